@@ -8,7 +8,9 @@ extension Broker {
     package func checkInvariants() {
         checkUsers()
         checkConnectedSessions()
+        routing.checkInvariants()
         checkAudiences()
+        checkShareNumbers()
         checkQueues()
         checkMessages()
         checkGroups()
@@ -18,49 +20,38 @@ extension Broker {
         }
     }
 
-    /// Traps where a property of something does not hold.
-    private func require<Subject>(
-        _ holds: Bool, of subject: @autoclosure () -> Subject, _ property: StaticString
-    ) {
-        precondition(holds, "\(property): \(subject())")
-    }
-
-    /// Traps where what was found is not what a property says.
-    private func expect<Value: Equatable>(
-        _ found: Value, equals expected: Value, _ property: StaticString
-    ) {
-        precondition(found == expected, "\(property): \(found), not \(expected)")
-    }
-
     // MARK: - Sessions
 
     private func check(session: Index<Session>) {
         let isConnected = sessions[session].isConnected
-        require(
-            sessions[session].isPersistent || isConnected, of: sessions.handle(session),
-            "a session in memory is connected")
+        precondition(
+            sessions[session].isPersistent || isConnected,
+            "session \(session.place) is in memory only, and not connected")
         expect(
-            (sessions[session].expiryToken != .none),
-            equals: (!isConnected && sessions[session].expirySeconds != .max),
-            "who is away ends in time, who is here does not")
+            sessions[session].expiryToken != .none,
+            equals: !isConnected && sessions[session].expirySeconds != .max,
+            "the deadline of session \(session.place), connected: \(isConnected)")
         expect(
-            isConnected, equals: (sessions[session].disconnected == .never),
-            "a session knows since when nobody is there")
-        require(
-            sessions[session].inbox.acknowledgedThrough < sessions[session].inbox.nextNumber,
-            of: sessions.handle(session), "an acknowledged number was given")
-        require(
-            !sessions[session].isPersistent
-                || sessions[session].inbox.nextNumber <= sessions[session].reservationRequested + 1,
-            of: sessions.handle(session), "a number is reserved when it is given")
-        require(
-            sessions[session].reservedThrough <= sessions[session].reservationRequested,
-            of: sessions.handle(session), "a reservation was asked for")
+            sessions[session].disconnected == .never, equals: isConnected,
+            "session \(session.place) without a time of its disconnection")
+        expect(
+            sessions[session].inbox.nextNumber, above: sessions[session].inbox.acknowledgedThrough,
+            "the next number of session \(session.place)")
+        if sessions[session].isPersistent {
+            expect(
+                sessions[session].inbox.nextNumber,
+                atMost: sessions[session].reservationRequested + 1,
+                "the next number of session \(session.place)")
+        }
+        expect(
+            sessions[session].reservedThrough, atMost: sessions[session].reservationRequested,
+            "reserved numbers of session \(session.place)")
         checkOutbox(of: session)
         checkSubscriptions(of: session)
         let isListed = commits.pendingBatch.dirtySessions.contains(sessions.handle(session))
         expect(
-            isListed, equals: !sessions[session].dirty.isEmpty, "a dirty session is written once")
+            isListed, equals: !sessions[session].dirty.isEmpty,
+            "session \(session.place) in the list of changed sessions")
     }
 
     private func checkOutbox(of session: Index<Session>) {
@@ -68,9 +59,7 @@ extension Broker {
         var identifierCount = 0
         for position in 0..<sessions[session].outbox.count {
             let entry = sessions[session].outbox[position]
-            require(
-                entry.number > last, of: sessions.handle(session),
-                "an outbox is in order, and behind what was seen")
+            expect(entry.number, above: last, "the outbox of session \(session.place)")
             last = entry.number
             checkPublication(entry, of: session)
             if entry.grade == .once && entry.packetIdentifier > 0 { identifierCount += 1 }
@@ -78,145 +67,134 @@ extension Broker {
         guard sessions[session].senderState.exists else { return }
         for position in 0..<sessions[session].senderState.value.interrupted.count {
             let entry = sessions[session].senderState.value.interrupted[position]
-            require(
-                sessions[session].senderState.value.interruptedNumbers[entry.packetIdentifier]
-                    == entry.number && !entry.isComplete, of: sessions.handle(session),
-                "what was interrupted is found by its identifier until its fate is known")
+            expect(
+                sessions[session].senderState.value.interruptedNumbers[entry.packetIdentifier],
+                equals: entry.number, "interrupted publication \(entry.packetIdentifier)")
+            precondition(
+                !entry.isComplete, "publication \(entry.packetIdentifier) is complete, and kept")
             checkPublication(entry, of: session)
             identifierCount += 1
         }
         let identifiers = sessions[session].senderState.value.identifiers
         expect(
             identifiers.count, equals: identifierCount + identifiers.answeredCount,
-            "an identifier in use names one publication")
+            "packet identifiers in use by session \(session.place)")
     }
 
     private func checkPublication(_ entry: OutboxEntry, of session: Index<Session>) {
         guard entry.grade == .once && entry.packetIdentifier > 0 else { return }
         expect(
             sessions[session].senderState.value.identifiers[entry.packetIdentifier],
-            equals: .underWay, "a publication under way has its identifier")
+            equals: .underWay, "publication \(entry.packetIdentifier)")
     }
 
     private func checkSubscriptions(of session: Index<Session>) {
         var index = sessions[session].firstSubscription
-        var filters: UInt32 = 0
+        var filterCount: UInt32 = 0
         while let current = index {
             let subscription = routing.subscriptions[current]
-            expect(subscription.session, equals: session, "a chain holds its own subscriptions")
-            let subscriber = routing.audiences[subscription.audience].subscribers[
-                Int(subscription.position)]
-            expect(subscriber.subscription, equals: index, "a subscription knows its place")
-            if !routing.audiences[subscription.audience].filter.isEmpty { filters += 1 }
+            expect(
+                subscription.session.place, equals: session.place,
+                "the session of subscription \(current.place)")
+            expect(
+                routing.subscriber(of: current).subscription.place, equals: current.place,
+                "the place of subscription \(current.place)")
+            if !routing.audiences[subscription.audience].filter.isEmpty { filterCount += 1 }
             index = subscription.next
         }
-        expect(sessions[session].filterCount, equals: filters, "a session counts its filters")
+        expect(
+            sessions[session].filterCount, equals: filterCount,
+            "filters of session \(session.place)")
     }
 
     private func checkUsers() {
         var chained = 0
         for user in registry.users.places where registry.users.contains(user) {
             forEachSession(of: user) { session in
-                expect(sessions[session].user, equals: user, "a chain holds its own sessions")
+                expect(
+                    sessions[session].user.place, equals: user.place,
+                    "the user of session \(session.place)")
                 chained += 1
             }
-            require(
-                registry.users[user].offlineQueue == nil || !hasPersistentListener(user), of: user,
-                "messages wait only where no session inherits it")
+            precondition(
+                registry.users[user].offlineQueue == nil || !hasPersistentListener(user),
+                "user \(user.place) has an offline queue and a session that inherits it")
         }
-        expect(chained, equals: sessions.count, "every session is in its user's chain")
+        expect(chained, equals: sessions.count, "sessions in the chains of their users")
     }
 
     // MARK: - Connections
 
     private func checkConnectedSessions() {
-        expect(
-            live.connectedSessions.count, equals: live.connections.count,
-            "a connection has one session")
-        expect(
-            live.accesses.count, equals: live.connectedSessions.count, "a connection has one access"
-        )
+        expect(live.connectedSessions.count, equals: live.connections.count, "connected sessions")
+        expect(live.accesses.count, equals: live.connectedSessions.count, "accesses")
         for index in live.connectedSessions.places where live.connectedSessions.contains(index) {
             let session = live.connectedSessions[index].session
             expect(
-                sessions[session].connected, equals: index, "a connected session has its session")
+                sessions[session].connected?.place, equals: index.place,
+                "the connected half of session \(session.place)")
             expect(
-                live.connections[live.connectedSessions[index].connection], equals: session,
-                "a connection leads to its session")
+                live.connections[live.connectedSessions[index].connection]?.place,
+                equals: session.place,
+                "the session of \(live.connectedSessions[index].connection)")
             expect(
-                live.accesses[access(of: session)].session, equals: session,
-                "an access has its session")
+                live.accesses[access(of: session)].session?.place, equals: session.place,
+                "the session of access \(access(of: session).place)")
             checkWindow(of: index, session)
         }
     }
 
     private func checkWindow(of connected: Index<ConnectedSession>, _ session: Index<Session>) {
-        let acknowledged = sessions[session].inbox.acknowledgedThrough
-        var last = acknowledged
+        var last = sessions[session].inbox.acknowledgedThrough
         var byteCount = 0
         for position in 0..<live.connectedSessions[connected].window.count {
             let entry = live.connectedSessions[connected].window[position]
-            require(
-                entry.number > last, of: sessions.handle(session),
-                "a window is in order, and unacknowledged")
-            require(
-                memory.messages.contains(entry.message), of: sessions.handle(session),
-                "a window holds messages")
+            expect(entry.number, above: last, "the window of session \(session.place)")
+            precondition(
+                memory.messages.contains(entry.message),
+                "message \(entry.message.place) of a window is not in memory")
             last = entry.number
             byteCount += Int(entry.byteCount)
             if position == Int(live.connectedSessions[connected].sentCount) - 1 {
-                require(
-                    entry.number <= live.connectedSessions[connected].sentThrough,
-                    of: sessions.handle(session), "what was sent is counted")
+                expect(
+                    entry.number, atMost: live.connectedSessions[connected].sentThrough,
+                    "the last sent number of session \(session.place)")
             }
         }
-        require(
-            last <= live.connectedSessions[connected].loadedThrough, of: sessions.handle(session),
-            "a window ends where the backlog begins")
+        expect(
+            last, atMost: live.connectedSessions[connected].loadedThrough,
+            "the last number in the window of session \(session.place)")
         expect(
             byteCount, equals: live.connectedSessions[connected].windowByteCount,
-            "a window knows its size")
-        require(
-            live.connectedSessions[connected].sentCount
-                <= live.connectedSessions[connected].windowMaximum
-                && Int(live.connectedSessions[connected].sentCount)
-                    <= live.connectedSessions[connected].window.count,
-            of: sessions.handle(session), "no more is sent than the client takes")
+            "bytes in the window of session \(session.place)")
         expect(
-            live.connectedSessions[connected].window.count
-                + Int(live.connectedSessions[connected].backlogCount),
-            equals: Int(sessions[session].inbox.count), "what waits is in the window or behind it")
-        require(
-            sessions[session].isPersistent || live.connectedSessions[connected].backlogCount == 0,
-            of: sessions.handle(session), "a session in memory has nothing on disk")
+            live.connectedSessions[connected].sentCount,
+            atMost: live.connectedSessions[connected].windowMaximum,
+            "sent messages of session \(session.place)")
+        expect(
+            Int(live.connectedSessions[connected].sentCount),
+            atMost: live.connectedSessions[connected].window.count,
+            "sent messages of session \(session.place)")
+        let backlogCount = live.connectedSessions[connected].backlogCount
+        expect(
+            live.connectedSessions[connected].window.count + Int(backlogCount),
+            equals: Int(sessions[session].inbox.count),
+            "messages in the window and the backlog of session \(session.place)")
+        if !sessions[session].isPersistent {
+            expect(backlogCount, equals: 0, "the backlog of session \(session.place) in memory")
+        }
     }
 
-    private func checkShares() {
-        var count = 0
-        for set in routing.shareSets.places where routing.shareSets.contains(set) {
-            for (position, audience) in routing.shareSets[set].audiences.enumerated() {
-                require(
-                    routing.audiences[audience].shareSet == set
-                        && routing.audiences[audience].sharePosition == position, of: audience,
-                    "a share knows its place")
-                let isPresent = routing.audiences[audience].subscribers.contains {
-                    $0.connection != .none
-                }
-                expect(
-                    isPresent, equals: (position < routing.shareSets[set].presentCount),
-                    "shares whose members are there come first")
-                count += 1
-            }
+    // MARK: - Audiences
+
+    private func checkAudiences() {
+        for subscription in routing.subscriptions.places
+        where routing.subscriptions.contains(subscription) {
+            let subscriber = routing.subscriber(of: subscription)
+            expect(
+                subscriber.connection, equals: liveConnection(of: subscriber.session),
+                "the connection of subscription \(subscription.place)")
         }
-        var shareCount = 0
-        for audience in routing.audiences.places
-        where routing.audiences.contains(audience) && routing.audiences[audience].share != 0 {
-            shareCount += 1
-        }
-        precondition(
-            count == shareCount,
-            "\(shareCount) shares, of which \(count) are among those of their filters")
-        checkShareNumbers()
     }
 
     /// No two shares of an app have a number in common, unless both brought it from a store of an
@@ -233,83 +211,59 @@ extension Broker {
         }
         for app in registry.apps.places where registry.apps.contains(app) {
             let numbers = shares[app] ?? [:]
-            precondition(
-                numbers.mapValues { UInt16($0.count) } == registry.apps[app].shareNumbers,
-                "an app counts \(registry.apps[app].shareNumbers), its shares have \(numbers)")
+            expect(
+                registry.apps[app].shareNumbers, equals: numbers.mapValues { UInt16($0.count) },
+                "share numbers of app \(app.place)")
             for (number, holders) in numbers where holders.count > 1 {
                 for audience in holders {
                     let preferred = routing.audiences[audience].filter.withUnsafeBytes {
                         SharedFilter($0)?.preferredNumber
                     }
-                    precondition(
-                        preferred == number, "\(holders.count) shares have number \(number)")
+                    expect(
+                        number, equals: preferred ?? 0, "the number of \(holders.count) shares")
                 }
             }
         }
     }
 
-    private func checkAudiences() {
-        var places = 0
-        for audience in routing.audiences.places
-        where routing.audiences.contains(audience) && audience != routing.mergedAudience
-            && audience != routing.chosenAudience
-        {
-            for subscriber in routing.audiences[audience].subscribers {
-                expect(
-                    routing.subscriptions[subscriber.subscription].audience, equals: audience,
-                    "a subscriber has its subscription")
-                expect(
-                    subscriber.connection, equals: liveConnection(of: subscriber.session),
-                    "an audience knows who is online")
-                places += 1
-            }
-        }
-        expect(places, equals: routing.subscriptions.count, "a subscription has one place")
-        checkShares()
-        require(
-            routing.mergePlaces.allSatisfy { $0 == 0 }, of: routing.mergePlaces.count,
-            "no session stands where audiences are merged")
-    }
-
     // MARK: - Groups and wills
 
     private func checkGroups() {
-        var places = 0
+        var memberCount = 0
         for group in groupTable.groups.places where groupTable.groups.contains(group) {
-            require(
-                !groupTable.groups[group].memberships.isEmpty, of: group,
-                "a group ends with its last member")
+            precondition(
+                !groupTable.groups[group].memberships.isEmpty,
+                "group \(group.place) has no members")
             var previous: [UInt8] = []
             for index in groupTable.groups[group].memberships {
                 let name = registry.users[groupTable.memberships[index].user].name
                 expect(
-                    groupTable.memberships[index].group, equals: group,
-                    "a list holds its own members")
-                require(
-                    previous.lexicographicallyPrecedes(name), of: group,
-                    "members are in the order of ids")
+                    groupTable.memberships[index].group.place, equals: group.place,
+                    "the group of membership \(index.place)")
+                precondition(
+                    previous.lexicographicallyPrecedes(name),
+                    "member \(Array(name)) follows \(previous)")
                 check(membership: index)
                 previous = Array(name)
-                places += 1
+                memberCount += 1
             }
         }
-        expect(places, equals: groupTable.memberships.count, "a membership has one place")
+        expect(memberCount, equals: groupTable.memberships.count, "members of all groups")
     }
 
     private func check(membership index: Index<Membership>) {
         let membership = groupTable.memberships[index]
         expect(
-            self.membership(of: membership.user, in: membership.group), equals: index,
-            "a user finds its groups")
+            self.membership(of: membership.user, in: membership.group)?.place,
+            equals: index.place, "the membership of user \(membership.user.place)")
         let isWaiting = membership.waitingPosition != Membership.notWaiting
-        expect(
-            isWaiting, equals: self.isWaiting(index),
-            "group messages wait for whom no session receives")
-        require(
-            !isWaiting
-                || groupTable.groups[membership.group].waiting[Int(membership.waitingPosition)]
-                    == index,
-            of: membership, "who waits knows its place")
+        expect(isWaiting, equals: self.isWaiting(index), "membership \(index.place) waits")
+        if isWaiting {
+            let position = Int(membership.waitingPosition)
+            expect(
+                groupTable.groups[membership.group].waiting[position].place, equals: index.place,
+                "the member that waits at \(position)")
+        }
         let address = self.audience(
             ofAddress: .group, groupTable.groups[membership.group].name,
             app: groupTable.groups[membership.group].app)
@@ -320,17 +274,18 @@ extension Broker {
             }
         }
         expect(
-            hearerCount, equals: membership.hearerCount,
-            "a membership counts the sessions that subscribe to its group")
+            membership.hearerCount, equals: hearerCount,
+            "sessions of membership \(index.place) that subscribe to the group")
         let audience = groupTable.groups[membership.group].audience
         forEachSession(of: membership.user) { session in
             var isListening = false
             forEachSubscription(of: session) {
                 if routing.subscriptions[$0].audience == audience { isListening = true }
             }
-            require(
-                isListening != sessions[session].dialect.isMQTT, of: membership,
-                "a member's MRT sessions hear the group without asking")
+            // A member's MRT sessions receive the messages of the group without a subscription.
+            expect(
+                isListening, equals: !sessions[session].dialect.isMQTT,
+                "session \(session.place) in the audience of its group")
         }
     }
 
@@ -339,17 +294,17 @@ extension Broker {
         where sessions.contains(session) {
             guard let index = sessions[session].will else { continue }
             let will = willTable.wills[index]
-            require(
+            precondition(
                 will.user == sessions[session].user && will.device == sessions[session].device,
-                of: index, "a session has its own will")
-            require(
-                !sessions[session].isConnected || will.token == .none, of: index,
-                "no will runs while its device is there")
+                "session \(session.place) has the will of another device")
+            precondition(
+                !sessions[session].isConnected || will.token == .none,
+                "the delay of will \(index.place) runs while its device is connected")
         }
         for index in commits.pendingBatch.firedWills {
-            require(
-                willTable.wills.contains(index), of: index,
-                "a will is kept until its message is stored")
+            precondition(
+                willTable.wills.contains(index),
+                "will \(index.place) ended before its message was stored")
         }
     }
 
@@ -371,7 +326,7 @@ extension Broker {
             guard let offlineQueue = registry.users[user].offlineQueue else { continue }
             guard case .offlineQueue(user)? = owner(of: queues.offlineQueues[offlineQueue].queue)
             else {
-                preconditionFailure("offline queue \(offlineQueue.place) does not own its queue")
+                preconditionFailure("user \(user.place) does not own its offline queue")
             }
             waiting += UInt64(queues.offlineQueues[offlineQueue].count)
             owners += 1
@@ -383,9 +338,9 @@ extension Broker {
         owners +=
             commits.pendingBatch.inheritedQueues.count + commits.inFlightBatch.inheritedQueues.count
         expect(
-            owners, equals: queues.queueOwners.count + queues.sessionQueues.count,
-            "a queue has one owner")
-        expect(waiting, equals: queues.queuedCount, "all that waits is counted")
+            queues.queueOwners.count + queues.sessionQueues.count, equals: owners,
+            "queues with an owner")
+        expect(queues.queuedCount, equals: waiting, "entries in all queues")
         var trimmed: [UInt64: UInt64] = [:]
         for trim in commits.pendingBatch.trims {
             trimmed[trim.queue.raw, default: 0] += trim.amount.count
@@ -395,9 +350,7 @@ extension Broker {
                 trimmed[trim.queue.raw, default: 0] += trim.amount.count
             }
         }
-        expect(
-            queues.pendingTrims.mapValues(\.amount.count), equals: trimmed,
-            "a trim is pending until it is answered")
+        expect(queues.pendingTrims.mapValues(\.amount.count), equals: trimmed, "pending trims")
     }
 
     // MARK: - Messages
@@ -424,17 +377,19 @@ extension Broker {
         for message in memory.messages.places where memory.messages.contains(message) {
             check(message: message, mentions[message] ?? Mentions())
         }
-        var inMemoryQueue = 0
+        var byteCount = 0
         for message in memory.messages.places
         where memory.messages.contains(message) && memory.messages[message].isInMemoryQueue {
-            inMemoryQueue += memory.messages[message].blockByteCount
+            byteCount += memory.messages[message].blockByteCount
         }
-        expect(inMemoryQueue, equals: memory.memoryQueueByteCount, "what sessions hold is counted")
+        expect(memory.memoryQueueByteCount, equals: byteCount, "bytes in queues in memory")
         for (identifier, message) in memory.residentMessages {
-            require(
-                memory.messages[message].identifier == identifier
-                    && memory.messages[message].batch == 0, of: message,
-                "a resident message is in the store")
+            expect(
+                memory.messages[message].identifier, equals: identifier,
+                "resident message \(message.place)")
+            expect(
+                memory.messages[message].batch, equals: 0,
+                "the batch of resident message \(message.place)")
         }
     }
 
@@ -444,7 +399,8 @@ extension Broker {
     ) {
         for message in batch.messages {
             expect(
-                memory.messages[message].batch, equals: batch.sequence, "a message knows its batch")
+                memory.messages[message].batch, equals: batch.sequence,
+                "the batch of message \(message.place)")
             mentions[message, default: Mentions()].references += 1
         }
         for (_, entry) in batch.handovers {
@@ -457,26 +413,28 @@ extension Broker {
     }
 
     private func check(message: Index<Message>, _ mentions: Mentions) {
-        require(
-            memory.messages[message].references == mentions.references && mentions.references > 0,
-            of: message, "a message lives as long as it is needed")
+        expect(
+            memory.messages[message].references, equals: mentions.references,
+            "references to message \(message.place)")
+        expect(mentions.references, above: 0, "references to message \(message.place)")
         // An outbox row of grade *once* that must be committed with it is waited for like a
         // receiver.
         let mayAwaitRow =
             memory.messages[message].grade == .once && memory.messages[message].batch != 0
         let rowCount = memory.messages[message].awaitsRow ? 1 : 0
         let rows = Int(memory.messages[message].unsettled) - Int(mentions.unsettled) - rowCount
-        require(
-            rows == 0 || (rows == 1 && mayAwaitRow), of: message, "a send waits for its receivers")
+        precondition(
+            rows == 0 || (rows == 1 && mayAwaitRow),
+            "message \(message.place) waits for \(rows) rows")
         let batch = memory.messages[message].batch
-        require(
+        precondition(
             batch == 0 || batch == commits.pendingSequence
-                || (commits.isCommitting && batch == commits.inFlightBatch.sequence), of: message,
-            "a message is in a batch that there is")
+                || (commits.isCommitting && batch == commits.inFlightBatch.sequence),
+            "message \(message.place) is in batch \(batch), which does not exist")
         if batch == commits.pendingSequence {
             expect(
                 memory.messages[message].pendingEntries, equals: mentions.entriesInPending,
-                "a message knows how many entries will point at it")
+                "entries of message \(message.place) in the pending batch")
         }
     }
 }

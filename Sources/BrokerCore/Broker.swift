@@ -60,7 +60,9 @@ public struct Broker: ~Copyable, Sendable {
         identities: TurnIdentities = TurnIdentities(), at moment: Moment, effects: inout Effects
     ) {
         var step = Step(bytes: bytes, at: moment, effects: effects)
-        precondition(commits.restoration == nil, "an event before the stored state is back")
+        precondition(
+            commits.restoration == nil,
+            "an event at \(moment.unixMilliseconds) precedes the stored state")
         workload.charge(1)
         switch event {
         case .connectReceived(let connection, let request):

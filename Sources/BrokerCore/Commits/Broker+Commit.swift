@@ -1,6 +1,6 @@
-// The meeting of core and store: a batch is handed over whenever the store is free, and its result
-// settles what waited for it. Nothing waits on purpose: what comes while one batch is being
-// committed gathers in the next.
+// Hands batches to the store and takes their results. A batch is handed over as soon as the store
+// is free. Changes that come while one batch is being committed are added to the next. There is no
+// other delay.
 
 import Primitives
 
@@ -80,7 +80,7 @@ extension Broker {
         let end = result.refusal == nil ? start + limits.turnWorkMaximum : Int.max
         deliverWaiting(untilWork: end, effects, in: &step)
         commits.finishResult()
-        // What was taken back has left windows that nobody else looks at.
+        // Entries that were taken back have left windows, and nothing else serves these windows.
         if result.refusal != nil { resumeReplays(in: &step) }
         scheduleHousekeeping(at: step.moment)
     }
@@ -88,16 +88,16 @@ extension Broker {
     /// Whether there is more to deliver of what a commit has let go.
     public var hasWaitingDeliveries: Bool { commits.hasWaitingDeliveries }
 
-    /// Delivers to those who waited for a commit, in their order, until so much has been done. The
-    /// rest is due at once, and left to the next turn: ten thousand sessions with full windows cost
-    /// a third of a second.
+    /// Delivers to the sessions that waited for a commit, in their order, up to the work of one
+    /// turn. The next turn continues at once: ten thousand sessions with full windows take a third
+    /// of a second.
     mutating func deliverWaiting(
         untilWork end: Int, _ effects: borrowing Effects, in step: inout Step
     ) {
         while commits.hasWaitingDeliveries, work + effects.work < end {
             let connected = commits.nextDelivery()
             workload.charge(1)
-            // A connected session that has ended needs nothing any more.
+            // A connected session that has ended needs no delivery.
             guard live.connectedSessions.contains(connected) else { continue }
             pump(live.connectedSessions[connected.index].session, in: &step)
         }
@@ -158,9 +158,10 @@ extension Broker {
         }
     }
 
-    /// The store had no room. What is on its way to a receiver stays in that window and is settled
-    /// by its acknowledgement; every other entry of the batch is a receiver refused. A send of
-    /// grade *once* goes as a whole: nobody has been given it, and its record is not in the store.
+    /// The store had no room. An entry that was sent to its receiver stays in the window until the
+    /// acknowledgement. Every other entry of the batch counts as a refused receiver. A send of
+    /// grade *once* is taken back as a whole: it was not delivered, and its record is not in the
+    /// store.
     private mutating func takeBackSends(in step: inout Step) {
         for entry in commits.inFlightBatch.entries where !entry.isSettled {
             takeBack(entry)
@@ -195,8 +196,8 @@ extension Broker {
             }
             refuseReceiver(of: entry.message)
         case .leftover?, nil:
-            // Its session has ended meanwhile. What somebody else would have got is refused, of the
-            // rest there is no receiver.
+            // Its session has ended since. An entry that another session would have got is refused;
+            // the other entries have no receiver.
             if entry.state.options.contains(.shared) || !entry.state.options.contains(.ownOnly) {
                 refuseReceiver(of: entry.message)
             } else {
@@ -267,7 +268,7 @@ extension Broker {
         }
     }
 
-    /// What left the queues by the store's own doing, or in numbers that only the store knows.
+    /// Counts out what the store removed by itself, or in numbers that only the store knows.
     private mutating func countOut(_ result: borrowing StoreResult) {
         for tally in result.tallies { countOut(tally) }
         precondition(
@@ -377,8 +378,8 @@ extension Broker {
             in: &step)
     }
 
-    /// The store refused an accepted message and nobody took it: no trace of it remains, and the
-    /// sender may send it again.
+    /// The store refused an accepted message, and no receiver took it. Nothing of it remains, and
+    /// the sender may send it again.
     private mutating func takeBackSend(
         of message: Index<Message>, sender: Index<Session>, position: Int, in step: inout Step
     ) {

@@ -23,17 +23,17 @@ extension Broker: StoreVisitor {
     public mutating func visitRecord(
         table: RecordTable, key: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer
     ) {
-        precondition(commits.restoration != nil, "a stored row after the start")
+        precondition(commits.restoration != nil, "a row of \(table) after the start")
         guard commits.restoration!.failure == nil else { return }
         do throws(RestoreError) {
             try restore(table: table, key: Array(key), value: Array(value))
         } catch {
-            commits.restoration!.failure = error
+            commits.fail(error)
         }
     }
 
     public mutating func visitQueue(_ outline: QueueOutline) {
-        precondition(commits.restoration != nil, "a stored queue after the start")
+        precondition(commits.restoration != nil, "queue \(outline.tally.queue.raw) after the start")
         let queue = outline.tally.queue
         switch owner(of: queue) {
         case .session(let session)?:
@@ -60,9 +60,11 @@ extension Broker: StoreVisitor {
     public mutating func finishRestoring(
         _ state: RestoredState, newEpochSeed: UInt64, at moment: Moment
     ) throws(RestoreError) {
-        guard let restored = commits.restoration else { preconditionFailure("restored twice") }
+        guard let restored = commits.restoration else {
+            preconditionFailure("restored twice, then to message \(state.nextMessage.raw)")
+        }
         if let failure = restored.failure { throw failure }
-        commits.restoration = nil
+        commits.endRestoration()
         commits.identifiers.restore(nextMessageIdentifier: state.nextMessage.raw)
         commits.room.restore(isFull: state.isFull, rowRoomByteCount: state.rowRoomByteCount)
         for tally in state.damaged { counters.damagedEntries += tally.count }
@@ -150,8 +152,9 @@ extension Broker: StoreVisitor {
         case .identifiers:
             commits.identifiers.restore(identifiersReservedThrough: try row.readCounter())
         case .storeIdentity:
-            commits.restoration!.identity = StoreIdentity(
-                high: try row.read(UInt64.self), low: try row.read(UInt64.self))
+            commits.noteRestored(
+                identity: StoreIdentity(
+                    high: try row.read(UInt64.self), low: try row.read(UInt64.self)))
         case nil:
             throw .unreadableRecord(.counters, key: key)
         }
@@ -197,7 +200,6 @@ extension Broker: StoreVisitor {
         // Of one that was connected nobody knows what it was sent last.
         let sentThrough = try row.read(UInt64.self)
         let wasConnected = sessions[session].disconnected == .never
-        if wasConnected { commits.restoration!.connectedSessions.insert(session) }
         sessions[session].sentThrough = wasConnected ? reserved : sentThrough
         sessions[session].reservationRequested = reserved
         sessions[session].reservedThrough = reserved
@@ -205,7 +207,7 @@ extension Broker: StoreVisitor {
             sessions[session].isFromBackup = try row.read(UInt8.self) == 1
             sessions[session].hearsSince = try row.readCounter()
         }
-        commits.restoration!.sessions[identifier] = session
+        commits.noteRestored(session, identifier: identifier, wasConnected: wasConnected)
     }
 
     private mutating func restoreSubscription(

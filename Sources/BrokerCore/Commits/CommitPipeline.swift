@@ -37,7 +37,7 @@ struct CommitPipeline: ~Copyable {
     /// The next numbers of what is stored.
     var identifiers = Identifiers()
     /// What is read back before the first event; nil afterwards.
-    var restoration: Restoration? = Restoration()
+    private(set) var restoration: Restoration? = Restoration()
 
     init() {
         pendingBatch.sequence = 1
@@ -46,6 +46,33 @@ struct CommitPipeline: ~Copyable {
     /// The sequence number of the pending batch.
     @inline(__always)
     var pendingSequence: UInt64 { pendingBatch.sequence }
+
+    // MARK: - Restoration
+
+    /// Keeps the first reason why the store cannot be read back.
+    mutating func fail(_ error: RestoreError) {
+        if restoration?.failure == nil { restoration?.failure = error }
+    }
+
+    /// Notes the store that the rows were written for.
+    mutating func noteRestored(identity: StoreIdentity) { restoration?.identity = identity }
+
+    /// Notes a session, which other rows name by its identifier.
+    mutating func noteRestored(
+        _ session: Index<Session>, identifier: UInt64, wasConnected: Bool
+    ) {
+        restoration?.sessions[identifier] = session
+        if wasConnected { restoration?.connectedSessions.insert(session) }
+    }
+
+    /// Notes a group, which other rows name by its identifier. After the restoration this has no
+    /// effect.
+    mutating func noteRestored(_ group: Index<Group>, identifier: UInt64) {
+        restoration?.groups[identifier] = group
+    }
+
+    /// All is read back: events are taken from here on.
+    mutating func endRestoration() { restoration = nil }
 
     // MARK: - Messages and entries
 

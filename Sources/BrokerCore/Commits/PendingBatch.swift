@@ -27,14 +27,14 @@ struct TrimAmount {
     }
 }
 
-/// What a queue has been asked to lose and has not answered for.
+/// How much of a queue the store has been asked to remove, without an answer so far.
 struct PendingTrim {
     var amount = TrimAmount()
     /// Where the batch that was asked last has it.
     var place = BatchPlace()
 }
 
-/// Something a client is told as soon as the batch is committed; state is never confirmed earlier.
+/// An answer that a client gets as soon as the batch is committed, and never earlier.
 enum Confirmation {
     case accept(ConnectionID)
     case respond(ConnectionID, requestIdentifier: UInt64, ReasonCode, body: [UInt8])
@@ -45,7 +45,7 @@ enum Confirmation {
     case disconnect(ConnectionID)
 }
 
-/// Whom a load is for.
+/// The owner of a load.
 enum LoadOwner {
     case connected(Handle<ConnectedSession>)
     case leftover(Handle<Leftover>)
@@ -82,14 +82,14 @@ struct PendingBatch: ~Copyable {
     var movedCount: UInt64 = 0
     /// Offline queues that are moved into a session's inbox.
     var inheritedQueues: [QueueID] = []
-    /// Transfers of what the shares of sessions that ended are left with.
+    /// Transfers of entries of shared subscriptions from the queues of ended sessions.
     var leftovers: [(transfer: Int, leftover: Handle<Leftover>)] = []
-    /// Transfers of what a user's other session is left with, and that session.
+    /// Transfers into the queue of another session of the user, and that session.
     var bequests: [(transfer: Int, heir: Handle<Session>)] = []
     /// What transfers bring at most, by the queue they bring it into, as far as that queue has not
     /// counted it. Numbers are kept for as many.
     var arrivals: [UInt64: TrimAmount] = [:]
-    /// Sessions that have begun to hear what their users are sent, and how many messages of this
+    /// Sessions that began to receive the messages of their users, and how many messages of this
     /// batch came before.
     var listeners: [(session: Handle<Session>, messageCount: Int)] = []
     var deletedQueues: [QueueID] = []
@@ -107,13 +107,13 @@ struct PendingBatch: ~Copyable {
     var handovers: [(session: Handle<Session>, entry: WindowEntry)] = []
     /// Wills whose message is stored, and whose row goes, with this batch.
     var firedWills: [Index<Will>] = []
-    /// Whom each load is for.
+    /// The owner of each load.
     var loadOwners: [LoadOwner] = []
     var confirmations: [Confirmation] = []
-    /// Sessions with rows to write. Rows that nobody waits for ride along with a batch, and are no
-    /// reason for one.
+    /// Sessions with rows to write. Rows that no client waits for are written with the next batch,
+    /// and are no reason for one.
     var dirtySessions: [Handle<Session>] = []
-    /// Rows of other tables that nobody waits for either.
+    /// Rows of other tables that no client waits for.
     var lazyRecords: [RecordChange] = []
     var isUrgent = false
     /// Whether something waits for the next batch.

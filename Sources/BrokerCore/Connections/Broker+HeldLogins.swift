@@ -1,7 +1,6 @@
 // MQTT logins that wait before they take a session over, because it has been taken over too often:
-// two clients with one name end each other's connection for as long as they live. The connection
-// there is stays meanwhile. Whoever waits is not heard before its turn, so all that it came with is
-// kept.
+// two clients with one name would end each other's connection again and again. The existing
+// connection stays in the meantime. The broker keeps the whole login of a client that waits.
 
 import BrokerTerms
 import Primitives

@@ -1,5 +1,5 @@
-// What an operator may see of single things: apps, sessions, queues. Walks that take as long as
-// there is much to see, for people and not for messages.
+// Shows an operator single apps, sessions and queues. The walks take time in proportion to what
+// they show, so no message waits for one.
 
 import BrokerTerms
 import Primitives
@@ -165,7 +165,7 @@ extension Broker {
 
     // MARK: - Queues
 
-    /// What waits for a user whom no session receives; nil when nobody knows the user.
+    /// The offline queue of a user; nil if the user is not known.
     public func offlineQueueDescription(app name: [UInt8], user: [UInt8]) -> QueueDescription? {
         guard let app = app(named: name),
             let user = self.user(named: user, app: app)

@@ -1,8 +1,8 @@
 // Who is online: asked by name, and told to those who subscribe to it.
 //
-// What is told goes to `$presence/USER`, as `online` or `offline` and, behind a space, the device's
-// name where it has one. It is sent to who is there to hear it and never stored: whoever comes
-// later asks. Nobody can publish on such a topic, so what is heard there is true.
+// Changes are published on `$presence/USER`, as `online` or `offline` and, behind a space, the name
+// of the device if it has one. They are sent to connected subscribers and never stored: a client
+// that connects later asks. No client can publish on such a topic, so its messages are true.
 
 import BrokerTerms
 import Primitives
@@ -50,8 +50,8 @@ extension Broker {
                     count: count)))
     }
 
-    /// Tells whoever subscribes to it that a device has come or gone. Costs one comparison in an
-    /// app where nobody does.
+    /// Publishes that a device has connected or disconnected. Costs one comparison in an app
+    /// without such subscriptions.
     mutating func announcePresence(of session: Index<Session>, isOnline: Bool, in step: inout Step)
     {
         let user = sessions[session].user

@@ -1,5 +1,5 @@
-// What an operator does to sessions and queues: ends connections, ends sessions, throws away what
-// waits. Every change tells how much it was.
+// An operator's changes to sessions and queues: ends connections, ends sessions, deletes messages
+// of queues. Every change returns how much it affected.
 
 import Primitives
 
@@ -48,8 +48,8 @@ extension Broker {
         return handles.count
     }
 
-    /// Throws away what waits for sessions that are away. Messages on their way to a connected one
-    /// are not waiting: it is left out. How many messages it was.
+    /// Deletes the queues of sessions without a connection. Connected sessions are left out, since
+    /// their messages are being delivered. Returns how many messages it was.
     public mutating func purgeQueues(matching filter: SessionFilter, at moment: Moment) -> UInt64 {
         var away = filter
         away.isConnected = false
@@ -64,7 +64,7 @@ extension Broker {
         return count
     }
 
-    /// Throws away what waits for a user whom no session receives; nil when nobody knows the user.
+    /// Deletes the offline queue of a user; nil if the user is not known.
     public mutating func purgeOfflineQueue(app name: [UInt8], user: [UInt8]) -> UInt64? {
         guard let app = app(named: name),
             let user = self.user(named: user, app: app)

@@ -60,8 +60,8 @@ struct ConnectedSession: ~Copyable {
     private let presentedCookie: UInt64
     /// What it was let in with.
     @Packed private(set) var access: Index<Access>? = nil
-    /// The retained messages on their way to it; `Slab.none` where there are none.
-    @Packed var replay: Index<RetainedReplay>? = nil
+    /// The retained messages that are being sent to it; nil where there are none.
+    @Packed private(set) var replay: Index<RetainedReplay>? = nil
     /// The user whom it sent to last; users stay.
     @Packed private(set) var lastReceiver: Index<User>? = nil
     private(set) var connectedUnixMilliseconds: UInt64 = 0
@@ -251,6 +251,12 @@ struct ConnectedSession: ~Copyable {
         precondition(access == nil, "a second access for session \(session.place)")
         access = new
     }
+
+    /// Retained messages are sent to the client from here on.
+    mutating func begin(_ new: Index<RetainedReplay>) { replay = new }
+
+    /// All retained messages are sent, or the rest waits for another connection.
+    mutating func endReplay() { replay = nil }
 
     /// The session's access ends, with its connection.
     mutating func withdrawAccess() {

@@ -1,6 +1,6 @@
-// What users do with groups: create, join, leave, kick, ban, change. Every change is answered when
-// it is committed, and so is what was done before and is only asked for again; members are told by
-// system messages.
+// Requests of users about groups: create, join, leave, kick, ban, change. Every change is answered
+// when it is committed, also a repeated request whose change was made before. System messages tell
+// the members.
 
 import BrokerTerms
 import Primitives
@@ -12,7 +12,7 @@ enum GroupOutcome {
     case refused(ReasonCode, LimitName = .none)
 }
 
-/// Who does something to a group.
+/// The user and the session that change a group.
 struct GroupActor {
     let user: Index<User>
     /// The session that asked, which is answered and needs no notice; nil where an operator acts in
@@ -81,7 +81,8 @@ extension Broker {
             guard mayJoin(group, actor.user) else { return .refused(.notAuthorized) }
             return joinGroup(group, actor, in: &step)
         case .leave: return leaveGroup(group, actor, in: &step)
-        case .create, .list, .describe: preconditionFailure("no change of a group that exists")
+        case .create, .list, .describe:
+            preconditionFailure("\(request) does not change a group")
         case .kick, .ban, .setMeta, .setAllowed: break
         }
         guard groupTable.groups[group].owner == actor.user else { return .refused(.notAuthorized) }
@@ -97,7 +98,7 @@ extension Broker {
                 of: group, to: allowed.map { identifiers($0, in: step.bytes) }, by: actor, in: &step
             )
         case .create, .join, .leave, .list, .describe:
-            preconditionFailure("not the owner's alone")
+            preconditionFailure("\(request) is not reserved for the owner")
         }
     }
 
@@ -198,7 +199,7 @@ extension Broker {
         mayJoin(group, named: registry.users[user].name) || membership(of: user, in: group) != nil
     }
 
-    /// Whether the group's policy lets in whoever has a name.
+    /// Whether the group's policy lets a user with a name join.
     func mayJoin(_ group: Index<Group>, named name: Name) -> Bool {
         guard let allowed = groupTable.groups[group].allowed,
             registry.users[groupTable.groups[group].owner].name != name
@@ -241,8 +242,8 @@ extension Broker {
         return .done(.success)
     }
 
-    /// Ends a membership, here and in the store, and with the last one the group: nobody could be
-    /// told of it any more, and groups that cost nothing to make must not stay for ever.
+    /// Ends a membership, here and in the store. The last membership ends the group: no user could
+    /// find it again, and a group is cheap to make and must not stay for ever.
     private mutating func remove(_ index: Index<Membership>) {
         let (group, user) = (
             groupTable.memberships[index].group, groupTable.memberships[index].user
@@ -316,7 +317,7 @@ extension Broker {
             return .refused(.quotaExceeded, limit)
         }
         let kicked = kick(from: group, user: name, by: actor, in: &step)
-        // A user nobody knows yet is barred all the same.
+        // This also bars a user that is not known yet.
         guard case .refused = kicked else { return kicked }
         return .done(.noSubscriptionExisted)
     }

@@ -11,7 +11,7 @@ extension Broker {
         let byteCount = new.byteCount
         let group = groupTable.insert(new)
         registry.insert(group, named: name, byteCount: byteCount, app: app)
-        commits.restoration?.groups[identifier] = group
+        commits.noteRestored(group, identifier: identifier)
         return group
     }
 

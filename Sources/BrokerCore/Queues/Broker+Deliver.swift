@@ -1,11 +1,11 @@
-// Out of an inbox: deliveries leave in the order of numbers, acknowledgements are cumulative. A
-// session holds a bounded window of messages in memory; what lies behind it is on disk only and is
-// loaded as the window empties.
+// Deliveries from an inbox: they leave in the order of their numbers, and acknowledgements are
+// cumulative. A session has a bounded window of messages in memory. The messages behind the window
+// are on disk only; they are loaded as the window empties.
 
 import BrokerTerms
 import Primitives
 
-/// A message for whoever is online, without a place in memory.
+/// A message for sessions that are connected, without a place in memory.
 struct TransientMessage {
     let stamp: UInt64
     let parts: MessageParts
@@ -34,13 +34,13 @@ struct TransientMessage {
 }
 
 extension Subscriber {
-    /// Whether a message of this session's goes to it.
+    /// Whether a message of this session is sent back to it.
     @inline(__always)
     func takes(from sender: Index<Session>?) -> Bool {
         !options.contains(.noLocal) || session != sender
     }
 
-    /// What is told of a delivery by this subscription.
+    /// The state of a delivery by this subscription.
     @inline(__always)
     func state(grade: Grade, isRetained: Bool) -> EntryState {
         EntryState(
@@ -61,7 +61,8 @@ extension Broker {
         // A span, because a buffer pointer in a closure is counted up and down for each message.
         let count = deliver(message, to: routing.audiences[audience].subscribers.span, in: &step)
         counters.deliveries += count
-        // Who is away costs a look; who is there, what is written besides the effect.
+        // A subscriber without a connection costs one look. A connected one also costs what is
+        // written besides the effect.
         let looks = UInt64(truncatingIfNeeded: routing.audiences[audience].subscribers.count)
         let bytes = count &* UInt64(truncatingIfNeeded: message.byteCount)
         workload.charge(
@@ -70,7 +71,7 @@ extension Broker {
                     &+ bytes / UInt64(CoreLimits.writtenBytesPerWork)))
     }
 
-    /// Says how many there were.
+    /// Returns how many there were.
     private func deliver(
         _ message: TransientMessage, to subscribers: Span<Subscriber>, in step: inout Step
     ) -> UInt64 {
@@ -180,7 +181,7 @@ extension Broker {
                 deadline: memory.messages[entry.message].deadline, to: connection, dialect,
                 number: entry.number, state: state)
             counters.deliveries += 1
-            // Of a message for many there is one copy here and one in each outgoing buffer.
+            // A message for many receivers has one copy here and one in each outgoing buffer.
             workload.charge(Int(entry.byteCount / UInt32(CoreLimits.writtenBytesPerWork)))
         }
         if live.connectedSessions[connected].backlogCount > 0 { loadMore(session) }
@@ -235,13 +236,13 @@ extension Broker {
         takeTurnsLoading()
     }
 
-    /// Lets those that wait for a load have it with the pending batch, in their order, until the
-    /// batch has as much as it may: a fleet that wakes at once would have all of it in memory, and
-    /// hold up whoever logs in meanwhile.
+    /// Adds the loads that wait to the pending batch, in their order, up to the limit of a batch.
+    /// Without the limit, a fleet that connects at once would have all its queues in memory and
+    /// delay other logins.
     mutating func takeTurnsLoading() {
         while queues.hasWaitingLoads, commits.takesLoads {
             switch queues.nextLoad() {
-            // A connected session that has ended needs nothing any more.
+            // A connected session that has ended needs no load.
             case .connected(let owner): if live.connectedSessions.contains(owner) { load(owner) }
             case .leftover(let owner): load(leftover: owner)
             }
@@ -268,7 +269,7 @@ extension Broker {
             countMaximum: min(max(room, 1), CoreLimits.loadCountMaximum),
             byteMaximum: min(max(byteRoom, 1), CoreLimits.loadBytesMaximum))
         let count = min(request.countMaximum, Int(live.connectedSessions[connected].backlogCount))
-        // As far as one can know what they are: as large as what waits is on average.
+        // Their size is not known. The average size of the entries in the queue is used.
         let average = Int(inbox.byteCount / UInt64(max(inbox.count, 1)))
         commits.load(
             request, for: .connected(owner), expecting: count,
@@ -303,13 +304,13 @@ extension Broker {
 
     /// Where an entry was when it was settled.
     enum SettledPlace {
-        /// It need not be removed from the store: struck out of the batch, or never meant for it.
+        /// It is not in the store: it was struck out of the batch, or was never part of one.
         case memoryOnly
         case inStore
     }
 
-    /// A receiver is done with an entry that has left its window: counts it out, strikes it out of
-    /// the batch if it has not been handed over, and tells the sender if it was the last.
+    /// A receiver needs an entry no more, and the entry has left its window. Counts it out, strikes
+    /// it out of a batch that has not been handed over, and answers the sender if it was the last.
     mutating func settle(_ entry: WindowEntry, _ session: Index<Session>, in step: inout Step)
         -> SettledPlace
     {
@@ -358,7 +359,7 @@ extension Broker {
         live.connectedSessions[connected].takeFromBacklog(count)
     }
 
-    /// Entries have left a queue by the store's own word.
+    /// The store reports that entries have left a queue.
     mutating func countOut(_ tally: QueueTally) {
         switch owner(of: tally.queue) {
         case .session(let session)?:

@@ -1,5 +1,6 @@
-// Into an inbox: a message gets the next number, a place in the batch that stores it, and one in
-// the window if its receiver is there. What a full queue does about one more is decided here.
+// Adds messages to inboxes: a message gets the next number, a place in the batch that stores it,
+// and a place in the window if its receiver is connected. This file also decides what a full queue
+// does with one more message.
 
 import Primitives
 
@@ -56,8 +57,8 @@ extension Broker {
         return sessions.contains(sender) ? sender.index : nil
     }
 
-    /// A message for a subscription that wants it at most once. What was sent as *once* may be
-    /// taken back by a full store, and is given to nobody before.
+    /// A message for a subscription that wants it at most once. A full store may take back a
+    /// message of grade *once*, so such a message is delivered after its commit only.
     mutating func deliverTransiently(
         _ message: Index<Message>, to subscriber: Subscriber, _ isRetained: Bool,
         in step: inout Step
@@ -170,7 +171,7 @@ extension Broker {
         memory.hold(message)
     }
 
-    /// What waits for a user whom no session receives.
+    /// The offline queue of a user without a session that receives its messages.
     mutating func enqueue(
         _ message: Index<Message>, offlineQueueOf user: Index<User>, tally: inout RoutingTally,
         in step: inout Step
@@ -229,7 +230,7 @@ extension Broker {
     /// What became of the room for one more message.
     private enum Room {
         case found
-        /// The message is not queued, as the operator wants it; the sender is not told.
+        /// The policy drops the message, and the sender does not learn this.
         case dropped
         case refused
     }
@@ -286,7 +287,7 @@ extension Broker {
                 sessions[session].inbox, onDisk: UInt64(sessions[session].inbox.count),
                 bytesOnDisk: sessions[session].inbox.byteCount, for: byteCount)
         }
-        // What lies in the window and has not been sent is older than what is on disk.
+        // Entries of the window that have not been sent are older than those on disk.
         while !hasRoom(sessions[session].inbox, for: byteCount),
             Int(live.connectedSessions[connected].sentCount)
                 < live.connectedSessions[connected].window.count

@@ -1,21 +1,21 @@
-// What becomes of a queue whose session ends: nothing in it is thrown away that somebody else is to
-// have. What its user was sent goes back to waiting, or to a session of the user's that has not
-// heard it; what came by shared subscriptions goes to other sessions of the share.
+// Moves the queue of a session that ends. Messages for the user go to the user's offline queue, or
+// to another session of the user that did not receive them. Messages from shared subscriptions go
+// to other sessions of the share.
 //
 //     queue of the session ──shared, QoS 1──► leftover ──one by one──► queues of the share
 //          └──what the user was sent──► the user's offline queue, or another session's queue
 //
-// Each arrow is one transaction or a part of one, so that every entry is in one place, whatever
-// dies. None of them needs room in the store.
+// Each arrow is one transaction or a part of one, so that an entry is in exactly one place after a
+// crash. None of them needs room in the store.
 
 import Primitives
 
-/// A queue of what a session that has ended had of shared subscriptions. It lasts until each entry
-/// has gone to another session of its share, or nobody is left.
+/// A queue with the entries that an ended session had from shared subscriptions. It lasts until
+/// each entry has moved to another session of its share, or until the shares have no sessions.
 struct Leftover {
     let queue: QueueID
     let app: Index<App>
-    /// Whose session it was; nil where a row of an earlier version does not say.
+    /// The user of the session; nil if the row of an earlier version does not contain it.
     let user: Index<User>?
     private(set) var count: UInt64 = 0
     private(set) var byteCount: UInt64 = 0
@@ -38,7 +38,7 @@ struct Leftover {
         self.expected = expected
     }
 
-    /// What is in it, by the store's word.
+    /// Takes over the counts that the store has read.
     mutating func restore(_ tally: QueueTally) {
         count = tally.count
         byteCount = tally.byteCount
@@ -53,7 +53,8 @@ struct Leftover {
         isMoving = true
     }
 
-    /// A walk has come to the end. What nobody had room for is looked at again later.
+    /// A walk has come to the end. A later walk looks again at entries for which no session had
+    /// room.
     mutating func endWalk() {
         roundsBetween =
             isMoving ? 0 : min(2 * roundsBetween + 1, CoreLimits.leftoverRoundsMaximum)
@@ -63,7 +64,7 @@ struct Leftover {
         isUnderWay = false
     }
 
-    /// Whether this round of housekeeping is one to look at it.
+    /// Whether this round of housekeeping looks at it.
     mutating func isDue() -> Bool {
         guard !isUnderWay else { return false }
         if roundsLeft == 0 { return true }
@@ -134,9 +135,9 @@ extension Broker {
         reserveNumbers(heir)
     }
 
-    // MARK: - Who has heard what
+    // MARK: - What a session has received
 
-    /// A stored session has begun to hear what its user is sent.
+    /// A stored session receives the messages of its user from now on.
     mutating func noteListener(_ session: Index<Session>) {
         guard commits.restoration == nil else { return }
         // The ids of messages are given when the batch is handed over.
@@ -155,7 +156,7 @@ extension Broker {
                 }
                 position += 1
             }
-            // Before the first message there is nothing to have missed.
+            // Before the first message, a session cannot have missed any.
             let bound = next == 1 ? 0 : next
             // A session that ends in this batch inherits no more than one that stays, because it
             // passes on what it has.
@@ -187,7 +188,7 @@ extension Broker {
         }
     }
 
-    /// How much went where is known now.
+    /// The store has reported how much each transfer moved.
     mutating func settleTransfers(_ result: borrowing StoreResult) {
         for (index, leftover) in commits.inFlightBatch.leftovers {
             let tally = result.transferred[index]
@@ -264,7 +265,7 @@ extension Broker {
         takeTurnsLoading()
     }
 
-    /// It is a leftover's turn.
+    /// Loads the next entries of a leftover.
     mutating func load(leftover owner: Handle<Leftover>) {
         commits.load(
             LoadRequest(

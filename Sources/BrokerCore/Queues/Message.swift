@@ -3,7 +3,7 @@
 
 import Primitives
 
-/// One accepted message that somebody still needs in memory.
+/// One accepted message that is still needed in memory.
 struct Message: ~Copyable, @unchecked Sendable {
     /// Where it is stored; 0 while it has no place in the store.
     var identifier: UInt64
@@ -24,27 +24,27 @@ struct Message: ~Copyable, @unchecked Sendable {
     var unsettled: UInt32 = 0
     /// Receivers who have taken it: acknowledged it, or were given it without the store.
     var takenCount: UInt32 = 0
-    /// Receivers for whom the store had no room in the end.
+    /// Receivers that were refused because the store had no room.
     var refusedCount: UInt32 = 0
     /// A row beside its entries is part of its batch, and waited for like a receiver: that it was
     /// retained.
     var awaitsRow = false
     /// Whether routing is over, so that `unsettled == 0` means what it says.
     var isRouted = false
-    /// Whether its sender has been told what became of it: that happens once.
+    /// Whether its sender has been answered, which happens once.
     var isTold = false
     /// A receiver whose copy was lost may have got it all the same.
     var mayHaveArrived = false
     /// Whether it counts among the bytes that sessions in memory hold.
     var isInMemoryQueue = false
-    /// The send was taken back as a whole: nobody is given it any more.
+    /// The send was taken back as a whole: no receiver gets it from now on.
     var isWithdrawn = false
     /// The batch that stores it; 0 when it is committed or is never stored.
     var batch: UInt64 = 0
     /// Entries of the pending batch that point here and have not been elided.
     var pendingEntries: UInt32 = 0
 
-    /// Whom to tell, under which outbox number; generation 0 for nobody.
+    /// The session to answer, and the outbox number of the send; generation 0 for none.
     let sender: Handle<Session>
     let senderNumber: UInt64
 
@@ -77,7 +77,7 @@ struct Message: ~Copyable, @unchecked Sendable {
         isRouted = true
     }
 
-    /// A message that no client is told of.
+    /// A message without a client to answer.
     init(
         copying block: UnsafeRawBufferPointer, stamp: UInt64, deadline: Instant,
         in blocks: inout BlockPool
@@ -96,7 +96,7 @@ struct Message: ~Copyable, @unchecked Sendable {
 
     deinit { memory.deallocate() }
 
-    /// Ends the message and leaves its memory to whoever goes on using it.
+    /// Ends the message and passes its memory to the caller.
     consuming func memoryLeft() -> UnsafeMutableRawBufferPointer {
         let memory = memory
         discard self

@@ -1,16 +1,17 @@
-// The one place where rights are judged. Whoever names receivers (a send of any kind, a will when
-// it is set and when it is sent, a retained publication, a list, a group, everybody) or asks to
-// hear of others (a subscription, a question about presence) gets a verdict here. Routing takes a
-// ``JudgedTarget`` and the topic tree a ``JudgedFilter``, and only this file makes either, so that
-// nothing reaches receivers who have not been judged. `martlet explain` asks the same function.
+// The only place that judges rights. It judges every request that names receivers (a send of any
+// kind, a will when it is set and when it is sent, a retained publication, a list, a group, a
+// broadcast) and every request to receive from others (a subscription, a question about presence).
+// Routing takes a ``JudgedTarget`` and the topic tree a ``JudgedFilter``. Only this file makes
+// these, so that no message reaches a receiver without a verdict. `martlet explain` calls the same
+// function.
 
 import BrokerTerms
 import Primitives
 
-/// Who asks, as far as a verdict depends on it.
+/// The user and the session that ask, as far as a verdict depends on them.
 struct Asker {
     let app: Index<App>
-    /// Nil for a user whom nobody knows yet.
+    /// Nil for a user that is not known yet.
     let user: Index<User>?
     let bearer: RightsBearer
     let rights: Rights
@@ -18,11 +19,11 @@ struct Asker {
     let isMQTT: Bool
 }
 
-/// Whose rights are asked for.
+/// The owner of the rights that are judged.
 enum Judged {
     /// A connected session's, as they are now.
     case session(Index<Session>)
-    /// Somebody's who need not be connected: of a will that is due, or of an operator's question.
+    /// A user that need not be connected: for a will that is due, or an operator's question.
     case asker(Asker)
 }
 
@@ -46,7 +47,7 @@ public enum Verdict: Hashable, Sendable {
     }
 }
 
-/// Receivers whom somebody may send to. Pointers are valid as long as the bytes of the request.
+/// Receivers that a sender may send to. Pointers are valid as long as the bytes of the request.
 struct JudgedTarget {
     enum Receivers {
         case user(UnsafeRawBufferPointer)
@@ -63,7 +64,9 @@ struct JudgedTarget {
 
     /// Those who subscribe to a user's presence, each judged by its subscription.
     static func presence(topic: UnsafeRawBufferPointer) -> JudgedTarget {
-        precondition(ReservedTopic(topic) == .presence, "a topic that is not the broker's own")
+        precondition(
+            ReservedTopic(topic) == .presence,
+            "\(String(decoding: topic, as: UTF8.self)) is no topic of presence")
         return JudgedTarget(.topic(topic))
     }
 
@@ -139,9 +142,9 @@ struct ReceiverMask: Equatable {
 extension Broker {
     // MARK: - Receivers
 
-    /// Judges whom a message is for. A list is judged one by one: who is refused is marked, and a
-    /// sender learns of nobody whom it may not send to whether that user is known. Members of a
-    /// group may send to it without a right.
+    /// Judges the receivers of a message. Each user of a list is judged alone; refused ones are
+    /// marked. If a sender may not send to a user, it does not learn whether that user is known.
+    /// Members of a group may send to it without a right.
     @inline(__always)
     mutating func judge(_ target: SendTarget, by judged: Judged, in bytes: UnsafeRawBufferPointer)
         -> Judgement
@@ -192,7 +195,7 @@ extension Broker {
         return .allowed(JudgedTarget(.users(list, count: count, refused: refused)))
     }
 
-    /// Why nobody publishes on a topic, whatever the rights are.
+    /// Why no client can publish on a topic, whatever its rights are.
     @inline(__always)
     func topicRefusal(_ topic: UnsafeRawBufferPointer) -> ReasonCode? {
         // What else begins with `$` is reserved for the broker.
@@ -273,7 +276,7 @@ extension Broker {
         return false
     }
 
-    /// The verdict on what somebody is about to do, which is charged to the turn.
+    /// The verdict on an action, charged to the turn.
     mutating func judge(_ action: RightsAction, by asker: Asker) -> Verdict {
         var comparisons = workload.comparisonCount
         let verdict = verdict(action, asker, comparisons: &comparisons)
@@ -342,7 +345,7 @@ extension Broker {
     }
 
     /// A filter that is an address: the user's own messages, groups that the user is in or may join
-    /// by subscribing, and everybody's. An MRT session hears all of them without asking.
+    /// by subscribing, and broadcasts. An MRT session receives all of them without a subscription.
     private func verdict(hearing filter: UnsafeRawBufferPointer, _ asker: Asker) -> Verdict {
         guard asker.isMQTT else { return .refused(.notAuthorized) }
         switch AddressedTopic(filter) {

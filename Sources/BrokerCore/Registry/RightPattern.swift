@@ -141,7 +141,7 @@ enum RightPattern: Hashable, Sendable {
         case .device:
             RightsBearer.isSpellable(bearer.device)
                 ? prefixCount(bearer.device, subject, at: offset) : nil
-        case .anything: preconditionFailure("a star takes what is left over")
+        case .anything: preconditionFailure("\(part) is matched with the rest at \(offset)")
         }
     }
 

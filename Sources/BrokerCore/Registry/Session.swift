@@ -1,6 +1,6 @@
 // A session: one device of one user, with its inbox, its outbox and its subscriptions. It outlives
-// connections and, when it is persistent, the broker. Sleeping devices are the many: what is needed
-// only while a device is connected lives in a ``ConnectedSession``.
+// connections and, when it is persistent, the broker. Most devices are not connected: state that
+// only a connected device needs is in a ``ConnectedSession``.
 
 import Primitives
 
@@ -21,7 +21,7 @@ struct Inbox {
 
     init(queue: QueueID) { self.queue = queue }
 
-    /// Whether a number was given that nobody has acknowledged.
+    /// Whether a number was given and not acknowledged.
     var hasUnacknowledged: Bool { acknowledgedThrough + 1 < nextNumber }
 
     /// Counts a new message and returns its number.
@@ -103,7 +103,7 @@ struct Session: ~Copyable {
     /// The batch that made or changed the session, or its will: no client is told of it before.
     var decisiveBatch: UInt64 = 0
     var expiryToken = TimerWheel.Token.none
-    /// When the last connection went away; `.never` while there is one.
+    /// When the last connection ended; `.never` while there is one.
     var disconnected = Instant.never
     /// The next session of the same user; `Slab.none` for the last.
     @Packed var nextOfUser: Index<Session>? = nil
@@ -183,7 +183,7 @@ struct DirtyRecords: OptionSet {
     static let send = DirtyRecords(rawValue: 1 << 2)
 }
 
-/// Somebody known to an app, with or without sessions.
+/// A user that an app knows, with or without sessions.
 struct User: ~Copyable {
     let app: Index<App>
     let name: Name
@@ -227,7 +227,7 @@ struct App: ~Copyable {
     var addressCount = 0
     /// Filters that begin with `$SYS`.
     var systemCount = 0
-    /// Filters that hear of presence: without any, no login is told to anybody.
+    /// Filters of presence. While there are none, logins are not published.
     var presenceFilterCount = 0
     var retained = RetainedTree<Retained>()
     /// Bytes of its retained messages, without the tree.

@@ -63,8 +63,8 @@ extension Broker {
             enqueueReplay(subscription, in: replay)
             return
         }
-        live.connectedSessions[connected].replay =
-            retention.begin(makeReplay(session, subscription, isSystem: isSystem))
+        let replay = makeReplay(session, subscription, isSystem: isSystem)
+        live.connectedSessions[connected].begin(retention.begin(replay))
         advanceReplay(connected, in: &step)
     }
 
@@ -154,14 +154,14 @@ extension Broker {
     /// subscribe again then [MQTT-3.8.4-4].
     mutating func suspendReplay(of connected: Index<ConnectedSession>) {
         guard let index = live.connectedSessions[connected].replay else { return }
-        live.connectedSessions[connected].replay = nil
+        live.connectedSessions[connected].endReplay()
         retention.suspend(index, of: live.connectedSessions[connected].session)
     }
 
     /// A session has a connection again.
     mutating func takeUpReplay(of session: Index<Session>) {
         guard let index = retention.takeSuspended(of: session) else { return }
-        live.connectedSessions[connectedIndex(of: session)].replay = index
+        live.connectedSessions[connectedIndex(of: session)].begin(index)
     }
 
     /// A session without a connection ends, and what it was being sent.
@@ -205,7 +205,7 @@ extension Broker {
             }
             completeReplay(retention.replays[index].subscription)
         } while beginNext(index, session)
-        live.connectedSessions[connected].replay = nil
+        live.connectedSessions[connected].endReplay()
         endWalk(retention.end(index), session)
     }
 

@@ -44,7 +44,8 @@ extension Broker {
         var step = Step(at: moment, effects: effects)
         for value in values {
             precondition(
-                value.topic.withUnsafeBytes { ReservedTopic($0) == .system }, "not a system topic")
+                value.topic.withUnsafeBytes { ReservedTopic($0) == .system },
+                "\(String(decoding: value.topic, as: UTF8.self)) is no topic of the system")
             let block = systemBlock(value, at: step.moment)
             if let index = value.topic.withUnsafeBytes({ retention.systemTopics.tree.value(of: $0) }
             ) {

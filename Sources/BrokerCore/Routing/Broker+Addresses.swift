@@ -1,6 +1,6 @@
-// The addresses of users, groups and everybody as an MQTT client spells them: filters that begin
-// with `$`, in the tree beside all others. An MRT session hears its own without asking and is not
-// in there.
+// The addresses of users, groups and broadcasts in MQTT: filters that begin with `$`, in the same
+// tree as all others. An MRT session receives its own addresses without a subscription, and is not
+// in the tree.
 
 import BrokerTerms
 import Primitives
@@ -56,7 +56,7 @@ public enum AddressedTopic {
     }
 }
 
-/// Topics and filters that begin with `$` and have a meaning of their own: nobody publishes on
+/// Topics and filters that begin with `$` and have a meaning of their own. No client publishes on
 /// them.
 enum ReservedTopic {
     /// A user, a group or everybody.
@@ -65,7 +65,7 @@ enum ReservedTopic {
     case share
     /// Who is online.
     case presence
-    /// What the broker tells of itself.
+    /// The broker's own values.
     case system
 
     /// Nil for a topic or filter like any other.

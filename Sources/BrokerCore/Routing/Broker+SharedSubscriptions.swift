@@ -310,12 +310,8 @@ extension Broker {
     mutating func move(
         _ entry: WindowEntry, from queue: QueueID, to other: Subscriber, in step: inout Step
     ) {
-        counters.sharesHandedOver += 1
         let session = other.session
-        let state = state(of: entry, for: other)
-        let number = sessions[session].inbox.add(byteCount: entry.byteCount)
-        queues.countIn(1)
-        reserveNumbers(session)
+        let (number, state) = countHandover(of: entry, to: other)
         commits.move(
             EntryMove(
                 queue: queue, number: entry.number,
@@ -331,12 +327,8 @@ extension Broker {
     /// Gives an entry that is in no store yet to another session before it is handed over.
     private mutating func readdress(_ entry: WindowEntry, to other: Subscriber, in step: inout Step)
     {
-        counters.sharesHandedOver += 1
         let session = other.session
-        let state = state(of: entry, for: other)
-        let number = sessions[session].inbox.add(byteCount: entry.byteCount)
-        queues.countIn(1)
-        reserveNumbers(session)
+        let (number, state) = countHandover(of: entry, to: other)
         commits.readdress(
             entry: entry.batchEntry, to: sessions[session].inbox.queue, number: number,
             state: state)
@@ -346,6 +338,18 @@ extension Broker {
             WindowEntry(
                 number: number, message: entry.message, batchEntry: entry.batchEntry,
                 byteCount: entry.byteCount, state: state), in: session, in: &step)
+    }
+
+    /// Counts an entry into the queue of the session that it moves to. Returns its number and its
+    /// state there.
+    private mutating func countHandover(
+        of entry: WindowEntry, to other: Subscriber
+    ) -> (number: UInt64, state: EntryState) {
+        counters.sharesHandedOver += 1
+        let number = sessions[other.session].inbox.add(byteCount: entry.byteCount)
+        queues.countIn(1)
+        reserveNumbers(other.session)
+        return (number, state(of: entry, for: other))
     }
 
     private func state(of entry: WindowEntry, for other: Subscriber) -> EntryState {

@@ -1,7 +1,7 @@
 // Several subscriptions of one session, with identifiers of their own, that match one message: it
-// is sent once and brings all of them [MQTT-3.3.4-5]. Which they are is not kept with the message
-// but looked up when it is delivered, so that nobody else pays for it: the topic is matched once
-// for all receivers, and marks the audiences that it leads to.
+// is sent once and brings all of them [MQTT-3.3.4-5]. The message does not keep the identifiers:
+// they are looked up at the delivery, so that other deliveries cost nothing more. The topic is
+// matched once for all receivers, and its audiences are marked.
 
 import BrokerTerms
 import Primitives
@@ -18,8 +18,7 @@ extension Broker {
         step.effects[connection.loop].deliver(message, to: connection, dialect, state: state)
     }
 
-    /// A state as a event loop is to hear of it: where there are several identifiers, their list is
-    /// put into the event loop.
+    /// A state for an event loop: several identifiers are put into the effects as a list.
     @inline(__always)
     mutating func listingIdentifiers(
         _ state: EntryState, of session: Index<Session>, _ message: Index<Message>,

@@ -1,6 +1,6 @@
-// Where the topics led that came lately: a device publishes on the same few again and again, and a
-// walk through the tree costs ten times what a look in here does. It knows no filters; whoever
-// changes one empties it.
+// A cache of recent topics and their targets: a device publishes on the same few topics again and
+// again, and a walk through the tree costs ten times as much as a look-up here. The cache knows no
+// filters; a change of a filter empties it.
 
 import Primitives
 
@@ -9,9 +9,9 @@ struct RecentMatch<Target: ~Copyable> {
     let target: Index<Target>?
 }
 
-/// A small table of topics that lead to one target or to none. A topic has one place, and whoever
-/// comes last has it; so it needs no hash that is safe from people who choose topics: all that they
-/// could do is to have the tree walked.
+/// A small table of topics that lead to one target or to none. A topic has one place, and the last
+/// topic of a place replaces the one before. The hash need not be safe from clients that choose
+/// topics: a collision only causes a walk through the tree.
 struct RecentTopics<Target: ~Copyable>: ~Copyable {
     /// One cache line:
     ///
@@ -71,7 +71,7 @@ struct RecentTopics<Target: ~Copyable>: ~Copyable {
         let byteCount = Self.entryCount * Self.entryByteCount
         let memory = UnsafeMutableRawPointer.allocate(
             byteCount: byteCount, alignment: Self.entryByteCount)
-        // Version 0 is nobody's.
+        // No entry has version 0.
         memory.initializeMemory(as: UInt8.self, repeating: 0, count: byteCount)
         entries = memory
     }
@@ -97,5 +97,5 @@ struct RecentTopics<Target: ~Copyable>: ~Copyable {
     }
 }
 
-// Its memory is its own: whoever has the table has all of it.
+// The table owns its memory and shares it with no other object.
 extension RecentTopics: @unchecked Sendable where Target: ~Copyable {}

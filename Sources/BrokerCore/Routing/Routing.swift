@@ -303,4 +303,12 @@ struct Routing: ~Copyable {
         markedTopic.removeAll(keepingCapacity: true)
         markedApp = nil
     }
+
+    /// Stops unless the listed audiences, and no others, are marked.
+    func checkMarks() {
+        let markedCount = audiences.places.count {
+            audiences.contains($0) && audiences[$0].isMarked
+        }
+        expect(markedCount, equals: markedAudiences.count, "marked audiences")
+    }
 }
