@@ -17,8 +17,9 @@ extension ParsedOptions where Rules: ConnectionRules {
     /// The settings that the options and the environment ask for. The first attempt decides: a
     /// person wants to know at once that nobody is there.
     func clientSettings(deviceDefault: String) throws -> ClientSettings {
-        let server = try needed(.server, variable: "MARTLET_SERVER", meaning: "where the broker is")
-        let token = try needed(.token, variable: "MARTLET_TOKEN", meaning: "who you are")
+        let server = try needed(
+            .server, variable: "MARTLET_SERVER", meaning: "the broker's address")
+        let token = try needed(.token, variable: "MARTLET_TOKEN", meaning: "the user's token")
         var settings = ClientSettings(
             server: try ServerAddress(server), credential: .token(token))
         if let authority = self[.ca] ?? environment("MARTLET_CA") {
@@ -47,7 +48,7 @@ extension ParsedOptions {
         _ option: Rules, variable: String, meaning: String
     ) throws(UsageError) -> String {
         if let value = self[option] ?? environment(variable) { return value }
-        throw UsageError("--\(option.rawValue) or \(variable) must say \(meaning)")
+        throw UsageError("--\(option.rawValue) or \(variable) must give \(meaning)")
     }
 
     /// A time in whole seconds that a message or a session can have.
