@@ -73,8 +73,8 @@ package struct MessageBridge: ~Copyable {
     private(set) var hasLeft = false
 
     /// - Parameters:
-    /// - stored: the record of an earlier run; nil for none.
-    /// - freshEpoch: the outbox epoch, random and not 0.
+    ///   - stored: the record of an earlier run; nil for none.
+    ///   - freshEpoch: the outbox epoch, random and not 0.
     package init(
         _ settings: BridgeSettings, stored: BridgeRecord?, jitterSeed: UInt64, freshEpoch: UInt64
     ) {

@@ -55,7 +55,7 @@ public struct ClientRecord: Hashable, Sendable {
     /// The record of a new client. The epoch is eight bytes from a cryptographic source, not all
     /// zero; a client that does not store its sends uses a new one at each start.
     public init(outboxEpoch: UInt64) {
-        precondition(outboxEpoch != 0, "outbox epoch 0")
+        precondition(outboxEpoch != 0, "outbox epoch \(outboxEpoch)")
         outbox = MRT.Outbox(epoch: outboxEpoch, resultsSeen: 0, highestUsed: 0)
     }
 }

@@ -137,14 +137,14 @@ public struct EventSchedule: ~Copyable {
     /// wait for the next batch continue after ``Broker/takeResumption()``.
     ///
     /// - Parameters:
-    /// - turn: the number of the turn: a turn may enter the core several times.
-    /// - beginsRound: whether every connection was read and sent to since the waiting connections
-    ///   that had a share were last served. A turn reads from a thousand connections and sends to a
-    ///   thousand. Without this, some of ten thousand active connections would wait for ten turns
-    ///   that serve only waiting events.
-    /// - bytes: the bytes that the events' ranges refer to.
-    /// - identities: the verified claims of the events.
-    /// - isReading: whether the client of a connection reads; otherwise its events wait.
+    ///   - turn: the number of the turn: a turn may enter the core several times.
+    ///   - beginsRound: whether every connection was read and sent to since the waiting connections
+    ///     that had a share were last served. A turn reads from a thousand connections and sends to
+    ///     a thousand. Without this, some of ten thousand active connections would wait for ten
+    ///     turns that serve only waiting events.
+    ///   - bytes: the bytes that the events' ranges refer to.
+    ///   - identities: the verified claims of the events.
+    ///   - isReading: whether the client of a connection reads; otherwise its events wait.
     public mutating func enter(
         _ decoder: inout PacketDecoder, turn: UInt64, beginsRound: Bool = true,
         bytes: UnsafeRawBufferPointer,

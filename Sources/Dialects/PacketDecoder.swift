@@ -44,12 +44,12 @@ public struct PacketDecoder: ~Copyable {
     /// Decodes the complete packets of `range`.
     ///
     /// - Parameters:
-    /// - arena: the bytes that `range` and the ranges of all events of this turn refer to. The
-    ///   bytes of `range` may be rewritten.
-    /// - workMaximum: the maximum of messages and requests; a packet with several is decoded as a
-    ///   whole. Acknowledgements and pings do not count, because they reduce the load.
-    /// - packetCountMaximum: the maximum of packets of any kind; one with several filters counts as
-    ///   several.
+    ///   - arena: the bytes that `range` and the ranges of all events of this turn refer to. The
+    ///     bytes of `range` may be rewritten.
+    ///   - workMaximum: the maximum of messages and requests; a packet with several is decoded as a
+    ///     whole. Acknowledgements and pings do not count, because they reduce the load.
+    ///   - packetCountMaximum: the maximum of packets of any kind; one with several filters counts
+    ///     as several.
     public mutating func receive(
         _ range: ByteRange, of arena: UnsafeMutableRawBufferPointer,
         from connection: ConnectionID, workMaximum: Int = .max, packetCountMaximum: Int = .max,

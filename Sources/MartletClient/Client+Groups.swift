@@ -8,9 +8,9 @@ extension Client {
     /// Creates a group, with this user as its owner and first member.
     ///
     /// - Parameters:
-    /// - title: the name that people see, at most 128 bytes.
-    /// - users: who may join, at most 1,000; nil for everybody. They need not be known yet.
-    /// - meta: data of the group, at most 5,120 bytes; JSON by convention.
+    ///   - title: the name that people see, at most 128 bytes.
+    ///   - users: who may join, at most 1,000; nil for everybody. They need not be known yet.
+    ///   - meta: data of the group, at most 5,120 bytes; JSON by convention.
     /// - Returns: the group's id, which the broker creates.
     public func createGroup(
         title: String, allowing users: [String]? = nil, meta: String = ""
@@ -91,7 +91,7 @@ extension Client {
     ///
     /// - Parameters:
     ///   - group: its id.
-    /// - user: the page begins after this member; nil for the first page.
+    ///   - user: the page begins after this member; nil for the first page.
     public func describe(
         _ group: String, membersAfter user: String? = nil
     ) async throws(MartletError) -> GroupDetails {

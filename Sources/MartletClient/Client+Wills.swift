@@ -12,9 +12,9 @@ extension Client {
     /// automatically, as long as it exists.
     ///
     /// - Parameters:
-    /// - destination: the receivers.
+    ///   - destination: the receivers.
     ///   - content: at most 4,096 bytes.
-    /// - delaySeconds: how long the client may be disconnected before the will is sent.
+    ///   - delaySeconds: how long the client may be disconnected before the will is sent.
     /// - Throws: ``MartletError/refused(_:_:)`` if a send to this destination would be refused.
     public func setWill(
         to destination: Destination, _ content: MessageContent, delaySeconds: UInt32 = 0

@@ -104,7 +104,7 @@ public final class Client: Sendable {
     ///
     /// - Parameters:
     ///   - filter: a topic, or a filter with `+` and `#`, by default at most 1,024 bytes.
-    /// - grade: the highest grade of matching messages.
+    ///   - grade: the highest grade of matching messages.
     /// - Returns: the granted grade.
     @discardableResult
     public func subscribe(

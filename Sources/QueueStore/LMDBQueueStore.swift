@@ -186,7 +186,8 @@ public struct LMDBQueueStore: ~Copyable {
     }
 
     private func checkUse() {
-        precondition(!hasFailed, "the store is used after an error")
+        precondition(
+            !hasFailed, "the store is used after an error, with \(usedByteCount) bytes in use")
     }
 
     /// Whether sends are admitted, according to the last write.

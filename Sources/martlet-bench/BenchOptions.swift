@@ -1,5 +1,5 @@
 // The command line of the load harness. Letters and meanings follow emqtt_bench, so that results
-// can be put side by side; long names say what they are.
+// can be compared; the long names are descriptive.
 
 import CommandLineOptions
 

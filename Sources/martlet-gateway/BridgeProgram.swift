@@ -1,4 +1,4 @@
-// What `martlet-gateway bridge` does, from its arguments to its exit code.
+// The program `martlet-gateway bridge`, from its arguments to its exit code.
 
 import Bridge
 import CommandLineOptions

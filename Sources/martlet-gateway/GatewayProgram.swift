@@ -1,4 +1,4 @@
-// What the gateway's program does, from its arguments to its exit code.
+// The gateway's program, from its arguments to its exit code.
 
 import CommandLineOptions
 import Gateway
@@ -133,7 +133,7 @@ enum GatewayProgram {
         return settings
     }
 
-    /// The file where one is named: what a shell exported for other programs stands back.
+    /// The file, if one is named: an exported variable of a shell has lower priority.
     private static func token(
         _ parsed: ParsedOptions<GatewayOption>
     ) throws(UsageError) -> String {

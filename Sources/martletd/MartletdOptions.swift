@@ -79,7 +79,7 @@ extension ParsedOptions<MartletdOption> {
             ].map { SettingOverride(option: "--dev", assignment: $0) }
         }
         if has(.verifyStore) || has(.restore) {
-            // Nothing will listen, so nothing needs a certificate.
+            // No listener is opened, so no certificate is needed.
             let option = has(.restore) ? "--restore" : "--verify-store"
             overrides.append(
                 SettingOverride(

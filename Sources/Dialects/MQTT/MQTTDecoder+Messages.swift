@@ -9,7 +9,7 @@ extension MQTTDecoder {
     /// The send of a PUBLISH.
     ///
     /// - Parameters:
-    /// - topic: the range of the topic in the turn's buffer.
+    ///   - topic: the range of the topic in the turn's buffer.
     ///   - name: the same bytes.
     static func request(
         of publish: MQTT.Publish, _ packet: ReceivedPacket, topic: ByteRange,

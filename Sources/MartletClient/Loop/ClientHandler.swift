@@ -110,7 +110,7 @@ struct ClientHandler: LoopHandler, ~Copyable {
         case .acknowledge(_, let record): session.acknowledge(record, in: &loop)
         case .leave(_, let endsSession, let completion):
             session.leave(endsSession, completion, in: &loop)
-        case .open, .resolved: preconditionFailure("handled above")
+        case .open, .resolved: preconditionFailure("command for \(identifier) was handled before")
         }
         settle(session, &loop)
     }

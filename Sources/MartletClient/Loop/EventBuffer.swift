@@ -77,7 +77,9 @@ final class EventBuffer: Sendable {
                 let outcome: Client.Event?? = state.withLock { state in
                     if let event = state.dequeue() { return .some(event) }
                     if state.isFinished || Task.isCancelled { return .some(nil) }
-                    precondition(state.waiter == nil, "a client's events have one reader at a time")
+                    precondition(
+                        state.waiter == nil,
+                        "a second task reads the events of a client, \(state.numberedCount) wait")
                     state.waiter = continuation
                     return nil
                 }

@@ -128,7 +128,7 @@ public struct SocketAddress: Hashable, Sendable {
         let size = withUnsafeMutableBytes(of: &storage) { bytes -> Int in
             switch family {
             case .local:
-                preconditionFailure("a Unix-domain socket has no numeric address")
+                preconditionFailure("\(self) has no numeric address")
             case .version4:
                 var address = sockaddr_in()
                 address.sin_family = sa_family_t(AF_INET)

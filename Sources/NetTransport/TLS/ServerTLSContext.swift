@@ -78,7 +78,8 @@ public final class ServerTLSContext: Sendable {
     public var certificateExpiryUnixSeconds: Int64 {
         state.withLock { state in
             guard let certificate = SSL_CTX_get0_certificate(state.context.pointer) else {
-                preconditionFailure("the server's TLS context has no certificate")
+                preconditionFailure(
+                    "TLS context \(state.context.pointer) has no server certificate")
             }
             var end = tm()
             guard ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &end) == 1 else {

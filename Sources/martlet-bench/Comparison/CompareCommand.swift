@@ -1,6 +1,6 @@
 // `martlet-bench compare`: the same loads for several brokers in turn, round after round, so that
-// whatever else the machine does hits all alike. What counts are ratios; the floor is the machine's
-// own share.
+// other load on the machine affects all alike. The results are ratios; the floor is the cost of the
+// machine.
 
 import CommandLineOptions
 import Glibc
@@ -102,7 +102,7 @@ enum CompareCommand {
         }
     }
 
-    /// A file as the command line narrows it down.
+    /// A file, limited by the command line.
     private static func prepared(
         _ path: String, _ options: ParsedOptions<CompareOption>
     ) throws(UsageError) -> ScenarioFile {
@@ -120,10 +120,9 @@ enum CompareCommand {
     }
 }
 
-/// Places in a document that a program writes.
+/// Parts of a document that a program writes.
 enum Markers {
-    /// The document with the lines between a table's marks replaced; nil where it has no such
-    /// marks.
+    /// The document with the lines between a table's marks replaced; nil if it has no such marks.
     static func replace(_ name: String, with table: String, in text: String) -> String? {
         var lines = text.split(separator: "\n", omittingEmptySubsequences: false)
         guard let start = lines.firstIndex(of: "<!-- table \(name) -->"),
