@@ -147,7 +147,8 @@ let package = Package(
                 "TestSurroundings",
             ]),
         .testTarget(
-            name: "NetTransportTests", dependencies: ["NetTransport", "Primitives", "COpenSSL"]),
+            name: "NetTransportTests",
+            dependencies: ["NetTransport", "Primitives", "COpenSSL", "TestSurroundings"]),
         .testTarget(name: "FilesTests", dependencies: ["Files"]),
         .testTarget(name: "JSON5Tests", dependencies: ["JSON5"]),
         .testTarget(name: "ConfigurationTests", dependencies: ["Configuration"]),
