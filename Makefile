@@ -1,44 +1,44 @@
-# Everything one does with this repository. docs/HACKING.md says when to use which.
+# The commands of this repository. docs/HACKING.md explains them.
 #
-#   make build   debug build of all programs      make lint    style, as the checks see it
-#   make test    all tests                        make format  put the style right
+#   make build   debug build of all programs      make lint    check the style
+#   make test    all tests                        make format  correct the style
 #   make run     a broker with TLS and tokens     make check   layering, Embedded Swift, hygiene
 #   make sim     the simulation; ARGS='--seed 7'  make bench   what a delivery costs
-#   make fuzz    bytes from strangers             make install the programs into PREFIX
+#   make fuzz    fuzzing of untrusted bytes       make install the programs into PREFIX
 #   make sanitize the tests under the thread, address and undefined behaviour sanitizers
 #   make micro   instructions of the hot path, against their limits
-#   make soak    half an hour of everyday life, with memory and latency by the minute
-#   make conformance   rules of MQTT that are disabled, and the tests that notice
+#   make soak    half an hour of ordinary load, with memory and latency by the minute
+#   make conformance   disable rules of MQTT one by one: a test must fail for each
 #   make examples, dependency: programs that use the SDK, and a package that depends on it
 #   make docc    the pages of the SDK's public API
 #   make firmware, firmware-test: the samples for devices
 
-# Where swift is; a toolchain that is not on the path can be given: make SWIFT=/opt/swift/bin/swift
+# The swift command. For a toolchain that is not on the path: make SWIFT=/opt/swift/bin/swift
 SWIFT ?= swift
 SWIFTC ?= $(SWIFT)c
 ARGS ?=
 
-# What `make run` keeps: store, certificates, tokens. Delete it to start from nothing.
+# The data of `make run`: store, certificates, tokens. Delete it to start over.
 DEV_DATA := dev-data
 
-# Programs that people run, here or on another host: with Swift's libraries inside, so that no Swift
-# has to be where they are copied to.
+# Release builds link Swift's libraries statically, so that the programs can be copied to hosts
+# without Swift.
 RELEASE := -c release --static-swift-stdlib
 
-# Where `make install` puts them.
+# The directory of `make install`.
 PREFIX ?= /usr/local
 
-# What the code imports from the system, by pkg-config name and by Debian package.
+# System libraries of the code, by pkg-config name and by Debian package.
 LIBRARIES := 'openssl >= 3.0' lmdb
 PACKAGES := libssl-dev liblmdb-dev pkg-config
 
-# Other people's MQTT clients and a broker, which the tests start and compile, and the tools of the
-# recipes in docs/operating.
+# MQTT clients and a broker that the tests start and compile, and the tools of the recipes in
+# docs/operating.
 TEST_PACKAGES := mosquitto mosquitto-clients libpaho-mqtt-dev python3-paho-mqtt gcc libc6-dev \
     fail2ban systemd-journal-remote nftables jq python3-prometheus-client
 
-# Targets that firmware uses too, each after those it imports, and the machine they are checked for:
-# a Cortex-M4, as in the samples.
+# Targets that firmware uses, each after those it imports, and the processor that they are checked
+# for: a Cortex-M4, as in the samples.
 EMBEDDED_MODULES := Primitives BrokerTerms WireFormat ClientCore
 EMBEDDED_TRIPLE := armv7em-none-none-eabi
 EMBEDDED_OUTPUT := .build/embedded
@@ -49,12 +49,12 @@ FORMATTED := $(wildcard Sources Tests Bench Examples Package.swift)
 build: deps
 	$(SWIFT) build
 
-# The tests that start programs use those of the same debug build, and other people's MQTT clients.
+# The tests start the programs of the same debug build, and third-party MQTT clients.
 .PHONY: test
 test: deps test-deps examples dependency
 	Tests/slowest $(SWIFT) test
 
-# Programs that use the SDK as a package of its own does; the tests run them.
+# Programs that use the SDK from a package of their own; the tests run them.
 .PHONY: examples
 examples: deps
 	$(SWIFT) build --package-path Examples --scratch-path .build/examples
@@ -64,15 +64,15 @@ examples: deps
 dependency: deps
 	SWIFT=$(SWIFT) Examples/as-dependency
 
-# exec: Ctrl-C and `kill` reach the broker itself.
+# exec: the broker itself receives Ctrl-C and `kill`.
 .PHONY: run
 run: deps
 	$(SWIFT) build $(RELEASE) --product martletd
 	$(SWIFT) build $(RELEASE) --product martlet
 	exec .build/release/martletd --dev --data=$(DEV_DATA) $(ARGS)
 
-# docs/operating/install.md says what comes next. Not as root: the build is the user's. Whoever
-# makes a package sets DESTDIR.
+# docs/operating/install.md describes the next steps. Do not run it as root: the build belongs to
+# the user. Set DESTDIR to make a package.
 .PHONY: install
 install: deps
 	$(SWIFT) build $(RELEASE) --product martletd
@@ -87,20 +87,20 @@ sim: deps
 	$(SWIFT) build -c release --product martlet-sim
 	.build/release/martlet-sim $(ARGS)
 
-# Each target for a minute; ARGS='--seconds 600 connection' for one of them and longer.
+# Each target runs for a minute; ARGS='--seconds 600 connection' runs one of them for longer.
 .PHONY: fuzz
 fuzz: deps
 	SWIFT=$(SWIFT) Tests/Fuzzing/fuzz $(ARGS)
 
-# The thread sanitizer, then those of addresses and undefined behaviour; ARGS=thread for one,
-# ARGS='thread -- --filter X' for less.
+# The thread sanitizer, then those of addresses and undefined behaviour; ARGS=thread selects one,
+# ARGS='thread -- --filter NetTransportTests' some tests.
 .PHONY: sanitize
 sanitize: deps test-deps
 	SWIFT=$(SWIFT) Tests/Sanitizers/sanitize $(ARGS)
 
-# Allocations against their thresholds, which must hold anywhere; then ratios to the floor and to
-# other brokers, where they are installed, into the tables of docs/PERFORMANCE.md. ARGS narrows it
-# down: make bench ARGS='--only fan-in --rounds 1'
+# Compares allocations with their thresholds, which hold on any machine; then measures ratios to the
+# floor and to installed brokers, for the tables of docs/PERFORMANCE.md. ARGS selects a part:
+# make bench ARGS='--only fan-in --rounds 1'
 SCENARIOS := deliveries connections durable lives
 .PHONY: bench
 bench: deps
@@ -111,7 +111,7 @@ bench: deps
 	.build/release/martlet-bench compare --write docs/PERFORMANCE.md $(ARGS) \
 	    $(SCENARIOS:%=Bench/Scenarios/%.json5)
 
-# Everyday life of a fleet on bad lines, for as long as one likes: make soak MINUTES=480
+# Ordinary load of a fleet on bad networks; for a night: make soak MINUTES=480
 MINUTES ?= 30
 .PHONY: soak
 soak: deps
@@ -124,8 +124,8 @@ micro: deps valgrind
 	$(SWIFT) build -c release --product martlet-micro
 	Bench/Micro/instructions $(ARGS)
 
-# Thirty and more rules of MQTT, chosen at random, are disabled in a copy of the sources, one at a
-# time; a test has to notice each. ARGS names statements: make conformance ARGS='3.1.0-2'
+# Disables more than thirty rules of MQTT, chosen at random, one at a time in a copy of the sources;
+# a test must fail for each. ARGS names statements: make conformance ARGS='3.1.0-2'
 .PHONY: conformance
 conformance: deps
 	SWIFT=$(SWIFT) Tests/Conformance/disable-rules $(ARGS)
@@ -146,15 +146,15 @@ lint: toolchain
 format: toolchain
 	$(SWIFT) format --in-place --recursive $(FORMATTED)
 
-# The build sees imports of targets; the hygiene tests see those of system modules and the rest.
+# The build checks the imports of targets, the hygiene tests those of system modules.
 .PHONY: check
 check: deps embedded
 	$(SWIFT) build --build-tests --explicit-target-dependency-import-check error
 	$(SWIFT) test --skip-build --filter HygieneTests
 	@$(MAKE) --no-print-directory docc
 
-# The pages of the SDK's public API, without a warning: each parameter is described and each link
-# leads somewhere. The symbols come from the debug build.
+# The pages of the SDK's public API. A warning is an error: each parameter has a description and
+# each link a target. The symbols come from the debug build.
 DOCC := .build/docc
 .PHONY: docc
 docc: deps
@@ -180,7 +180,7 @@ embedded: toolchain
 	        -c $$(find Sources/$$module -name '*.swift') -o $(EMBEDDED_OUTPUT)/$$module.o; \
 	done
 
-# The samples for devices have a Makefile of their own.
+# The samples for devices have their own Makefile.
 FIRMWARE := $(MAKE) -C Firmware-Samples OUTPUT=$(CURDIR)/.build/firmware
 
 .PHONY: firmware
@@ -195,13 +195,13 @@ firmware-test: deps
 	    $(SWIFT) build --product $$program || exit 1; done
 	$(FIRMWARE) test PROGRAMS=$(CURDIR)/.build/debug SWIFTC=$(SWIFTC)
 
-# Hostile bytes at the C client: make firmware-fuzz SECONDS=600
+# Fuzzes the C client: make firmware-fuzz SECONDS=600
 SECONDS ?= 60
 .PHONY: firmware-fuzz
 firmware-fuzz:
 	$(FIRMWARE) fuzz SWIFTC=$(SWIFTC) SECONDS=$(SECONDS)
 
-# Installs what is missing and touches neither network nor system where nothing is.
+# Installs missing packages; if none is missing, it uses no network and changes nothing.
 .PHONY: deps
 deps: toolchain
 	@pkg-config --exists $(LIBRARIES) 2>/dev/null || { \
@@ -214,8 +214,8 @@ deps: toolchain
 	    $$root apt-get update -qq; \
 	    $$root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(PACKAGES); }
 
-# As above, for what only the tests need. Without root and sudo, install them by hand. The tests
-# start brokers of their own: the one that Debian starts with its package does not keep port 1883.
+# The same for the packages of the tests. Without root and sudo, install them by hand. The tests
+# start their own brokers, so the one that Debian starts with its package is stopped.
 .PHONY: test-deps
 test-deps:
 	@[ -x /usr/sbin/mosquitto ] && [ -x /usr/bin/mosquitto_pub ] && [ -x /usr/bin/gcc ] \

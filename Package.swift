@@ -164,7 +164,9 @@ let package = Package(
             ]),
         .testTarget(
             name: "NetTransportTests",
-            dependencies: ["NetTransport", "BrokerTerms", "Primitives", "COpenSSL"]),
+            dependencies: [
+                "NetTransport", "BrokerTerms", "Primitives", "COpenSSL", "TestSurroundings",
+            ]),
         .testTarget(name: "FilesTests", dependencies: ["Files"]),
         .testTarget(name: "JSON5Tests", dependencies: ["JSON5"]),
         .testTarget(name: "ConfigurationTests", dependencies: ["Configuration"]),

@@ -32,15 +32,7 @@ struct BenchCore: ~Copyable {
         receiverCount = receivers
         broker = Broker(at: moment)
         broker.anonymousApp = Array("bench".utf8)
-        let empty = RestoredState(
-            identity: StoreIdentity(high: 1, low: 1), nextMessage: StoredMessageID(raw: 1),
-            stamp: nil,
-            damaged: [])
-        do throws(RestoreError) {
-            try broker.finishRestoring(empty, newEpochSeed: 1, at: moment)
-        } catch {
-            preconditionFailure("nothing was restored: \(error)")
-        }
+        broker.beginEmpty(at: moment)
         precondition(
             try! broker.addApp(broker.anonymousApp, keyDigest: nil, rights: .everything),
             "a core has no apps yet")
@@ -324,4 +316,18 @@ func measureUnreleased(_ count: UInt16, times: Int) {
             let count = core.publishAndRelease()
             precondition(count == 2, "PUBREC and PUBCOMP")
         })
+}
+
+extension Broker {
+    /// Ends the restoration of a store that has nothing.
+    mutating func beginEmpty(at moment: Moment) {
+        let empty = RestoredState(
+            identity: StoreIdentity(high: 1, low: 1), nextMessage: StoredMessageID(raw: 1),
+            stamp: nil, damaged: [])
+        do throws(RestoreError) {
+            try finishRestoring(empty, newEpochSeed: 1, at: moment)
+        } catch {
+            preconditionFailure("an empty store was not restored: \(error)")
+        }
+    }
 }

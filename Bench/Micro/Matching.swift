@@ -24,15 +24,7 @@ private struct MatchingCore: ~Copyable {
         broker.limits.subscriptionsMaximum = .max
         broker.anonymousApp = Array("bench".utf8)
         message = Array("site/7/pump/3/state".utf8)
-        let empty = RestoredState(
-            identity: StoreIdentity(high: 1, low: 1), nextMessage: StoredMessageID(raw: 1),
-            stamp: nil,
-            damaged: [])
-        do throws(RestoreError) {
-            try broker.finishRestoring(empty, newEpochSeed: 1, at: moment)
-        } catch {
-            preconditionFailure("nothing was restored: \(error)")
-        }
+        broker.beginEmpty(at: moment)
         precondition(
             try! broker.addApp(broker.anonymousApp, keyDigest: nil), "a core has no apps yet")
         for (connection, name) in [(sender, "sender"), (subscriber, "subscriber")] {

@@ -1,5 +1,6 @@
-// The mps2-an386 as QEMU has it. Its flash is a file of the emulator's that outlives the "power":
-// QEMU backs the board's 16 MiB of PSRAM with it, and the functions here hold it to flash's rules.
+// The board mps2-an386 in QEMU. Its flash is a file of the emulator that survives a "loss of
+// power": QEMU backs the board's 16 MiB of PSRAM with it, and the functions here enforce the rules
+// of flash.
 
 #include "board.h"
 
@@ -15,8 +16,8 @@ enum { TICK_MS = 5, CLOCK_HZ = 25000000 };
 #define SYSTICK_VALUE REGISTER(0xE000E018u)
 #define NVIC_ENABLE REGISTER(0xE000E100u)
 
-// The tick only ends a sleep. Time is read from a timer that counts down by itself (CMSDK APB
-// timer, Arm DDI 0479): an emulator that gets no processor for a while loses ticks, and no time.
+// The tick only ends a sleep. Time is read from a timer that counts down in hardware (CMSDK APB
+// timer, Arm DDI 0479): an emulator that gets no processor time loses ticks, but no time.
 #define TIMER_CONTROL REGISTER(0x40000000u)
 #define TIMER_VALUE REGISTER(0x40000004u)
 #define TIMER_RELOAD REGISTER(0x40000008u)
@@ -56,7 +57,7 @@ typedef struct uart {
 enum { STATE_TX_FULL = 1, STATE_RX_FULL = 2, CONTROL_TX = 1, CONTROL_RX = 2, CONTROL_RX_IRQ = 8 };
 enum { LINE_RX_IRQ = 0, INTERRUPT_RX = 2 };
 
-// What arrived and was not read. Filled by the interrupt, emptied by the program.
+// Received bytes that were not read. Filled by the interrupt, emptied by the program.
 enum { ROOM = 1024 };
 static uint8_t arrived[ROOM];
 static volatile uint32_t arrived_end;
@@ -65,11 +66,11 @@ static volatile uint32_t arrived_start;
 void board_received(void);
 void board_received(void)
 {
-    // Before the look: a byte that comes after it asks again.
+    // Before the check: a byte that arrives after it raises another interrupt.
     LINE->interrupt = INTERRUPT_RX;
     while ((LINE->state & STATE_RX_FULL) != 0) {
         uint8_t byte = (uint8_t)LINE->data;
-        // What has no room is lost, as on any UART; the frames' counters tell.
+        // Bytes without room are lost, as on any UART; the counters of the frames show it.
         if (arrived_end - arrived_start < ROOM) {
             arrived[arrived_end % ROOM] = byte;
             arrived_end++;
@@ -123,8 +124,8 @@ void board_start(void)
 
 void board_sleep(void)
 {
-    // Interrupts stay masked between the look and the sleep, which they end all the same: nothing
-    // that arrives in between is slept through.
+    // Interrupts stay masked between the check and the sleep, which they end nevertheless: no byte
+    // that arrives in between is missed.
     __asm__ volatile("cpsid i" ::: "memory");
     if (arrived_start == arrived_end) {
         __asm__ volatile("wfi" ::: "memory");

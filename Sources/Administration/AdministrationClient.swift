@@ -35,7 +35,8 @@ public struct AdministrationClient: ~Copyable {
     private let descriptor: Int32
     private let path: String
 
-    /// A commit on a busy disk takes a second; a broker that is silent for so long is stuck.
+    /// A commit on a busy disk takes a second; a broker that does not answer for this long is
+    /// stuck.
     public static let answerSecondsMaximum = 60
 
     /// Connects to the broker that runs on a data directory.
@@ -116,7 +117,7 @@ public struct AdministrationClient: ~Copyable {
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)
         let isShortEnough = withUnsafeMutableBytes(of: &address.sun_path) { room in
-            // One byte stays for the terminator.
+            // One byte is for the terminator.
             guard path.utf8.count < room.count else { return false }
             room.copyBytes(from: path.utf8)
             return true

@@ -29,7 +29,7 @@ public enum AdministrationCommand: Hashable, Sendable {
 
     /// Reads one line, with or without its line feed.
     ///
-    /// - Throws: the refusal to answer with; the connection can go on.
+    /// - Throws: the refusal to reply with; the connection stays open.
     public init(line: [UInt8]) throws(AdministrationRefusal) {
         if line.count > AdministrationLine.requestByteCountMaximum {
             // 0x95: packet too large.
@@ -94,14 +94,14 @@ extension AdministrationRequest {
         AdministrationLine.encode(AdministrationLine.ReplyLine(reply: reply))
     }
 
-    /// The line that makes this request, with its line feed.
+    /// The line of this request, with its line feed.
     public var line: [UInt8] {
         AdministrationLine.encode(AdministrationLine.RequestLine(request: Self.name, body: self))
     }
 }
 
 extension AdministrationRefusal {
-    /// The line that refuses any request, with its line feed.
+    /// The line of a refusal, for any request, with its line feed.
     public var line: [UInt8] {
         AdministrationLine.encode(AdministrationLine.ReplyLine<String>(refusal: self))
     }

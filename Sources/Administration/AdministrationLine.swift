@@ -8,8 +8,8 @@ import FoundationEssentials
 
 /// The lines of the protocol.
 public enum AdministrationLine {
-    /// Rises when an old program would misunderstand a new one. New requests and new members of
-    /// bodies do not raise it: they are answered with a refusal or ignored.
+    /// Increases if an old program would misunderstand a new one. New requests and new members of
+    /// bodies do not increase it: they are refused or ignored.
     public static let version = 1
     /// The socket's name in the data directory.
     public static let socketName = "admin.sock"
@@ -62,7 +62,7 @@ public enum AdministrationLine {
 public struct AdministrationRefusal: Error, Codable, Hashable, Sendable {
     /// The broker's reason code, 0x80 or above.
     public var reason: UInt8
-    /// The message for the operator: which value was wrong, and why.
+    /// The message for the operator: the invalid value, and the reason.
     public var message: String
 
     public init(reason: UInt8, message: String) {
@@ -71,7 +71,7 @@ public struct AdministrationRefusal: Error, Codable, Hashable, Sendable {
         self.message = message
     }
 
-    /// 0x81, malformed packet: the line is not what the protocol says.
+    /// 0x81, malformed packet: the line violates the protocol.
     static func malformed(_ message: String) -> AdministrationRefusal {
         AdministrationRefusal(reason: 0x81, message: message)
     }

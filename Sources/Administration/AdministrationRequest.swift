@@ -5,16 +5,16 @@
 /// One request, with the type of its reply.
 public protocol AdministrationRequest: Codable, Hashable, Sendable {
     associatedtype Reply: Codable, Hashable, Sendable
-    /// Its name on the wire: noun and verb, never changed once released.
+    /// Its name on the wire: noun and verb. It never changes after a release.
     static var name: String { get }
 }
 
-/// Makes an app and its key.
+/// Creates an app and its key.
 public struct CreateApp: AdministrationRequest {
     public static let name = "app.create"
     public var app: String
-    /// What its users may do unless their credential says otherwise; nil for everything but
-    /// broadcasts.
+    /// The rights of its users unless their credential names rights; nil for all but broadcast and
+    /// attach.
     public var rights: [String]?
 
     public init(app: String, rights: [String]? = nil) {
@@ -23,7 +23,7 @@ public struct CreateApp: AdministrationRequest {
     }
 
     public struct Reply: Codable, Hashable, Sendable {
-        /// Shown this once; only its hash is kept.
+        /// Only in this reply; the broker keeps its hash.
         public var key: String
 
         public init(key: String) {
@@ -72,7 +72,7 @@ public struct AddUser: AdministrationRequest {
     }
 
     public struct Reply: Codable, Hashable, Sendable {
-        /// False where the user was known already, which is no error.
+        /// False if the user was known already, which is no error.
         public var isNew: Bool
 
         public init(isNew: Bool) {
@@ -87,16 +87,17 @@ public struct MintTokens: AdministrationRequest {
     public var app: String
     /// One token each, in this order; at most ``userCountMaximum``.
     public var users: [String]
-    /// Binds the tokens to this device; nil lets the device name itself at login.
+    /// Binds the tokens to this device; nil lets the client choose its device at login.
     public var device: String?
     /// Seconds from now until they expire; nil is never.
     public var expirySeconds: UInt64?
     /// A label to list and revoke them by, such as a production lot.
     public var batch: String?
-    /// What their bearers may do; nil for what the app's users may.
+    /// The rights of the tokens; nil for the rights of the app.
     public var rights: [String]?
 
-    /// Keeps a reply below ``AdministrationLine/replyByteCountMaximum`` with ids of full length.
+    /// Keeps a reply below ``AdministrationLine/replyByteCountMaximum`` with ids of the maximum
+    /// length.
     public static let userCountMaximum = 10_000
 
     public init(
@@ -115,7 +116,7 @@ public struct MintTokens: AdministrationRequest {
         public var user: String
         /// The public half, for lists and logs.
         public var id: String
-        /// Shown this once; only its hash is kept.
+        /// Only in this reply; the broker keeps its hash.
         public var token: String
 
         public init(user: String, id: String, token: String) {

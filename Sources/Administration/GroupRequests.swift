@@ -1,17 +1,17 @@
-// Requests about groups, as an operator makes them: past the policy that decides who joins, and in
-// the name of each group's owner. Users with a token ask the broker itself. A group's id is called
-// `groupid`, as in the JSON that receivers of its messages are given.
+// An operator's requests about groups. They bypass the policy that decides who may join, and act in
+// the name of each group's owner. Users with a token send requests to the broker themselves. A
+// group's id is called `groupid`, as in the JSON of its messages.
 
-/// Makes a group for an owner, who becomes known and its first member.
+/// Creates a group for an owner, who becomes known and its first member.
 public struct CreateGroup: AdministrationRequest {
     public static let name = "group.create"
     public var app: String
     public var owner: String
-    /// Its name for people, at most 128 bytes.
+    /// Its title, at most 128 bytes.
     public var title: String
-    /// Who may join; nil for everybody.
+    /// The users who may join; nil for everybody.
     public var allowed: [String]?
-    /// The group's own data, at most 5120 bytes.
+    /// Data of the group, at most 5120 bytes.
     public var meta: String
 
     public init(
@@ -38,12 +38,12 @@ public struct CreateGroup: AdministrationRequest {
 public struct ListGroups: AdministrationRequest {
     public static let name = "group.list"
     public var app: String
-    /// Only those that this user is in; nil for all.
+    /// Only groups that this user is a member of; nil for all.
     public var user: String?
-    /// Begins behind this one, the `next` of the reply before.
+    /// Begins after this group, the `next` of the previous reply.
     public var after: UInt32?
 
-    /// Groups in one reply: a title of full length may be all escapes.
+    /// Groups in one reply: a title of the maximum length may consist of escapes only.
     public static let countMaximum = 1_000
 
     public init(app: String, user: String? = nil, after: UInt32? = nil) {
@@ -53,12 +53,12 @@ public struct ListGroups: AdministrationRequest {
     }
 
     public struct Group: Codable, Hashable, Sendable {
-        /// Its id, made by the broker.
+        /// Its id, which the broker creates.
         public var groupid: String
         public var title: String
         public var owner: String
         public var memberCount: Int
-        /// Whether only those on a list may join.
+        /// Whether only the users on a list may join.
         public var isLimited: Bool
 
         public init(
@@ -74,7 +74,7 @@ public struct ListGroups: AdministrationRequest {
 
     public struct Reply: Codable, Hashable, Sendable {
         public var groups: [Group]
-        /// What to ask for next; nil at the end.
+        /// The id to continue with; nil at the end.
         public var next: UInt32?
 
         public init(groups: [Group], next: UInt32?) {
@@ -89,7 +89,7 @@ public struct ShowGroup: AdministrationRequest {
     public static let name = "group.show"
     public var app: String
     public var groupid: String
-    /// Members begin behind this user, the last one of the reply before.
+    /// Members begin after this user, the last one of the previous reply.
     public var after: String?
 
     /// Members in one reply.
@@ -106,10 +106,10 @@ public struct ShowGroup: AdministrationRequest {
         public var title: String
         public var owner: String
         public var memberCount: Int
-        /// Who may join; nil for everybody.
+        /// The users who may join; nil for everybody.
         public var allowed: [String]?
         public var meta: String
-        /// Full where there may be more: ask again, after the last.
+        /// If the list has the maximum length there may be more: request again, after the last.
         public var members: [String]
 
         public init(
@@ -127,7 +127,7 @@ public struct ShowGroup: AdministrationRequest {
     }
 }
 
-/// Moves one user in or out of a group.
+/// Adds one user to a group, or removes one.
 public struct ChangeMember: AdministrationRequest {
     public static let name = "group.member"
 
@@ -148,8 +148,8 @@ public struct ChangeMember: AdministrationRequest {
     }
 
     public struct Reply: Codable, Hashable, Sendable {
-        /// False where it was so already: a user who leaves was not in it. A ban holds all the
-        /// same.
+        /// False if the request changed nothing: a user who leaves was not a member. A ban is
+        /// effective in any case.
         public var isChanged: Bool
 
         public init(isChanged: Bool) {
@@ -158,13 +158,13 @@ public struct ChangeMember: AdministrationRequest {
     }
 }
 
-/// Replaces a group's own data, or who may join it.
+/// Replaces a group's data, or the list of users who may join.
 public struct ChangeGroup: AdministrationRequest {
     public static let name = "group.change"
 
     public enum Change: Codable, Hashable, Sendable {
         case meta(String)
-        /// These alone may join.
+        /// Only these users may join.
         case allowed([String])
         /// Everybody may join.
         case everybodyAllowed

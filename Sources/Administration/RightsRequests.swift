@@ -1,4 +1,4 @@
-// Requests about what clients may do: an app's rights, and why something is allowed or not.
+// Requests about rights: those of an app, and why an action is allowed or refused.
 
 /// Shows one app.
 public struct ShowApp: AdministrationRequest {
@@ -11,9 +11,9 @@ public struct ShowApp: AdministrationRequest {
 
     public struct Reply: Codable, Hashable, Sendable {
         public var app: String
-        /// Whether its key lets clients in.
+        /// Whether clients can log in with its key.
         public var hasKey: Bool
-        /// What its users may do unless their credential says otherwise.
+        /// The rights of its users unless their credential names rights.
         public var rights: [String]
         public var userCount: Int
         public var groupCount: Int
@@ -37,12 +37,12 @@ public struct ShowApp: AdministrationRequest {
     }
 }
 
-/// Replaces what an app's users may do, those who are connected included. Subscriptions that are
-/// not allowed any more end at once.
+/// Replaces the rights of an app's users, also of connected ones. Subscriptions that are no longer
+/// allowed end at once.
 public struct SetAppRights: AdministrationRequest {
     public static let name = "app.rights"
     public var app: String
-    /// Such as `send:*` or `publish:site/%u/#`; the broker knows the kinds.
+    /// Such as `send:*` or `publish:site/%u/#`; the broker checks them.
     public var rights: [String]
 
     public init(app: String, rights: [String]) {
@@ -55,7 +55,7 @@ public struct SetAppRights: AdministrationRequest {
     }
 }
 
-/// Asks which right lets a device do something.
+/// Asks which right allows an action of a device.
 public struct ExplainRights: AdministrationRequest {
     public static let name = "rights.explain"
 
@@ -67,7 +67,7 @@ public struct ExplainRights: AdministrationRequest {
     public var user: String
     public var device: String
     public var action: Action
-    /// A user, topic or filter; empty for a broadcast and for making a group.
+    /// A user, topic or filter; empty for a broadcast and for creating a group.
     public var target: String
 
     public init(app: String, user: String, device: String, action: Action, target: String = "") {
@@ -79,13 +79,13 @@ public struct ExplainRights: AdministrationRequest {
     }
 
     public struct Reply: Codable, Hashable, Sendable {
-        /// What the answer rests on.
+        /// The ground of the verdict.
         public enum Grounds: String, Codable, Hashable, Sendable {
             /// The right in ``right``.
             case right
             /// It is the user's own address.
             case own
-            /// Everybody of the app hears broadcasts.
+            /// Broadcasts may be received by every user of the app.
             case everybody
             /// The user is a member of the group.
             case member
@@ -96,11 +96,11 @@ public struct ExplainRights: AdministrationRequest {
         }
 
         public var grounds: Grounds
-        /// The right that allows it; nil where none has to, or none does.
+        /// The right that allows it; nil if none is needed, or none allows it.
         public var right: String?
         /// The reason code of a refusal.
         public var reason: UInt8?
-        /// Where the rights are written, for people: `app demo`, `token k3v9qx2mfh7a`.
+        /// The origin of the rights, as text: `app demo`, `token k3v9qx2mfh7a`.
         public var origin: String
         /// Whether the device is connected; otherwise the answer is for its next login.
         public var isConnected: Bool

@@ -1,12 +1,12 @@
 // Requests about sessions and their queues.
 
-/// Which sessions are meant: those that agree with every member that is not nil.
+/// A selection of sessions: those that match every member that is not nil.
 public struct SessionSelection: Codable, Hashable, Sendable {
     public var app: String
     public var user: String?
     public var device: String?
     public var isConnected: Bool?
-    /// Away for at least this long.
+    /// Disconnected for at least this long.
     public var awaySeconds: UInt64?
 
     public init(
@@ -20,7 +20,7 @@ public struct SessionSelection: Codable, Hashable, Sendable {
         self.awaySeconds = awaySeconds
     }
 
-    /// Whether it is narrower than everything that an app has.
+    /// Whether it is narrower than all sessions of an app.
     public var namesMoreThanApp: Bool {
         user != nil || device != nil || isConnected != nil || awaySeconds != nil
     }
@@ -30,7 +30,7 @@ public struct SessionSelection: Codable, Hashable, Sendable {
 public struct ListSessions: AdministrationRequest {
     public static let name = "session.list"
     public var selection: SessionSelection
-    /// Begins behind this one, the `next` of the reply before.
+    /// Begins after this session, the `next` of the previous reply.
     public var after: UInt32?
 
     /// Sessions in one reply.
@@ -47,11 +47,11 @@ public struct ListSessions: AdministrationRequest {
         /// `mrt`, `mqtt3` or `mqtt5`.
         public var dialect: String
         public var isPersistent: Bool
-        /// How long it outlives its connection; nil for ever.
+        /// How long it outlives its connection; nil for unlimited.
         public var expirySeconds: UInt32?
-        /// Unix milliseconds of the login; nil while it is away.
+        /// Unix milliseconds of the login; nil while it is disconnected.
         public var connectedUnixMilliseconds: UInt64?
-        /// Since the last connection went away; nil while there is one.
+        /// Since the last connection ended; nil while it is connected.
         public var awaySeconds: UInt64?
         public var keepAliveSeconds: UInt32
         public var queue: Queue
@@ -85,7 +85,7 @@ public struct ListSessions: AdministrationRequest {
 
     public struct Reply: Codable, Hashable, Sendable {
         public var sessions: [Session]
-        /// What to ask for next; nil at the end.
+        /// The session to continue with; nil at the end.
         public var next: UInt32?
 
         public init(sessions: [Session], next: UInt32?) {
@@ -99,7 +99,7 @@ public struct ListSessions: AdministrationRequest {
 public struct Queue: Codable, Hashable, Sendable {
     public var messageCount: UInt64
     public var byteCount: UInt64
-    /// Dropped by the queue's policy since the broker started.
+    /// Dropped by the queue's policy since the broker's start.
     public var droppedCount: UInt64
     /// The number that the next message gets.
     public var nextNumber: UInt64
@@ -114,13 +114,14 @@ public struct Queue: Codable, Hashable, Sendable {
     }
 }
 
-/// Ends the connections of sessions with 0x98. The sessions stay and their devices may come back.
+/// Ends the connections of sessions with 0x98. The sessions remain, and their devices may
+/// reconnect.
 public struct KickSessions: AdministrationRequest {
     public static let name = "session.kick"
     /// Must name more than the app.
     public var selection: SessionSelection
-    /// Whether their wills are sent, as for any connection that is lost; nil for yes. Otherwise
-    /// they are forgotten.
+    /// Whether their wills are sent, as for any lost connection; nil for yes. Otherwise they are
+    /// discarded.
     public var sendsWills: Bool?
 
     public init(_ selection: SessionSelection, sendsWills: Bool? = nil) {
@@ -131,7 +132,7 @@ public struct KickSessions: AdministrationRequest {
     public typealias Reply = SessionCount
 }
 
-/// Ends sessions for good, as if each had expired.
+/// Ends sessions as if each had expired.
 public struct DeleteSessions: AdministrationRequest {
     public static let name = "session.delete"
     /// Must name more than the app.
@@ -147,7 +148,7 @@ public struct DeleteSessions: AdministrationRequest {
     public typealias Reply = SessionCount
 }
 
-/// How many sessions a request was about.
+/// The number of sessions that a request affected.
 public struct SessionCount: Codable, Hashable, Sendable {
     public var sessionCount: Int
 
@@ -170,7 +171,7 @@ public struct ShowOfflineQueue: AdministrationRequest {
     public typealias Reply = Queue
 }
 
-/// Discards the queues of sessions that are away, and the offline queue of a user.
+/// Discards the queues of disconnected sessions, and the offline queue of a user.
 public struct PurgeQueues: AdministrationRequest {
     public static let name = "queue.purge"
     /// Must name more than the app.
@@ -189,9 +190,8 @@ public struct PurgeQueues: AdministrationRequest {
     }
 }
 
-/// Starts a copy of the store, as it is after the last commit, into a directory on the broker's
-/// machine that is new or empty. The broker goes on meanwhile. Refused while another one is under
-/// way.
+/// Starts a copy of the store, as of the last commit, into a new or empty directory on the broker's
+/// machine. The broker continues meanwhile. Refused while another backup is running.
 public struct BackUpStore: AdministrationRequest {
     public static let name = "store.backup"
     /// An absolute path.
@@ -204,7 +204,7 @@ public struct BackUpStore: AdministrationRequest {
     public typealias Reply = BackupStatus
 }
 
-/// Shows how far the last backup has come, or how it ended.
+/// Shows the progress or the result of the last backup.
 public struct ShowBackup: AdministrationRequest {
     public static let name = "store.backup.show"
 
@@ -213,24 +213,24 @@ public struct ShowBackup: AdministrationRequest {
     public typealias Reply = BackupStatus
 }
 
-/// A backup that is under way or has ended.
+/// A backup that is running or has ended.
 public struct BackupStatus: Codable, Hashable, Sendable {
-    /// Counted from the start of the broker.
+    /// Counted from the broker's start.
     public var number: UInt64
     public var directory: String
     public var isFinished = false
-    /// Why there is no copy; nil while it is under way, and where it succeeded.
+    /// The reason why there is no copy; nil while the backup runs, and after success.
     public var failure: String?
-    /// Bytes that were read, of the store and then of the copy, and how many there are at most.
+    /// Bytes read so far, of the store and then of the copy, and their maximum.
     public var readByteCount: UInt64 = 0
     public var totalByteCount: UInt64 = 0
     /// The size of the copy, when it is finished.
     public var byteCount: UInt64 = 0
-    /// What is damaged in the store and so in the copy, as far as a broker starts with it. Cut off
-    /// after ``findingsMaximum``.
+    /// Damage in the store, and so in the copy, that does not prevent a start. Truncated after
+    /// ``findingsMaximum``.
     public var findings: [String] = []
 
-    /// Enough to see what sort of damage it is; `--verify-store` tells it all.
+    /// Enough to identify the kind of damage; `--verify-store` lists all of it.
     public static let findingsMaximum = 20
 
     public init(number: UInt64, directory: String) {

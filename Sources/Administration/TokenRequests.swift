@@ -1,13 +1,13 @@
 // Requests to list and revoke tokens.
 
-/// Which tokens are meant: those that agree with every member that is not nil.
+/// A selection of tokens: those that match every member that is not nil.
 public struct TokenSelection: Codable, Hashable, Sendable {
     public var app: String
     /// The public half of one token.
     public var id: String?
     public var user: String?
     public var device: String?
-    /// The label they were minted with.
+    /// The label that they were minted with.
     public var batch: String?
 
     public init(
@@ -27,7 +27,7 @@ public struct TokenSelection: Codable, Hashable, Sendable {
 public struct ListTokens: AdministrationRequest {
     public static let name = "token.list"
     public var selection: TokenSelection
-    /// Begins behind the token with this id, the last one of the reply before.
+    /// Begins after the token with this id, the last one of the previous reply.
     public var after: String?
 
     /// Tokens in one reply.
@@ -44,11 +44,11 @@ public struct ListTokens: AdministrationRequest {
         /// The only device that may use it; nil for any.
         public var device: String?
         public var batch: String?
-        /// Nil for never.
+        /// Nil for unlimited.
         public var expiresUnixSeconds: UInt64?
-        /// Kept to the hour; nil where it was never used.
+        /// With a resolution of one hour; nil if it was never used.
         public var lastUsedUnixSeconds: UInt64?
-        /// Nil for what the app's users may.
+        /// Nil for the rights of the app.
         public var rights: [String]?
 
         public init(
@@ -66,7 +66,7 @@ public struct ListTokens: AdministrationRequest {
     }
 
     public struct Reply: Codable, Hashable, Sendable {
-        /// Full where there may be more: ask again, after the last.
+        /// If the list has the maximum length there may be more: request again, after the last.
         public var tokens: [Token]
 
         public init(tokens: [Token]) {

@@ -1,5 +1,5 @@
-// The loop's side of a bridge: two connections, one value that decides, and the record, which is on
-// disk before the bytes of a turn leave.
+// Connects a bridge with its event loop: two connections, the value that decides, and the record,
+// which is synced before the bytes of a turn are sent.
 
 import BrokerTerms
 import CommandLineOptions
@@ -9,13 +9,13 @@ import Primitives
 import Synchronization
 import Threads
 
-/// What other threads may ask of a running bridge.
+/// Controls a running bridge from other threads.
 public final class BridgeControl: Sendable {
     let handle: LoopHandle
     private let isDrainWanted = Atomic(false)
     private let resolved = Locked<[Resolution]>([])
 
-    /// An answer of the system's resolver.
+    /// A result of the system's resolver.
     struct Resolution: Sendable {
         var side: BridgeHandler.Side
         var result: NameLookupResult
@@ -23,7 +23,7 @@ public final class BridgeControl: Sendable {
 
     public init() throws(TransportError) { handle = try LoopHandle() }
 
-    /// The bridge takes nothing new, ends what is under way, and stops.
+    /// The bridge accepts no new messages, completes open exchanges, and stops.
     public func drain() {
         isDrainWanted.store(true, ordering: .releasing)
         handle.wake()
@@ -58,11 +58,11 @@ struct BridgeHandler: LoopHandler, ~Copyable {
     private var isForeignOpen = false
     private var isMartletOpen = false
     private var isForeignPaused = false
-    /// Attempts of each side: a name with several addresses is tried at all of them in turn.
+    /// Attempts of each side: the addresses of a name are tried in turn.
     private var foreignAttempts = 0
     private var martletAttempts = 0
     private var isStarted = false
-    /// Set when there is no use in going on.
+    /// Set when the bridge cannot continue.
     private(set) var failure: BridgeProcess.Failure?
 
     init(
@@ -76,7 +76,7 @@ struct BridgeHandler: LoopHandler, ~Copyable {
         self.file = file
     }
 
-    // MARK: - The loop's calls
+    // MARK: - Calls of the loop
 
     mutating func opened(
         _ connection: ConnectionID, _ origin: ConnectionOrigin, in loop: inout EventLoop
@@ -125,7 +125,7 @@ struct BridgeHandler: LoopHandler, ~Copyable {
         }
     }
 
-    // The bridge listens nowhere, and writes without waiting for room.
+    // The bridge has no listeners, and writes without waiting for room.
     mutating func outgoingDrained(_ connection: ConnectionID, in loop: inout EventLoop) {}
     mutating func turnedAway(
         _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout EventLoop
@@ -181,14 +181,14 @@ struct BridgeHandler: LoopHandler, ~Copyable {
         loop.handle.requestStop()
     }
 
-    /// True when everything that this turn's bytes depend on is on disk.
+    /// True if everything that this turn's bytes depend on is on disk.
     private mutating func save(_ loop: inout EventLoop) -> Bool {
         guard let record = bridge.takeRecord() else { return true }
         do throws(RecordFailure) {
             try file.save(record)
             return true
         } catch {
-            // The state of the disk is unknown: the next start reads what is there.
+            // The state of the disk is unknown: the next start reads the file.
             stop(.record(error), &loop)
             return false
         }
@@ -198,7 +198,7 @@ struct BridgeHandler: LoopHandler, ~Copyable {
         _ resolution: BridgeControl.Resolution, _ loop: inout EventLoop
     ) {
         let isForeign = resolution.side == .foreign
-        // An answer to an attempt that has been given up meanwhile.
+        // A result for an attempt that was given up meanwhile.
         guard (isForeign ? foreign : martlet) == nil else { return }
         let (server, tls) =
             isForeign
@@ -231,7 +231,7 @@ struct BridgeHandler: LoopHandler, ~Copyable {
         guard let foreign, isForeignOpen else { return }
         let bytes = bridge.foreign.takeOutgoing()
         guard !bytes.isEmpty else { return }
-        // Where it is not taken the connection is closing, and `closed` follows.
+        // If it is not accepted, the connection is closing, and `closed` follows.
         _ = bytes.withUnsafeBytes { loop.append($0, to: foreign, .required) }
     }
 
@@ -243,7 +243,7 @@ struct BridgeHandler: LoopHandler, ~Copyable {
         }
     }
 
-    /// A broker that does not hold to a window is not read while too much of it waits.
+    /// A broker that exceeds the window is not read while too many bytes wait.
     private mutating func watchBacklog(_ loop: inout EventLoop) {
         guard let foreign, isForeignOpen, bridge.wantsPause != isForeignPaused else { return }
         isForeignPaused.toggle()

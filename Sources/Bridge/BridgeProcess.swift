@@ -1,18 +1,18 @@
-// A bridge as a whole: one loop on one thread until it is told to stop.
+// A whole bridge: one loop on one thread until it is stopped.
 
 import NetTransport
 
-/// A bridge that runs until ``BridgeControl/drain()``, or until it cannot go on.
+/// Runs a bridge until ``BridgeControl/drain()``, or until it cannot continue.
 public enum BridgeProcess {
-    /// Why a bridge could not begin, or go on.
+    /// The reason why a bridge could not start or continue.
     public enum Failure: Error {
         case transport(TransportError)
         case record(RecordFailure)
-        /// A broker does not want it.
+        /// A broker refuses it permanently.
         case refused(String)
     }
 
-    /// Runs the loop on the calling thread. Returns where the bridge was asked to end.
+    /// Runs the loop on the calling thread. Returns when the bridge was stopped.
     public static func run(
         _ settings: BridgeSettings, _ control: BridgeControl
     ) throws(Failure) {
@@ -39,7 +39,7 @@ public enum BridgeProcess {
             configuration.outgoingHardMaximum = 2 * settings.packetMaximum + (8 << 20)
             var loop = try EventLoop(configuration, handle: control.handle)
             var handler = BridgeHandler(settings, file: file, control: control)
-            // Nothing happens by itself before the first turn.
+            // No event starts the first turn.
             loop.nextWake = loop.now
             while loop.turn(&handler) {}
             failure = handler.failure

@@ -1,27 +1,27 @@
-// What a bridge has done since it was started, in numbers.
+// The counters of a bridge since its start.
 
 struct BridgeTotals: Hashable {
-    /// Taken by Martlet, and by the other broker.
+    /// Accepted by Martlet, and by the MQTT broker.
     var toMartlet: UInt64 = 0
     var toMQTT: UInt64 = 0
-    /// Refused for good, in each direction.
+    /// Refused permanently, in each direction.
     var refusedToMartlet: UInt64 = 0
     var refusedToMQTT: UInt64 = 0
-    /// Refused for now, and sent again.
+    /// Refused temporarily, and sent again.
     var retried: UInt64 = 0
-    /// No rule was for it.
+    /// No rule matched.
     var unmatched: UInt64 = 0
-    /// QoS 0 and transient, without a receiver that is connected.
+    /// QoS 0 and transient, while the other side was unreachable.
     var dropped: UInt64 = 0
-    /// Came a second time, and was passed on once.
+    /// Repeated by the sender, and passed on once.
     var repeated: UInt64 = 0
-    /// Sent by this bridge's own user, and not sent back.
+    /// Sent by this bridge's own user, and not returned.
     var own: UInt64 = 0
     /// Writes of the record.
     var recordWrites: UInt64 = 0
-    /// Subscriptions that the brokers have confirmed at this moment, on both sides.
+    /// Subscriptions that the brokers confirm at present, on both sides.
     var filters: UInt64 = 0
-    /// Subscriptions and groups that the rules want and no broker has confirmed at this moment.
+    /// Subscriptions and groups of the rules that no broker confirms at present.
     var missing: UInt64 = 0
 
     var line: String {

@@ -1,5 +1,5 @@
-// From the other broker to Martlet: publications arrive, are sent on, and are answered when Martlet
-// has them.
+// From the MQTT broker to Martlet: publications arrive, are passed on, and are acknowledged when
+// Martlet has acknowledged them.
 
 import BrokerTerms
 import ClientCore
@@ -7,7 +7,7 @@ import Primitives
 import WireFormat
 
 extension MessageBridge {
-    // MARK: - The other broker's session
+    // MARK: - The MQTT broker's session
 
     mutating func takeForeignEvents(_ now: Instant) {
         while let event = foreign.nextEvent() {
@@ -58,8 +58,8 @@ extension MessageBridge {
         if terms.isSessionPresent { recordKeptForeign() }
     }
 
-    /// The other broker is still repeating what it sent on an earlier connection. It says each
-    /// thing once on a connection, so this ends.
+    /// The MQTT broker is still repeating messages of an earlier connection. It repeats each once
+    /// per connection, so this ends.
     private mutating func recordRepetition(_ now: Instant) {
         let deadline = now.advanced(byMilliseconds: BridgeLimits.recoveryMilliseconds)
         if staleDeadline != .never { staleDeadline = deadline }
@@ -88,7 +88,7 @@ extension MessageBridge {
             pass(message, refusal: refusal, now: now)
             return
         }
-        // What is not answered comes again.
+        // Unanswered messages are repeated.
         guard !isDraining else { return }
         let digest = Digest.of(topic: message.topic, payload: message.payload)
         if let entry = inward.known(message, digest: digest) {
@@ -101,7 +101,7 @@ extension MessageBridge {
             return
         }
         guard inward.entries.count < BridgeLimits.publicationsMaximum else {
-            // No window of the other broker's is that large. It would fill memory and record.
+            // No broker's window is that large. Such a broker would fill memory and record.
             foreign.closed("\(ReasonCode.receiveMaximumExceeded.name)", now: now)
             return
         }
@@ -133,7 +133,7 @@ extension MessageBridge {
         return .forward(send)
     }
 
-    /// A publication of QoS 0 is for who is there.
+    /// A publication of QoS 0 is only for connected receivers.
     private mutating func pass(_ message: ForeignMessage, refusal: ReasonCode?, now: Instant) {
         switch refusal.map({ Route.refused($0) }) ?? route(message) {
         case .unmatched: logUnmatched(side: "mqtt", address: message.topic, now: now)
@@ -152,7 +152,7 @@ extension MessageBridge {
         }
     }
 
-    /// A message of an earlier life has come again.
+    /// A message of an earlier run was repeated.
     private mutating func find(_ message: ForeignMessage, number: UInt64, now: Instant) {
         let send: PreparedSend? =
             if case .forward(let send) = route(message) { send } else { nil }
@@ -165,11 +165,11 @@ extension MessageBridge {
         if !inward.isMissingAny { startMartlet(now) }
     }
 
-    /// Sends it under its old number: Martlet knows it, or has never seen it.
+    /// Sends it under its old number: Martlet recognises it, or has never received it.
     mutating func resend(_ entry: InwardEntry, _ now: Instant) {
         let again = Instant(milliseconds: 0)
         guard let send = entry.send, let number = entry.number else {
-            // The rules have changed: no rule sends it to a receiver.
+            // The rules have changed: no rule sends it any more.
             inward.change(entry.packetIdentifier, to: .settled)
             return
         }
@@ -180,7 +180,7 @@ extension MessageBridge {
         }
     }
 
-    /// Hands on what waits, in order, as far as there is room. A message that waits for its next
+    /// Passes waiting messages on, in order, while there is room. A message that waits for its next
     /// attempt holds back those of its topic.
     mutating func pumpInward(_ now: Instant) {
         nextRetry = .never
@@ -240,7 +240,7 @@ extension MessageBridge {
         answerInward(now)
     }
 
-    /// It can never be delivered: it goes to where such messages go, or nowhere.
+    /// It can never be delivered: it becomes a dead letter, if a topic is configured.
     private mutating func refuseInward(
         _ identifier: UInt16, reason: ReasonCode, now: Instant
     ) {
@@ -270,7 +270,7 @@ extension MessageBridge {
                 + (isDeadLetter ? " dead_letter=1" : ""))
     }
 
-    /// One line a minute: a broker that sends more than was asked for sends much.
+    /// One line a minute: a broker that sends unrequested messages sends many.
     mutating func logUnmatched(side: String, address: [UInt8], now: Instant) {
         totals.unmatched += 1
         guard now >= nextUnmatchedLine else { return }
@@ -311,8 +311,7 @@ extension MessageBridge {
 }
 
 extension ReasonCode {
-    /// Whether the same message would be refused again, however often it is sent (PROTOCOL.md
-    /// section 9).
+    /// Whether the same message would be refused again at every attempt (PROTOCOL.md section 9).
     var isForGood: Bool {
         switch self {
         case .implementationSpecificError, .notAuthorized, .topicNameInvalid, .packetTooLarge,

@@ -1,5 +1,5 @@
-// From Martlet to the other broker: deliveries arrive, are published, and are acknowledged when the
-// other broker has them.
+// From Martlet to the MQTT broker: deliveries arrive, are published, and are acknowledged when the
+// MQTT broker has acknowledged them.
 
 import BrokerTerms
 import ClientCore
@@ -31,8 +31,8 @@ extension MessageBridge {
         }
     }
 
-    /// Whether a delivery is known, or one that may wait. A broker that keeps to the window comes
-    /// to the end of it only where several sessions have ended while the other broker is away.
+    /// Whether a delivery is known, or may wait. A broker that respects the window reaches its end
+    /// only if several sessions ended while the MQTT broker was unreachable.
     private func hasRoom(for deliver: MRT.Deliver) -> Bool {
         outward.entries.count < 4 * settings.martlet.inFlightMaximum
             || deliver.number == 0 || outward.index(number: deliver.number) != nil
@@ -72,7 +72,7 @@ extension MessageBridge {
     // MARK: - Deliveries
 
     private mutating func delivered(_ deliver: MRT.Deliver, _ now: Instant) {
-        // What is not acknowledged comes again.
+        // Unacknowledged messages are repeated.
         if deliver.number != 0, isDraining { return }
         let message = ReceivedMessage(
             kind: deliver.kind, grade: deliver.grade, from: martlet!.copy(deliver.from),
@@ -90,7 +90,7 @@ extension MessageBridge {
             }
         guard isMessage else { return complete(deliver.number, now) }
         if message.from == ownUser {
-            // It came from the other broker.
+            // It came from the MQTT broker.
             totals.own += 1
             return complete(deliver.number, now)
         }
@@ -118,9 +118,9 @@ extension MessageBridge {
                 phase: .waiting(until: Instant(milliseconds: 0))))
     }
 
-    /// Looks whether an earlier life has known a delivery, and goes on with it where it stood.
+    /// Checks whether an earlier run knew a delivery, and continues its exchange.
     ///
-    /// - Parameter message: nil where it leads to nothing now.
+    /// - Parameter message: nil if no rule sends it any more.
     /// - Returns: whether it was known.
     private mutating func recognize(
         _ number: UInt64, message: ReceivedMessage?, now: Instant
@@ -137,7 +137,7 @@ extension MessageBridge {
             } else if outward[index].packetIdentifier == 0 {
                 outward[index].phase = .completed
             } else {
-                // The rules have changed; what has been published of it stands.
+                // The rules have changed; what was published of it stays.
                 outward[index].phase = .released
                 release([outward[index].packetIdentifier], now)
             }
@@ -155,7 +155,7 @@ extension MessageBridge {
         }
     }
 
-    /// A transient message is for who is there.
+    /// A transient message is only for connected receivers.
     private mutating func pass(_ message: ReceivedMessage, _ now: Instant) {
         switch rules.route(message) {
         case .unmatched: logUnmatched(side: "martlet", address: message.address, now: now)
@@ -172,7 +172,7 @@ extension MessageBridge {
         }
     }
 
-    /// A numbered delivery that leads to nothing: it is over when all before it is.
+    /// A numbered delivery without a publication: it is complete when all before it are.
     private mutating func complete(_ number: UInt64, _ now: Instant) {
         guard number != 0 else { return }
         if !recognize(number, message: nil, now: now) {
@@ -193,7 +193,7 @@ extension MessageBridge {
         isForeignClogged || foreign.outgoing.count >= BridgeLimits.backlogMaximum
     }
 
-    /// Publishes what waits, in order, as far as the other broker takes it.
+    /// Publishes waiting messages, in order, while the MQTT broker accepts them.
     mutating func pumpOutward(_ now: Instant) {
         guard let terms, !isDraining else { return }
         let maximum = min(terms.receiveMaximum, settings.foreign.inFlightMaximum)
@@ -202,7 +202,7 @@ extension MessageBridge {
         while index < outward.entries.count, inFlight < maximum, !isClogged {
             defer { index += 1 }
             guard case .waiting(let until) = outward[index].phase else { continue }
-            // Order is kept: what is behind it waits too.
+            // Order is kept: later messages wait too.
             guard until <= now else {
                 nextRetry = min(nextRetry, until)
                 break
@@ -248,7 +248,8 @@ extension MessageBridge {
         now: Instant
     ) {
         guard let index = outward.index(identifier: identifier) else {
-            // An exchange that this side has forgotten is ended, so that the other may too.
+            // An exchange that this side has forgotten is completed, so that the broker can forget
+            // it too.
             if step == .pubrec, !reason.isFailure {
                 foreign.acknowledge(
                     .pubrel, identifier: identifier, reason: .packetIdentifierNotFound, now: now)
@@ -266,7 +267,7 @@ extension MessageBridge {
             }
         case .pubrec where isOnce:
             outward[index].phase = .released
-            // The message is the other broker's now.
+            // The MQTT broker holds the message now.
             outward[index].publish = nil
             outward[index].message = nil
             foreign.acknowledge(.pubrel, identifier: identifier, now: now)
@@ -297,7 +298,7 @@ extension MessageBridge {
         outward[index].phase = .waiting(until: until)
     }
 
-    /// It can never be delivered: it goes to where such messages go, or nowhere.
+    /// It can never be delivered: it becomes a dead letter, if a topic is configured.
     private mutating func refuseOutward(_ index: Int, reason: ReasonCode, now: Instant) {
         let entry = outward[index]
         guard let message = entry.message else {

@@ -1,5 +1,5 @@
-// The subscriptions and groups of both sessions: asked for as far as there is room, counted as the
-// brokers answer, and tried again where they refuse.
+// The subscriptions and groups of both sessions: requested while there is room, counted by the
+// brokers' answers, and requested again after a refusal.
 
 import BrokerTerms
 import ClientCore
@@ -20,9 +20,9 @@ extension MessageBridge {
         }
     }
 
-    // MARK: - The other broker
+    // MARK: - The MQTT broker
 
-    /// The session is the one that earlier answers were about.
+    /// The session is the one of the earlier answers.
     mutating func recordKeptForeign() {
         for (index, entry) in foreignSubscriptions.entries.enumerated() {
             guard case .filter(let filter, let qos) = entry.want,
@@ -32,7 +32,7 @@ extension MessageBridge {
         }
     }
 
-    /// One request at a time, so that an answer has one question.
+    /// One request at a time, so that an answer belongs to one request.
     private mutating func askForeign(_ now: Instant) {
         guard let terms, !isDraining, !foreignSubscriptions.isAnythingAsked else { return }
         var filters: [(text: String, qos: MQTT.QoS)] = []
@@ -53,7 +53,8 @@ extension MessageBridge {
                 obsolete.append(text)
             case .group: continue
             }
-            // Two bytes of length and one of options; a packet has some bytes before all of them.
+            // Each filter adds two bytes of length and one of options; the packet has some bytes
+            // before them.
             byteCount += filter.utf8.count + 3
             let isFull =
                 filters.count + obsolete.count > BridgeLimits.filtersPerRequestMaximum
@@ -67,7 +68,7 @@ extension MessageBridge {
                 continue
             }
             foreignSubscriptions.markAsked(index, lastForeignRequest)
-            // The session may have it from now on, whatever becomes of the answer.
+            // The session may have it from now on, even if the answer is lost.
             if base.foreignFilters[filter] == nil {
                 base.foreignFilters[filter] = BridgeRecord.unconfirmed
                 recordChange()
@@ -103,7 +104,7 @@ extension MessageBridge {
 
     // MARK: - Martlet
 
-    /// Asks for what is due, as far as the client's outbox has room.
+    /// Sends due requests, while the client's outbox has room.
     private mutating func askMartlet(_ now: Instant) {
         guard let martlet, martlet.machine.isConnected, !isDraining else { return }
         for index in martletSubscriptions.due(now) {
@@ -120,7 +121,7 @@ extension MessageBridge {
                     continue
                 }
             }
-            // The session may have it from now on, whatever becomes of the answer.
+            // The session may have it from now on, even if the answer is lost.
             if case .filter(let filter, let qos) = want, base.martletFilters[filter] != qos {
                 base.martletFilters[filter] = qos
                 recordChange()
@@ -174,7 +175,8 @@ extension MessageBridge {
         log("subscription_lowered", "side=\(side) \(want.name) granted=\(granted)")
     }
 
-    /// Names what the rules want and no broker has confirmed, as often as the totals.
+    /// Lists the subscriptions and groups of the rules that no broker has confirmed, with each
+    /// `totals`.
     mutating func logMissing() {
         let sides = [("mqtt", foreignSubscriptions), ("martlet", martletSubscriptions)]
         for (side, subscriptions) in sides {
@@ -192,13 +194,13 @@ extension MessageBridge {
 extension MartletLink {
     /// Sends the request of an entry.
     ///
-    /// - Returns: the id of the answer.
+    /// - Returns: the id of the request.
     fileprivate func request(_ want: DesiredSubscriptions.Want) throws(ClientError) -> UInt64 {
         switch want {
         case .filter(let filter, let qos): try request(.subscribe, [qos] + filter.utf8)
         case .obsolete(let filter): try request(.unsubscribe, Array(filter.utf8))
         case .group(let group):
-            // A name and its byte of length.
+            // A name and its length byte.
             try request(.groupJoin, [UInt8(clamping: group.utf8.count)] + group.utf8)
         }
     }
@@ -213,12 +215,12 @@ extension MartletLink {
 }
 
 extension RuleSet {
-    /// What the rules want of the other broker.
+    /// The subscriptions that the rules need at the MQTT broker.
     var foreignWants: [DesiredSubscriptions.Want] {
         inward.map { .filter($0.filter.text, qos: $0.qos.rawValue) }
     }
 
-    /// What the rules want of Martlet: subscriptions, and membership of the groups that they name.
+    /// The subscriptions that the rules need at Martlet, and the groups that they name.
     var martletWants: [DesiredSubscriptions.Want] {
         var filters: [String: UInt8] = [:]
         var groups: Set<String> = []

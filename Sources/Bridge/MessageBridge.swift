@@ -1,27 +1,28 @@
-// The bridge as a value: bytes of both brokers and the time come in, bytes and effects come out. It
-// opens no socket and writes no file. Three rules make its promise:
+// The bridge as a value: bytes of both brokers and the time go in, bytes and effects come out. It
+// opens no socket and writes no file. Three rules give its guarantee:
 //
-//   * A publication is acknowledged to the other broker after Martlet's result, a delivery to
+//   * A publication is acknowledged to the MQTT broker after Martlet's result, a delivery to
 //     Martlet after PUBACK or PUBCOMP. At any moment one side holds each message and knows that it
 //     must resend it.
-//   * What tells a repetition from a new message stands in the record before anything leaves that
-//     depends on it: the handler saves a changed record before it sends the turn's bytes.
-//   * What was sent and has no answer when a connection ends is sent again in its old order, before
-//     what is new, and under its old number or packet identifier.
+//   * The data that distinguishes a repetition from a new message is in the record before anything
+//     is sent that depends on it: the handler saves a changed record before it sends the turn's
+//     bytes.
+//   * Messages that are unanswered when a connection ends are sent again in their old order, before
+//     new ones, and under their old number or packet identifier.
 
 import ClientCore
 import Primitives
 import WireFormat
 
-/// What a bridge wants done.
+/// An effect of the bridge.
 package enum BridgeEffect: Equatable {
     case dialForeign
     case dialMartlet
-    /// Closes the connection after what is to be sent.
+    /// Close the connection after its pending bytes are sent.
     case hangUpForeign
     case hangUpMartlet
     case log(String)
-    /// There is no use in going on.
+    /// The bridge cannot continue.
     case fail(String)
 }
 
@@ -32,36 +33,37 @@ package struct MessageBridge: ~Copyable {
     private let freshEpoch: UInt64
 
     package var foreign: ForeignLink
-    /// Nil until it is known where the numbering goes on.
+    /// Nil until the first number of this run is known.
     package var martlet: MartletLink?
-    /// What was granted; nil while the other broker is not there.
+    /// The granted terms; nil while the MQTT broker is not connected.
     var terms: ForeignTerms?
-    /// The other broker's socket does not keep up.
+    /// The MQTT broker's socket has too many unsent bytes.
     var isForeignClogged = false
 
     var inward: InwardExchanges
     var outward: OutwardExchanges
     /// The parts of the record outside the exchanges.
     var base: BridgeRecord
-    /// The record has changed since it was taken.
+    /// The record has changed since it was last taken.
     private(set) var isDirty = true
 
     var totals = BridgeTotals()
     private var effects: [BridgeEffect] = []
-    /// The bridge's own user, as Martlet knows it.
+    /// The bridge's own user in Martlet.
     var ownUser: [UInt8] = []
-    /// How the connection to Martlet ended last.
+    /// The reason for which the connection to Martlet ended last.
     var martletDetail = ""
-    /// What the session of each broker should have, and what it has.
+    /// For each broker, the subscriptions that its session should have, and those that it has.
     var foreignSubscriptions: DesiredSubscriptions
     var martletSubscriptions: DesiredSubscriptions
-    /// Counts the requests to the other broker: an answer belongs to the last one.
+    /// Counts the requests to the MQTT broker: an answer belongs to the last one.
     var lastForeignRequest: UInt64 = 0
-    /// Until when what an earlier life has left may come again; `never` before the other broker is
-    /// connected.
+    /// The time until which messages of an earlier run may be repeated; `never` before the MQTT
+    /// broker is connected.
     var recoveryDeadline = Instant.never
-    /// When what the other broker has not repeated since it is connected is over. Each repetition
-    /// moves both: on a slow line the next one may still be on its way.
+    /// When messages that the MQTT broker has not repeated since it connected count as expired.
+    /// Each repetition moves both times, because on a slow line the next one may still be in
+    /// flight.
     var staleDeadline = Instant.never
     var nextRetry = Instant.never
     var nextSubscriptionRetry = Instant.never
@@ -71,8 +73,8 @@ package struct MessageBridge: ~Copyable {
     private(set) var hasLeft = false
 
     /// - Parameters:
-    ///   - stored: what an earlier life has left; nil for none.
-    ///   - freshEpoch: of the outbox, random and not 0.
+    ///   - stored: the record of an earlier run; nil for none.
+    ///   - freshEpoch: the outbox epoch, random and not 0.
     package init(
         _ settings: BridgeSettings, stored: BridgeRecord?, jitterSeed: UInt64, freshEpoch: UInt64
     ) {
@@ -107,9 +109,9 @@ package struct MessageBridge: ~Copyable {
         foreign.start(now: now)
     }
 
-    /// Begins Martlet's side, now that every message whose number is in the record is here again,
-    /// or will not come. Numbers that are not sent again are over; without any the numbering begins
-    /// anew.
+    /// Begins Martlet's side, when every message whose number is in the record was repeated or
+    /// counts as expired. Numbers that are not sent again are complete; if there are none, the
+    /// numbering begins anew.
     mutating func startMartlet(_ now: Instant) {
         guard martlet == nil else { return }
         let lostCount = inward.forgetMissing()
@@ -140,7 +142,7 @@ package struct MessageBridge: ~Copyable {
             jitterSeed: jitterSeed ^ .max)
     }
 
-    /// Takes nothing new from now on, and ends when what is under way is over.
+    /// Accepts no new messages from now on, and ends when the open exchanges are complete.
     mutating func drain(now: Instant) {
         guard drainDeadline == nil else { return }
         drainDeadline = now.advanced(byMilliseconds: BridgeLimits.drainMilliseconds)
@@ -182,13 +184,13 @@ package struct MessageBridge: ~Copyable {
 
     // MARK: - A turn
 
-    /// Everything that follows from what the turn brought, and from the time.
+    /// Executes everything that follows from the turn's bytes, and from the time.
     package mutating func work(now: Instant) {
         foreign.timePassed(now: now)
         martlet?.machine.timePassed(now: now)
         if now >= recoveryDeadline, martlet == nil { startMartlet(now) }
         if now >= staleDeadline {
-            // While nothing is read, a repetition may still be on its way.
+            // While nothing is read, a repetition may still be in flight.
             staleDeadline =
                 foreign.isReadingPaused
                 ? now.advanced(byMilliseconds: BridgeLimits.recoveryMilliseconds) : .never
@@ -196,7 +198,7 @@ package struct MessageBridge: ~Copyable {
         }
         takeForeignEvents(now)
         takeMartletEvents(now)
-        // Before the messages: what they leave of the outbox may be no room for a request.
+        // Before the messages, which may leave no room in the outbox for a request.
         pumpSubscriptions(now)
         pumpInward(now)
         pumpOutward(now)
@@ -208,8 +210,8 @@ package struct MessageBridge: ~Copyable {
         if let drainDeadline, !hasLeft, isIdle || now >= drainDeadline { leave(now) }
     }
 
-    /// More waits for Martlet, or behind what does, than a broker that holds to the window can have
-    /// sent. What waits for PUBREL ends by reading, and so does the wait for an earlier life.
+    /// More messages wait than a broker that respects the window can have sent. Reading completes
+    /// those that wait for PUBREL, and ends the wait for an earlier run.
     var wantsPause: Bool {
         guard martlet != nil, inward.openCount > 0 else { return false }
         let waitingCount = max(inward.openCount, inward.unansweredCount)
@@ -246,7 +248,7 @@ package struct MessageBridge: ~Copyable {
 
     mutating func recordChange() { isDirty = true }
 
-    /// What has to be on disk before anything of this turn leaves; nil where nothing has changed.
+    /// The record to sync before any byte of this turn is sent; nil if nothing has changed.
     package mutating func takeRecord() -> BridgeRecord? {
         guard isDirty else { return nil }
         isDirty = false
@@ -271,14 +273,14 @@ package struct MessageBridge: ~Copyable {
         return effects
     }
 
-    /// How long a message that was refused for now waits for its next attempt.
+    /// The time until the next attempt of a message that was refused temporarily.
     func retryTime(after attempts: UInt64, _ now: Instant) -> Instant {
         let wait = BridgeLimits.retryMillisecondsMinimum << min(attempts, 7)
         return now.advanced(byMilliseconds: min(wait, BridgeLimits.retryMillisecondsMaximum))
     }
 }
 
-/// Text from outside in quotes, so that it can neither end a line of the log nor a value.
+/// Untrusted text in quotes, so that it can end neither a line of the log nor a value.
 func quoted(_ bytes: some Collection<UInt8>) -> String {
     let shown = String(decoding: bytes.prefix(BridgeLimits.loggedByteCountMaximum), as: UTF8.self)
     var text = "\""

@@ -1,22 +1,22 @@
-// The store as a plain value: what QueueStore does on disk, done naively in memory. The simulation
-// uses it for the broker, and QueueStore's tests compare with it. It uses neither LMDB nor files,
-// and its only time is that of the batch.
+// The store as a plain value: a simple implementation of QueueStore in memory. The simulation uses
+// it for the broker, and QueueStore's tests compare with it. It uses neither LMDB nor files, and
+// its only time is that of the batch.
 
 import BrokerCore
 import Primitives
 
 /// A store without a disk. A batch is in flight between ``begin(_:)`` and ``finish(into:)``; a
-/// crash in between leaves all of it behind, or nothing.
+/// crash in between leaves all of it, or nothing.
 public struct InMemoryStore: Sendable {
-    /// Whether sends are refused, as they are by a disk without room.
+    /// Whether sends are refused, as on a disk without space.
     public var isFull = false
     /// Bytes by which rows may grow until the next result.
     public var rowRoomByteCount = Int.max
-    /// What ``restore(into:)`` gives; a new value stands for a restored backup.
+    /// The identity that ``restore(into:)`` reports; a new value stands for a restored backup.
     public var identity: StoreIdentity
 
     private struct Body {
-        /// Receivers that have not let go of it.
+        /// Receivers that have not released it.
         var holderCount: UInt32
         var block: [UInt8]
     }
@@ -47,22 +47,24 @@ public struct InMemoryStore: Sendable {
 
     // MARK: Batches
 
-    /// Takes a batch; nothing of it is in the store yet.
+    /// Takes a batch, which does not change the store yet.
     public mutating func begin(_ batch: StoreBatch) {
         precondition(
             inFlightBatch == nil, "batch \(inFlightBatch?.sequence ?? 0) is in flight")
         inFlightBatch = batch
     }
 
-    /// Commits the batch that is in flight, and says what became of it.
+    /// Commits the batch in flight, and returns its result.
     public mutating func finish(into result: inout StoreResult) {
-        guard let batch = inFlightBatch else { preconditionFailure("no batch is in flight") }
+        guard let batch = inFlightBatch else {
+            preconditionFailure("result \(result.sequence) without a batch in flight")
+        }
         inFlightBatch = nil
         apply(batch, into: &result)
     }
 
-    /// The process dies. The batch in flight is there at the next start, or nothing of it; its
-    /// result is lost either way.
+    /// The process is killed. At the next start the whole batch in flight is present, or none of
+    /// it; its result is lost in either case.
     public mutating func crash(committing: Bool) {
         if let batch = inFlightBatch, committing {
             var lost = StoreResult()
@@ -78,7 +80,7 @@ public struct InMemoryStore: Sendable {
         finish(into: &result)
     }
 
-    /// Hands everything out, in the order of ``StoreVisitor``.
+    /// Passes all contents to a visitor, in the order of ``StoreVisitor``.
     public func restore(into visitor: inout some StoreVisitor & ~Copyable) -> RestoredState {
         for (key, value) in records.sorted(by: { $0.key < $1.key }) {
             guard let table = RecordTable(rawValue: key.table) else {
@@ -106,27 +108,27 @@ public struct InMemoryStore: Sendable {
         return state
     }
 
-    /// The ids of the bodies that are held, in order: for tests.
+    /// The ids of the stored bodies, in order: for tests.
     public var heldMessages: [StoredMessageID] { bodies.keys.sorted() }
 
-    /// Whether a queue has an entry of this number.
+    /// Whether a queue has an entry with this number.
     func holds(_ number: UInt64, in queue: QueueID) -> Bool {
         queues[queue]?.contains { $0.number == number } ?? false
     }
 
-    /// Bytes of the row that a change replaces or removes; 0 where there is none.
+    /// The size of the row that a change replaces or removes; 0 if there is none.
     func rowByteCount(_ change: RecordChange) -> Int {
         records[RecordKey(table: change.table.rawValue, key: change.key)]?.count ?? 0
     }
 
-    /// The first row of a table, as it would be written again.
+    /// The first row of a table, as a change that writes it again.
     func firstRow(of table: RecordTable) -> RecordChange? {
         records.filter { $0.key.table == table.rawValue }.min { $0.key < $1.key }.map {
             RecordChange(table: table, key: $0.key.key, value: $0.value)
         }
     }
 
-    /// Whether nothing waits in a queue.
+    /// Whether a queue is empty.
     func isEmpty(_ queue: QueueID) -> Bool { queues[queue] == nil }
 
     // MARK: The parts of a batch
@@ -200,7 +202,7 @@ public struct InMemoryStore: Sendable {
         queues[entry.queue] = entries
     }
 
-    /// Removes entries of a queue, lets go of their bodies, and gives what was removed.
+    /// Removes entries of a queue, releases their bodies, and returns the entries.
     private mutating func remove(
         _ queue: QueueID, where leaves: (EntryPut) -> Bool
     ) -> [EntryPut] {

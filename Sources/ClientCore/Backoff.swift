@@ -5,7 +5,7 @@ import Primitives
 
 /// The waits of one client.
 public struct Backoff: Sendable {
-    /// Attempts that failed in a row.
+    /// Consecutive failed attempts.
     public private(set) var failureCount = 0
     private var state: UInt64
 
@@ -17,7 +17,7 @@ public struct Backoff: Sendable {
     /// The next attempt is a first one.
     public mutating func reset() { failureCount = 0 }
 
-    /// A random number of milliseconds, from 0 to the bound of this attempt.
+    /// A random number of milliseconds, from 0 to the maximum of this attempt.
     public mutating func nextMilliseconds() -> UInt64 {
         // 2^7 s is already above the maximum.
         let doublings = UInt64(min(failureCount, 7))
@@ -28,7 +28,7 @@ public struct Backoff: Sendable {
         return random() % (bound + 1)
     }
 
-    /// SplitMix64 (Steele, Lea, Flood 2014): one addition and a mix, enough to scatter clients.
+    /// SplitMix64 (Steele, Lea, Flood 2014): one addition and a mix, enough to spread clients.
     private mutating func random() -> UInt64 {
         state &+= 0x9E37_79B9_7F4A_7C15
         var mixed = state

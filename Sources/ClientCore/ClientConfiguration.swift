@@ -3,14 +3,14 @@
 import Primitives
 import WireFormat
 
-/// Who the client is and what it asks of the broker.
+/// The client's identity, and what it requests from the broker.
 public struct ClientIdentity {
-    /// Device, credential, information, keep-alive, inbox window, session expiry and clean start
-    /// are the caller's; the machine fills in the rest for each connection. A clean start is asked
-    /// for by the first connection only.
+    /// The caller sets device, credential, information, keep-alive, inbox window, session expiry
+    /// and clean start; the machine fills in the rest for each connection. Only the first
+    /// connection requests a clean start.
     public var connect: MRT.Connect
-    /// What the ranges in `connect` point into. Stays valid and unchanged while the machine lives,
-    /// or until ``ClientMachine/replaceCredential(_:)``.
+    /// The bytes that the ranges in `connect` refer to. They must stay valid and unchanged while
+    /// the machine exists, or until ``ClientMachine/replaceCredential(_:)``.
     public var bytes: UnsafeRawBufferPointer
 
     public init(connect: MRT.Connect, bytes: UnsafeRawBufferPointer) {
@@ -19,13 +19,13 @@ public struct ClientIdentity {
     }
 }
 
-/// The memory of one client. It belongs to the machine from `init` on and outlives it.
+/// The memory of one client. The machine uses it from `init` on; it must outlive the machine.
 ///
-/// On a microcontroller these are two static arrays: 1,400 bytes to receive and 2,048 for the
-/// outbox serve messages of 1,024 bytes; 256 and 512 serve short readings.
+/// On a microcontroller these are two static arrays: 1,400 bytes for received packets and 2,048 for
+/// the outbox suffice for messages of 1,024 bytes; 256 and 512 suffice for short readings.
 public struct ClientMemory {
-    /// One packet from the broker at a time, at least 128 bytes; its size is the packet maximum
-    /// that the broker is told. More than that lets one read take in many packets.
+    /// Received bytes, at least 128: one packet must fit. The size is the packet maximum that the
+    /// broker is told. With more than that, one read can receive several packets.
     public var receive: UnsafeMutableRawBufferPointer
     /// Sends and requests that have no answer yet, each with 16 bytes of bookkeeping.
     public var outbox: UnsafeMutableRawBufferPointer
@@ -39,23 +39,23 @@ public struct ClientMemory {
     }
 }
 
-/// What a client knew before it was started: read from flash, or ``init(outboxEpoch:)`` for the
-/// first time. PROTOCOL.md section 8 says what to store when.
+/// The state of a client before its start: read from flash, or ``init(outboxEpoch:)`` for the first
+/// time. PROTOCOL.md section 8 specifies when to store what.
 public struct ClientRecord: Hashable, Sendable {
-    /// The session epoch and the last number that was processed; nil where none is known.
+    /// The session epoch and the last number that was processed; nil if none is known.
     public var inbox: MRT.Resume?
-    /// The client's own numbering.
+    /// The outbox epoch and numbers.
     public var outbox: MRT.Outbox
     /// Numbers up to this one may have been sent before, beyond the record's highest used: set by a
-    /// program that keeps its sends itself and hands them in anew, in their order.
+    /// program that stores its sends itself and passes them in again, in their order.
     public var highestSent: UInt64 = 0
-    /// From the last CONNACK; nil where none is known.
+    /// The cookie of the last CONNACK; nil if none is known.
     public var cookie: UInt64?
 
     /// The record of a new client. The epoch is eight bytes from a cryptographic source, not all
-    /// zero; a client that does not store its sends takes a new one at each start.
+    /// zero; a client that does not store its sends uses a new one at each start.
     public init(outboxEpoch: UInt64) {
-        precondition(outboxEpoch != 0, "outbox epoch 0")
+        precondition(outboxEpoch != 0, "outbox epoch \(outboxEpoch)")
         outbox = MRT.Outbox(epoch: outboxEpoch, resultsSeen: 0, highestUsed: 0)
     }
 }
@@ -63,9 +63,10 @@ public struct ClientRecord: Hashable, Sendable {
 /// How a client behaves.
 public struct ClientOptions: Hashable, Sendable {
     /// How long an acknowledgement may wait for others to join it, in milliseconds; 0 sends it with
-    /// the next ``ClientMachine/transmit(into:now:)``. It never waits beyond half the inbox window.
+    /// the next ``ClientMachine/transmit(into:now:)``. It never waits beyond half of the inbox
+    /// window.
     public var acknowledgementDelayMilliseconds: UInt64 = 0
-    /// Seeds the jitter of reconnects; must differ from device to device.
+    /// The seed of the jitter of reconnects; it must differ from device to device.
     public var jitterSeed: UInt64
 
     public init(jitterSeed: UInt64) {

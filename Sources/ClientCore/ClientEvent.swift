@@ -4,59 +4,59 @@ import BrokerTerms
 import Primitives
 import WireFormat
 
-/// One thing that happened. Ranges within are resolved by ``ClientMachine/bytes(_:)`` and are valid
-/// until the next call of a mutating function of the machine.
+/// One event. ``ClientMachine/bytes(_:)`` resolves its ranges, which are valid until the next call
+/// of a mutating function of the machine.
 public enum ClientEvent: Hashable, Sendable {
-    /// Open a transport to the broker, then say ``ClientMachine/opened(now:)``, or
-    /// ``ClientMachine/closed(now:)`` where that failed.
+    /// Open a transport connection to the broker, then call ``ClientMachine/opened(now:)``, or
+    /// ``ClientMachine/closed(now:)`` if that failed.
     case connectionWanted
     /// Reason 5: logged in.
     case connected(ClientConnected)
-    /// A message: its kind is the reason (2 unicast, 3 group, 4 broadcast, 6 kicked out). Process
-    /// it; if it has a number, store the inbox record with its effect and call
+    /// A message: the reason is its kind (2 unicast, 3 group, 4 broadcast, 6 kicked out). Process
+    /// it. If it has a number, store the inbox record with the message's effect and call
     /// ``ClientMachine/acknowledge(through:now:)``.
     case delivered(MRT.Deliver)
-    /// Something happened in a group, which is the delivery's address; process and acknowledge it
-    /// as a message. Events that this program does not know come as ``delivered(_:)``.
+    /// A change in a group, which is the delivery's address; process and acknowledge it like a
+    /// message. Events that this program does not know are reported as ``delivered(_:)``.
     case groupChanged(MRT.Deliver, MRT.GroupEvent)
-    /// What became of a send: reason 1, or why it was refused. It is not sent again.
+    /// The result of a send: reason 1, or the refusal. It is not sent again.
     case resolved(MRT.SendResult)
     /// The answer to a request.
     case answered(MRT.Response)
     /// The answer to ``ClientMachine/replaceCredential(_:)``.
     case credentialAnswered(ReasonCode)
-    /// A packet of a conversation that this client carries for another, as a gateway does. What it
-    /// sends for them it hands to the transport itself, whenever the machine's own bytes have been
-    /// taken up to the last.
+    /// A packet on a channel that this client carries for another client, as a gateway does. The
+    /// program passes the packets of its channels to the transport itself, after all of the
+    /// machine's own bytes have been passed.
     case carried(MRT.Channel)
-    /// The connection is over: close the transport and drop what it had not yet sent.
+    /// The connection has ended: close the transport and discard its unsent bytes.
     case disconnected(ClientDisconnection)
 }
 
-/// A login that succeeded.
+/// A successful login.
 public struct ClientConnected: Hashable, Sendable {
-    /// All that the broker granted.
+    /// The terms that the broker granted.
     public var accepted: MRT.ConnectAccepted
-    /// The inbox numbers belong to a new session: store the inbox record anew.
+    /// The inbox numbers belong to a new session: store a new inbox record.
     public var isNewInbox: Bool
 }
 
-/// The end of a connection, or of an attempt at one.
+/// The end of a connection, or of an attempt to connect.
 public struct ClientDisconnection: Hashable, Sendable {
-    /// What the broker said, or the machine's own judgement: ``ReasonCode/keepAliveTimeout`` for a
-    /// broker that is silent, ``ReasonCode/malformedPacket`` or ``ReasonCode/protocolError`` for
-    /// one that cannot be understood, ``ReasonCode/packetTooLarge`` for a packet beyond the receive
-    /// memory, ``ReasonCode/receiveMaximumExceeded`` for one that does not keep to the inbox
-    /// window; nil where the transport just ended.
+    /// The broker's reason, or the machine's: ``ReasonCode/keepAliveTimeout`` for a silent broker,
+    /// ``ReasonCode/malformedPacket`` or ``ReasonCode/protocolError`` for invalid packets,
+    /// ``ReasonCode/packetTooLarge`` for a packet beyond the receive memory,
+    /// ``ReasonCode/receiveMaximumExceeded`` for deliveries beyond the inbox window; nil if the
+    /// transport ended without a reason.
     public var reason: ReasonCode?
-    /// When ``ClientEvent/connectionWanted`` follows; nil where it does not without a new
+    /// When ``ClientEvent/connectionWanted`` follows; nil if it requires another
     /// ``ClientMachine/start(now:)``.
     public var retryAt: Instant?
 }
 
-/// Why a send or a request was not taken.
+/// The reason why a send or a request was not accepted.
 public enum ClientError: Error, Hashable, Sendable {
-    /// The outbox memory is full of what has no answer yet.
+    /// The outbox memory is full of unanswered packets.
     case outboxFull
     /// A transient send needs a connection.
     case notConnected

@@ -1,11 +1,11 @@
-// Incoming data: bytes become packets, packets become events.
+// Received bytes become packets, and packets become events.
 
 import BrokerTerms
 import Primitives
 import WireFormat
 
 extension ClientMachine {
-    /// Where the transport puts what it reads next; never empty once the events are drained.
+    /// The memory for the next bytes of the transport; never empty once the events are read.
     public mutating func receiveSpace() -> UnsafeMutableRawBufferPointer {
         if parsed > 0 {
             let rest = UnsafeRawBufferPointer(rebasing: receive[parsed..<filled])
@@ -16,7 +16,7 @@ extension ClientMachine {
         return UnsafeMutableRawBufferPointer(rebasing: receive[filled...])
     }
 
-    /// The transport put `byteCount` bytes, at least 1, into ``receiveSpace()``.
+    /// The transport wrote `byteCount` bytes, at least 1, into ``receiveSpace()``.
     public mutating func received(byteCount: Int, now: Instant) {
         precondition(
             byteCount > 0, "\(byteCount) bytes received; closed(now:) reports the end of the stream"
@@ -35,7 +35,7 @@ extension ClientMachine {
         range.bytes(in: eventBody)
     }
 
-    /// The next event; nil where nothing has happened. Call it until it gives nil.
+    /// The next event; nil if there is none. Call it until it returns nil.
     public mutating func nextEvent(now: Instant) -> ClientEvent? {
         if let disconnection {
             self.disconnection = nil
@@ -59,7 +59,7 @@ extension ClientMachine {
         return .disconnected(disconnection)
     }
 
-    /// A packet that is wholly there.
+    /// A complete packet.
     private mutating func nextFrame(_ now: Instant) -> PacketFrame? {
         let arrived = UnsafeRawBufferPointer(rebasing: receive[..<filled])
         switch PacketFrame.next(in: arrived, at: parsed, packetMaximum: receive.count) {
@@ -74,7 +74,7 @@ extension ClientMachine {
         return nil
     }
 
-    /// Sends that were taken before the broker said what it takes, and are larger.
+    /// Refuses sends that were accepted before the broker's limits were known, and exceed them.
     private mutating func nextOversizedEvent() -> ClientEvent? {
         let limit = Int(clamping: accepted.packetMaximum)
         while let (kind, number) = log.removeOversized(limit) {
@@ -142,11 +142,12 @@ extension ClientMachine {
     }
 
     private mutating func deliverReceived(_ deliver: MRT.Deliver, _ now: Instant) -> ClientEvent? {
-        // After a DISCONNECT nothing is processed; numbered messages come again next time.
+        // After a DISCONNECT nothing is processed; numbered messages are delivered again on the
+        // next connection.
         if phase == .leaving { return nil }
         if deliver.number == 0 { return event(of: deliver) }
-        // All of these are without an acknowledgement as the broker knows it, so they are within
-        // the window; beyond it the program's memory would be the broker's to fill.
+        // All of these are unacknowledged from the broker's view, so they must be within the
+        // window; otherwise the broker could fill the program's memory.
         guard unacknowledgedCount < UInt32(accepted.inboxWindow) else {
             lose(.receiveMaximumExceeded, now: now)
             return nil
@@ -162,8 +163,8 @@ extension ClientMachine {
         return event(of: deliver)
     }
 
-    /// An event that cannot be read is given to the program as it is: refusing it would only bring
-    /// it again.
+    /// An event that cannot be decoded is passed to the program as it is: a refusal would only make
+    /// the broker deliver it again.
     private func event(of deliver: MRT.Deliver) -> ClientEvent {
         guard deliver.kind == .groupEvent,
             let change = try? MRT.GroupEvent(deliver.payload, in: eventBody)
@@ -171,7 +172,7 @@ extension ClientMachine {
         return .groupChanged(deliver, change)
     }
 
-    /// The answer to a credential of this client; nothing else is an AUTH of a broker's.
+    /// The answer to a credential of this client; the broker sends no other AUTH.
     private mutating func authReceived(_ auth: MRT.BrokerAuth) throws(WireError) -> ClientEvent {
         guard unansweredAuthCount > 0 else { throw .protocolError }
         unansweredAuthCount -= 1
@@ -183,8 +184,8 @@ extension ClientMachine {
         return log.resolve(.numbered, result.number) ? .resolved(result) : nil
     }
 
-    /// Everything up to `number` has been processed, and its record is stored: the broker may
-    /// forget it. Numbers at or below an earlier call's have no effect.
+    /// All messages up to `number` have been processed, and the record is stored: the broker may
+    /// discard them. A number at or below that of an earlier call has no effect.
     public mutating func acknowledge(through number: UInt64, now: Instant) {
         precondition(
             number <= highestDelivered,

@@ -7,14 +7,15 @@ import WireFormat
 extension ClientMachine {
     // MARK: Calls
 
-    /// Send a message. Its number is given here; `message.number` is not looked at.
+    /// Sends a message. The machine assigns its number; `message.number` is ignored.
     ///
-    /// A client that wants exactly-once over its own power cuts stores (outbox epoch, number,
-    /// message) after this call and before the next ``transmit(into:now:)``.
+    /// For exactly-once delivery across its own losses of power, a client stores (outbox epoch,
+    /// number, message) after this call and before the next ``transmit(into:now:)``.
     ///
-    /// - Parameter source: what the ranges of `message` point into; only during the call.
-    /// - Returns: the number under which ``ClientEvent/resolved(_:)`` will come; 0 for a transient
-    ///   send, of which only a refusal comes.
+    /// - Parameter source: the bytes that the ranges of `message` refer to; only used during the
+    ///   call.
+    /// - Returns: the number that ``ClientEvent/resolved(_:)`` will have; 0 for a transient send,
+    ///   for which only a refusal is reported.
     public mutating func send(
         _ message: MRT.Send, from source: UnsafeRawBufferPointer
     ) throws(ClientError) -> UInt64 {
@@ -28,7 +29,7 @@ extension ClientMachine {
         return outbox.highestUsed
     }
 
-    /// Send again what was stored before a restart: numbers in rising order, before the first
+    /// Sends stored messages again after a restart: numbers in rising order, before the first
     /// ``start(now:)``, none above the record's highest used.
     public mutating func resend(
         _ message: MRT.Send, number: UInt64, from source: UnsafeRawBufferPointer
@@ -53,10 +54,10 @@ extension ClientMachine {
             number == 0 ? .transient : .numbered, number: number, packet: message, source)
     }
 
-    /// Ask the broker for something. A request that has no answer when a connection ends is asked
-    /// again on the next.
+    /// Sends a request. A request without an answer when a connection ends is sent again on the
+    /// next.
     ///
-    /// - Returns: the id of the ``ClientEvent/answered(_:)`` to come.
+    /// - Returns: the id that ``ClientEvent/answered(_:)`` will have.
     public mutating func request<Part: RequestPart>(
         _ operation: MRT.Operation, _ part: Part, from source: UnsafeRawBufferPointer
     ) throws(ClientError) -> UInt64 {
@@ -69,7 +70,7 @@ extension ClientMachine {
         return identifier
     }
 
-    /// The same, of an operation whose parameters are just bytes: a filter, or nothing.
+    /// The same, for an operation whose parameters are only bytes: a filter, or nothing.
     public mutating func request(
         _ operation: MRT.Operation, parameters: UnsafeRawBufferPointer
     ) throws(ClientError) -> UInt64 {
@@ -95,7 +96,7 @@ extension ClientMachine {
         packet.write(to: &writer, from: source)
     }
 
-    /// Why the broker would refuse a message, as far as one can know here.
+    /// The reason for which the broker would refuse a message, as far as the client can know.
     private func refusal(_ message: MRT.Send, _ source: UnsafeRawBufferPointer) -> ReasonCode? {
         if let fault = message.target.fault(in: source) { return fault }
         if !message.messageIdentifier.isEmpty,
@@ -115,20 +116,20 @@ extension ClientMachine {
 
     // MARK: Bytes
 
-    /// Bytes that the buffer of ``transmit(into:now:)`` must have at least: the next CONNECT.
+    /// The minimum size of the buffer of ``transmit(into:now:)``: the next CONNECT.
     public var transmitByteCountMinimum: Int {
         max(nextConnect.encodedByteCount, ClientLimits.controlPacketByteCountMaximum)
     }
 
-    /// Writes what is to be sent now. Hand all of it to the transport before the next call; call it
-    /// until it gives 0.
+    /// Writes the bytes to send now. Pass all of them to the transport before the next call; call
+    /// it until it returns 0.
     ///
     /// - Returns: bytes written to the start of `buffer`.
     public mutating func transmit(
         into buffer: UnsafeMutableRawBufferPointer, now: Instant
     ) -> Int {
         guard phase == .joining || phase == .joined || phase == .leaving else { return 0 }
-        // A packet that was cut goes on first: nothing may stand between its parts.
+        // An incomplete packet continues first: no other bytes may be between its parts.
         var count = log.transmitRestOfPacket(buffer)
         if !log.isWithinPacket {
             var writer = PacketWriter(UnsafeMutableRawBufferPointer(rebasing: buffer[count...]))
@@ -147,7 +148,7 @@ extension ClientMachine {
         return count
     }
 
-    /// The highest number that the send window lets out.
+    /// The highest number that the send window permits.
     private var lastAllowed: UInt64 { announcedResultsSeen + UInt64(accepted.sendWindow) }
 
     private var nextConnect: MRT.Connect {
@@ -157,7 +158,7 @@ extension ClientMachine {
         connect.packetMaximum = UInt32(clamping: receive.count)
         connect.resume = inbox
         connect.cookie = cookie
-        // What never left is not in doubt.
+        // A send that was never transmitted cannot be a duplicate.
         let seen = resultsSeen
         connect.outbox = MRT.Outbox(
             epoch: outbox.epoch, resultsSeen: seen, highestUsed: max(seen, log.highestSent))
@@ -176,7 +177,7 @@ extension ClientMachine {
         writesConnect = false
     }
 
-    /// Ping, acknowledgements, a new credential, the DISCONNECT: each when it is due and there is
+    /// Pings, acknowledgements, a new credential, the DISCONNECT: each when it is due and there is
     /// room.
     private mutating func writeOwedPackets(_ writer: inout PacketWriter, _ now: Instant) {
         if writesPing, writer.remainingByteCount >= ClientLimits.controlPacketByteCountMaximum {
@@ -207,14 +208,14 @@ extension ClientMachine {
             acknowledgesInbox
             && (isLeaving || now >= acknowledgementDeadline
                 || unacknowledgedCount * 2 >= UInt32(accepted.inboxWindow))
-        // Half the window keeps the broker's memory of results small and never lets sends wait for
-        // it.
+        // Half of the window keeps the broker's memory for results small and never makes sends wait
+        // for it.
         let seen = resultsSeen
         let areResultsDue =
             seen - announcedResultsSeen >= (UInt64(accepted.sendWindow) + 1) / 2
         guard isInboxDue || areResultsDue else { return }
-        // What was processed on an earlier connection may not have come again on this one, and
-        // cannot be acknowledged before it does (PROTOCOL.md section 8, "The inbox").
+        // Messages that were processed on an earlier connection may not have been delivered again
+        // on this one, and cannot be acknowledged before that (PROTOCOL.md section 8, "The inbox").
         let number = acknowledgesInbox ? min(inbox?.lastNumber ?? 0, highestReceived) : 0
         let ack = MRT.Ack(
             inboxNumber: number, resultsSeen: seen > announcedResultsSeen ? seen : 0)

@@ -1,11 +1,11 @@
-// Actions at deadlines: reconnects, logins that take too long, pings.
+// Actions at deadlines: reconnects, late logins, pings.
 
 import BrokerTerms
 import Primitives
 import WireFormat
 
 extension ClientMachine {
-    /// When ``timePassed(now:)`` is due; ``Instant/never`` where nothing is.
+    /// When ``timePassed(now:)`` is due; ``Instant/never`` if nothing is.
     public var nextDeadline: Instant {
         min(phaseDeadline, phase == .joined ? min(keepAliveDeadline, waitingAckDeadline) : .never)
     }
@@ -15,14 +15,14 @@ extension ClientMachine {
     }
 
     /// When a ping is due, or its answer overdue. Silence of either side counts: a client that only
-    /// sends would otherwise never notice a dead peer.
+    /// sends would otherwise never detect a dead peer.
     private var keepAliveDeadline: Instant {
         if pingDeadline != .never { return pingDeadline }
         if accepted.keepAliveSeconds == 0 { return .never }
         return min(lastSent, lastReceived).advanced(bySeconds: UInt64(accepted.keepAliveSeconds))
     }
 
-    /// The clock says `now`. Calling it early or often is harmless.
+    /// The clock shows `now`. An early or repeated call is harmless.
     public mutating func timePassed(now: Instant) {
         if now >= phaseDeadline {
             switch phase {

@@ -1,68 +1,67 @@
-// The client's half of MRT as a value: calls and the time come in, events and bytes come out. It
-// does no I/O, reads no clock, draws no random number that was not handed in and allocates nothing,
-// so that the SDK, the simulation and a microcontroller run the same machine.
+// The client's half of MRT as a value: calls and the time go in, events and bytes come out. It
+// performs no I/O, reads no clock, draws no random numbers and allocates nothing, so that the SDK,
+// the simulation and a microcontroller run the same machine.
 //
-// After every call the program drains ``ClientMachine/nextEvent(now:)``, then hands what
-// ``ClientMachine/transmit(into:now:)`` gives to the transport until it gives nothing, and calls
-// ``ClientMachine/timePassed(now:)`` at ``ClientMachine/nextDeadline``.
+// After every call the program reads ``ClientMachine/nextEvent(now:)`` until it returns nil, then
+// passes the bytes of ``ClientMachine/transmit(into:now:)`` to the transport until there are none,
+// and calls ``ClientMachine/timePassed(now:)`` at ``ClientMachine/nextDeadline``.
 
 import BrokerTerms
 import Primitives
 import WireFormat
 
 public struct ClientMachine: ~Copyable {
-    /// Where the connection stands, with its exits.
+    /// The phase of the connection, with its exits.
     enum Phase: Equatable {
-        /// Not started, left, or stopped by a reason that forbids another attempt. `start` →
-        /// wanting.
+        /// Not started, stopped by the program, or by a reason that forbids another attempt.
+        /// `start` → wanting.
         case stopped
         /// Until the deadline before another attempt. Time → wanting; `stop` → stopped.
         case waiting
-        /// A transport is being opened. `opened` → joining; `closed` or time → waiting.
+        /// A transport connection is being opened. `opened` → joining; `closed` or time → waiting.
         case opening
-        /// CONNECT is to be sent or was sent. CONNACK → joined; refusal, loss, time → waiting or
+        /// CONNECT must be sent or was sent. CONNACK → joined; refusal, loss, time → waiting or
         /// stopped.
         case joining
         /// Loss → waiting; `leave` → leaving.
         case joined
-        /// DISCONNECT is to be sent or was sent. The broker's answer, loss or time → stopped.
+        /// DISCONNECT must be sent or was sent. The broker's answer, loss or time → stopped.
         case leaving
     }
 
     var phase = Phase.stopped
-    /// When the phase ends by itself; `never` in `stopped` and `joined`.
+    /// When the phase ends without an event; `never` in `stopped` and `joined`.
     var phaseDeadline = Instant.never
 
     let options: ClientOptions
     var identity: ClientIdentity
     var backoff: Backoff
 
-    // What is told to the program next.
+    // The next event for the program.
     var wantsConnection = false
     var disconnection: ClientDisconnection?
 
     // The inbox.
-    /// (epoch, last acknowledged number): what the program should have stored.
+    /// (epoch, last acknowledged number): the record that the program should have stored.
     var inbox: MRT.Resume?
-    /// The highest number that was given to the program under this epoch; acknowledged or not.
+    /// The highest number passed to the program in this epoch; acknowledged or not.
     var highestDelivered: UInt64 = 0
-    /// An acknowledgement is to be sent, and since when it waits.
+    /// Whether an acknowledgement must be sent, and since when it waits.
     var acknowledgesInbox = false
     var acknowledgementDeadline = Instant.never
-    /// The highest number that may be acknowledged on this connection: received on it, or resumed
-    /// from.
+    /// The highest number that may be acknowledged on this connection: received on it, or its
+    /// resume position.
     var highestReceived: UInt64 = 0
-    /// The highest number that the broker was told on this connection: resumed from, or
-    /// acknowledged.
+    /// The highest number that the broker was told on this connection: the resume position, or an
+    /// acknowledgement.
     var acknowledgedThrough: UInt64 = 0
-    /// Numbered deliveries that arrived since that number was last raised: never more than the
-    /// inbox window.
+    /// Numbered deliveries since that number last increased: never more than the inbox window.
     var unacknowledgedCount: UInt32 = 0
 
     // The outbox.
     var log: OutboxLog
     var outbox: MRT.Outbox
-    /// The broker knows that results are seen up to this number.
+    /// The broker knows that the results up to this number were received.
     var announcedResultsSeen: UInt64 = 0
     var nextRequestIdentifier: UInt64 = 1
     var checksSizes = false
@@ -75,22 +74,22 @@ public struct ClientMachine: ~Copyable {
     var writesConnect = false
     var writesPing = false
     var writesAuth = false
-    /// AUTH packets of this connection that have no answer.
+    /// AUTH packets of this connection without an answer.
     var unansweredAuthCount: UInt32 = 0
-    /// A DISCONNECT that is to be written.
+    /// A DISCONNECT to send.
     var farewell: MRT.ClientDisconnect?
     var connectedAt = Instant(milliseconds: 0)
     var lastSent = Instant(milliseconds: 0)
     var lastReceived = Instant(milliseconds: 0)
-    /// Until when something must arrive, because a ping was due; `never` where none is open. It
-    /// runs also while the transport takes nothing: a line that is stuck must not hide itself.
+    /// When bytes must have arrived after a ping; `never` if none is open. The time also runs while
+    /// the transport accepts no bytes, so that a blocked connection is detected.
     var pingDeadline = Instant.never
 
-    // The receive memory: bytes before `parsed` are done with, those before `filled` have arrived.
+    // The receive memory: bytes before `parsed` were processed, those before `filled` have arrived.
     let receive: UnsafeMutableRawBufferPointer
     var parsed = 0
     var filled = 0
-    /// The body of the packet that the last event was made of.
+    /// The body of the packet of the last event.
     var eventBody = UnsafeRawBufferPointer(start: nil, count: 0)
 
     public init(
@@ -108,13 +107,13 @@ public struct ClientMachine: ~Copyable {
         cookie = record.cookie
     }
 
-    // MARK: What to store
+    // MARK: Records to store
 
     /// The session epoch and the last acknowledged number, to be stored with the effects of
     /// messages.
     public var inboxRecord: MRT.Resume? { inbox }
 
-    /// The client's own numbering as it stands: results seen, numbers used.
+    /// The present outbox record: confirmed results, used numbers.
     public var outboxRecord: MRT.Outbox {
         MRT.Outbox(
             epoch: outbox.epoch, resultsSeen: resultsSeen, highestUsed: outbox.highestUsed)
@@ -123,18 +122,18 @@ public struct ClientMachine: ~Copyable {
     /// The cookie of the last CONNACK.
     public var resumeCookie: UInt64? { cookie }
 
-    /// What became of every number up to this one is known.
+    /// The result of every number up to this one is known.
     var resultsSeen: UInt64 {
         log.lowestUnresolved.map { $0 - 1 } ?? outbox.highestUsed
     }
 
-    /// Whether the broker has accepted the login and the connection stands.
+    /// Whether the broker has accepted the login and the connection is open.
     public var isConnected: Bool { phase == .joined }
 
-    // MARK: Life
+    // MARK: Lifecycle
 
-    /// Begin to connect, and stay connected from now on. This is an explicit login: it takes the
-    /// session over from another connection, where later automatic ones do not.
+    /// Connects, and stays connected from now on. This is an explicit login: it takes the session
+    /// over from another connection, which later automatic logins do not.
     public mutating func start(now: Instant) {
         guard phase == .stopped || phase == .waiting else { return }
         isReconnect = false
@@ -142,7 +141,7 @@ public struct ClientMachine: ~Copyable {
         wantConnection(now)
     }
 
-    /// The transport is open, TLS included.
+    /// The transport connection is open, including TLS.
     public mutating func opened(now: Instant) {
         guard phase == .opening else { return }
         phase = .joining
@@ -153,7 +152,7 @@ public struct ClientMachine: ~Copyable {
         filled = 0
     }
 
-    /// The transport ended, or could not be opened.
+    /// The transport connection ended, or could not be opened.
     public mutating func closed(now: Instant) {
         switch phase {
         case .stopped, .waiting: break
@@ -161,10 +160,11 @@ public struct ClientMachine: ~Copyable {
         }
     }
 
-    /// Leave: nothing arrives afterwards, the will is removed and the session stays for its expiry.
+    /// Disconnects: no more events follow, the will is removed and the session stays for its
+    /// expiry.
     ///
-    /// - Parameter firesWill: leave as if lost (reason 4).
-    /// - Parameter sessionExpirySeconds: replaces the session's expiry; 0 ends it.
+    /// - Parameter firesWill: disconnect with reason 4, which sends the will.
+    /// - Parameter sessionExpirySeconds: replaces the session's expiry; 0 ends the session.
     public mutating func leave(
         firesWill: Bool = false, sessionExpirySeconds: UInt32? = nil, now: Instant
     ) {
@@ -187,18 +187,18 @@ public struct ClientMachine: ~Copyable {
         }
     }
 
-    /// Take another credential: `identity` replaces the old one for every later login, and, where
-    /// the connection stands, proves itself to the broker now.
+    /// Sets another credential: `identity` replaces the old one for every later login and, if the
+    /// client is connected, is presented to the broker now.
     public mutating func replaceCredential(_ identity: ClientIdentity) {
         self.identity = identity
         writesAuth = phase == .joined && identity.connect.credential != .none
     }
 
     /// Reports a protocol error of the broker that only the program can detect. The connection ends
-    /// as after an error that the machine detects, and is tried again after the usual wait.
+    /// as after an error that the machine detects, and is opened again after the usual wait.
     ///
-    /// - Parameter delivery: the number of a delivery that the program did not take, and that the
-    ///   broker sends again on the next connection; 0 for none.
+    /// - Parameter delivery: the number of a delivery that the program did not process, and that
+    ///   the broker delivers again on the next connection; 0 for none.
     public mutating func refuse(_ reason: ReasonCode, delivery: UInt64 = 0, now: Instant) {
         if delivery > 0 { highestDelivered = min(highestDelivered, delivery - 1) }
         switch phase {
@@ -215,9 +215,9 @@ public struct ClientMachine: ~Copyable {
         wantsConnection = true
     }
 
-    /// The connection, or the attempt at one, is over.
+    /// The connection, or the attempt to connect, has ended.
     ///
-    /// - Parameter retryAfterSeconds: what the broker advised; 0 for nothing.
+    /// - Parameter retryAfterSeconds: the wait that the broker advised; 0 for none.
     mutating func lose(
         _ reason: ReasonCode?, retryAfterSeconds: UInt32 = 0, now: Instant
     ) {
@@ -256,8 +256,8 @@ public struct ClientMachine: ~Copyable {
         log.rewind()
     }
 
-    /// The same attempt would fail again, or two devices would throw each other out for ever
-    /// (PROTOCOL.md section 10).
+    /// The same attempt would fail again, or two devices would take the session from each other
+    /// forever (PROTOCOL.md section 10).
     static func forbidsRetry(_ reason: ReasonCode) -> Bool {
         switch reason {
         case .unsupportedProtocolVersion, .clientIdentifierNotValid, .badUserNameOrPassword,

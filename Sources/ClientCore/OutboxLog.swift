@@ -1,12 +1,11 @@
-// What the client still has to send, or has sent and has no answer to: whole packets, encoded once,
-// in the order in which they were asked for, in memory that the caller chose. It knows no time and
-// no connection.
+// The client's sends and requests that are unsent or unanswered: whole packets, encoded once, in
+// the order of the calls, in memory that the caller supplied. It knows no time and no connection.
 //
 //     | entry | entry | entry | free                       |
 //     entry:  | u32 packet bytes | u8 kind | u8 state | 2: 0 | u64 number or request id | packet |
 //
-// Resolved entries are squeezed out when room is needed, wherever they stand: one slow answer does
-// not hold the memory of those behind it.
+// Resolved entries are removed when room is needed, at any position: one late answer does not hold
+// the memory of later entries.
 
 import WireFormat
 
@@ -14,7 +13,7 @@ struct OutboxLog {
     enum Kind: UInt8 {
         /// Kept until its RESULT.
         case numbered = 0
-        /// Gone once it was transmitted, or when the connection is lost.
+        /// Removed after its transmission, or when the connection is lost.
         case transient = 1
         /// Kept until its RESPONSE.
         case request = 2
@@ -29,13 +28,13 @@ struct OutboxLog {
     private let memory: UnsafeMutableRawBufferPointer
     /// One past the last entry.
     private var end = 0
-    /// No unresolved entry stands before this one.
+    /// No unresolved entry precedes this one.
     private var head = 0
-    /// The entry that is transmitted next, and how many of its bytes already were.
+    /// The entry that is transmitted next, and how many of its bytes were already.
     private var cursor = 0
     private var cursorByteCount = 0
 
-    /// The highest number of which the broker may have heard.
+    /// The highest number that the broker may have received.
     private(set) var highestSent: UInt64
 
     init(_ memory: UnsafeMutableRawBufferPointer, highestSent: UInt64) {
@@ -43,7 +42,7 @@ struct OutboxLog {
         self.highestSent = highestSent
     }
 
-    /// Whether a packet is cut and nothing else may be sent before its rest.
+    /// Whether a packet is incomplete and nothing else may be sent before its rest.
     var isWithinPacket: Bool { cursorByteCount > 0 }
 
     // MARK: Entries
@@ -61,7 +60,7 @@ struct OutboxLog {
         ClientLimits.entryHeaderByteCount + packetByteCount(entry)
     }
 
-    /// Room for a packet of `byteCount` bytes, to be written at once; nil where there is none.
+    /// Room for a packet of `byteCount` bytes, to be written immediately; nil if there is none.
     mutating func append(
         _ kind: Kind, number: UInt64, byteCount: Int
     ) -> UnsafeMutableRawBufferPointer? {
@@ -76,7 +75,7 @@ struct OutboxLog {
         return UnsafeMutableRawBufferPointer(rebasing: memory[packet..<end])
     }
 
-    /// Moves what is unresolved to the front.
+    /// Moves unresolved entries to the front.
     private mutating func squeeze() {
         var source = 0
         var destination = 0
@@ -98,7 +97,7 @@ struct OutboxLog {
         head = 0
     }
 
-    /// Marks the entry as answered. False where none waits for that answer.
+    /// Marks the entry as answered. False if no entry waits for that answer.
     mutating func resolve(_ kind: Kind, _ wanted: UInt64) -> Bool {
         var entry = head
         while entry < end {
@@ -116,7 +115,7 @@ struct OutboxLog {
         while head < end, state(head) == .resolved { head += entryByteCount(head) }
     }
 
-    /// The lowest number that has no result; nil where all have.
+    /// The lowest number that has no result; nil if all have.
     var lowestUnresolved: UInt64? {
         var entry = head
         while entry < end {
@@ -126,7 +125,7 @@ struct OutboxLog {
         return nil
     }
 
-    /// An entry whose packet is larger than `packetMaximum`, taken out.
+    /// Removes an entry whose packet is larger than `packetMaximum`, and returns it.
     mutating func removeOversized(_ packetMaximum: Int) -> (kind: Kind, number: UInt64)? {
         var entry = head
         while entry < end {
@@ -142,8 +141,7 @@ struct OutboxLog {
 
     // MARK: Transmission
 
-    /// A new connection: everything without an answer goes out again, in order. What was transient
-    /// is gone.
+    /// A new connection: every unanswered packet is sent again, in order. Transient ones are lost.
     mutating func rewind() {
         var entry = head
         while entry < end {
@@ -157,13 +155,13 @@ struct OutboxLog {
         cursor = 0
     }
 
-    /// Copies what fits of a packet that was cut; nothing where none is.
+    /// Copies as much as fits of an incomplete packet; nothing if there is none.
     mutating func transmitRestOfPacket(_ buffer: UnsafeMutableRawBufferPointer) -> Int {
         isWithinPacket ? copyPart(buffer) : 0
     }
 
-    /// Copies as much as fits, whole packets or parts, as long as numbers are at most `last`.
-    /// Returns the bytes copied.
+    /// Copies as much as fits, whole packets or parts, while numbers are at most `last`. Returns
+    /// the number of bytes.
     mutating func transmit(
         _ buffer: UnsafeMutableRawBufferPointer, through last: UInt64
     ) -> Int {
@@ -182,7 +180,7 @@ struct OutboxLog {
         return written
     }
 
-    /// Copies what fits of the packet at the cursor, and steps on when it was the last of it.
+    /// Copies as much as fits of the packet at the cursor, and advances if it is complete.
     private mutating func copyPart(_ buffer: UnsafeMutableRawBufferPointer) -> Int {
         if kind(cursor) == .numbered { highestSent = max(highestSent, number(cursor)) }
         let total = packetByteCount(cursor)

@@ -1,30 +1,29 @@
-// Reads a command line by rules: `--key=value`, `--key value`, `-k value`, flags, `--` and
-// positional words. It converts nothing and decides nothing about meaning; `ParsedOptions` converts
-// on demand.
+// Parses a command line by rules: `--key=value`, `--key value`, `-k value`, flags, `--` and
+// positional words. It converts no values; `ParsedOptions` converts on demand.
 
-/// What a command line asks for.
+/// The request of a command line.
 public enum ParseOutcome<Rules: OptionRules>: Sendable {
-    /// To run with these options.
+    /// Run with these options.
     case run(ParsedOptions<Rules>)
     /// `--help` or `-h` was among the arguments: print the help page to standard output, exit 0.
     case help
 }
 
-/// The parser. It has no state of its own.
+/// The parser. It has no state.
 public enum OptionParser<Rules: OptionRules> {
     /// Parses the arguments that follow the program's name (and subcommand).
     ///
     /// - Parameters:
     ///   - arguments: the words as the shell passed them.
-    ///   - positionalMaximum: how many words without dashes are allowed.
-    /// - Throws: ``UsageError`` naming the word at fault and, for an unknown option, the nearest
+    ///   - positionalMaximum: the number of words without dashes that are allowed.
+    /// - Throws: ``UsageError`` naming the invalid word and, for an unknown option, the nearest
     ///   one.
     public static func parse(
         _ arguments: some Sequence<String>, positionalMaximum: Int = 0
     ) throws(UsageError) -> ParseOutcome<Rules> {
         let words = Array(arguments)
         var parsed = ParsedOptions<Rules>()
-        // `-h` is help, except where the field knows it as a host.
+        // `-h` is help, unless the program uses it for the host.
         let usesLetterH = Rules.allCases.contains { $0.letter == "h" }
         var index = 0
         while index < words.count {
@@ -34,7 +33,7 @@ public enum OptionParser<Rules: OptionRules> {
                 parsed.positionals.append(contentsOf: words[index...])
                 break
             }
-            // A lone dash is by custom a file name: standard input.
+            // A single dash is by convention a file name: standard input.
             guard word.hasPrefix("-"), word != "-" else {
                 parsed.positionals.append(word)
                 continue
@@ -56,7 +55,7 @@ public enum OptionParser<Rules: OptionRules> {
         return .run(parsed)
     }
 
-    /// The options which a hand-written help page forgets to name, for the test that keeps it true.
+    /// The options that a help page does not name, for the test of the page.
     public static func namesMissing(inHelp help: String, for rules: Rules.Type = Rules.self)
         -> [String]
     {
@@ -66,7 +65,7 @@ public enum OptionParser<Rules: OptionRules> {
         }.filter { !words.contains($0) }
     }
 
-    /// The rule that a dashed word names, the word without its value, and the value after `=`.
+    /// The rule of a word with dashes, the word without its value, and the value after `=`.
     private static func lookUp(
         _ word: String
     ) throws(UsageError) -> (rule: Rules, spelling: String, inlineValue: String?) {
@@ -101,7 +100,7 @@ public enum OptionParser<Rules: OptionRules> {
             guard let value else {
                 throw UsageError("\(spelling) needs a value: write \(spelling) VALUE")
             }
-            // The last of two would win in silence, which is how a script's option gets lost.
+            // Accepting the last of two silently would ignore a script's option.
             if rule.shape == .value, parsed.values[rule] != nil {
                 throw UsageError("--\(rule.rawValue) is given twice")
             }

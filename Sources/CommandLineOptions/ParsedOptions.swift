@@ -1,5 +1,5 @@
-// What was given on a command line, asked by option. Conversions live here because only the asker
-// knows the type and range it needs; each failure names the option as it is written.
+// The result of parsing a command line, read by option. Conversions are here because only the
+// caller knows the type and range that it needs; each error names the option as it was written.
 
 /// The options and positional words of one command line.
 public struct ParsedOptions<Rules: OptionRules>: Sendable {
@@ -8,24 +8,24 @@ public struct ParsedOptions<Rules: OptionRules>: Sendable {
     /// Values in order of appearance; an empty list for a flag that is present.
     var values: [Rules: [String]] = [:]
 
-    /// Whether the option was given at all.
+    /// Whether the option was given.
     public func has(_ option: Rules) -> Bool {
         values[option] != nil
     }
 
-    /// The value of an option, nil where it was not given. For a repeated option, the last one.
+    /// The value of an option, nil if it was not given. For a repeated option, the last one.
     public subscript(option: Rules) -> String? {
         precondition(option.shape != .flag, "\(option) is a flag: use has(_:)")
         return values[option]?.last
     }
 
-    /// All values of a repeated option in order; empty where it was not given.
+    /// All values of a repeated option in order; empty if it was not given.
     public func all(_ option: Rules) -> [String] {
         precondition(option.shape == .repeated, "\(option) is not a repeated option")
         return values[option] ?? []
     }
 
-    /// The value of an option that the command cannot do without.
+    /// The value of a required option.
     public func required(_ option: Rules) throws(UsageError) -> String {
         guard let value = self[option] else {
             throw UsageError("--\(option.rawValue) is required")
@@ -33,7 +33,7 @@ public struct ParsedOptions<Rules: OptionRules>: Sendable {
         return value
     }
 
-    /// A decimal whole number within `range`, nil where the option was not given.
+    /// A decimal whole number within `range`, nil if the option was not given.
     public func integer(
         _ option: Rules, in range: ClosedRange<Int>
     ) throws(UsageError) -> Int? {
@@ -46,7 +46,7 @@ public struct ParsedOptions<Rules: OptionRules>: Sendable {
         return number
     }
 
-    /// As ``seconds(_:)``, but the unit must be there: people who write `--expires 10` mean days
+    /// Like ``seconds(_:)``, but the unit is required: people who write `--expires 10` mean days
     /// more often than seconds. 0 needs none.
     public func duration(_ option: Rules) throws(UsageError) -> UInt64? {
         if let text = self[option], text != "0", UInt64(text) != nil {
@@ -58,8 +58,8 @@ public struct ParsedOptions<Rules: OptionRules>: Sendable {
     }
 
     /// Seconds written as a number with a unit, `90s`, `15m`, `12h`, `30d`, `10y`; a bare number is
-    /// seconds. nil where the option was not given. A year is 365 days: tokens that are asked to
-    /// live ten years need no calendar.
+    /// in seconds. nil if the option was not given. A year is 365 days: a token for ten years needs
+    /// no calendar.
     public func seconds(_ option: Rules) throws(UsageError) -> UInt64? {
         guard let text = self[option] else { return nil }
         let units: [Character: UInt64] = [

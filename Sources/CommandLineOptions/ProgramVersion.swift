@@ -1,4 +1,4 @@
-// The version that programs name when they are asked.
+// The version that programs print.
 
 /// The version of this package's programs.
 public enum ProgramVersion {

@@ -1,11 +1,11 @@
-// Finds the name that was most likely meant. It serves every place where a person types a name
-// out of a known set: options, subcommands, configuration keys.
+// Finds the name that was most likely meant, for every place where people write one of a known set
+// of names: options, subcommands, configuration keys.
 
 /// Advice on misspelled names.
 public enum Spelling {
-    /// Of `known`, the name with the fewest typing errors between it and `name`; nil where none is
-    /// near. Near means at most one error per three letters, so that unlike names are not offered,
-    /// or a name that was not written to its end.
+    /// The name of `known` with the fewest typing errors between it and `name`; nil if none is
+    /// near. Near means at most one error per three letters, so that dissimilar names and
+    /// incomplete names are not suggested.
     public static func nearest(to name: String, among known: some Sequence<String>) -> String? {
         // A long text is no misspelled name; a comparison costs the product of the lengths.
         guard name.utf8.count <= 100 else { return nil }
@@ -21,8 +21,8 @@ public enum Spelling {
         return best?.name
     }
 
-    /// Insertions, deletions, replacements and swaps of neighbours that lead from one word to the
-    /// other (optimal string alignment), letters compared without case.
+    /// The number of insertions, deletions, replacements and swaps of neighbours between two words
+    /// (optimal string alignment), ignoring case.
     static func distance(_ from: [UInt8], _ to: [UInt8]) -> Int {
         var beforeLast = [Int](repeating: 0, count: to.count + 1)
         var last = Array(0...to.count)

@@ -1,6 +1,6 @@
-// Lines to standard output and standard error without Foundation or buffering: each line is handed
-// to the kernel whole, so that lines of several programs on one terminal do not mix. A program
-// whose results did not get out must not end with success: what failed is remembered until
+// Writes lines to standard output and standard error without Foundation or buffering: each line is
+// one write, so that lines of several programs on one terminal do not mix. A program must not end
+// with success if its results could not be written: the first error is kept until
 // ``ExitCode/afterOutput(of:)``.
 import Files
 import Glibc
@@ -9,29 +9,29 @@ import Glibc
 public enum StandardStream: Int32, Sendable {
     /// Results.
     case output = 1
-    /// Complaints and progress.
+    /// Errors and progress.
     case error = 2
 
-    /// Of the first write of a result that failed; 0 where none has. Results are printed by one
-    /// task or thread at a time.
+    /// The error of the first failed write of a result; 0 if there is none. Only one task or thread
+    /// at a time prints results.
     nonisolated(unsafe) private static var firstFailure: Int32 = 0
 
-    /// Takes the descriptors 0, 1 and 2 where they were closed when the program was started. Else a
-    /// file that the program opens would become one of them, and log lines and results would be
-    /// written into it. Nothing can be read from or written to what this opens: both fail with
-    /// `EBADF`, as they do with a closed descriptor. A program calls it before anything else.
+    /// Opens the descriptors 0, 1 and 2 if they were closed when the program was started. Otherwise
+    /// a file that the program opens would get one of these numbers, and log lines and results
+    /// would be written into it. Reading from and writing to the opened descriptors fails with
+    /// `EBADF`, as with closed ones. A program calls it before anything else.
     public static func takeClosed() {
         for descriptor in 0...2 as ClosedRange<Int32> where fcntl(descriptor, F_GETFD) < 0 {
-            // The lowest one that is free: this one.
+            // The system returns the lowest free number, which is this one.
             if open("/dev/null", descriptor == 0 ? O_WRONLY : O_RDONLY) != descriptor {
                 exit(ExitCode.failure.rawValue)
             }
         }
     }
 
-    /// Writes a text and a line feed, and returns when the kernel has taken all of it.
+    /// Writes a text and a line feed, and returns when the kernel has accepted all of it.
     ///
-    /// - Returns: false if the other end is gone or the device is full; the program may stop
+    /// - Returns: false if the other end is closed or the device is full; the program may stop
     ///   printing.
     @discardableResult
     public func print(_ text: String) -> Bool {
@@ -44,7 +44,7 @@ public enum StandardStream: Int32, Sendable {
         }
     }
 
-    /// Why results did not get out, for people; nil as long as they did.
+    /// The reason why results could not be written, as text; nil if they were.
     public static var outputFailure: String? {
         switch firstFailure {
         case 0: nil
@@ -53,7 +53,7 @@ public enum StandardStream: Int32, Sendable {
         }
     }
 
-    /// Closes standard output: some file systems tell only then that there is no room.
+    /// Closes standard output: some file systems report only then that there is no space.
     fileprivate static func closeOutput() {
         if Glibc.close(output.rawValue) != 0, errno != EINTR, errno != EBADF, firstFailure == 0 {
             firstFailure = errno
@@ -62,8 +62,8 @@ public enum StandardStream: Int32, Sendable {
 }
 
 extension ExitCode {
-    /// The code with which a program ends: this one, or ``failure`` and a line on standard error
-    /// where results did not get out. Nothing can be printed afterwards.
+    /// The exit code of a program: this one, or ``failure`` with a line on standard error if
+    /// results could not be written. Nothing can be printed afterwards.
     public func afterOutput(of program: String) -> ExitCode {
         StandardStream.closeOutput()
         guard self == .success, let failure = StandardStream.outputFailure else { return self }

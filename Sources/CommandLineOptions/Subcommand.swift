@@ -1,10 +1,11 @@
-// Picks the subcommand of programs like `martlet token mint`: one or two words before the options.
+// Finds the subcommand of programs such as `martlet token mint`: one or two words before the
+// options.
 
 extension RawRepresentable where RawValue == String, Self: CaseIterable {
-    /// Takes the words of a subcommand off the front of the arguments. Raw values are the words as
-    /// typed, separated by one space: `"send"`, `"token mint"`. The longest match wins.
+    /// Removes the words of a subcommand from the front of the arguments. Raw values are the words
+    /// as typed, separated by one space: `"send"`, `"token mint"`. The longest match is taken.
     ///
-    /// - Throws: ``UsageError`` with the nearest known one, or all of them where nothing was given.
+    /// - Throws: ``UsageError`` with the nearest known one, or all of them if none was given.
     public static func takeSubcommand(
         from arguments: inout ArraySlice<String>
     ) throws(UsageError) -> Self {
@@ -19,7 +20,7 @@ extension RawRepresentable where RawValue == String, Self: CaseIterable {
         guard let first = words.first else {
             throw UsageError("a command is needed, one of: \(known.joined(separator: ", "))")
         }
-        // "token" alone is not misspelled, it is unfinished.
+        // "token" alone is incomplete and not misspelled.
         let continuations = known.filter { $0.hasPrefix(first + " ") }
         if !continuations.isEmpty {
             throw UsageError(

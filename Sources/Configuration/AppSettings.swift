@@ -1,17 +1,17 @@
-// What one app has otherwise than the rest of the broker, as it is written in the configuration:
+// Settings of one app that differ from the broker's, as written in the configuration:
 //
 //     {app: "plant", refusedPublish: "count", joinsGroups: false, takeoversPerMinute: 20}
 
 import JSON5
 
-/// An app and what is different for it.
+/// An app and its own settings.
 public struct AppSettings: ObjectSetting, Hashable, Sendable {
     public var app: String
-    /// nil: as `mqtt.refusedPublish` says.
+    /// nil: the value of `mqtt.refusedPublish`.
     public var refusedPublish: RefusedPublish?
-    /// nil: as `mqtt.joinsGroups` says.
+    /// nil: the value of `mqtt.joinsGroups`.
     public var joinsGroups: Bool?
-    /// nil: as `limits.takeoversPerMinute` says.
+    /// nil: the value of `limits.takeoversPerMinute`.
     public var takeoversPerMinute: Int?
 
     public init(
@@ -24,7 +24,7 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
         self.takeoversPerMinute = takeoversPerMinute
     }
 
-    /// Reads the written form: an object with a name and any of the other members.
+    /// Reads the written form: an object with `app` and any of the other members.
     init(_ node: JSON5Node) throws(SettingFault) {
         guard case .object(let members) = node.value else {
             throw SettingFault("must be an object in braces, not \(node.kindName)")
@@ -72,6 +72,6 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
 }
 
 extension Setting {
-    /// Of the whole broker, and of an app.
+    /// For the whole broker, or for an app.
     static let takeoversPerMinute = 1...1_000
 }

@@ -1,19 +1,18 @@
-// The broker's settings as plain values with their defaults: what the rest of the program reads.
-// How they are written, checked, documented and reloaded stands in `SettingTable.swift`; a value
-// that is here is known to be within its range.
+// The broker's settings as plain values with their defaults. `SettingTable.swift` defines how they
+// are written, checked, documented and reloaded; the values here are within their ranges.
 
-/// Everything an operator can choose. The initialiser gives the defaults.
+/// All settings of an operator. The initialiser sets the defaults.
 public struct BrokerSettings: Hashable, Sendable {
     public var dataDirectory = "/var/lib/martlet"
     public var listeners = [
         ListenerSettings(transport: .tls, host: .any, port: 8883),
         ListenerSettings(transport: .tcp, host: .loopback, port: 1883),
     ]
-    /// Event loops; 0 lets the broker choose.
+    /// Event loops; 0 for the broker's default.
     public var loops = 0
     public var tls = TLS()
     public var jwt = WebTokens()
-    /// What single apps have otherwise than ``limits`` and ``mqtt`` say.
+    /// Settings of single apps, which override ``limits`` and ``mqtt``.
     public var apps: [AppSettings] = []
     public var limits = Limits()
     public var queues = Queues()
@@ -106,13 +105,13 @@ public struct BrokerSettings: Hashable, Sendable {
     }
 }
 
-/// The oldest TLS a listener speaks.
+/// The oldest version of TLS that a listener accepts.
 public enum MinimumTLSVersion: String, CaseIterable, Sendable {
     case tls12 = "1.2"
     case tls13 = "1.3"
 }
 
-/// The part of a client's certificate that says who the client is.
+/// The part of a client's certificate that identifies the client.
 public enum CertificateName: String, CaseIterable, Sendable {
     case commonName = "common-name"
     case dnsName = "dns-name"
@@ -125,20 +124,20 @@ public enum QueueFullPolicy: String, CaseIterable, Sendable {
     case refuse, oldest, newest
 }
 
-/// What becomes of a connection when a publication is refused that MQTT has no negative answer for.
+/// What happens to the connection of a refused publication that has no negative acknowledgement.
 public enum RefusedPublish: String, CaseIterable, Sendable {
     case close, count
 }
 
-/// How much an event matters to the person who watches the broker.
+/// The importance of an event for operators.
 public enum LogLevel: String, CaseIterable, Comparable, Sendable {
-    /// Something does not work and stays so until somebody acts.
+    /// A function does not work until somebody acts.
     case error
-    /// Something is not as it should be; the broker goes on.
+    /// A fault; the broker continues.
     case warning
-    /// What normally happens to clients and to the broker.
+    /// Normal events of clients and of the broker.
     case info
-    /// What helps to find a fault.
+    /// Details for finding faults.
     case debug
 
     /// More important levels are less.

@@ -1,16 +1,16 @@
-// What is wrong with a configuration: every complaint of one reading at once, each with its place.
+// The errors of a configuration: all errors of one reading, each with its place.
 
 import JSON5
 
-/// Why a configuration was not taken. Nothing of it is in effect.
+/// The reason why a configuration was refused. No part of it takes effect.
 public struct ConfigurationError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// One complaint.
+    /// One error.
     public struct Complaint: Hashable, Sendable, CustomStringConvertible {
-        /// Where the value was written; nil for what follows from several values together.
+        /// The place of the value; nil for errors that concern several values.
         public let origin: SettingOrigin?
-        /// The key path, as in `limits.connections`; nil where the syntax is wrong.
+        /// The key path, as in `limits.connections`; nil for a syntax error.
         public let key: String?
-        /// A sentence without its subject, where there is a key.
+        /// A sentence without its subject if there is a key.
         public let message: String
 
         public var description: String {
@@ -22,18 +22,18 @@ public struct ConfigurationError: Error, Hashable, Sendable, CustomStringConvert
     /// At least one, in the order of the text.
     public let complaints: [Complaint]
 
-    /// One line for each complaint.
+    /// One line for each error.
     public var description: String {
         complaints.map(\.description).joined(separator: "\n")
     }
 }
 
-/// Where a value comes from.
+/// The origin of a value.
 public enum SettingOrigin: Hashable, Sendable, CustomStringConvertible {
-    /// Nobody wrote it.
+    /// The default.
     case standard
     case file(path: String, position: TextPosition)
-    /// The option that carries it, such as `--set` or `--dev`.
+    /// The option that sets it, such as `--set` or `--dev`.
     case commandLine(option: String)
 
     public var description: String {

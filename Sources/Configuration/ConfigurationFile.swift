@@ -1,9 +1,9 @@
-// Reads the configuration from disk. The only place in this module that touches the system.
+// Reads the configuration from disk. Only this file of the module uses the system.
 import Files
 
-/// The file the operator wrote.
+/// The configuration file.
 public enum ConfigurationFile {
-    /// Reads and checks a configuration file and what overrules it.
+    /// Reads and checks a configuration file and the options that override it.
     ///
     /// - Parameter path: nil for no file: the defaults.
     public static func load(

@@ -1,5 +1,5 @@
-// Renders the reference of all keys as Markdown: docs/operating/configuration.md is this text, and
-// a test keeps it so.
+// Renders the reference of all keys as Markdown. A test compares it with
+// docs/operating/configuration.md.
 
 import JSON5
 

@@ -1,16 +1,16 @@
-// One address the broker listens on, written as a URL:
+// An address that the broker listens on, written as a URL:
 //
 //     tls://*:8883                                    every address, IPv4 and IPv6
 //     tcp://localhost:1883?anonymous                  this machine only, login not required
 //     tls://10.0.0.7:8884?certificateFile=…&keyFile=…  with a certificate of its own
 //     tls://*:8884?clientCertificates=required         clients prove who they are by certificate
 
-/// Whether clients have to show a certificate.
+/// Whether clients must present a certificate.
 public enum ClientCertificatePolicy: String, CaseIterable, Sendable {
     case none, optional, required
 }
 
-/// Where and how to listen.
+/// An address to listen on, and its options.
 public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
     public enum Transport: String, CaseIterable, Sendable {
         case tls, tcp
@@ -27,11 +27,11 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
 
     public var transport: Transport
     public var host: Host
-    /// 0 lets the system choose; the log and `dev.env` then tell which.
+    /// 0 lets the system choose; the log and `dev.env` then contain the port.
     public var port: UInt16
     /// Whether a client may connect without credentials.
     public var anonymous = false
-    /// Take the place of `tls.certificateFile` and `tls.keyFile` for this listener; both or none.
+    /// These replace `tls.certificateFile` and `tls.keyFile` for this listener; both or none.
     public var certificateFile: String?
     public var keyFile: String?
 
@@ -45,7 +45,7 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
 
     /// Reads the written form.
     ///
-    /// - Throws: what is wrong with it, as a sentence without its subject.
+    /// - Throws: the error, as a sentence without its subject.
     init(_ text: String) throws(SettingFault) {
         let form = "must be like tls://*:8883 or tcp://localhost:1883"
         guard let scheme = text.firstRange(of: "://") else { throw SettingFault("\(form)") }
@@ -89,7 +89,7 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
         if text.allSatisfy({ $0.isASCII && $0.isNumber || $0 == "." }) {
             return .address(String(text))
         }
-        // A name would be looked up once at start and then be wrong whenever the answer changes.
+        // A name would be resolved once at start, and the result could change later.
         throw SettingFault(
             "has the host \(text); write *, localhost, an IPv4 address, or an IPv6 address in "
                 + "brackets")

@@ -1,14 +1,14 @@
-// Settings with the origin of each: defaults first, then the file, then the command line. The last
-// one that speaks wins.
+// Settings with the origin of each: first the defaults, then the file, then the command line. Later
+// ones override earlier ones.
 
 import JSON5
 
 /// A value from the command line.
 public struct SettingOverride: Hashable, Sendable {
-    /// The option that carries it, for complaints and for ``LoadedConfiguration/printed``.
+    /// The option that sets it, for errors and for ``LoadedConfiguration/printed``.
     public var option: String
-    /// `key.path=value`. The value is JSON5; one that is not is taken as a text, so that a shell
-    /// needs no quotes within quotes.
+    /// `key.path=value`. The value is JSON5. Text that is not JSON5 counts as a string, so that a
+    /// shell needs no nested quotes.
     public var assignment: String
 
     public init(option: String = "--set", assignment: String) {
@@ -26,27 +26,26 @@ public struct LoadedConfiguration: Sendable {
     /// Reads and checks a configuration.
     ///
     /// - Parameters:
-    ///   - text: the content of the file, nil for none.
-    ///   - path: the file's name, for complaints.
+    ///   - text: the contents of the file, nil for none.
+    ///   - path: the file's name, for errors.
     ///   - overrides: from the command line, in order.
-    /// - Throws: all complaints at once; only a syntax error stands alone.
+    /// - Throws: all errors at once; a syntax error alone.
     public init(
         text: [UInt8]?, path: String = "", overrides: [SettingOverride] = []
     ) throws(ConfigurationError) {
         if let text { try readFile(text, path: path) }
         for override in overrides { apply(override) }
-        // Values that are refused would only cause complaints that follow from them.
+        // Values that are refused would only cause further errors.
         if complaints.isEmpty { checkTogether() }
         if !complaints.isEmpty { throw ConfigurationError(complaints: complaints) }
     }
 
-    /// Where the value of a key comes from.
+    /// The origin of the value of a key.
     public func origin(of key: String) -> SettingOrigin {
         origins[key] ?? .standard
     }
 
-    /// The effective values as a configuration that could be given to the broker, each with its
-    /// origin as a comment.
+    /// The effective values as a configuration for the broker, each with its origin as a comment.
     public var printed: String {
         var lines = ["{"]
         var section = ""
@@ -67,8 +66,8 @@ public struct LoadedConfiguration: Sendable {
         return (lines + ["}"]).joined(separator: "\n")
     }
 
-    /// The keys whose values differ from those of `other`, in the order of the table: what a reload
-    /// reports, and what it has to leave for a restart.
+    /// The keys whose values differ from those of `other`, in the order of the table: a reload
+    /// reports them, and leaves some for a restart.
     public func settingsChanged(from other: LoadedConfiguration) -> [Setting] {
         SettingTable.all.filter { $0.written(settings) != $0.written(other.settings) }
     }
@@ -78,7 +77,7 @@ public struct LoadedConfiguration: Sendable {
     private mutating func readFile(_ text: [UInt8], path: String) throws(ConfigurationError) {
         let root: JSON5Node
         do {
-            // Every key has a default: a file with nothing but comments sets none.
+            // Every key has a default: a file that contains only comments sets none.
             if try JSON5Parser.isBlank(text) { return }
             root = try JSON5Parser.parse(text)
         } catch {
@@ -160,7 +159,7 @@ public struct LoadedConfiguration: Sendable {
         }
     }
 
-    /// What no value can be judged for alone.
+    /// Checks that concern several values.
     private mutating func checkTogether() {
         let limits = settings.limits
         if limits.packetMaximum < limits.payloadMaximum + 66_000 {
@@ -192,7 +191,7 @@ public struct LoadedConfiguration: Sendable {
         }
     }
 
-    /// How clients may prove who they are.
+    /// Checks of client authentication.
     private mutating func checkClientIdentities() {
         let tls = settings.tls
         if tls.clientAuthorityFile == nil {

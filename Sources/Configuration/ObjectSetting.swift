@@ -1,14 +1,14 @@
-// Lists of objects in the configuration: keys of web tokens, what apps have otherwise.
+// Lists of objects in the configuration: keys of web tokens, settings of apps.
 
 import JSON5
 
-/// What an object of a list means.
+/// An object of a list.
 protocol ObjectSetting: Sendable {
     /// Reads the written form.
     init(_ node: JSON5Node) throws(SettingFault)
     /// The written form.
     var written: String { get }
-    /// What is wrong with it beside those before it; nil for nothing.
+    /// Its error beside the objects before it; nil for none.
     func fault(beside others: [Self]) -> String?
 }
 
@@ -17,7 +17,7 @@ extension ObjectSetting {
 }
 
 extension Setting {
-    /// A list of objects. A fault names the entry, counted from 1.
+    /// A list of objects. An error names the entry, counted from 1.
     static func objects<Element: ObjectSetting>(
         _ key: String, at path: Path<[Element]>, reload: ReloadEffect, _ reason: String
     ) -> Setting {

@@ -1,8 +1,8 @@
-// What a setting is: a key, how its value is read and written, and what a person should know of it.
+// A setting: its key, how its value is read and written, and its documentation.
 
 import JSON5
 
-/// What is wrong with a value, as a sentence without its subject: "must be from 1 to 100".
+/// The error of a value, as a sentence without its subject: "must be from 1 to 100".
 struct SettingFault: Error, Hashable, Sendable {
     var message: String
 
@@ -13,11 +13,11 @@ struct SettingFault: Error, Hashable, Sendable {
 
 /// When a changed value takes effect after SIGHUP.
 public enum ReloadEffect: String, Hashable, Sendable {
-    /// For everything, sessions that are connected included.
+    /// For everything, including connected sessions.
     case atOnce = "at once"
-    /// For what connects or is created from then on.
+    /// For connections and sessions that begin later.
     case newConnections = "new connections"
-    /// Only when the broker is started again; a reload says so and keeps the old value.
+    /// Only at the next start of the broker; a reload reports it and keeps the old value.
     case restart
 }
 
@@ -28,9 +28,9 @@ public struct Setting: Sendable {
     /// Type, unit and range, for people.
     public let domain: String
     public let reload: ReloadEffect
-    /// What it does, and where its default comes from.
+    /// Its effect, and the source of its default.
     public let reason: String
-    /// The value as it is written in a configuration.
+    /// The value as written in a configuration.
     let written: @Sendable (BrokerSettings) -> String
     let assign: @Sendable (JSON5Node, inout BrokerSettings) throws(SettingFault) -> Void
 
@@ -159,7 +159,7 @@ public struct Setting: Sendable {
         Value.allCases.map { JSONText.quoted($0.rawValue) }.joined(separator: ", ")
     }
 
-    /// Decimal or hexadecimal; `1e3` and `1.0` are whole too, but nobody should have to wonder.
+    /// Decimal or hexadecimal; `1e3` and `1.0` are whole too, but are refused as unclear.
     private static func wholeNumber(_ text: String) -> Int? {
         let isNegative = text.hasPrefix("-")
         let unsigned = isNegative || text.hasPrefix("+") ? text.dropFirst() : text[...]
@@ -173,7 +173,7 @@ public struct Setting: Sendable {
             throw SettingFault("must be a text in quotes, not \(node.kindName)")
         }
         if text.isEmpty { throw SettingFault("must not be empty") }
-        // What goes to the system as a C string would end at a NUL.
+        // A C string for the system would end at a NUL.
         if text.utf8.contains(0) { throw SettingFault("must not contain NUL") }
         return text
     }

@@ -1,4 +1,4 @@
-// Every key of the configuration, once: range, unit, reason, and what a reload does. Defaults stand
+// Every key of the configuration: range, unit, reason, and what a reload does. The defaults are
 // in `BrokerSettings`. docs/operating/configuration.md is rendered from this table.
 import CommandLineOptions
 
@@ -20,118 +20,126 @@ public enum SettingTable {
     private static let general: [Setting] = [
         .text(
             "dataDirectory", at: \.dataDirectory, reload: .restart,
-            "Where the store lives. Made with 0700 if it is not there; one broker at a time."),
+            "The directory of the store. The broker creates it with mode 0700 if it does "
+                + "not exist. Only one broker at a time can use it."),
         .listeners(
             "listeners", at: \.listeners, reload: .restart,
-            "Where to listen, as `tls://HOST:PORT` or `tcp://HOST:PORT`. HOST is `*` (every "
-                + "address), `localhost`, or a numeric address. Options follow a `?` and are "
-                + "joined by `&`: `anonymous` lets clients in without credentials; "
-                + "`certificateFile=FILE` and `keyFile=FILE` take the place of those under `tls`; "
-                + "`clientCertificates=optional` or `required` asks clients for one. "
-                + "Plain text is for this machine only until somebody decides otherwise; 8883 and "
-                + "1883 are the ports of MQTT; both carry both dialects. PORT 0 lets the system "
-                + "choose; the log tells which."),
+            "Where the broker listens, as `tls://HOST:PORT` or `tcp://HOST:PORT`. HOST is "
+                + "`*` (every address), `localhost`, or a numeric address. Options follow a `?` "
+                + "and are joined by `&`: `anonymous` accepts clients without credentials; "
+                + "`certificateFile=FILE` and `keyFile=FILE` replace those under `tls`; "
+                + "`clientCertificates=optional` or `required` asks clients for a certificate. "
+                + "By default, connections without TLS are accepted on the loopback address "
+                + "only. 8883 and 1883 are the registered ports of MQTT; each accepts MQTT and "
+                + "MRT. PORT 0 lets the system choose a port; the log reports it."),
         .integer(
             "loops", at: \.loops, in: 0...64, unit: "threads", reload: .restart,
-            "Event loops. 0 lets the broker choose by the number of processors."),
+            "Event loops. With 0 the broker uses one, because the store and the kernel "
+                + "need the other cores."),
     ]
 
     private static let apps: [Setting] = [
         .objects(
             "apps", at: \.apps, reload: .newConnections,
-            "What single apps have otherwise than the keys below of the same names say, as `{app, "
-                + "refusedPublish, joinsGroups, takeoversPerMinute}`; what is left out is as there."
-        )
+            "Settings of single apps, as `{app, refusedPublish, joinsGroups, "
+                + "takeoversPerMinute}`. They override the keys of the same names below; a "
+                + "member that is left out has the value of its key.")
     ]
 
     private static let tls: [Setting] = [
         .optionalText(
             "tls.certificateFile", at: \.tls.certificateFile, reload: .newConnections,
-            "The server's certificate and those between it and the root, as PEM, own one first."),
+            "The server's certificate, followed by the intermediate certificates, as PEM."),
         .optionalText(
             "tls.keyFile", at: \.tls.keyFile, reload: .newConnections,
-            "The private key of the certificate, as PEM. A pair that does not fit is refused, and "
-                + "a reload then keeps the old one."),
+            "The private key of the certificate, as PEM. A key that does not match the "
+                + "certificate is refused; a reload then keeps the old pair."),
         .choice(
             "tls.minimumVersion", at: \.tls.minimumVersion, reload: .newConnections,
-            "The oldest TLS that is spoken. 1.2 because many modem chips have nothing newer; "
-                + "anything older is broken (RFC 8996)."),
+            "The oldest version of TLS that is accepted. 1.2, because many modem chips "
+                + "have nothing newer; older versions are insecure (RFC 8996)."),
         .optionalText(
             "tls.clientAuthorityFile", at: \.tls.clientAuthorityFile, reload: .newConnections,
-            "The authorities that client certificates are signed by, intermediate ones included, "
+            "The authorities that sign client certificates, intermediate ones included, "
                 + "as PEM. A change ends the resumption of earlier TLS sessions, so that every "
-                + "client shows its certificate anew."),
+                + "client presents its certificate again."),
         .optionalText(
             "tls.crlFile", at: \.tls.crlFile, reload: .newConnections,
-            "Revoked client certificates: one list (CRL) of each authority above, as PEM. A list "
-                + "whose time is over lets nobody in."),
+            "Revoked client certificates: one list (CRL) of each authority above, as PEM. "
+                + "When a list has expired, all clients with a certificate are refused."),
         .choice(
             "tls.clientName", at: \.tls.clientName, reload: .newConnections,
-            "Which name of a client certificate is the user: the subject's common name, or the "
-                + "first alternative name of a kind. `APP/USER` names the app too."),
+            "The name in a client certificate that identifies the user: the subject's "
+                + "common name, or the first alternative name of a kind. `APP/USER` also names "
+                + "the app."),
         .optionalText(
             "tls.clientApp", at: \.tls.clientApp, domain: "app id or null", reload: .newConnections,
             "The app of clients with a certificate or pre-shared key whose name contains no app."),
         .optionalText(
             "tls.pskFile", at: \.tls.pskFile, reload: .newConnections,
-            "Pre-shared TLS keys for devices too small for certificates, one `IDENTITY:HEXKEY` a "
-                + "line, at least 16 bytes each. The identity is `APP/USER`, or a user of "
-                + "`clientApp`. TLS 1.2 and 1.3; readable by the broker alone."),
+            "Pre-shared TLS keys for devices too small for certificates, one "
+                + "`IDENTITY:HEXKEY` per line, at least 16 bytes each. The identity is "
+                + "`APP/USER`, or a user of `clientApp`. For TLS 1.2 and 1.3. Only the broker's "
+                + "user may be able to read the file."),
     ]
 
     private static let jwt: [Setting] = [
         .objects(
             "jwt.keys", at: \.jwt.keys, reload: .atOnce,
-            "Keys of the account servers whose JSON Web Tokens let users in, as "
-                + "`{app, kid, algorithm, file}`. The algorithm is RS256, ES256, EdDSA or HS256; "
-                + "the file holds the public key as PEM. Sessions that a removed or replaced key "
-                + "let in end."),
+            "Keys of the account servers whose JSON Web Tokens are accepted, as `{app, "
+                + "kid, algorithm, file}`. The algorithm is RS256, ES256, EdDSA or HS256; the "
+                + "file holds the public key as PEM. When a key is removed or replaced, the "
+                + "connections that it admitted are closed."),
         .boolean(
             "jwt.allowHS256", at: \.jwt.allowHS256, reload: .atOnce,
-            "Whether keys may be shared secrets (HS256). Whoever can check such a token can also "
-                + "make one, so a stolen broker could speak for any user."),
+            "Whether keys may be shared secrets (HS256). A server that can verify such a "
+                + "token can also create one, so anyone who steals the key from the broker can log "
+                + "in as any user."),
     ]
 
     private static let limits: [Setting] = [
         .integer(
             "limits.connections", at: \.limits.connections, in: 1...1_000_000, unit: "connections",
             reload: .restart,
-            "Connections at a time. Each needs a file descriptor: see LimitNOFILE."),
+            "Simultaneous connections. Each needs a file descriptor: see LimitNOFILE."),
         .integer(
             "limits.connectionsPerAddress", at: \.limits.connectionsPerAddress, in: 0...1_000_000,
             unit: "connections", reload: .newConnections,
-            "Connections of one address at a time, 0 for any number. Not limited by default, "
-                + "because a whole site may stand behind one address."),
+            "Simultaneous connections from one address; 0 is unlimited. Unlimited by "
+                + "default, because a whole site may share one address."),
         .integer(
             "limits.pendingLogins", at: \.limits.pendingLogins, in: 1...1_000_000,
             unit: "connections", reload: .restart,
-            "Connections that have not logged in, TLS handshakes under way included. With so many, "
-                + "others wait in the kernel, the oldest first, and those that have been silent "
-                + "for 3 s are closed. Each holds up to 16 KiB of a first packet and some 40 KiB "
-                + "of TLS: 4096 are 230 MB at most."),
+            "Connections that have not logged in, including TLS handshakes in progress. "
+                + "At this number, further connections wait in the kernel's queue, and "
+                + "connections that have been silent for 3 s are closed. Each holds up to 16 "
+                + "KiB of a first packet and about 40 KiB of TLS state: 4096 use at most 230 "
+                + "MB."),
         .integer(
             "limits.handshakes", at: \.limits.handshakes, in: 1...1_000_000,
             unit: "connections", reload: .restart,
-            "TLS handshakes under way. With so many, the TLS listeners let others wait, as for "
-                + "`pendingLogins`, and plain ones go on. 1024 keep the wait of each below its "
-                + "deadline on a machine that does 100 a second, and serve 500 a second to "
-                + "devices which need 2 s for theirs."),
+            "TLS handshakes in progress. At this number, the TLS listeners stop "
+                + "accepting, as for `pendingLogins`; listeners without TLS continue. With 1024 "
+                + "on a machine that does 100 handshakes a second, each ends before its "
+                + "deadline; devices that need 2 s for a handshake are still served at 500 a "
+                + "second."),
         .integer(
             "limits.messagesPerSecond", at: \.limits.messagesPerSecond, in: 0...1_000_000,
             unit: "messages a second", reload: .atOnce,
-            "What one client may send, requests included, 0 for any. A second's worth may come at "
-                + "once; what is more is not read until its time has come, so that nothing is "
-                + "lost. Not limited by default: what is acknowledged is held to the send window, "
-                + "and connections take turns. Set it where clients are strangers."),
+            "Messages and requests that one client may send; 0 is unlimited. One second's "
+                + "worth may arrive at once. The broker reads the rest later and loses nothing. "
+                + "Unlimited by default, because the send window bounds what is acknowledged, "
+                + "and connections take turns. Set it if clients are not trusted."),
         .integer(
             "limits.bytesPerSecond", at: \.limits.bytesPerSecond, in: 0...1_073_741_824,
-            unit: "bytes a second", reload: .atOnce, "The same in bytes, acknowledgements included."
-        ),
+            unit: "bytes a second", reload: .atOnce,
+            "The same in bytes, including acknowledgements."),
         .integer(
             "limits.rateToleranceSeconds", at: \.limits.rateToleranceSeconds, in: 1...86_400,
             unit: "seconds", reload: .atOnce,
-            "A client that wants to send more than its rates allow for so long without a break is "
-                + "closed with 0x96. A minute empties a backlog and does not carry a flood."),
+            "A client that exceeds its rates for this long without a break is "
+                + "disconnected with 0x96. A minute is enough to send a backlog, and too short "
+                + "for a flood."),
         .integer(
             "limits.sessions", at: \.limits.sessions, in: 1...100_000_000, unit: "sessions",
             reload: .newConnections,
@@ -140,194 +148,211 @@ public enum SettingTable {
         .integer(
             "limits.sessionsPerApp", at: \.limits.sessionsPerApp, in: 1...100_000_000,
             unit: "sessions", reload: .newConnections,
-            "Sessions of one app, so that no app takes the room of the others."),
+            "Sessions of one app, so that one app cannot use up `limits.sessions`."),
         .integer(
             "limits.users", at: \.limits.users, in: 1...100_000_000, unit: "users",
             reload: .newConnections,
-            "Users of all apps who are known by a token, a registration or a login: what a client "
-                + "that makes up names comes up against."),
+            "Users of all apps who are known from a token, a registration or a login. The "
+                + "limit stops a client that invents names."),
         .integer(
             "limits.authenticationSeconds", at: \.limits.authenticationSeconds, in: 1...600,
             unit: "seconds", reload: .restart,
-            "A connection that is not logged in after this time, counted from accept and TLS "
-                + "included, is closed."),
+            "A connection that has not logged in after this time is closed. The time "
+                + "starts at accept and includes the TLS handshake."),
         .integer(
             "limits.keepAliveMaximumSeconds", at: \.limits.keepAliveMaximumSeconds, in: 10...65_535,
             unit: "seconds", reload: .newConnections,
-            "The longest keep-alive that is granted; a dead connection is noticed within 1.5 times "
-                + "this. An hour and a half suits devices behind long NAT timeouts. MQTT 3.1.1 "
-                + "cannot tell a client of it: there the client's own holds, and one that has "
-                + "none is probed by the kernel."),
+            "The longest keep-alive that is granted. A dead connection is detected within "
+                + "1.5 times this time. An hour and a half suits devices behind NATs with long "
+                + "timeouts. The broker cannot announce the limit in MQTT 3.1.1: there the "
+                + "client's own keep-alive applies, and the kernel probes the connection of a "
+                + "client that has none."),
         .integer(
             "limits.sessionExpirySeconds", at: \.limits.sessionExpirySeconds, in: 1...4_294_967_295,
             unit: "seconds", reload: .newConnections,
-            "How long a session outlives its connection where the client does not say: 7 days. "
-                + "4294967295 is for ever."),
+            "How long a session outlives its connection if the client does not say: 7 "
+                + "days. 4294967295 means that it never expires."),
         .integer(
             "limits.sessionExpiryMaximumSeconds", at: \.limits.sessionExpiryMaximumSeconds,
             in: 1...4_294_967_295, unit: "seconds", reload: .newConnections,
-            "The longest a client may ask for. 4294967295 allows sessions that never expire, "
-                + "because pre-generated tokens are valid for years."),
+            "The longest session expiry that a client may request. 4294967295 allows "
+                + "sessions that never expire, because pre-generated tokens are valid for "
+                + "years."),
         .integer(
             "limits.sessionsPerUser", at: \.limits.sessionsPerUser, in: 1...10_000,
             unit: "sessions",
             reload: .newConnections,
-            "Devices of one user. Each is one more copy of everything sent to that user."),
+            "Devices of one user. Each receives its own copy of every message to that "
+                + "user."),
         .integer(
             "limits.takeoversPerMinute", at: \.limits.takeoversPerMinute,
             in: Setting.takeoversPerMinute, unit: "takeovers", reload: .atOnce,
-            "How often within a minute a login may end another connection of its device. A person "
-                + "who changes devices does not reach 5; two devices with one name do, and each "
-                + "login beyond it then waits two seconds and more (MQTT) or is refused with 0x9F "
-                + "(MRT)."),
+            "How often within a minute a login may end another connection of its device. "
+                + "A person who changes devices does not reach 5; two devices with one name do. "
+                + "Each login beyond it waits two seconds or longer (MQTT) or is refused with "
+                + "0x9F (MRT)."),
         .integer(
             "limits.groupsPerApp", at: \.limits.groupsPerApp, in: 0...10_000_000, unit: "groups",
             reload: .atOnce,
-            "All groups are in memory, some 300 bytes each beside what `limits.groupBytesPerApp` "
-                + "counts."),
+            "Groups of one app. All groups are in memory: about 300 bytes each, in "
+                + "addition to what `limits.groupBytesPerApp` counts."),
         .integer(
             "limits.groupsPerUser", at: \.limits.groupsPerUser, in: 0...100_000, unit: "groups",
             reload: .atOnce,
-            "Groups that a user is in, each of which is looked at when the user logs in; and "
-                + "groups that a user owns, also those that the user has left."),
+            "Groups that a user is a member of, each of which a login looks at; and groups that a "
+                + "user owns, including those that the user has left."),
         .integer(
             "limits.groupBytesPerApp", at: \.limits.groupBytesPerApp, in: 0...1_099_511_627_776,
             unit: "bytes", reload: .atOnce,
-            "Memory of the allow lists, titles and metas of an app's groups, 48 bytes for each "
-                + "name included. A list or text that gets shorter always may."),
+            "Memory of the allow lists, titles and metas of an app's groups, with 48 "
+                + "bytes for each name. A change that makes a list or text shorter is always "
+                + "accepted."),
         .integer(
             "limits.groupBytesPerUser", at: \.limits.groupBytesPerUser, in: 0...1_099_511_627_776,
             unit: "bytes", reload: .atOnce,
-            "The same of the groups that a user owns, also of those that the user has left: 36 "
+            "The same for the groups that a user owns, including those that the user has left: 36 "
                 + "lists of 1000 names of 64 bytes."),
         .integer(
             "limits.membersPerGroup", at: \.limits.membersPerGroup, in: 1...10_000_000,
             unit: "users", reload: .atOnce,
-            "Each member is one more copy of everything sent to the group."),
+            "Members of one group. Each receives its own copy of every message to the "
+                + "group."),
         .integer(
             "limits.subscriptionsPerSession", at: \.limits.subscriptionsPerSession,
             in: 1...1_000_000,
             unit: "subscriptions", reload: .atOnce,
-            "So that one client cannot fill the topic tree."),
+            "Subscriptions of one session, so that one client cannot fill the topic tree."),
         .integer(
             "limits.topicLevels", at: \.limits.topicLevels, in: 1...256, unit: "levels",
             reload: .atOnce,
-            "Levels of a topic or filter, which bound the cost of matching one."),
+            "Levels of a topic or filter. They bound the cost of matching one."),
         .integer(
             "limits.filterBytes", at: \.limits.filterBytes, in: 16...65_535, unit: "bytes",
             reload: .atOnce,
-            "Bytes of a filter, which is kept for as long as its subscription. Those in the field "
-                + "are below 200."),
+            "Bytes of a filter, which stays in memory as long as its subscription. "
+                + "Filters in use are usually shorter than 200 bytes."),
         .integer(
             "limits.retainedPerApp", at: \.limits.retainedPerApp, in: 0...100_000_000,
             unit: "messages", reload: .atOnce,
-            "Retained messages of one app, all of which are in memory; one more is refused with "
-                + "0x97."),
+            "Retained messages of one app. All are in memory; a further one is refused "
+                + "with 0x97."),
         .integer(
             "limits.retainedBytesPerApp", at: \.limits.retainedBytesPerApp,
             in: 0...1_099_511_627_776,
-            unit: "bytes", reload: .atOnce, "The same in bytes, topics included."),
+            unit: "bytes", reload: .atOnce,
+            "The same in bytes, including topics."),
         .integer(
             "limits.inboxWindow", at: \.limits.inboxWindow, in: 1...65_535, unit: "messages",
             reload: .newConnections,
-            "Deliveries on their way to one session and not yet acknowledged. 64 fill a link of "
-                + "100 ms at 600 messages a second; a client may ask for fewer."),
+            "Deliveries to one session that it has not acknowledged. 64 allow 600 "
+                + "messages a second over a link with a round trip of 100 ms. A client may ask "
+                + "for fewer."),
         .integer(
             "limits.inboxWindowBytes", at: \.limits.inboxWindowBytes, in: 1_024...1_073_741_824,
             unit: "bytes", reload: .newConnections,
-            "The same in bytes: what a slow reader can hold of the broker's memory. One message "
+            "The same in bytes: the memory that a slow reader can hold. One message "
                 + "always fits."),
         .integer(
             "limits.sendWindow", at: \.limits.sendWindow, in: 1...65_535, unit: "messages",
             reload: .newConnections,
-            "Sends of one session without a seen result: what is remembered to recognise resends."),
+            "Sends of one session whose result the client has not confirmed. The broker "
+                + "remembers them to recognise resends."),
         .integer(
             "limits.messageMaximum", at: \.limits.messageMaximum, in: 64...65_535, unit: "bytes",
             reload: .atOnce,
-            "The minimal JSON form of a `t`/`b` message; one byte more is refused with "
-                + "0x95."),
+            "Bytes of the shortest JSON form of a `t`/`b` message. A longer message is "
+                + "refused with 0x95."),
         .integer(
             "limits.payloadMaximum", at: \.limits.payloadMaximum, in: 0...268_000_000,
             unit: "bytes",
-            reload: .atOnce, "A payload on a plain topic; one byte more is refused with 0x95."),
+            reload: .atOnce,
+            "Bytes of a payload on a plain topic. A longer payload is refused with 0x95."),
         .integer(
             "limits.packetMaximum", at: \.limits.packetMaximum, in: 1_024...268_435_460,
             unit: "bytes",
             reload: .restart,
-            "A whole packet from a client. At least 66000 more than `payloadMaximum`, which leaves "
-                + "room for the longest topic."),
+            "Bytes of a whole packet from a client. At least 66000 more than "
+                + "`payloadMaximum`, which leaves room for the longest topic."),
         .integer(
             "limits.outgoingBytes", at: \.limits.outgoingBytes, in: 1_048_576...1_099_511_627_776,
             unit: "bytes", reload: .restart,
-            "Memory of bytes that wait for connections which do not keep up. Above it transient "
-                + "messages to those that hold more than 16 KiB are dropped, and for a durable one "
-                + "the connection is closed that holds the most: its messages wait until it "
-                + "reconnects."),
+            "Memory of bytes that wait for connections whose clients read too slowly. "
+                + "Above it, transient messages for connections that hold more than 16 KiB are "
+                + "dropped. For a durable message the connection that holds the most is closed: "
+                + "its messages wait until it reconnects."),
     ]
 
     private static let queues: [Setting] = [
         .integer(
             "queues.messages", at: \.queues.messages, in: 1...100_000_000, unit: "messages",
             reload: .atOnce,
-            "Messages that wait for one session: the price of a forgotten device."),
+            "Messages that wait for one session. A device that never returns costs this "
+                + "much."),
         .integer(
             "queues.bytes", at: \.queues.bytes, in: 1_024...1_099_511_627_776, unit: "bytes",
             reload: .atOnce, "Bytes that wait for one session."),
         .integer(
             "queues.ageSeconds", at: \.queues.ageSeconds, in: 1...4_294_967_295, unit: "seconds",
-            reload: .atOnce, "Age at which a waiting message expires: 7 days."),
+            reload: .atOnce,
+            "Age at which a waiting message expires: 7 days."),
         .integer(
             "queues.bytesPerApp", at: \.queues.bytesPerApp, in: 0...35_184_372_088_832,
             unit: "bytes", reload: .atOnce,
-            "Bytes that wait for all receivers of one app, 0 for any; above it sends of its users "
-                + "are refused (0x97). Looked at every ten seconds. Not limited by default: it is "
-                + "for apps that do not know each other and share a broker."),
+            "Bytes that wait for all receivers of one app; 0 is unlimited. Above it, "
+                + "sends of its users are refused (0x97). The broker checks it every ten "
+                + "seconds. Unlimited by default; set it if independent apps share a broker."),
         .integer(
             "queues.memoryBytes", at: \.queues.memoryBytes, in: 65_536...1_099_511_627_776,
             unit: "bytes", reload: .atOnce,
-            "Memory of messages of QoS 1 and 2 that sessions hold which end with their connection, "
-                + "each message once. Above it such a session holds `limits.inboxWindowBytes`, and "
-                + "one message always fits; what is beyond that is refused (0x97)."),
+            "Memory of QoS 1 and 2 messages for sessions that end with their connection; "
+                + "each message counts once. Above it, such a session may hold "
+                + "`limits.inboxWindowBytes`, or one message; further messages are refused "
+                + "(0x97)."),
         .integer(
             "queues.uncommittedBytes", at: \.queues.uncommittedBytes,
             in: 1_048_576...1_099_511_627_776, unit: "bytes", reload: .atOnce,
-            "Memory of durable messages that wait for their commit to begin, 128 bytes for each "
-                + "receiver included; above it sends are refused (0x97) until it begins. One send "
-                + "to everybody always fits. A slow disk and large groups fill it."),
+            "Memory of durable messages that wait for their commit to begin, with 128 "
+                + "bytes for each receiver. Above it, sends are refused (0x97) until the commit "
+                + "begins. One send to everybody always fits. A slow disk and large groups can "
+                + "fill it."),
         .choice(
             "queues.policy", at: \.queues.policy, reload: .atOnce,
-            "A message for a full queue: `refuse` tells the sender (0x97) and loses nothing; "
-                + "`oldest` makes room by dropping the oldest; `newest` drops the new one. Each is "
-                + "counted."),
+            "What happens to a message for a full queue: `refuse` refuses it (0x97) and "
+                + "loses nothing; `oldest` drops the oldest message of the queue; `newest` "
+                + "drops the new one. Each case is counted."),
     ]
 
     private static let mqtt: [Setting] = [
         .choice(
             "mqtt.refusedPublish", at: \.mqtt.refusedPublish, reload: .newConnections,
-            "A publication that is refused and has no negative answer, which is any of MQTT 3.1 "
-                + "and 3.1.1, and QoS 0 of 5.0: `close` ends the connection, `count` acknowledges "
-                + "it as if it had been taken. Either is counted and logged."),
+            "A refused publication that has no negative acknowledgement (any in MQTT 3.1 "
+                + "and 3.1.1, and QoS 0 in 5.0): `close` closes the connection, `count` "
+                + "acknowledges the publication as if it had been accepted. Both are counted "
+                + "and logged."),
         .integer(
             "mqtt.receiveMaximum", at: \.mqtt.receiveMaximum, in: 1...65_535, unit: "messages",
             reload: .newConnections,
-            "Publications of QoS 1 and 2 that a client may have unanswered; 5.0 clients are told. "
-                + "A client with more is not read from until answers have left, so that nothing is "
-                + "lost and TCP holds it back. 1024 are 10000 a second at a commit of 100 ms."),
+            "Unanswered publications of QoS 1 and 2 of one client; 5.0 clients are told. "
+                + "The broker does not read from a client that has more until answers have been "
+                + "sent; TCP holds the client back, and nothing is lost. 1024 allow 10000 a "
+                + "second if a commit takes 100 ms."),
         .boolean(
             "mqtt.enforcesReceiveMaximum", at: \.mqtt.enforcesReceiveMaximum, reload: .atOnce,
-            "Whether a 5.0 client with more than `receiveMaximum` unanswered or not released is "
-                + "closed with 0x93 instead, as the specification has it. Common clients exceed it "
-                + "after an outage, come back, and exceed it again."),
+            "Whether a 5.0 client with more than `receiveMaximum` unanswered or "
+                + "unreleased publications is disconnected with 0x93 instead, as the "
+                + "specification requires. Common clients exceed the limit after an outage, "
+                + "reconnect, and exceed it again."),
         .boolean(
             "mqtt.joinsGroups", at: \.mqtt.joinsGroups, reload: .atOnce,
-            "Whether a client joins a group by subscribing to `$g/GROUP`, where the group's owner "
-                + "lets it in. Without it, only members may subscribe."),
+            "Whether a subscription to `$g/GROUP` joins the group, if the group's owner "
+                + "permits it. If not, only members may subscribe."),
         .integer(
             "mqtt.sysIntervalSeconds", at: \.mqtt.sysIntervalSeconds, in: 0...86_400,
             unit: "seconds",
             reload: .restart,
-            "How often the statistics are published on `$SYS/broker/…`, 0 for never. A client "
-                + "needs the right `subscribe:$SYS/#` to hear them; `subscribe:#` is not enough."),
+            "How often the statistics are published on `$SYS/broker/…`; 0 is never. A "
+                + "client needs the right `subscribe:$SYS/#` to receive them; `subscribe:#` is "
+                + "not enough."),
     ]
 
     private static let store: [Setting] = [
@@ -335,29 +360,31 @@ public enum SettingTable {
             "store.mapBytes", at: \.store.mapBytes, in: 16_777_216...70_368_744_177_664,
             unit: "bytes",
             reload: .restart,
-            "Address space of the store. It costs neither memory nor disk, and LMDB cannot go "
-                + "beyond it, so it is large from the start. At least twice `softLimitBytes`."),
+            "Address space of the store. It uses neither memory nor disk, but LMDB cannot "
+                + "grow beyond it, so the default is large. At least twice `softLimitBytes`."),
         .integer(
             "store.softLimitBytes", at: \.store.softLimitBytes, in: 8_388_608...35_184_372_088_832,
             unit: "bytes", reload: .restart,
-            "Bytes in use above which sends and requests that make the store grow are refused "
-                + "(0x97), while acknowledgements and drains go on."),
+            "Bytes in use above which the broker refuses sends and requests that make the "
+                + "store grow (0x97). It continues to accept acknowledgements and to deliver."),
         .boolean(
             "store.checksPages", at: \.store.checksPages, reload: .restart,
-            "Whether every page is checked at start, which reads the whole file once."),
+            "Whether the broker checks every page at its start, which reads the whole "
+                + "file once."),
         .integer(
             "store.downtimeMaximumSeconds", at: \.store.downtimeMaximumSeconds, in: 0...315_360_000,
             unit: "seconds", reload: .restart,
-            "The longest time that a stopped broker counts as passed, so that a clock which was "
-                + "set wrong expires nothing beyond it."),
+            "The longest downtime of the broker that counts as passed time, so that a "
+                + "wrong clock cannot expire more than that."),
     ]
 
     private static let log: [Setting] = [
         .choice(
             "log.level", at: \.log.level, reload: .atOnce,
-            "The least important event that is logged."),
+            "The least important level that is logged."),
         .choice(
             "log.format", at: \.log.format, reload: .atOnce,
-            "`logfmt` for people and journald, `json` for collectors; one line per event."),
+            "`logfmt` for people and journald, `json` for log collectors; one line per "
+                + "event."),
     ]
 }

@@ -1,6 +1,6 @@
-// The channels of a loop: conversations that gateways carry over their connections. A channel has a
-// ConnectionID of its own, so that core and encoder treat its conversation like every other; here
-// is only which connection carries it, and under which number.
+// The channels of a loop: connections of devices that gateways carry inside their own connection. A
+// channel has a ConnectionID of its own, so core and encoder treat it like every other connection.
+// This table maps it to the connection that carries it and to its channel number.
 
 import BrokerCore
 import BrokerTerms
@@ -10,18 +10,19 @@ import WireFormat
 /// The channels of one loop, by place.
 struct ChannelTable: ~Copyable {
     private struct Channel {
-        /// Which use of the place this is. It is raised when a place is taken, so that of a channel
-        /// that has ended its gateway is known until then: log events about the end come after it.
+        /// The generation of the slot. It increases when the slot is taken and not when the channel
+        /// ends, so that the gateway of an ended channel is known until then: log events about the
+        /// end come later.
         var generation: UInt32
         var isOpen = false
         var number: UInt32
         var gateway: ConnectionID
-        /// The gateway's other channels.
+        /// The next and the previous channel of the same gateway.
         var previous = ChannelTable.none
         var next = ChannelTable.none
     }
 
-    /// The channels of one gateway: the one that was opened last, and how many there are.
+    /// The channels of one gateway: the one that was opened last, and their number.
     private struct Gateway {
         var first: UInt32
         var count: Int
@@ -31,7 +32,7 @@ struct ChannelTable: ~Copyable {
 
     private var channels: ContiguousArray<Channel> = []
     private var freePlaces: ContiguousArray<UInt32> = []
-    /// Places by the gateway's slot and the channel's number.
+    /// Slots of channels, by the gateway's slot and the channel's number.
     private var places = NumberTable()
     private var gateways: [ConnectionID: Gateway] = [:]
     private let loop: UInt8
@@ -50,16 +51,17 @@ struct ChannelTable: ~Copyable {
             generation: channels[Int(place)].generation)
     }
 
-    /// The open channel of that number.
+    /// The open channel with that number.
     func channel(_ number: UInt32, of gateway: ConnectionID) -> ConnectionID? {
         guard let place = places.value(for: Self.key(number, gateway)) else { return nil }
         return name(of: place)
     }
 
-    /// Channels that a gateway has open.
+    /// The number of open channels of a gateway.
     func count(of gateway: ConnectionID) -> Int { gateways[gateway]?.count ?? 0 }
 
-    /// Who carries a channel, or did until it ended, and its number; nil for a name that is older.
+    /// The connection that carries a channel, or carried it until it ended, and its number; nil if
+    /// the slot has a newer channel.
     func origin(of connection: ConnectionID) -> (gateway: ConnectionID, number: UInt32)? {
         guard connection.place < channels.count,
             channels[connection.place].generation == connection.generation
@@ -67,7 +69,7 @@ struct ChannelTable: ~Copyable {
         return (channels[connection.place].gateway, channels[connection.place].number)
     }
 
-    /// Opens a channel; the gateway has none of that number open.
+    /// Opens a channel; the gateway must have no open channel with that number.
     mutating func open(_ number: UInt32, of gateway: ConnectionID) -> ConnectionID {
         let place: UInt32
         if let free = freePlaces.popLast() {
@@ -87,7 +89,7 @@ struct ChannelTable: ~Copyable {
         return name(of: place)
     }
 
-    /// A channel has ended; its number may be used again.
+    /// A channel has ended; its number can be used again.
     mutating func close(_ connection: ConnectionID) {
         let place = connection.place
         precondition(
@@ -108,7 +110,7 @@ struct ChannelTable: ~Copyable {
         freePlaces.append(UInt32(place))
     }
 
-    /// One of a gateway's open channels; nil when none is left.
+    /// One of a gateway's open channels; nil if none is left.
     func anyChannel(of gateway: ConnectionID) -> ConnectionID? {
         guard let known = gateways[gateway] else { return nil }
         return name(of: known.first)
@@ -117,9 +119,9 @@ struct ChannelTable: ~Copyable {
 
 /// Limits of what one connection may carry.
 enum ChannelLimits {
-    /// Channels of one connection: room for a large site's thousand sensors.
+    /// Maximum of channels per connection: enough for the thousand sensors of a large site.
     static let countMaximum = 1_024
-    /// The largest inbox window of a channel. All windows of a full gateway, with messages of
-    /// 1 KiB, are 4.5 MB: they fit into what may wait for one connection (8 MiB).
+    /// The largest inbox window of a channel. The windows of 1,000 channels with messages of 1 KiB
+    /// take 4.5 MB, which fits into the outgoing buffer of one connection (8 MiB).
     static let inboxWindowMaximum: UInt16 = 4
 }

@@ -1,87 +1,86 @@
-// What a conversation needs from outside, as protocols for static dispatch: a place to write
-// packets, somebody who knows credentials, somebody who keeps the log.
+// What the decoders and encoders need from outside, as protocols for static dispatch: connections
+// to write packets to, a verifier of credentials, and a log.
 
 import BrokerCore
 import BrokerTerms
 import Primitives
 import WireFormat
 
-/// What may happen to a packet for a connection that does not keep up.
+/// What to do with a packet if the connection has no room for it.
 public enum PacketPriority: Sendable {
-    /// It may be left out, and is counted.
+    /// It may be dropped, and the drop is counted.
     case droppable
-    /// Without it the stream makes no sense; a connection with no room for it is closed.
+    /// The stream makes no sense without it: a connection with no room for it is closed.
     case required
 }
 
-/// The owner of a loop's connections: writes and closes.
+/// The owner of a loop's connections: it writes and closes.
 public protocol ConnectionHost: ~Copyable {
-    /// Room for a packet at the end of what the connection is to be sent; nil when the connection
-    /// is gone or has no room for it. It must be filled and committed before anything else is asked
-    /// for.
+    /// Room for a packet at the end of the connection's outgoing buffer; nil if the connection is
+    /// gone or has no room. The caller must fill and commit it before it makes any other call.
     mutating func reservePacket(
         _ byteCount: Int, for connection: ConnectionID, _ priority: PacketPriority
     ) -> UnsafeMutableRawPointer?
 
-    /// Sends the packet that was reserved last with this turn.
+    /// Sends the packet that was reserved last, with this turn.
     mutating func commitPacket(_ byteCount: Int, for connection: ConnectionID)
 
-    /// Closes a connection once what is written has been sent.
+    /// Closes a connection after its written bytes have been sent.
     mutating func closeConnection(_ connection: ConnectionID)
 
-    /// The client is let in: it is read from again, packets up to the granted maximum are taken,
-    /// and it must not be silent for longer than this; 0 for as long as it likes.
+    /// The login is accepted: the connection is read again, packets up to the granted maximum are
+    /// accepted, and the connection is closed if it is silent for longer than this; 0 is no limit.
     mutating func acceptConnection(_ connection: ConnectionID, silenceMilliseconds: UInt64)
 
-    /// Keeps what comes from a connection unread until it is accepted.
+    /// Stops reading from a connection until it is accepted.
     mutating func holdConnection(_ connection: ConnectionID)
 
-    /// Keeps what comes from a connection unread until ``releaseAfterAnswers(_:)``: too much of
-    /// what it sent has no answer yet. Its silence meanwhile is not its own.
+    /// Stops reading from a connection until ``releaseAfterAnswers(_:)``, because too many of its
+    /// packets have no answer yet. The time of its keep-alive is suspended meanwhile.
     mutating func holdForAnswers(_ connection: ConnectionID)
     mutating func releaseAfterAnswers(_ connection: ConnectionID)
 
-    /// Copies bytes to the end of the turn's incoming buffer, where events can point at them; at
+    /// Copies bytes to the end of the turn's incoming buffer, where events can refer to them; at
     /// most ``TopicAliasLimits/burstByteCountMaximum`` for each burst that is read.
     mutating func appendIncoming(_ bytes: UnsafeRawBufferPointer) -> ByteRange
 }
 
-/// Knows what clients present to prove who they are, and draws random numbers.
+/// Verifies the credentials that clients present, and draws random numbers.
 public protocol Authenticator: ~Copyable {
-    /// The claim that a token makes, with ranges in `bytes`; nil when it is worth nothing.
+    /// The claim of a token, with ranges in `bytes`; nil if the token is invalid.
     mutating func claim(
         token: ByteRange, in bytes: UnsafeRawBufferPointer, from connection: ConnectionID
     ) -> Claim?
 
-    /// The claim that an app key makes; nil when it does not look like one.
+    /// The claim of an app key; nil if the bytes do not have the form of one.
     mutating func claim(
         app: ByteRange, key: ByteRange, user: ByteRange, in bytes: UnsafeRawBufferPointer
     ) -> Claim?
 
-    /// The claim that the transport has proved for a connection, by certificate or pre-shared key;
-    /// nil where it has proved none.
+    /// The claim that the transport has verified for a connection, by certificate or pre-shared
+    /// key; nil if it has verified none.
     mutating func claim(of connection: ConnectionID) -> Claim?
 
-    /// An unpredictable number: session epochs and resume cookies.
+    /// A random number that cannot be predicted: session epochs and resume cookies.
     mutating func makeRandomNumber() -> UInt64
 }
 
-/// Keeps the log of what happens on a loop.
+/// Writes the log of what happens on a loop.
 public protocol LogSink: ~Copyable {
-    /// A note of the core's. Its ranges are in `bytes`.
+    /// A log event of the core. Its ranges are in `bytes`.
     mutating func take(_ note: LogEvent, bytes: UnsafeRawBufferPointer)
 
-    /// A client was sent away before the core heard of it.
+    /// A client was refused before the core received an event of it.
     mutating func takeRefusal(_ connection: ConnectionID, _ reason: ReasonCode)
 
-    /// What a client called itself that is sent away next; both are valid during the call, and may
-    /// be anything.
+    /// The names that a client gave which is refused next. Both are valid during the call and
+    /// unverified.
     mutating func takeNames(
         _ connection: ConnectionID, user: UnsafeRawBufferPointer, device: UnsafeRawBufferPointer)
 }
 
 extension LogSink where Self: ~Copyable {
-    /// For whoever keeps no names.
+    /// The default for a log that records no names.
     public mutating func takeNames(
         _ connection: ConnectionID, user: UnsafeRawBufferPointer, device: UnsafeRawBufferPointer
     ) {}

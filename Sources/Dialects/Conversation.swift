@@ -1,66 +1,65 @@
-// What is remembered of one connection's protocol, and the table of all of a loop's. A conversation
-// knows packets and events; it knows neither sockets nor sessions.
+// The protocol state of one connection, and the table of a loop's connections. It contains no
+// sockets and no sessions.
 
 import BrokerCore
 import BrokerTerms
 import WireFormat
 
-/// One connection's place in its protocol: a few bytes, kept by the loop that owns the connection.
+/// The protocol state of one connection: a few bytes, owned by the loop of the connection.
 public struct Conversation: Sendable {
-    /// Where the conversation stands.
+    /// The phase.
     ///
     ///     awaitingConnect ──CONNECT──► awaitingAnswer ──accepted──► established
     ///            │                          │                          │
     ///            └──── anything else ───────┴── refused, violation ────┴──► closing
     public enum Phase: UInt8, Hashable, Sendable {
-        /// Nothing but CONNECT may come.
+        /// Only CONNECT is allowed.
         case awaitingConnect
-        /// The core decides; what comes meanwhile stays unread, so that no answer can overtake
-        /// CONNACK.
+        /// The core decides. Further packets stay unread, so that no answer can overtake CONNACK.
         case awaitingAnswer
         case established
-        /// The last packet is written; whatever else comes is thrown away.
+        /// The last packet is written; everything received after it is discarded.
         case closing
     }
 
-    /// Which use of the connection's slot this is.
+    /// The generation of the connection's slot.
     let generation: UInt32
     public internal(set) var phase = Phase.awaitingConnect
-    /// What the client speaks, as far as it has said so.
+    /// The dialect of the client, if it is known yet.
     var dialect = Dialect.unknown
-    /// What an MQTT client asked for, until it is told what it was granted.
+    /// What an MQTT client requested, until its CONNACK is written.
     var keepAliveRequested: UInt16 = 0
     var sessionExpiryRequested: UInt32 = 0
-    /// The listener the connection came from.
+    /// The listener that accepted the connection.
     let terms: UInt8
-    /// The largest packet the client takes; 0 for any. Until it has said so, only the shortest
-    /// CONNACK is certain to be taken.
+    /// The largest packet that the client accepts; 0 for any. Until the client has stated it, only
+    /// the shortest CONNACK is certain to be accepted.
     var clientPacketMaximum = unreadPacketMaximum
     var traits: Traits = []
 
-    /// Who has not said what it speaks cannot be answered: whatever it was sent would be read in
-    /// another dialect.
+    /// A client whose dialect is unknown gets no answer: it would read the answer in another
+    /// dialect.
     enum Dialect: Hashable {
         case unknown
         case mrt
         case mqtt(MQTT.Version)
     }
 
-    /// The version of MQTT that is spoken; nil for MRT, and before CONNECT.
+    /// The version of MQTT; nil for MRT, and before CONNECT.
     var version: MQTT.Version? {
         guard case .mqtt(let version) = dialect else { return nil }
         return version
     }
 
-    /// Bytes of a CONNACK of MQTT 5 without properties; those of other dialects are shorter.
+    /// Size of a CONNACK of MQTT 5 without properties; those of other dialects are shorter.
     private static let unreadPacketMaximum: UInt32 = 5
 
-    /// What an MQTT client asked for, or was granted, beside numbers.
+    /// Options that an MQTT client requested or was granted.
     struct Traits: OptionSet {
         var rawValue: UInt8
-        /// Refusals may come with a text and user properties [MQTT-3.1.2-29].
+        /// Refusals may carry a reason string and user properties [MQTT-3.1.2-29].
         static let wantsProblemInformation = Traits(rawValue: 1 << 0)
-        /// It named an authentication method, and may authenticate again with it.
+        /// The client named an authentication method, and may authenticate again with it.
         static let authenticates = Traits(rawValue: 1 << 1)
         /// Refused publications are still acknowledged where the protocol version has no negative
         /// acknowledgement, because the app is configured that way.
@@ -73,9 +72,9 @@ public struct Conversation: Sendable {
     }
 }
 
-/// What a listener lets its clients do.
+/// The options of a listener.
 public struct ListenerTerms: Sendable {
-    /// Clients without credentials are let in as the user they name: their client id.
+    /// Clients without credentials are accepted as the user that their client id names.
     public var allowsAnonymous: Bool
 
     public init(allowsAnonymous: Bool = false) {
@@ -83,30 +82,30 @@ public struct ListenerTerms: Sendable {
     }
 }
 
-/// The conversations of one loop, by slot.
+/// The protocol states of one loop's connections, by slot.
 public struct ConversationTable: ~Copyable {
     private var conversations: ContiguousArray<Conversation?> = []
-    /// The conversations of channels, by place.
+    /// The protocol states of channels, by slot.
     private var channelConversations: ContiguousArray<Conversation?> = []
     var channels: ChannelTable
-    /// The users of MQTT conversations, by slot: their names are in the topics of messages to them.
+    /// The users of MQTT connections, by slot: topics of messages to a user contain its name.
     private var users: ContiguousArray<[UInt8]> = []
     /// Topic aliases, by slot; empty until a client uses some.
     private var incomingAliases: ContiguousArray<IncomingAliases> = []
     private var outgoingAliases: ContiguousArray<OutgoingAliases> = []
-    /// The smallest packet maximum that any client of this loop has asked for: what is below it
-    /// needs no look at the client.
+    /// The smallest packet maximum of any client of this loop: a shorter packet needs no check of
+    /// its client.
     private(set) var clientPacketMaximumFloor = Int.max
 
     private let loop: UInt8
 
-    /// - Parameter loop: the loop whose connections these are.
+    /// - Parameter loop: the loop that owns the connections.
     public init(loop: UInt8) {
         self.loop = loop
         channels = ChannelTable(loop: loop)
     }
 
-    /// A connection has been opened.
+    /// A connection was opened.
     ///
     /// - Parameter terms: index of the listener's ``ListenerTerms``.
     public mutating func open(_ connection: ConnectionID, terms: UInt8) {
@@ -116,7 +115,7 @@ public struct ConversationTable: ~Copyable {
             generation: connection.generation, terms: terms)
     }
 
-    /// A connection is gone, and its channels with it.
+    /// A connection has ended, and its channels with it.
     public mutating func close(_ connection: ConnectionID) {
         guard self[connection] != nil else { return }
         if connection.isChannel {
@@ -136,12 +135,12 @@ public struct ConversationTable: ~Copyable {
 
     // MARK: - Topic aliases
 
-    /// The aliases that a client has given.
+    /// The aliases that a client has set.
     func aliases(from connection: ConnectionID) -> IncomingAliases? {
         connection.slot < incomingAliases.count ? incomingAliases[connection.slot] : nil
     }
 
-    /// A burst of a client's packets is read: where its topics lay is over.
+    /// A burst of a client's packets is read: the places of its topics are no longer valid.
     @inline(__always)
     mutating func beginBurst(of connection: ConnectionID) {
         if connection.slot < incomingAliases.count {
@@ -149,7 +148,7 @@ public struct ConversationTable: ~Copyable {
         }
     }
 
-    /// Changes the aliases that a client has given.
+    /// Changes the aliases that a client has set.
     mutating func withAliases<Result>(
         from connection: ConnectionID, _ body: (inout IncomingAliases) -> Result
     ) -> Result {
@@ -157,7 +156,7 @@ public struct ConversationTable: ~Copyable {
         return body(&incomingAliases[connection.slot])
     }
 
-    /// Notes how many aliases a client takes.
+    /// Stores the client's topic alias maximum.
     mutating func setAliasMaximum(_ maximum: UInt16, for connection: ConnectionID) {
         guard maximum > 0 else { return }
         while outgoingAliases.count <= connection.slot {
@@ -166,13 +165,14 @@ public struct ConversationTable: ~Copyable {
         outgoingAliases[connection.slot] = OutgoingAliases(maximum: maximum)
     }
 
-    /// Whether a client takes aliases.
+    /// Whether a client accepts aliases.
     @inline(__always)
     func takesAliases(_ connection: ConnectionID) -> Bool {
         connection.slot < outgoingAliases.count && outgoingAliases[connection.slot].maximum > 0
     }
 
-    /// The alias of a topic for a client, and whether the client knows it already; nil for none.
+    /// The alias of a topic for a client, and whether the client knows it already; nil if there is
+    /// none.
     func alias(
         of topic: UnsafeRawBufferPointer, hash: UInt64, for connection: ConnectionID
     ) -> (alias: UInt16, isKnown: Bool)? {
@@ -181,7 +181,7 @@ public struct ConversationTable: ~Copyable {
         return aliases.nextAlias(for: topic).map { ($0, false) }
     }
 
-    /// A client has been told of the next alias.
+    /// The next alias was sent to a client.
     mutating func appendAlias(
         _ topic: UnsafeRawBufferPointer, hash: UInt64, for connection: ConnectionID
     ) {
@@ -190,19 +190,19 @@ public struct ConversationTable: ~Copyable {
 
     // MARK: - Users
 
-    /// Notes who an MQTT client turned out to be.
+    /// Stores the user of an MQTT client.
     mutating func setUser(_ name: [UInt8], of connection: ConnectionID) {
         while users.count <= connection.slot { users.append([]) }
         users[connection.slot] = name
     }
 
-    /// The user of an MQTT conversation; empty for others.
+    /// The user of an MQTT connection; empty for others.
     func user(of connection: ConnectionID) -> [UInt8] {
         connection.slot < users.count ? users[connection.slot] : []
     }
 
-    /// Calls `body` with every connection that has been let in and not been sent away, and the
-    /// version of MQTT that it speaks, if any.
+    /// Calls `body` with every accepted connection that is not closing, and its version of MQTT, if
+    /// any.
     func forEachEstablished(_ body: (ConnectionID, MQTT.Version?) -> Void) {
         for slot in 0..<conversations.count {
             guard let conversation = conversations[slot], conversation.phase == .established else {
@@ -214,8 +214,8 @@ public struct ConversationTable: ~Copyable {
         }
     }
 
-    /// Notes the largest packet that a client takes; 0 for any. What goes to a channel has to pass
-    /// its gateway too.
+    /// Stores the largest packet that a client accepts; 0 for any. Packets of a channel must also
+    /// fit its gateway.
     mutating func setClientPacketMaximum(_ byteCount: UInt32, for connection: ConnectionID) {
         var byteCount = byteCount
         if let gateway = gateway(of: connection), let outer = self[gateway]?.clientPacketMaximum,
@@ -230,18 +230,18 @@ public struct ConversationTable: ~Copyable {
         }
     }
 
-    /// Bytes of the largest packet that a client takes.
+    /// Size of the largest packet that a client accepts.
     func packetMaximum(of connection: ConnectionID) -> Int {
         guard let maximum = self[connection]?.clientPacketMaximum, maximum > 0 else { return .max }
         return Int(maximum)
     }
 
-    /// Whether a packet is larger than its client takes.
+    /// Whether a packet is larger than its client accepts.
     func isTooLarge(_ byteCount: Int, for connection: ConnectionID) -> Bool {
         byteCount > packetMaximum(of: connection)
     }
 
-    /// The conversation of a connection; nil when the connection is gone or its slot is another's.
+    /// The state of a connection; nil if the connection is gone or its slot has another.
     public internal(set) subscript(connection: ConnectionID) -> Conversation? {
         get {
             let place = connection.place
@@ -262,7 +262,7 @@ public struct ConversationTable: ~Copyable {
         }
     }
 
-    /// The conversation of a connection that was looked up before in the same call.
+    /// The state of a connection that was looked up before in the same call.
     subscript(known connection: ConnectionID) -> Conversation {
         get {
             guard let conversation = self[connection] else {
@@ -279,18 +279,18 @@ public struct ConversationTable: ~Copyable {
 
     // MARK: - Channels
 
-    /// The connection that has a socket: a channel's gateway, otherwise the connection itself. Of a
-    /// channel that has ended it is known until its place is taken again.
+    /// The connection that has a socket: a channel's gateway, otherwise the connection itself. For
+    /// a channel that has ended, this is known until its slot is taken again.
     public func transportConnection(of connection: ConnectionID) -> ConnectionID {
         gateway(of: connection) ?? connection
     }
 
-    /// Who carries a channel; nil for what is no channel.
+    /// The connection that carries a channel; nil if the connection is no channel.
     func gateway(of connection: ConnectionID) -> ConnectionID? {
         connection.isChannel ? channels.origin(of: connection)?.gateway : nil
     }
 
-    /// Opens a channel. Its conversation may do what the gateway's listener lets its clients do.
+    /// Opens a channel. It has the options of the gateway's listener.
     mutating func openChannel(_ number: UInt32, of gateway: ConnectionID) -> ConnectionID {
         let channel = channels.open(number, of: gateway)
         while channelConversations.count <= channel.place { channelConversations.append(nil) }
@@ -301,7 +301,7 @@ public struct ConversationTable: ~Copyable {
         return channel
     }
 
-    /// Closes what a gateway still carries: its sensors are lost with it.
+    /// Closes the channels of a gateway that has ended: its devices are lost with it.
     public mutating func closeChannels(
         of gateway: ConnectionID, _ cause: CloseCause, into events: inout ContiguousArray<Event>
     ) {
@@ -313,18 +313,18 @@ public struct ConversationTable: ~Copyable {
 
     // MARK: - Writing
 
-    /// What became of a packet.
+    /// What happened to a packet.
     enum WriteOutcome {
         case written
-        /// Its client takes no packet of that size.
+        /// Its client accepts no packet of that size.
         case tooLarge
         /// The connection is gone, or has no room for it.
         case noRoom
     }
 
     /// Writes one packet through `body`, which fills exactly `byteCount` bytes, to a connection or
-    /// into its gateway's. Every packet to a client passes here, and none that is larger than its
-    /// client takes.
+    /// into its gateway's. Every packet to a client passes through this function, which drops
+    /// packets that are larger than the client accepts.
     @inline(__always)
     func write(
         _ byteCount: Int, to connection: ConnectionID, priority: PacketPriority,
@@ -353,8 +353,8 @@ public struct ConversationTable: ~Copyable {
         return isWritten ? .written : .noRoom
     }
 
-    /// Writes a packet whose ranges are in `source`, in a shorter form where its client takes no
-    /// larger one. False where even that is larger than the client takes.
+    /// Writes a packet whose ranges are in `source`, shortened if it is larger than its client
+    /// accepts. False if even the shortest form is too large.
     @discardableResult
     func write(
         _ packet: some ShortenablePacket, to connection: ConnectionID,
@@ -374,7 +374,7 @@ public struct ConversationTable: ~Copyable {
 }
 
 extension ConnectionHost where Self: ~Copyable {
-    /// Writes one packet through `body`. False when it could not be written.
+    /// Writes one packet through `body`. False if it could not be written.
     @inline(__always)
     fileprivate mutating func write(
         _ byteCount: Int, to connection: ConnectionID, priority: PacketPriority,

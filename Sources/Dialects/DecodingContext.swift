@@ -1,21 +1,21 @@
-// What every step of decoding passes along: the packet that is read, and its surroundings as one
-// value.
+// The context that the decoder's functions pass on: the packet that is read, and the decoder's
+// surroundings, as one value.
 
 import BrokerCore
 import BrokerTerms
 import Primitives
 import WireFormat
 
-/// What every step of decoding needs from outside: the connections to answer on, the verifier of
-/// credentials, and the log.
+/// What decoding needs from outside: the connections to answer on, the verifier of credentials, and
+/// the log.
 protocol DecodingContext: ConnectionHost, Authenticator, LogSink, ~Copyable {}
 
 /// One packet of a burst.
 struct ReceivedPacket {
     let connection: ConnectionID
     let frame: PacketFrame
-    /// What the frame's ranges are within: the turn's incoming bytes, up to the end of the burst. A
-    /// decoder may rewrite those of its packet.
+    /// The memory of the frame's ranges: the turn's incoming bytes, up to the end of the burst. A
+    /// decoder may rewrite the bytes of its packet.
     let arena: UnsafeMutableRawBufferPointer
 
     @inline(__always)
@@ -35,15 +35,15 @@ struct ReceivedPacket {
         @inline(__always) get { frame.body.bytes(in: bytes) }
     }
 
-    /// The place in the arena of a range within the body.
+    /// The position in the arena of a range of the body.
     @inline(__always)
     func place(_ range: ByteRange) -> ByteRange { range.shifted(by: Int(frame.body.offset)) }
 }
 
-/// The surroundings that a driver of the decoder brings.
+/// The surroundings that the caller of the decoder supplies.
 ///
-/// It holds their addresses: Swift 6.3 has no type for a borrowed value that can be changed. They
-/// are valid while `PacketDecoder.receive` runs, which makes the context and ends it.
+/// It holds addresses: Swift 6.3 has no type for a borrowed mutable value. They are valid while
+/// `PacketDecoder.receive` runs, which creates the context and ends it.
 struct DriverContext<
     Host: ConnectionHost & ~Copyable, Verifier: Authenticator & ~Copyable, Log: LogSink & ~Copyable
 >: DecodingContext, ~Copyable {

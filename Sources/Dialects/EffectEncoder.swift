@@ -10,18 +10,18 @@ import WireFormat
 public struct EffectEncoder: ~Copyable {
     private var mrt: MRTEncoder
     private var mqtt: MQTTEncoder
-    /// Connections of which the core wants to know when they have taken what was written. The
-    /// driver of the loop tells it, and takes them off.
+    /// Connections for which the core wants an event when they have sent the written bytes. The
+    /// loop reports it, and removes them from here.
     public var awaitingDrain: [ConnectionID] = []
 
-    /// - Parameter packetMaximum: what clients are told is the largest packet the broker takes.
+    /// - Parameter packetMaximum: the largest packet of a client, which CONNACK announces.
     public init(packetMaximum: Int) {
         let packetMaximum = UInt32(packetMaximum)
         mrt = MRTEncoder(packetMaximum: packetMaximum)
         mqtt = MQTTEncoder(packetMaximum: packetMaximum)
     }
 
-    /// Writes everything a loop's effects ask for. What cannot be delivered comes back as events.
+    /// Writes all effects of a loop. Deliveries that cannot be written come back as events.
     public mutating func encode(
         _ effects: borrowing LoopEffects, at now: Instant,
         conversations: inout ConversationTable, host: inout some ConnectionHost & ~Copyable,
@@ -65,17 +65,17 @@ public struct EffectEncoder: ~Copyable {
             case .resumeReading(let connection):
                 context.connections.releaseAfterAnswers(connection)
             case let effect:
-                // Who has left in the very turn in which it asked is told nothing.
+                // A client that left in the turn of its request gets no answer.
                 guard let conversation = context.conversations[effect.connection] else { continue }
                 tell(effect, version: conversation.version, in: context)
             }
         }
     }
 
-    /// Tells a client of an effect in its dialect. Only the encoder of a dialect knows the answers
-    /// that only that dialect has.
+    /// Writes an effect in the dialect of its client. Answers that exist in one dialect only are
+    /// known to its encoder.
     ///
-    /// - Parameter version: of MQTT; nil for MRT.
+    /// - Parameter version: the version of MQTT; nil for MRT.
     private func tell(
         _ effect: Effect, version: MQTT.Version?,
         in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
@@ -117,7 +117,7 @@ public struct EffectEncoder: ~Copyable {
         }
     }
 
-    /// Tells everybody that the broker stops (conventions: 0x8B), as the last thing they hear.
+    /// Announces that the broker stops (0x8B), as the last packet of each connection.
     public func writeShutdown(
         conversations: inout ConversationTable, host: inout some ConnectionHost & ~Copyable
     ) {
@@ -126,7 +126,7 @@ public struct EffectEncoder: ~Copyable {
             case .v5?:
                 conversations.disconnect(connection, .serverShuttingDown, through: &host)
             case .v31?, .v311?:
-                // The broker has no DISCONNECT there.
+                // MQTT 3.1 and 3.1.1 have no DISCONNECT of the broker.
                 break
             case nil:
                 conversations.write(

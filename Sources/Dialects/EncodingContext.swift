@@ -1,14 +1,14 @@
-// What every step of encoding passes along, as one value.
+// The context that the encoder's functions pass on, as one value.
 
 import BrokerCore
 import BrokerTerms
 import Primitives
 import WireFormat
 
-/// The effects that are encoded, and where their packets go.
+/// The effects that are encoded, and the connections that their packets go to.
 ///
-/// It holds addresses: Swift 6.3 has no type for a borrowed value that can be changed. They are
-/// valid while `EffectEncoder.encode` runs, which makes the context and ends it.
+/// It holds addresses: Swift 6.3 has no type for a borrowed mutable value. They are valid while
+/// `EffectEncoder.encode` runs, which creates the context and ends it.
 struct EncodingContext<Host: ConnectionHost & ~Copyable>: ~Copyable {
     let now: Instant
     private let effects: UnsafePointer<LoopEffects>
@@ -31,12 +31,12 @@ struct EncodingContext<Host: ConnectionHost & ~Copyable>: ~Copyable {
 }
 
 extension EncodingContext where Host: ~Copyable {
-    /// The effects, with what they refer to.
+    /// The effects, with the bytes that they refer to.
     var loop: LoopEffects {
         @inline(__always) unsafeAddress { effects }
     }
 
-    /// What the ranges of the effects are in.
+    /// The bytes that the ranges of the effects refer to.
     var bytes: UnsafeRawBufferPointer {
         @inline(__always) get { loop.bytes.bytes }
     }
@@ -51,11 +51,11 @@ extension EncodingContext where Host: ~Copyable {
         @inline(__always) nonmutating unsafeMutableAddress { host }
     }
 
-    /// Something comes of an effect that the core has to know.
+    /// Adds an event that an effect causes for the core.
     @inline(__always)
     func append(_ event: Event) { events.pointee.append(event) }
 
-    /// Writes one packet through `body`: see ``ConversationTable``.
+    /// Writes one packet through `body`; see ``ConversationTable``.
     @inline(__always)
     func write(
         _ byteCount: Int, to connection: ConnectionID, priority: PacketPriority,
@@ -65,8 +65,8 @@ extension EncodingContext where Host: ~Copyable {
             byteCount, to: connection, priority: priority, through: &connections, body)
     }
 
-    /// Writes a packet whose ranges are in `source`. False where it is larger than its client
-    /// takes, also in its shortest form.
+    /// Writes a packet whose ranges are in `source`. False if even its shortest form is larger than
+    /// its client accepts.
     @discardableResult
     func write(
         _ packet: some ShortenablePacket, to connection: ConnectionID,
@@ -75,8 +75,8 @@ extension EncodingContext where Host: ~Copyable {
         conversations.write(packet, to: connection, from: source, through: &connections)
     }
 
-    /// The last packet of a conversation is written. A channel is over with it, and the channels of
-    /// a gateway are lost.
+    /// The last packet of a connection is written. A channel ends with it, and the channels of a
+    /// gateway are lost.
     func close(_ connection: ConnectionID) {
         guard conversations[connection] != nil else { return }
         if connection.isChannel {
@@ -88,13 +88,13 @@ extension EncodingContext where Host: ~Copyable {
         connections.closeConnection(connection)
     }
 
-    /// A client has been told that it is let in.
+    /// A client was told that its login is accepted.
     ///
-    /// - Parameter keepAliveSeconds: what it was granted. It may be silent for one and a half times
-    ///   as long, as MQTT counts it [MQTT-3.1.2-22].
+    /// - Parameter keepAliveSeconds: the granted keep-alive. The client may be silent for one and a
+    ///   half times as long [MQTT-3.1.2-22].
     func establish(_ connection: ConnectionID, keepAliveSeconds: UInt32) {
         conversations[known: connection].phase = .established
-        // Whether a sensor is silent is seen by its gateway.
+        // The gateway detects silent devices.
         if connection.isChannel { return }
         connections.acceptConnection(
             connection, silenceMilliseconds: UInt64(keepAliveSeconds) * 1500)

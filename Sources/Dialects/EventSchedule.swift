@@ -1,7 +1,7 @@
-// Which events of a loop enter the core now, and which wait. What one connection asks for may cost
-// a thousand times what it took to send; so each has a share of a turn, and what is beyond it waits
-// in a copy of its own, in order, while others have theirs. Knows nothing of sockets: whoever
-// drives it stops reading from those who wait.
+// Decides which events of a loop enter the core now, and which wait. A request can cost a thousand
+// times the cost of sending it. Each connection therefore has a share of a turn; events beyond it
+// wait in a copy, in order, while other connections have their shares. The schedule knows no
+// sockets: the loop stops reading from connections whose events wait.
 
 import BrokerCore
 import BrokerTerms
@@ -10,54 +10,54 @@ import Primitives
 /// Events that came from one burst of a connection.
 struct EventRun {
     let owner: ConnectionID
-    /// Where they stand among those of the turn.
+    /// Their range among the events of the turn.
     let events: Range<Int>
-    /// All bytes that they point at; empty where they point at none.
+    /// All bytes that the events refer to; empty if they refer to none.
     let bytes: ByteRange
 }
 
-/// Bounds of what is read and kept of those who ask for much.
+/// Limits of the events that are read and kept.
 public enum ScheduleLimits {
-    /// Packets read from one connection in one turn: a burst of 64 KB with messages of 32 bytes.
-    /// An event takes some 200 bytes, so that a burst is at most 400 KB of them.
+    /// Packets read from one connection in one turn: a burst of 64 KB with messages of 32 bytes. An
+    /// event takes about 200 bytes, so a burst is at most 400 KB of events.
     public static let packetsPerTurnMaximum = 2_048
     /// The same while more than ``waitingBytesMaximum`` waits.
     public static let packetsPerCrowdedTurnMaximum = 32
-    /// Memory of events that wait, beyond which little more is taken from anybody.
+    /// Memory of waiting events; above it, only one small burst is read from each connection.
     public static let waitingBytesMaximum = 8 << 20
-    /// Events gathered before the core is entered although the turn is not over: 3 MB of them.
+    /// Events collected before the core is entered although the turn is not over: 3 MB.
     public static let gatheredEventsMaximum = 16_384
-    /// What a login or a new credential counts for among packets: to verify a signature takes
-    /// 30 to 100 microseconds.
+    /// A login or a new credential counts for this many packets: verifying a signature takes 30 to
+    /// 100 microseconds.
     static let packetsPerCredential = 255
-    /// Unsent bytes of a connection beyond which what it asked for waits until it reads. With the
-    /// answers of one share it is a block of 256 KB for each connection that does not.
+    /// Unsent bytes of a connection above which its events wait until the client reads. With the
+    /// answers of one share, that is a block of 256 KB for each connection that does not read.
     public static let unsentBytesMaximum = 128 << 10
-    /// Parts of a share that each has at a time while somebody waits: a hundred connections that
-    /// ask for much hold up a newcomer by two turns.
+    /// While connections wait, each share is divided by this: a hundred expensive connections delay
+    /// a new one by two turns.
     static let crowdedShareParts = 4
     /// Milliseconds for which a login waits for the end of its device's previous connection. That
-    /// end waits for a batch at most, which takes below 250 ms. Two gateways that each carry a
-    /// login of the other's device would otherwise wait for each other for ever.
+    /// end waits for a batch, which takes less than 250 ms. Two gateways that each carry a login of
+    /// the other's device would otherwise wait for each other for ever.
     static let predecessorMilliseconds: UInt64 = 2_000
-    /// Turns for which a connection that has had more than its share comes behind those who have
-    /// not: a second or two of a busy loop.
+    /// For this many turns, a connection that used more than its share is served after the others:
+    /// a second or two of a busy loop.
     static let heavyTurns: UInt64 = 256
 }
 
-/// The events that wait, by who sent them, and whose turn it is.
+/// The waiting events of each connection, and the order in which connections are served.
 public struct EventSchedule: ~Copyable {
     /// A part of one burst.
     private struct Piece {
         var events: ContiguousArray<Event>
         var next = 0
-        /// A copy of the burst's bytes, which began at `offset` of the buffer they came in.
+        /// A copy of the burst's bytes, which began at `offset` of the incoming buffer.
         let bytes: UnsafeMutableRawBufferPointer
         let offset: Int
-        /// What verified claims among the events refer to.
+        /// The verified claims of the events.
         let identities: TurnIdentities
 
-        /// Copies the bytes at `range` of `buffer`, which the events point at.
+        /// Copies the bytes at `range` of `buffer`, which the events refer to.
         init(
             _ events: ContiguousArray<Event>, range: ByteRange, of buffer: UnsafeRawBufferPointer,
             identities: TurnIdentities
@@ -70,7 +70,8 @@ public struct EventSchedule: ~Copyable {
             self.identities = identities
         }
 
-        /// The bytes where the events' ranges expect them; only what was copied may be touched.
+        /// The bytes, based so that the events' ranges are valid; only the copied range may be
+        /// accessed.
         var buffer: UnsafeRawBufferPointer {
             guard let base = bytes.baseAddress else { return UnsafeRawBufferPointer(bytes) }
             return UnsafeRawBufferPointer(
@@ -86,33 +87,33 @@ public struct EventSchedule: ~Copyable {
         var count = 0
     }
 
-    /// What one turn may cost, and one connection's share of it before others have theirs.
+    /// The cost limit of one turn, and one connection's share of it while others wait.
     private let turnMaximum: Int
     private let shareMaximum: Int
     private var turn: UInt64 = 0
     private var spent = 0
-    /// Whether what waits has had its quarter of this turn.
+    /// Whether the waiting connections have had their quarter of this turn.
     private var hasServedWaiting = false
     private var pieces: [ConnectionID: [Piece]] = [:]
-    /// Those who have had more than a share by one packet, and the turn of the last time.
+    /// Connections that used more than a share with one packet, and the turn in which they last
+    /// did.
     private var heavy: [ConnectionID: UInt64] = [:]
-    /// Those who wait and have had no share of late, each once, in the order in which they came.
+    /// Waiting connections that have had no share recently, each once, in the order of arrival.
     private var newcomers = Ring<ConnectionID>()
-    /// Those who wait and have had one, each once, in the order of their next.
+    /// Waiting connections that have had one, each once, in the order in which they are served.
     private var others = Ring<ConnectionID>()
-    /// Whether some waited at the end of the last entry because the batch was full.
+    /// Whether connections waited at the end of the last entry because the batch was full.
     private var isHeldUp = false
-    /// The most that one packet has cost in the last call of
-    /// ``enter(_:turn:bytes:at:_:_:isReading:)``: by so much a turn may pass its budget.
+    /// The largest cost of one packet in the last call of
+    /// ``enter(_:turn:bytes:at:_:_:isReading:)``: a turn may exceed its limit by this much.
     public private(set) var largestStep = 0
-    /// Memory of what waits.
+    /// Memory of waiting events.
     public private(set) var waitingByteCount = 0
     /// Connections that have begun or ended to wait since the last ``takeChanges(_:)``.
     private var changed: [ConnectionID] = []
     /// Connections whose end waits, and where: a channel's end waits with its gateway's events.
     private var waitingEnds: [ConnectionID: WaitingEnds] = [:]
-    /// Since when a connection's next event, a login, has waited for its device's previous
-    /// connection.
+    /// When a connection's next event, a login, began to wait for its device's previous connection.
     private var loginsSince: [ConnectionID: Instant] = [:]
 
     public init(limits: CoreLimits = CoreLimits()) {
@@ -126,23 +127,22 @@ public struct EventSchedule: ~Copyable {
 
     public var isEmpty: Bool { pieces.isEmpty }
 
-    /// Whether something of a connection's waits.
+    /// Whether events of a connection wait.
     public func holds(_ connection: ConnectionID) -> Bool { pieces[connection] != nil }
 
-    /// When a login goes on that waits for its device's previous connection; nil where none waits.
+    /// When the next login stops waiting for its device's previous connection; nil if none waits.
     public var nextDeadline: Instant? {
         loginsSince.values.min()?.advanced(
             byMilliseconds: ScheduleLimits.predecessorMilliseconds)
     }
 
-    /// How many packets to read from a connection.
+    /// The number of packets to read from a connection.
     public var packetCountMaximum: Int {
         waitingByteCount > ScheduleLimits.waitingBytesMaximum
             ? ScheduleLimits.packetsPerCrowdedTurnMaximum : ScheduleLimits.packetsPerTurnMaximum
     }
 
-    /// Calls `body` with each connection that has begun or ended to wait since the last call, and
-    /// whether it waits now. One that did both several times comes several times.
+    /// Calls `body` with each connection that began or ended waiting since the last call.
     public mutating func takeChanges(_ body: (ConnectionID, _ waits: Bool) -> Void) {
         for connection in changed { body(connection, holds(connection)) }
         changed.removeAll(keepingCapacity: true)
@@ -151,18 +151,18 @@ public struct EventSchedule: ~Copyable {
     // MARK: - Entering the core
 
     /// Takes the decoder's events and steps the core through as many as the turn and the batch have
-    /// room for, and through what has waited. True where something is left that could go on at
-    /// once; what waits for the next batch goes on after ``Broker/takeResumption()``.
+    /// room for, then through waiting ones. True if more events could continue at once; events that
+    /// wait for the next batch continue after ``Broker/takeResumption()``.
     ///
     /// - Parameters:
-    ///   - turn: tells turns apart: a turn may enter the core several times.
-    ///   - beginsRound: whether everybody has been read and sent to since those were served last
-    ///     who have had a share and wait for more. A turn reads from a thousand connections and
-    ///     sends to a thousand; where ten thousand have something to say, some of them would else
-    ///     wait for ten turns that are all spent on what waits.
-    ///   - bytes: what the events' ranges point into.
-    ///   - identities: what verified claims among the events refer to.
-    ///   - isReading: whether a connection takes what it is sent; what it asks for waits otherwise.
+    ///   - turn: the number of the turn: a turn may enter the core several times.
+    ///   - beginsRound: whether every connection was read and sent to since the waiting connections
+    ///     that had a share were last served. A turn reads from a thousand connections and sends to
+    ///     a thousand. Without this, some of ten thousand active connections would wait for ten
+    ///     turns that serve only waiting events.
+    ///   - bytes: the bytes that the events' ranges refer to.
+    ///   - identities: the verified claims of the events.
+    ///   - isReading: whether the client of a connection reads; otherwise its events wait.
     public mutating func enter(
         _ decoder: inout PacketDecoder, turn: UInt64, beginsRound: Bool = true,
         bytes: UnsafeRawBufferPointer,
@@ -180,7 +180,8 @@ public struct EventSchedule: ~Copyable {
         }
         largestStep = 0
         spent += broker.takeResultWork()
-        // What other loops have not fetched counts too, or a quick loop would drown a slow one.
+        // Effects that other loops have not fetched count too; otherwise a fast loop would flood a
+        // slow one.
         let backlog = effects.work
         if backlog > turnMaximum { spent = max(spent, backlog) }
         enterNew(
@@ -201,7 +202,7 @@ public struct EventSchedule: ~Copyable {
         // Connections that have waited for this batch are served before new events.
         let comesBehind = isHeldUp
         while index < decoder.events.count {
-            // What belongs to no run was added by the loop: it has no bytes.
+            // Events outside of every run were added by the loop; they refer to no bytes.
             let owner: ConnectionID
             var range = ByteRange.empty
             var end = index + 1
@@ -238,9 +239,9 @@ public struct EventSchedule: ~Copyable {
         decoder.removeEvents()
     }
 
-    /// Steps the core through events until a share is spent; the index of the first that is left.
-    /// Where `isNew`, the owner has not waited behind others for more than a share. While some ask
-    /// for much, it has to for a packet that costs as much, and is one of them.
+    /// Steps the core through events until a share is spent; returns the index of the first
+    /// remaining event. `isNew` means that the owner has not waited for more than a share. While
+    /// expensive connections wait, a packet that costs as much makes the owner wait too.
     @inline(__always)
     private mutating func step(
         _ range: Range<Int>, of events: borrowing ContiguousArray<Event>,
@@ -296,8 +297,9 @@ public struct EventSchedule: ~Copyable {
         pieces[owner, default: []].append(piece)
     }
 
-    /// Gives each that waits a share in turn, until the turn's budget is spent. What waits gets a
-    /// quarter of it in any case, once: a turn may enter the core a dozen times.
+    /// Gives each waiting connection a share in turn, until the turn's limit is reached. Waiting
+    /// connections get a quarter of it in any case, once per turn: a turn may enter the core a
+    /// dozen times.
     private mutating func enterWaiting(
         beginsRound: Bool, at moment: Moment, broker: inout Broker, effects: inout Effects,
         isReading: (ConnectionID) -> Bool
@@ -307,11 +309,11 @@ public struct EventSchedule: ~Copyable {
             spent = min(spent, turnMaximum * 3 / 4)
             hasServedWaiting = true
         }
-        // Connections that wait for the next batch, which the broker reports.
+        // Connections that wait for the next batch; the core reports when it begins.
         var held: (newcomers: [ConnectionID], others: [ConnectionID]) = ([], [])
         isHeldUp = false
         defer {
-            // In front of those that have begun to wait since.
+            // They precede the connections that began to wait since.
             newcomers.prepend(contentsOf: held.newcomers)
             others.prepend(contentsOf: held.others)
             isHeldUp = !held.newcomers.isEmpty
@@ -405,7 +407,7 @@ public struct EventSchedule: ~Copyable {
         }
     }
 
-    /// One share for one that waits. True where it still waits.
+    /// Gives one share to a waiting connection. True if it still waits.
     private mutating func stepWaiting(
         _ owner: ConnectionID, isNew: Bool, at moment: Moment, broker: inout Broker,
         effects: inout Effects, isReading: (ConnectionID) -> Bool
@@ -432,7 +434,8 @@ public struct EventSchedule: ~Copyable {
 }
 
 extension PacketDecoder {
-    /// For a driver that has changed the events: each may point at any of so many bytes.
+    /// For a caller that has changed the events: each may refer to any of the first `byteCount`
+    /// bytes.
     package mutating func spreadRuns(over byteCount: Int) {
         runs.removeAllKeepingCapacity()
         for index in events.indices {
@@ -449,7 +452,7 @@ extension PacketDecoder {
         }
     }
 
-    /// The events of the turn are done with.
+    /// Removes the events of the turn.
     public mutating func removeEvents() {
         events.removeAllKeepingCapacity()
         runs.removeAllKeepingCapacity()

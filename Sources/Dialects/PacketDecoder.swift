@@ -1,24 +1,24 @@
-// From bytes to events: packets are framed, the first one chooses the dialect, and each becomes an
-// event for the core in the order of the stream. Nothing is answered here but a ping; faults become
-// events too, so that their answers keep their place.
+// Decodes bytes into events. It finds the ends of packets; the first packet selects the dialect,
+// and each packet becomes an event for the core in the order of the stream. Only pings are answered
+// here. Faults become events too, so that their answers keep their order.
 
 import BrokerCore
 import BrokerTerms
 import Primitives
 import WireFormat
 
-/// Turns the bytes of a loop's connections into events.
+/// Decodes the bytes of a loop's connections into events.
 public struct PacketDecoder: ~Copyable {
     public var conversations: ConversationTable
-    /// Events of this turn, in order; their ranges are in the buffer the bytes came from.
+    /// Events of this turn, in order; their ranges refer to the buffer of the bytes.
     public var events: ContiguousArray<Event> = []
-    /// Which of them came from one burst, and where its bytes are.
+    /// The burst that each event came from, and the range of its bytes.
     var runs: ContiguousArray<EventRun> = []
-    /// Where the bytes of the burst end that is being read, with what was added to them.
+    /// The end of the bytes of the current burst, including those that were appended to it.
     var burstEnd = 0
-    /// By index, as ``ConversationTable/open(_:terms:)`` names them.
+    /// By index, as passed to ``ConversationTable/open(_:terms:)``.
     public var terms: [ListenerTerms]
-    /// Bytes of the largest packet that is accepted after CONNECT.
+    /// The largest packet that is accepted after CONNECT.
     public let packetMaximum: Int
 
     public init(loop: UInt8, terms: [ListenerTerms], packetMaximum: Int) {
@@ -28,29 +28,29 @@ public struct PacketDecoder: ~Copyable {
         events.reserveCapacity(1024)
     }
 
-    /// What became of received bytes.
+    /// The result of decoding received bytes.
     public struct Outcome: Sendable {
-        /// Bytes, from the front, that are done with.
+        /// Bytes from the front that were decoded.
         public var consumed: Int
-        /// Bytes needed, from the first that is not done with, before it is worth asking again.
+        /// Bytes from the first undecoded one that must be present before another call makes sense.
         public var awaited: Int
-        /// How much was asked of the core; only counted where there is a maximum.
+        /// The number of messages and requests; only counted if there is a maximum.
         public var work = 0
-        /// Whether packets were left because the maximum of work was reached.
+        /// Whether packets remain because the maximum of work was reached.
         public var leavesRest = false
-        /// Whether packets were left because there were enough for one turn.
+        /// Whether packets remain because the maximum of packets per turn was reached.
         public var isCut = false
     }
 
-    /// Reads as many packets of `range` as are complete.
+    /// Decodes the complete packets of `range`.
     ///
     /// - Parameters:
-    ///   - arena: what `range`, and the ranges of all events of this turn, point into. The bytes of
-    ///     `range` may be rewritten.
-    ///   - workMaximum: how many messages and requests are read, except that a packet with several
-    ///     is read whole. Acknowledgements and pings do not count: they make work go away.
-    ///   - packetCountMaximum: how many packets of any kind are read; one with several filters
-    ///     counts for as many.
+    ///   - arena: the bytes that `range` and the ranges of all events of this turn refer to. The
+    ///     bytes of `range` may be rewritten.
+    ///   - workMaximum: the maximum of messages and requests; a packet with several is decoded as a
+    ///     whole. Acknowledgements and pings do not count, because they reduce the load.
+    ///   - packetCountMaximum: the maximum of packets of any kind; one with several filters counts
+    ///     as several.
     public mutating func receive(
         _ range: ByteRange, of arena: UnsafeMutableRawBufferPointer,
         from connection: ConnectionID, workMaximum: Int = .max, packetCountMaximum: Int = .max,
@@ -81,7 +81,7 @@ public struct PacketDecoder: ~Copyable {
         return outcome
     }
 
-    /// Where the reading of one burst ends although there are more packets.
+    /// The reason why decoding of a burst ends although packets remain.
     private struct BurstLimits {
         let work: Int
         let packetCount: Int
@@ -120,7 +120,7 @@ public struct PacketDecoder: ~Copyable {
             let maximum = isFirst ? firstPacketMaximum : packetMaximum
             switch PacketFrame.next(in: bytes, at: offset, packetMaximum: maximum) {
             case .incomplete(let minimum):
-                // What cannot be a packet is not waited for.
+                // Bytes that cannot become a packet are not waited for.
                 guard let fault = startFault(of: conversation, in: bytes, at: offset) else {
                     return Outcome(consumed: offset - start, awaited: minimum, work: work)
                 }
@@ -149,7 +149,7 @@ public struct PacketDecoder: ~Copyable {
             if firstEvent == events.count { packetCount += 1 }
             for index in firstEvent..<events.count {
                 packetCount += events[index].partCount
-                // To verify a credential costs as much as to read hundreds of packets.
+                // Verifying a credential costs as much as decoding hundreds of packets.
                 if events[index].hasCredential {
                     packetCount += ScheduleLimits.packetsPerCredential
                 }
@@ -158,13 +158,13 @@ public struct PacketDecoder: ~Copyable {
         }
     }
 
-    /// Bytes of the largest CONNECT that is accepted.
+    /// The largest CONNECT that is accepted.
     private var firstPacketMaximum: Int {
         min(packetMaximum, WireLimits.connectByteCountMaximum)
     }
 
-    /// What is wrong with a packet whose first byte is all that need have arrived; nil for nothing,
-    /// or where not even that is there.
+    /// The fault of a packet that its first byte shows; nil if there is none, or if that byte has
+    /// not arrived.
     private func startFault(
         of conversation: Conversation, in bytes: UnsafeRawBufferPointer, at offset: Int
     ) -> WireError? {
@@ -185,7 +185,7 @@ public struct PacketDecoder: ~Copyable {
         }
     }
 
-    /// Ends an established connection for a fault of its peer's, behind what it has sent so far.
+    /// Ends an established connection because of its peer's fault, after its earlier packets.
     public mutating func fail(_ connection: ConnectionID, _ reason: ReasonCode) {
         let phase = conversations[connection]?.phase
         precondition(
@@ -194,7 +194,7 @@ public struct PacketDecoder: ~Copyable {
         end(connection, for: reason)
     }
 
-    /// Reads nothing more of a connection, which the core ends with a reason.
+    /// Stops decoding a connection, which the core ends with a reason.
     mutating func end(_ connection: ConnectionID, for reason: ReasonCode) {
         conversations[known: connection].phase = .closing
         events.append(.peerFaulted(connection, reason))
@@ -212,7 +212,7 @@ public struct PacketDecoder: ~Copyable {
             if connection.isChannel {
                 refuse(connection, .malformedPacket, in: &context)
             } else {
-                // Not a client of ours: there is no dialect to answer in.
+                // Not a client of this broker: no dialect is known to answer in.
                 leave(connection, .protocolError, in: &context)
             }
             return
@@ -227,8 +227,8 @@ public struct PacketDecoder: ~Copyable {
             beginMRT(packet, in: &context)
         case .mqtt, .mqisdp:
             guard let version = MQTT.Version(name) else {
-                // A level that does not exist here is answered as the oldest one that has an
-                // answer for it [MQTT-3.1.2-2].
+                // An unknown level is answered like the oldest one that has an answer for it
+                // [MQTT-3.1.2-2].
                 conversations[known: connection].dialect = .mqtt(.v311)
                 refuse(connection, .unsupportedProtocolVersion, in: &context)
                 return
@@ -240,15 +240,15 @@ public struct PacketDecoder: ~Copyable {
         }
     }
 
-    /// Refuses a CONNECT that is too large in the dialect that it names, whether or not all of it
-    /// has arrived.
+    /// Refuses a CONNECT that is too large, in the dialect that it names, even if it has not
+    /// arrived completely.
     ///
-    /// - Returns: the bytes of the packet that have to be there first; nil where it is refused.
+    /// - Returns: the number of bytes that must arrive first; nil if it is refused.
     private mutating func refuseLarge(
         _ connection: ConnectionID, packetAt offset: Int, of bytes: UnsafeRawBufferPointer,
         in context: inout some DecodingContext & ~Copyable
     ) -> Int? {
-        // Behind the last byte of the remaining length.
+        // The offset after the last byte of the remaining length.
         var start = offset + 2
         while bytes[start - 1] & 0x80 != 0 { start += 1 }
         let body = UnsafeRawBufferPointer(rebasing: bytes[start...])
@@ -260,7 +260,8 @@ public struct PacketDecoder: ~Copyable {
         case .mqtt(let level) where level >= MQTT.Version.v5.rawValue:
             conversations[known: connection].dialect = .mqtt(.v5)
         case .mqtt, .mqisdp, .unknown, nil:
-            // There is no return code for it before 5.0, and no dialect in which to answer others.
+            // Versions before 5.0 have no return code for it, and unknown protocols no answer at
+            // all.
             leave(connection, .packetTooLarge, in: &context)
             return nil
         }
@@ -268,8 +269,8 @@ public struct PacketDecoder: ~Copyable {
         return nil
     }
 
-    /// Sends a client away in its dialect, before the core has heard of it; without an answer where
-    /// it has not said which one that is.
+    /// Refuses a client in its dialect, before the core has an event of it; without an answer if
+    /// the dialect is unknown.
     mutating func refuse(
         _ connection: ConnectionID, _ reason: ReasonCode,
         in context: inout some DecodingContext & ~Copyable
@@ -314,8 +315,8 @@ public struct PacketDecoder: ~Copyable {
         }
     }
 
-    /// Reads one packet of a conversation that a gateway carries. What comes on a channel that is
-    /// not open, CONNECT apart, was on its way when the channel ended: it is nobody's any more.
+    /// Decodes one packet of a channel. A packet for a channel that is not open, except CONNECT,
+    /// was sent before its end was known, and is discarded.
     mutating func readChannel(
         _ number: UInt32, _ inner: ByteRange, within outer: ReceivedPacket,
         in context: inout some DecodingContext & ~Copyable
@@ -328,7 +329,7 @@ public struct PacketDecoder: ~Copyable {
             preconditionFailure("the codec has taken an inner packet that is \(framing)")
         }
         if let channel = conversations.channels.channel(number, of: gateway) {
-            // Nothing may overtake CONNACK, and a gateway cannot be made to wait for one channel.
+            // No packet may overtake CONNACK, and a gateway cannot wait for one channel.
             switch conversations[known: channel].phase {
             case .awaitingAnswer: fail(channel, .protocolError, in: &context)
             case .established:
@@ -348,9 +349,9 @@ public struct PacketDecoder: ~Copyable {
         }
     }
 
-    /// A connection is gone, and what it carried with it.
+    /// A connection has ended, and its channels with it.
     ///
-    /// - Parameter isTold: whether the core hears of it.
+    /// - Parameter isTold: whether the core gets an event.
     public mutating func closed(
         _ connection: ConnectionID, _ cause: CloseCause, isTold: Bool = true
     ) {
@@ -368,7 +369,7 @@ public struct PacketDecoder: ~Copyable {
         }
     }
 
-    /// Ends a connection for a fault of its peer's.
+    /// Ends a connection because of its peer's fault.
     private mutating func fail(
         _ connection: ConnectionID, _ reason: ReasonCode,
         in context: inout some DecodingContext & ~Copyable
@@ -376,20 +377,20 @@ public struct PacketDecoder: ~Copyable {
         switch conversations[known: connection].phase {
         case .established: end(connection, for: reason)
         case .awaitingAnswer:
-            // A channel still waits for its answer, which is the refusal then: the core gives it.
+            // A channel still waits for CONNACK, which is then the refusal: the core sends it.
             events.append(.peerFaulted(connection, reason))
         case .awaitingConnect, .closing: refuse(connection, reason, in: &context)
         }
     }
 }
 
-/// Why a CONNECT goes no further than its dialect.
+/// The reason why a CONNECT is refused by its decoder.
 struct DialectRefusal: Error {
     let reason: ReasonCode
 }
 
 extension Event {
-    /// Whether something was verified for it.
+    /// Whether a credential was verified for it.
     fileprivate var hasCredential: Bool {
         switch self {
         case .connectReceived, .credentialPresented, .credentialRefused: true
@@ -397,8 +398,8 @@ extension Event {
         }
     }
 
-    /// For how many packets it counts: one with several filters, or with a will, asks for as much
-    /// as several.
+    /// The number of packets that it counts for: several filters, or a will, cost as much as
+    /// several packets.
     fileprivate var partCount: Int {
         switch self {
         case .connectReceived(_, let request): request.will == nil ? 1 : 2
@@ -408,7 +409,7 @@ extension Event {
         }
     }
 
-    /// How many things a client asks to be done.
+    /// The number of requests in a packet.
     fileprivate var requestCount: Int {
         switch self {
         case .subscribeReceived, .unsubscribeReceived: partCount

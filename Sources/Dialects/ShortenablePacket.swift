@@ -1,18 +1,19 @@
-// What the broker leaves out of a packet that is larger than its client takes. Every kind of packet
-// to a client is here, but DELIVER and PUBLISH: a message that is too large is not delivered.
+// The parts of a packet that the broker omits if the packet is larger than its client accepts. All
+// packets to a client are here except DELIVER and PUBLISH: a message that is too large is not
+// delivered.
 
 import Primitives
 import WireFormat
 
 /// A packet to a client.
 protocol ShortenablePacket: WirePacket {
-    /// Leaves out what the client can do without. False where more than `byteCount` bytes are left.
+    /// Omits what the client can do without. False if more than `byteCount` bytes remain.
     ///
-    /// - Parameter source: what the packet's ranges are in.
+    /// - Parameter source: the bytes that the packet's ranges refer to.
     mutating func shorten(to byteCount: Int, _ source: UnsafeRawBufferPointer) -> Bool
 }
 
-/// A packet of which the client needs everything.
+/// A packet of which nothing can be omitted.
 protocol IndivisiblePacket: ShortenablePacket {}
 
 extension IndivisiblePacket {
@@ -42,8 +43,8 @@ extension MRT.BrokerDisconnect: ShortenablePacket {
 }
 
 extension MRT.Response: ShortenablePacket {
-    /// Without its result an answer would be taken for a fault of the broker's, and asked for
-    /// again: it says that it is too large.
+    /// Without its result, a client would treat the answer as a fault of the broker and ask again:
+    /// the answer reports that it is too large.
     mutating func shorten(to byteCount: Int, _ source: UnsafeRawBufferPointer) -> Bool {
         if !reason.isFailure { reason = .packetTooLarge }
         content = .empty
@@ -52,7 +53,7 @@ extension MRT.Response: ShortenablePacket {
 }
 
 extension MRT.SendResult: ShortenablePacket {
-    /// Names as many refused receivers as there is room for. All are counted.
+    /// Names as many refused receivers as fit. All are counted.
     mutating func shorten(to byteCount: Int, _ source: UnsafeRawBufferPointer) -> Bool {
         var list = MRT.RefusalList(refusals, in: source)
         var fitting = ByteRange(offset: Int(refusals.offset), count: 0)
@@ -75,8 +76,8 @@ extension MQTT.Ping: IndivisiblePacket {}
 extension MQTT.Auth: IndivisiblePacket {}
 
 extension MQTT.Connack: ShortenablePacket {
-    /// Words may be left out [MQTT-3.2.2-19]. A client that is not told of topic aliases sends
-    /// none.
+    /// The reason string may be omitted [MQTT-3.2.2-19]. A client that is not told of topic aliases
+    /// uses none.
     mutating func shorten(to byteCount: Int, _ source: UnsafeRawBufferPointer) -> Bool {
         reasonString = nil
         if encodedByteCount > byteCount { topicAliasMaximum = 0 }
@@ -85,7 +86,7 @@ extension MQTT.Connack: ShortenablePacket {
 }
 
 extension MQTT.Acknowledgement: ShortenablePacket {
-    /// [MQTT-3.4.2-2], [MQTT-3.4.2-3], and the same of the other steps.
+    /// [MQTT-3.4.2-2], [MQTT-3.4.2-3], and the same for the other steps.
     mutating func shorten(to byteCount: Int, _ source: UnsafeRawBufferPointer) -> Bool {
         reasonString = nil
         properties = .empty

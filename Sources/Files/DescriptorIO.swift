@@ -1,22 +1,21 @@
-// Whole transfers through a file descriptor: one call of the system may transfer less than it is
-// asked for.
+// Complete transfers through a file descriptor: one system call may transfer less than requested.
 
 import Glibc
 
-/// Why the system refused a call on a file.
+/// The error of a system call on a file.
 public struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The number, as in errno(3).
     public let code: Int32
 
     public init(code: Int32) { self.code = code }
 
-    /// The last one of this thread.
+    /// The last error of this thread.
     public static var last: SystemError { SystemError(code: errno) }
 
     public var description: String { String(cString: strerror(code)) }
 }
 
-/// Reads and writes whole contents.
+/// Reads and writes complete contents.
 public enum DescriptorIO {
     /// Everything up to the end of the file, but at most `byteCountMaximum` bytes.
     public static func read(
@@ -35,7 +34,7 @@ public enum DescriptorIO {
         return content
     }
 
-    /// Writes all bytes, and returns when the system has taken them.
+    /// Writes all bytes, and returns when the system has accepted them.
     public static func write(
         _ bytes: some Sequence<UInt8>, to descriptor: Int32
     ) throws(SystemError) {

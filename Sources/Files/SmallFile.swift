@@ -2,10 +2,10 @@
 
 import Glibc
 
-/// Why a small file cannot be read or written.
+/// The reason why a small file cannot be read or written.
 public enum FileFailure: Error, Hashable, Sendable, CustomStringConvertible {
     case system(SystemError)
-    /// It has more than so many bytes, so it is not what it should be.
+    /// It has more bytes than allowed, so it is probably the wrong file.
     case tooLarge(byteCountMaximum: Int)
 
     public var description: String {
@@ -40,13 +40,13 @@ public enum SmallFile {
         return content
     }
 
-    /// The first line of the content of a file: a password or a token; nil where it is empty.
+    /// The first line of a file: a password or a token; nil if it is empty.
     public static func firstLine(_ content: [UInt8]) -> String? {
         let line = content.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
         return line.isEmpty ? nil : String(decoding: line, as: UTF8.self)
     }
 
-    /// Replaces what was there. The file of an interrupted write is incomplete.
+    /// Replaces the contents. An interrupted write leaves an incomplete file.
     public static func write(_ text: String, to path: String) throws(FileFailure) {
         let descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
         guard descriptor >= 0 else { throw .system(.last) }

@@ -1,4 +1,4 @@
-// The loop's side of a gateway: connections and what they are called, and the value that decides.
+// Connects a gateway's machine with its event loop: connections and their ids.
 
 import BrokerTerms
 import CommandLineOptions
@@ -6,20 +6,20 @@ import MartletClient
 import NetTransport
 import Primitives
 
-/// Joins a gateway's machine to a loop.
+/// Connects a gateway's machine with a loop.
 struct GatewayHandler: LoopHandler, ~Copyable {
     private let settings: GatewaySettings
     private var machine: GatewayMachine
     private let lookups = PendingLookups()
     private var uplink: ConnectionID?
-    /// The broker's name is being looked up, to connect to it then.
+    /// The broker's name is being resolved, to connect to it then.
     private var isDialing = false
-    /// The loop's names for lines, by the line; nil while it is not open and not being opened.
+    /// The loop's ids of lines, by line; nil while a line is not open and not being opened.
     private var connections: [ConnectionID?]
     private var lineOf: [ConnectionID: Int] = [:]
-    /// Lines whose address is being looked up.
+    /// Lines whose address is being resolved.
     private var sought: Set<Int> = []
-    /// Set when there is no use in going on.
+    /// Set when the gateway cannot continue.
     private(set) var failure: String?
     private var isStarted = false
     private var isStopping = false
@@ -31,7 +31,7 @@ struct GatewayHandler: LoopHandler, ~Copyable {
             settings, jitterSeed: .random(in: 0...(.max)), outboxEpoch: .random(in: 1...(.max)))
     }
 
-    // MARK: - The loop's calls
+    // MARK: - Calls of the loop
 
     mutating func opened(
         _ connection: ConnectionID, _ origin: ConnectionOrigin, in loop: inout EventLoop
@@ -73,7 +73,7 @@ struct GatewayHandler: LoopHandler, ~Copyable {
         }
     }
 
-    // The gateway listens nowhere, and writes without waiting for room.
+    // The gateway has no listeners, and writes without waiting for room.
     mutating func outgoingDrained(_ connection: ConnectionID, in loop: inout EventLoop) {}
     mutating func turnedAway(
         _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout EventLoop
@@ -177,11 +177,11 @@ struct GatewayHandler: LoopHandler, ~Copyable {
         uplink.map { loop.outgoingByteCount(of: $0) } ?? 0
     }
 
-    /// Hands bytes to the connections. True where more of them could be handed over at once.
+    /// Passes bytes to the connections. True if more of them could be passed at once.
     private mutating func send(_ loop: inout EventLoop) -> Bool {
         let bytes = machine.takeOutgoing()
         if !bytes.isEmpty, let uplink {
-            // Where it is not taken the connection is closing, and `closed` follows.
+            // If the bytes are not accepted, the connection is closing, and `closed` follows.
             _ = bytes.withUnsafeBytes { loop.append($0, to: uplink, .required) }
         }
         var isUnfinished = false
@@ -190,7 +190,7 @@ struct GatewayHandler: LoopHandler, ~Copyable {
             let waiting = loop.outgoingByteCount(of: connection)
             let room = GatewayLimits.lineChunkMaximum - waiting
             guard room > 0 else {
-                // It speaks on when the kernel takes more.
+                // It continues when the kernel's buffer has space.
                 machine.speaks(index)
                 continue
             }

@@ -1,15 +1,15 @@
-// What a gateway tells people: one line per event, and not more than people can read about one
-// line, whatever its device does.
+// The log of a gateway: one line per event, and a limited number of lines about one line, whatever
+// its device sends.
 
 import Primitives
 
-/// Counts the lines of one subject, and says which are too many.
+/// Counts the lines about one subject, and suppresses those above the limit.
 struct LogLimiter {
     private var periodEnd = Instant(milliseconds: 0)
     private var count = 0
     private var suppressedCount = 0
 
-    /// Whether a line may be written now; if so, how many were left out since the last one.
+    /// Whether a line may be written now; if so, how many were suppressed since the last one.
     mutating func take(now: Instant) -> Int? {
         if now >= periodEnd {
             periodEnd = now.advanced(byMilliseconds: GatewayLimits.logPeriodMilliseconds)
@@ -25,7 +25,7 @@ struct LogLimiter {
     }
 }
 
-/// The events of the log. Their names are what people search for: never change one.
+/// The events of the log. Operators search for these names: never change one.
 public enum GatewayEvent: String, CaseIterable, Sendable {
     case brokerConnected = "broker_connected"
     case brokerLost = "broker_lost"
@@ -35,9 +35,9 @@ public enum GatewayEvent: String, CaseIterable, Sendable {
     case lineUnavailable = "line_unavailable"
     /// A frame was damaged or missing, or the device has closed its connection.
     case lineBroken = "line_broken"
-    /// Too much waits for a device that does not read.
+    /// Too many bytes wait for a device that does not read.
     case lineOverrun = "line_overrun"
-    /// The device sent what no device may send: `reason`.
+    /// The device sent a packet that is not allowed: `reason`.
     case deviceFaulty = "device_faulty"
     case deviceSilent = "device_silent"
     case willRefused = "will_refused"

@@ -1,9 +1,9 @@
-// What holds between any two calls of a gateway's machine, whatever devices and brokers send.
+// The invariants of a gateway's machine between any two calls, for any input.
 
 import Primitives
 
 extension GatewayMachine {
-    /// Traps where something does not hold. For tests and fuzzing: it looks at every line.
+    /// Traps if an invariant is violated. For tests and fuzzing: it examines every line.
     package func checkInvariants() {
         var channelCount = 0
         var byteCount = 0
@@ -42,7 +42,7 @@ extension GatewayMachine {
             "backlogs have \(byteCount) bytes, their sum says \(backlogByteCount)")
     }
 
-    /// What is known of a line, for tests.
+    /// The state of a line, for tests.
     package struct LineSummary: Equatable {
         package var isOpen: Bool
         package var isConnected: Bool

@@ -1,23 +1,23 @@
-// The gateway as a value: bytes of lines and of the broker and the time come in; bytes for both and
-// effects come out. It opens no socket and reads no clock. A device is taken only while the broker
-// is there, so that it never believes in a connection that nobody has; what is acknowledged, the
-// broker or the device has acknowledged.
+// The gateway as a value: bytes of lines and of the broker and the time go in; bytes for both and
+// effects come out. It opens no socket and reads no clock. A device's connection is accepted only
+// while the broker is connected, so that a device never has a connection that leads nowhere. Only
+// the broker and the devices acknowledge messages.
 //
-// Lines share one way to the broker. Each has a bounded buffer, and the lines that have something
-// in it take turns: a turn is one frame, or one packet of it. Where too much waits for the broker
-// no line has a turn, the buffers fill, and lines are not read any more. So a device is held back
-// by its own buffer, never by another one's.
+// All lines share one connection to the broker. Each has a bounded buffer, and lines with input
+// take turns: a turn is one frame, or one packet of it. While too many bytes wait for the broker no
+// line has a turn, the buffers fill, and lines are not read. A device is therefore slowed down by
+// its own buffer and never by another one's.
 
 import BrokerTerms
 import ClientCore
 import Primitives
 import WireFormat
 
-/// What the program around a gateway's machine has to do.
+/// The effects that the program around a gateway's machine must carry out.
 package enum GatewayEffect: Equatable {
     /// Connect to the broker; `uplinkOpened` or `uplinkClosed` follows.
     case dial
-    /// End the connection to the broker. Nothing is told about its end.
+    /// Close the connection to the broker. The machine needs no event about its end.
     case hangUp
     /// Open a line; `lineOpened` or `lineClosed` follows.
     case open(Int)
@@ -26,23 +26,23 @@ package enum GatewayEffect: Equatable {
     case resume(Int)
     /// A line for the log.
     case log(String)
-    /// There is no use in going on, for this reason.
+    /// The gateway cannot continue, for this reason.
     case fail(String)
 }
 
-/// Carries devices' conversations between their lines and the broker.
+/// Carries the packets of devices between their lines and the broker.
 package struct GatewayMachine: ~Copyable {
     let settings: GatewaySettings
     var uplink: Uplink
     var lines: [Line]
-    /// Who has a channel at the broker.
+    /// The line of each channel at the broker.
     var channels: [UInt32: Int] = [:]
     private var lastChannel: UInt32 = 0
-    /// Lines that may have something to look at, in the order of their turns.
+    /// Lines that may have input, in the order of their turns.
     private var ready = Ring<Int>()
-    /// Lines whose devices' CONNECT waits until a channel is free.
+    /// Lines whose devices' CONNECT waits for a free channel.
     private var awaitingChannel: Set<Int> = []
-    /// Lines that have something to be written.
+    /// Lines with outgoing bytes.
     private(set) var speaking: [Int] = []
     /// Bytes that wait for lines.
     var backlogByteCount = 0
@@ -73,7 +73,7 @@ package struct GatewayMachine: ~Copyable {
         drain(now)
     }
 
-    /// The broker cannot be reached.
+    /// The connection to the broker failed or ended.
     package mutating func uplinkUnavailable(_ detail: String, now: Instant) {
         write(.brokerUnreachable, "detail=\"\(detail)\"")
         uplinkClosed(now: now)
@@ -106,12 +106,12 @@ package struct GatewayMachine: ~Copyable {
                     markReady(index)
                 }
             case .carried(let channel):
-                // The packet is copied: it goes on while the machine reads the next one.
+                // The packet is copied: it is used while the machine reads the next one.
                 carry(
                     Array(uplink.machine.bytes(channel.inner)), channel: channel.channel, now: now)
             case .disconnected(let end): brokerLost(end, now)
             case .answered(let response) where response.reason.isFailure:
-                // The will is all that the gateway asks for.
+                // The will is the gateway's only request.
                 write(.willRefused, "reason=\(response.reason.name)")
             case .delivered, .groupChanged, .resolved, .answered, .credentialAnswered:
                 // Messages to the gateway itself stay in the broker: no device reads them.
@@ -120,7 +120,7 @@ package struct GatewayMachine: ~Copyable {
         }
     }
 
-    /// Without the broker no device has a connection: each is told, and begins anew.
+    /// Without the broker no device has a connection: each is told, and connects again.
     private mutating func brokerLost(_ end: ClientDisconnection, _ now: Instant) {
         let reason = end.reason.map { "\($0.name)" } ?? "connection-lost"
         write(.brokerLost, "reason=\(reason)")
@@ -132,7 +132,7 @@ package struct GatewayMachine: ~Copyable {
         }
     }
 
-    /// The channels are gone: each device is told that its connection is over.
+    /// The channels have ended: each device is told that its connection has ended.
     private mutating func endConnections() {
         channels.removeAll()
         awaitingChannel.removeAll()
@@ -145,7 +145,7 @@ package struct GatewayMachine: ~Copyable {
         }
     }
 
-    /// A packet of the broker's for a device.
+    /// A packet of the broker for a device.
     private mutating func carry(_ packet: [UInt8], channel: UInt32, now: Instant) {
         guard let index = channels[channel] else { return }
         guard lines[index].channel == channel else {
@@ -180,8 +180,7 @@ package struct GatewayMachine: ~Copyable {
         markReady(index)
     }
 
-    /// A channel that no device uses any more: what the broker thinks of it is of interest, and
-    /// nothing else.
+    /// A packet on a channel that no device uses any more: only the state of the channel matters.
     private mutating func carryToFormer(_ packet: [UInt8], channel: UInt32, line index: Int) {
         guard let place = lines[index].formers.firstIndex(where: { $0.channel == channel })
         else { return }
@@ -190,7 +189,7 @@ package struct GatewayMachine: ~Copyable {
             lines[index].formers.remove(at: place)
             release(channel)
         case .accepted:
-            // It was let in, and has lost its device meanwhile.
+            // Its login was accepted after its device was lost.
             guard lines[index].formers[place].state == .abandoned else { return }
             lines[index].formers[place].state = .ending
             send(Uplink.loss, channel)
@@ -199,7 +198,7 @@ package struct GatewayMachine: ~Copyable {
         markReady(index)
     }
 
-    /// Whether more would wait for a line than it may hold.
+    /// Whether more bytes would wait for a line than are allowed.
     private func isOverrun(_ index: Int, by packet: [UInt8]) -> Bool {
         let isCrowded = backlogByteCount > GatewayLimits.backlogTotalMaximum
         let maximum =
@@ -219,8 +218,8 @@ package struct GatewayMachine: ~Copyable {
         return outgoing
     }
 
-    /// What the client machine wants to send, up to its last byte: no other packet may stand within
-    /// one of its own.
+    /// The bytes that the client machine sends, completely: no other packet may be within one of
+    /// its own.
     private mutating func gatherOwnBytes(_ now: Instant) {
         while case let bytes = uplink.nextBytes(now: now), !bytes.isEmpty { outgoing += bytes }
     }
@@ -231,7 +230,7 @@ package struct GatewayMachine: ~Copyable {
 
     // MARK: - Turns
 
-    /// One turn: what time brings, and the lines' turns as far as the broker takes more.
+    /// One turn: deadlines, and the turns of lines while the broker accepts more.
     ///
     /// - Parameter uplinkByteCount: bytes that wait for the broker already.
     package mutating func work(uplinkByteCount: Int, now: Instant) {
@@ -254,7 +253,7 @@ package struct GatewayMachine: ~Copyable {
         gatherOwnBytes(now)
     }
 
-    /// Whether a turn at once would find something to do.
+    /// Whether another turn would have work now.
     package func hasWork(uplinkByteCount: Int) -> Bool {
         !ready.isEmpty && uplinkByteCount < GatewayLimits.uplinkBacklogMaximum
     }
@@ -271,13 +270,13 @@ package struct GatewayMachine: ~Copyable {
         ready.append(index)
     }
 
-    /// One packet or one event of a line. False where there is none that could be looked at.
+    /// Handles one packet or one event of a line. False if there is none.
     private mutating func step(_ index: Int, _ now: Instant) -> Bool {
         let isHeld =
             lines[index].isConnectHeld || channels.count >= GatewayLimits.channelsMaximum
         let identity = lines[index].identity
         let packetMaximum = min(uplink.packetMaximum, GatewayLimits.devicePacketMaximum)
-        // Without a connection nothing of the device's stream is left.
+        // Without a connection, nothing of the device's stream remains.
         if lines[index].link.phase == .open {
             switch lines[index].conversation.next(
                 as: identity, packetMaximum: packetMaximum, holdsConnect: isHeld)
@@ -315,11 +314,11 @@ package struct GatewayMachine: ~Copyable {
         send(packet, lastChannel)
     }
 
-    /// A channel is free again.
+    /// A channel has become free.
     private mutating func release(_ channel: UInt32) {
         channels[channel] = nil
         guard channels.count < GatewayLimits.channelsMaximum else { return }
-        // The first that finds it has it, the others wait on.
+        // The first one to find it gets it, the others continue to wait.
         for index in awaitingChannel { markReady(index) }
         awaitingChannel.removeAll()
     }
@@ -339,8 +338,8 @@ package struct GatewayMachine: ~Copyable {
 
     // MARK: - Devices
 
-    /// The device's connection is over, and the device may be back in a moment: its CONNECT then
-    /// proves by its cookie that it is the same one, or shows that it has lost its memory.
+    /// The device's connection has ended, and the device may reconnect soon: the cookie in its
+    /// CONNECT then shows whether it is the same device, or one that has lost its memory.
     private mutating func leaveGhost(_ index: Int) {
         let phase = lines[index].conversation.phase
         lines[index].conversation = NodeConversation()
@@ -349,13 +348,13 @@ package struct GatewayMachine: ~Copyable {
         if phase == .asked {
             lines[index].formers.append(Line.FormerChannel(channel: channel, state: .abandoned))
         } else {
-            // The session that the last device left behind is not resumed.
+            // The session of the previous device is not resumed.
             loseGhost(index)
             lines[index].formers.append(Line.FormerChannel(channel: channel, state: .ghost))
         }
     }
 
-    /// The broker is told that the device of a half-open connection is lost.
+    /// Tells the broker that the device of a stale connection is lost.
     private mutating func loseGhost(_ index: Int) {
         for place in lines[index].formers.indices
         where lines[index].formers[place].state == .ghost {
@@ -370,9 +369,10 @@ package struct GatewayMachine: ~Copyable {
         loseGhost(index)
     }
 
-    /// The device has sent what no device may send: it is told why, and its connection ends.
+    /// The device has sent a packet that is not allowed: it is told the reason, and its connection
+    /// ends.
     ///
-    /// - Parameter isConnected: the device has had its CONNACK.
+    /// - Parameter isConnected: whether the device has received its CONNACK.
     private mutating func refuse(
         _ reason: ReasonCode, line index: Int, now: Instant, isConnected: Bool
     ) {
@@ -408,28 +408,28 @@ package struct GatewayMachine: ~Copyable {
             lines[index].link.incomingByteCount <= GatewayLimits.lineInputMaximum / 2
         else { return }
         lines[index].isPaused = false
-        // Nothing could be heard meanwhile.
+        // No input could be received meanwhile.
         lines[index].lastHeard = now
         effects.append(.resume(index))
     }
 
-    /// - Parameter detail: why it could not be opened, or ended.
+    /// - Parameter detail: the reason why it could not be opened, or ended.
     package mutating func lineClosed(_ index: Int, _ detail: String, now: Instant) {
         if lines[index].connection == .open {
             write(.lineClosed, line: index, now: now)
         } else if !lines[index].isReported {
-            // Once, until the line was open again.
+            // Once, until the line opens again.
             write(.lineUnavailable, line: index, now: now, detail: "detail=\"\(detail)\"")
             lines[index].isReported = true
         }
         backlogByteCount -= lines[index].backlogNoted
         lines[index].backlogNoted = 0
         lines[index].closed(now: now)
-        // The device is gone, whatever ended the line.
+        // The device is lost, whatever ended the line.
         detach(index)
     }
 
-    /// Opens lines and finds silent devices.
+    /// Opens lines and detects silent devices.
     private mutating func watchLines(_ now: Instant) {
         // Opening a line now would keep the loop running.
         guard !isStopping else { return }
@@ -460,7 +460,7 @@ package struct GatewayMachine: ~Copyable {
         hasOutgoing(index)
     }
 
-    /// Notes what a line's backlog has become, and that it is to be written.
+    /// Updates the line's backlog, and puts it on the list of lines with outgoing bytes.
     private mutating func hasOutgoing(_ index: Int) {
         let count = lines[index].link.outgoingByteCount
         backlogByteCount += count - lines[index].backlogNoted
@@ -470,17 +470,17 @@ package struct GatewayMachine: ~Copyable {
         speaking.append(index)
     }
 
-    /// A line still has something to be written.
+    /// A line still has outgoing bytes.
     package mutating func speaks(_ index: Int) { hasOutgoing(index) }
 
-    /// Lines that have something to be written, each once; ``takeOutgoing(of:atMost:)`` gives it.
+    /// Lines with outgoing bytes, each once; ``takeOutgoing(of:atMost:)`` returns them.
     package mutating func takeSpeaking() -> [Int] {
         defer { speaking.removeAll(keepingCapacity: true) }
         for index in speaking { lines[index].isSpeaking = false }
         return speaking
     }
 
-    /// The next bytes for a line. Where some are left the line speaks on.
+    /// The next bytes for a line. If some remain, the line stays on the list.
     package mutating func takeOutgoing(of index: Int, atMost maximum: Int) -> [UInt8] {
         let bytes = lines[index].link.takeOutgoing(atMost: maximum)
         hasOutgoing(index)

@@ -1,4 +1,4 @@
-// The gateway as a whole: one loop on one thread until it is told to stop.
+// A whole gateway: one loop on one thread until it is stopped.
 
 import NetTransport
 
@@ -11,11 +11,11 @@ extension LineEndpoint: CustomStringConvertible {
     }
 }
 
-/// A gateway that runs until ``LoopHandle/requestStop()``.
+/// Runs a gateway until ``LoopHandle/requestStop()``.
 public enum GatewayProcess {
     /// Runs the loop on the calling thread.
     ///
-    /// - Returns: why it had to end; nil where it was asked to.
+    /// - Returns: the reason why it had to stop; nil if it was requested.
     public static func run(
         _ settings: GatewaySettings, handle: LoopHandle
     ) throws(TransportError) -> String? {
@@ -24,7 +24,7 @@ public enum GatewayProcess {
         configuration.lingerMilliseconds = 1_000
         var loop = try EventLoop(configuration, handle: handle)
         var handler = GatewayHandler(settings)
-        // Nothing happens by itself before the first turn.
+        // No event starts the first turn.
         loop.nextWake = loop.now
         while loop.turn(&handler) {}
         return handler.failure

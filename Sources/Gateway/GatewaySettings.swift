@@ -1,10 +1,10 @@
-// What a gateway is told: its broker, its lines, its own last will.
+// The settings of a gateway: its broker, its lines, its own will.
 
 import MartletClient
 import NetTransport
 import WireFormat
 
-/// Where a device is.
+/// The address of a device.
 public enum LineEndpoint: Hashable, Sendable {
     /// A serial device or pseudo-terminal, and its speed in baud.
     case terminal(path: String, baud: UInt32)
@@ -12,11 +12,11 @@ public enum LineEndpoint: Hashable, Sendable {
     case tcp(ServerAddress)
 }
 
-/// One line and who is at its other end.
+/// One line and the device on it.
 public struct LineSettings: Hashable, Sendable {
-    /// The user that the device is, whatever the device says.
+    /// The device's user, which the device cannot change.
     public var user: String
-    /// Which of the user's devices it is; may be empty.
+    /// The device name; may be empty.
     public var device: String
     public var endpoint: LineEndpoint
 
@@ -27,7 +27,7 @@ public struct LineSettings: Hashable, Sendable {
     }
 
     /// Reads `USER=PLACE` or `USER/DEVICE=PLACE`, where PLACE is `tcp://HOST:PORT`, `/dev/ttyUSB0`
-    /// or `/dev/ttyUSB0@57600`; nil where it is none of these.
+    /// or `/dev/ttyUSB0@57600`; nil if it has none of these forms.
     public init?(_ text: String) {
         guard let mark = text.firstIndex(of: "=") else { return nil }
         let names = text[..<mark].split(
@@ -53,19 +53,20 @@ public struct LineSettings: Hashable, Sendable {
             user: user, device: device, endpoint: .terminal(path: String(parts[0]), baud: baud))
     }
 
-    /// Who it is, as it is written in options.
+    /// The identity, as in options.
     public var name: String { device.isEmpty ? user : "\(user)/\(device)" }
 }
 
 /// A gateway's configuration.
 public struct GatewaySettings: Sendable {
     public var server: ServerAddress
-    /// Nil for a plain connection.
+    /// Nil without TLS.
     public var tls: ClientTLSContext?
     public var token: String
     /// At most ``GatewayLimits/linesMaximum``, each with an identity of its own.
     public var lines: [LineSettings]
-    /// To whom the gateway's own will goes, when the broker loses it; nil for none.
+    /// The receiver of the gateway's own will, which is sent when the broker loses it; nil for
+    /// none.
     public var willUser: String?
     public var willText = "gateway lost"
 
@@ -78,7 +79,7 @@ public struct GatewaySettings: Sendable {
         self.lines = lines
     }
 
-    /// What is wrong with the lines as a whole, or the will; nil where nothing is.
+    /// The fault of the lines together, or of the will; nil if there is none.
     public var fault: String? {
         if let willUser, !Array(willUser.utf8).withUnsafeBytes(TextRules.isIdentifier) {
             return "the will cannot go to \"\(willUser)\", which is no user"

@@ -1,15 +1,15 @@
-// One line of a gateway: how far its connection is, what its device is doing, and the channels at
-// the broker that are, or were, the device's.
+// One line of a gateway: the state of its connection and of its device, and the channels at the
+// broker that belong, or belonged, to the device.
 
 import MartletClient
 import NetTransport
 import Primitives
 
-/// What is known of one line.
+/// The state of one line.
 struct Line {
-    /// Between two attempts to open it: twice as long each time, until something is heard.
+    /// The time between two attempts to open it doubles until bytes are received.
     static let redialMillisecondsMinimum: UInt64 = 500
-    /// A device that is plugged in is found within these.
+    /// The longest time until a device that is plugged in is detected.
     static let redialMillisecondsMaximum: UInt64 = 8_000
 
     enum Connection: Equatable {
@@ -24,10 +24,10 @@ struct Line {
         enum State {
             /// Its CONNECT has no answer yet; before CONNACK nothing may be sent on it.
             case abandoned
-            /// The broker believes in it. The device may be back in a moment and replace it, as it
-            /// would a half-open connection of its own.
+            /// The broker considers it connected. The device may reconnect soon and replace it,
+            /// like a stale connection of its own.
             case ghost
-            /// The broker has been told that the device is lost, and has the last word.
+            /// The broker has been told that the device is lost, and must still answer.
             case ending
         }
 
@@ -38,27 +38,27 @@ struct Line {
     let settings: LineSettings
     let identity: LineIdentity
     var connection = Connection.closed
-    /// Whether the log has been told that it cannot be opened.
+    /// Whether the log has a line that it cannot be opened.
     var isReported = false
-    /// When opening it is tried again.
+    /// The time of the next attempt to open it.
     var redialAt = Instant(milliseconds: 0)
     var redialMilliseconds = Line.redialMillisecondsMinimum
     var link = SerialLink()
     var conversation = NodeConversation()
-    /// The channel of the conversation; nil before the device's CONNECT.
+    /// The device's channel; nil before the device's CONNECT.
     var channel: UInt32?
-    /// At most ``GatewayLimits/formerChannelsMaximum``, and one ghost among them.
+    /// At most ``GatewayLimits/formerChannelsMaximum``, and at most one of them stale.
     var formers: [FormerChannel] = []
-    /// Silence after which the device is lost; 0 for any.
+    /// Silence after which the device is lost; 0 for no limit.
     var silenceMillisecondsMaximum: UInt64 = 0
     var lastHeard = Instant(milliseconds: 0)
-    /// It is not read, because too much of it waits already.
+    /// It is not read, because too many of its bytes wait.
     var isPaused = false
-    /// It stands in the gateway's queue of lines that have something to look at.
+    /// It is in the gateway's queue of lines with input.
     var isReady = false
-    /// What the gateway's sum of backlogs holds of this line.
+    /// Its part of the gateway's sum of backlogs.
     var backlogNoted = 0
-    /// It stands in the gateway's list of lines that have something to be written.
+    /// It is in the gateway's list of lines with outgoing bytes.
     var isSpeaking = false
     var log = LogLimiter()
 
@@ -68,7 +68,7 @@ struct Line {
             user: Array(settings.user.utf8), device: Array(settings.device.utf8))
     }
 
-    /// It is gone, or could not be opened.
+    /// It has ended, or could not be opened.
     mutating func closed(now: Instant) {
         connection = .closed
         isPaused = false
@@ -77,21 +77,20 @@ struct Line {
         redialMilliseconds = min(redialMilliseconds * 2, Self.redialMillisecondsMaximum)
     }
 
-    /// Bytes arrived: it works, and the device lives.
+    /// Bytes arrived: the line works, and the device is alive.
     mutating func heard(now: Instant) {
         lastHeard = now
         redialMilliseconds = Self.redialMillisecondsMinimum
     }
 
-    /// Whether the device's CONNECT has to wait for the broker's word on an earlier one. That
-    /// bounds the channels of a device that begins anew as fast as it can.
+    /// Whether the device's CONNECT must wait for the broker's answer to an earlier one. This
+    /// bounds the channels of a device that reconnects as fast as it can.
     var isConnectHeld: Bool {
         formers.count >= GatewayLimits.formerChannelsMaximum
             || formers.contains { $0.state == .abandoned }
     }
 
-    /// When the device is lost if nothing is heard of it. Of a line that is not read nothing can be
-    /// heard.
+    /// When the device is lost if no bytes arrive. A line that is not read cannot receive any.
     var silenceDeadline: Instant {
         let isAttached = channel != nil && conversation.phase == .open
         let isAwaited = isAttached || formers.contains { $0.state == .ghost }
@@ -99,7 +98,7 @@ struct Line {
         return lastHeard.advanced(byMilliseconds: silenceMillisecondsMaximum)
     }
 
-    /// When there is something to do without anything being heard.
+    /// When there is work without input.
     var nextDeadline: Instant {
         switch connection {
         case .closed: redialAt

@@ -1,24 +1,22 @@
-// One device's conversation with the broker, as far as the gateway looks at it: where packets
-// begin, which of them a device may send, the CONNECT that the gateway writes in the device's
-// place, and how long the device may be silent. The content of all other packets is a matter of the
-// device and the broker, who judges them.
+// The connection of one device, as far as the gateway processes it: the ends of packets, the
+// packets that a device may send, the CONNECT that the gateway writes in the device's place, and
+// the keep-alive. Device and broker interpret the content of all other packets.
 
 import BrokerTerms
 import Primitives
 import WireFormat
 
-/// Who is at the end of a line. The gateway decides that, and nobody else: neither a device nor
-/// what a device was told by another one.
+/// The identity of the device on a line. Only the gateway's options determine it; a device cannot.
 struct LineIdentity: Hashable {
     let user: [UInt8]
     let device: [UInt8]
 }
 
-/// Why a device's packet does not go to the broker.
+/// The reason why a device's packet is not passed to the broker.
 struct DeviceFault: Error {
     let reason: ReasonCode
 
-    /// What bytes of a device's say. That they cannot be read is the device's fault.
+    /// Decodes a device's bytes. An error is the device's fault.
     static func read<Value>(
         _ bytes: [UInt8], _ decode: (UnsafeRawBufferPointer) throws(WireError) -> Value
     ) throws(DeviceFault) -> Value {
@@ -32,50 +30,49 @@ struct DeviceFault: Error {
     }
 }
 
-/// The stream of one device, packet by packet. Whatever the bytes are, every call has an answer in
-/// every phase.
+/// The stream of one device, packet by packet. Every call is valid in every phase, for any bytes.
 struct NodeConversation {
     enum Phase: CaseIterable {
-        /// Only CONNECT may come.
+        /// Only CONNECT is allowed.
         case idle
-        /// CONNECT is at the broker. What follows it waits.
+        /// CONNECT was sent to the broker. Further packets wait.
         case asked
         case open
-        /// The broker has ended it. A CONNECT begins anew; what else comes was sent before the
-        /// device knew of the end.
+        /// The broker has ended the connection. A CONNECT begins another; other packets were sent
+        /// before the device knew of the end.
         case ended
     }
 
     private(set) var phase = Phase.idle
-    /// Whether the device has proved with a credential of its own who it is.
+    /// Whether the device has authenticated with a credential of its own.
     private var hasOwnCredential = false
-    /// What the device sent and was not passed on.
+    /// Bytes of the device that were not passed on.
     private var pending: [UInt8] = []
-    /// 0 where the device asked for none.
+    /// 0 if the device requested none.
     private(set) var silenceMillisecondsMaximum: UInt64 = 0
 
-    /// What to do with the device's next packet.
+    /// How to treat the device's next packet.
     enum Step: Equatable {
-        /// It goes to the broker.
+        /// Pass it to the broker.
         case packet([UInt8])
-        /// A CONNECT that cannot go to the broker yet.
+        /// A CONNECT that cannot be passed to the broker yet.
         case waiting
-        /// The device breaks the rules: its connection ends with this reason.
+        /// The device violates the protocol: its connection ends with this reason.
         case refused(ReasonCode)
     }
 
     mutating func append(_ bytes: ArraySlice<UInt8>) { pending += bytes }
 
-    /// Whether more of the device's bytes may be appended: those that cannot be passed on yet have
-    /// a bound, and of the others less than a packet is left.
+    /// Whether more of the device's bytes may be appended: bytes that cannot be passed on yet are
+    /// limited, and otherwise less than a packet remains.
     func takesMore(isConnectHeld: Bool) -> Bool {
         let isHeld = phase == .asked || isConnectHeld && phase != .open
         return !isHeld || pending.count < GatewayLimits.pendingMaximum
     }
 
-    /// The next whole packet; nil while there is none, or it has to wait for CONNACK.
+    /// The next complete packet; nil if there is none, or it must wait for CONNACK.
     ///
-    /// - Parameter holdsConnect: a CONNECT stays where it is.
+    /// - Parameter holdsConnect: whether a CONNECT must wait.
     mutating func next(
         as identity: LineIdentity, packetMaximum: Int, holdsConnect: Bool = false
     ) -> Step? {
@@ -106,8 +103,8 @@ struct NodeConversation {
         return nil
     }
 
-    /// What goes to the broker in place of a device's packet. This is the list of all that a device
-    /// may send through a gateway; nothing else passes.
+    /// The packet for the broker in place of a device's packet. This is the complete list of
+    /// packets that a device may send through a gateway.
     private mutating func forwarded(
         _ frame: PacketFrame, packet: [UInt8], identity: LineIdentity, packetMaximum: Int
     ) throws(DeviceFault) -> [UInt8] {
@@ -133,8 +130,8 @@ struct NodeConversation {
         }
     }
 
-    /// A new credential may follow only one of the device's own: for a device without any the
-    /// gateway speaks, and the gateway alone.
+    /// A new credential is allowed only after one of the device's own: otherwise the gateway's
+    /// identity applies.
     private func isOwnCredential(_ body: [UInt8]) throws(DeviceFault) -> Bool {
         let auth = try DeviceFault.read(body) { bytes throws(WireError) in
             try MRT.ClientAuth(body: bytes)
@@ -143,8 +140,8 @@ struct NodeConversation {
         return hasOwnCredential
     }
 
-    /// The CONNECT that the broker gets: written here, of the line's identity and of what a device
-    /// may say about itself.
+    /// The CONNECT for the broker, with the line's identity and the parameters that a device may
+    /// choose.
     private mutating func connect(
         _ body: [UInt8], identity: LineIdentity, packetMaximum: Int
     ) throws(DeviceFault) -> [UInt8] {
@@ -163,7 +160,7 @@ struct NodeConversation {
             else { throw DeviceFault(reason: .notAuthorized) }
             connect.credential = asked.credential
         case .attached:
-            // A device may not vouch for other devices.
+            // A device may not attach other devices.
             throw DeviceFault(reason: .badAuthenticationMethod)
         }
         connect.isCleanStart = asked.isCleanStart
@@ -190,19 +187,19 @@ struct NodeConversation {
 
     // MARK: - From the broker
 
-    /// What a packet of the broker's means for the conversation.
+    /// The meaning of a packet of the broker for the connection.
     enum Verdict: Equatable {
         case goesOn
-        /// The device is in, and is told so in these words.
+        /// The device is logged in; this packet tells it.
         case goesOnAs([UInt8])
-        /// The conversation is over with it.
+        /// The connection ends with this packet.
         case isLast
-        /// The broker has logged in another user than the line's: the device's own credential is
-        /// another user's.
+        /// The broker has logged in another user than the line's: the device's own credential
+        /// belongs to another user.
         case isSomebodyElse
     }
 
-    /// Looks at a packet of the broker's, which is for the device.
+    /// Examines a packet of the broker for the device.
     mutating func passed(
         _ packet: UnsafeRawBufferPointer, as identity: LineIdentity
     ) -> Verdict {
@@ -214,15 +211,16 @@ struct NodeConversation {
             guard phase == .asked else { return .goesOn }
             phase = .open
             guard user == identity.user else { return .isSomebodyElse }
-            // As the broker counts for connections [MQTT-3.1.2-22]; it does not watch channels.
+            // The same factor as the broker's for connections [MQTT-3.1.2-22]; the broker does not
+            // watch channels.
             silenceMillisecondsMaximum = UInt64(accepted.keepAliveSeconds) * 1500
             return Self.bounded(accepted, user).map { .goesOnAs($0) } ?? .goesOn
         case .other: return .goesOn
         }
     }
 
-    /// A broker may take larger packets than the gateway: the device is told what both take. Nil
-    /// where the broker has said so itself.
+    /// A broker may accept larger packets than the gateway: the device is told the smaller maximum.
+    /// Nil if the broker's is.
     private static func bounded(_ accepted: MRT.ConnectAccepted, _ user: [UInt8]) -> [UInt8]? {
         let maximum = UInt32(GatewayLimits.devicePacketMaximum)
         guard accepted.packetMaximum > maximum else { return nil }
@@ -237,15 +235,15 @@ struct NodeConversation {
         return written
     }
 
-    /// What a packet of the broker's says about the state of its channel.
+    /// The meaning of a packet of the broker for its channel.
     enum Answer {
         case accepted(MRT.ConnectAccepted, user: [UInt8])
-        /// Nothing follows on this channel.
+        /// No packet follows on this channel.
         case end
         case other
     }
 
-    /// A packet that cannot be read is an end: who cannot be understood is not gone on with.
+    /// A malformed packet ends the connection.
     static func answer(_ packet: UnsafeRawBufferPointer) -> Answer {
         guard case .packet(let frame) = PacketFrame.next(in: packet, at: 0, packetMaximum: .max)
         else { return .end }

@@ -1,10 +1,10 @@
-// The gateway's name lookups: the loop begins them, and takes what is done when it is woken.
+// The gateway's name lookups: the loop starts them, and reads the results when it is woken.
 
 import MartletClient
 import NetTransport
 import Threads
 
-/// Lookups under way, and those that are done.
+/// Running and completed lookups.
 final class PendingLookups: Sendable {
     private struct State {
         var underWay: Set<ServerAddress> = []
@@ -13,7 +13,7 @@ final class PendingLookups: Sendable {
 
     private let state = Locked(State())
 
-    /// Looks an address up, unless that is under way.
+    /// Looks an address up, unless a lookup of it is running.
     func begin(_ server: ServerAddress, waking handle: LoopHandle) {
         guard state.withLock({ $0.underWay.insert(server).inserted }) else { return }
         NameLookup.begin(server) { result in
@@ -25,7 +25,7 @@ final class PendingLookups: Sendable {
         }
     }
 
-    /// What was found since the last call.
+    /// The results since the last call.
     func takeDone() -> [(server: ServerAddress, result: NameLookupResult)] {
         state.withLock { state in
             defer { state.done = [] }

@@ -1,32 +1,31 @@
-// Frames of a serial line, as devices send them: the same as in the C client's port/serial. It
-// knows bytes only.
+// Frames on a serial line: the same as in port/serial of the C client. This code knows only bytes.
 //
 //     frame   COBS( counter, kind, payload, CRC-32 of all before, little-endian ) 00
 //
 // COBS (Cheshire and Baker 1999) makes 00 occur only at the end of a frame.
 
-/// One frame that arrived whole.
+/// One complete frame.
 package struct SerialFrame: Equatable {
     package enum Kind: UInt8 {
-        /// The device begins a connection; counters begin with it.
+        /// The device begins a connection, and the counters begin again.
         case open = 0
-        /// The gateway has taken it.
+        /// The gateway has accepted it.
         case opened = 1
         case data = 2
-        /// The connection is over.
+        /// The connection has ended.
         case close = 3
     }
 
-    /// Bytes of a payload at most, so that a device's buffers stay small.
+    /// The largest payload, so that a device's buffers stay small.
     package static let payloadMaximum = 64
-    /// Bytes of a frame at most, as it stands on the line, without the 00.
+    /// The largest frame on the line, without its 00.
     static let encodedMaximum = 2 + payloadMaximum + 4 + 1
 
     package var counter: UInt8
     package var kind: Kind
     package var payload: ArraySlice<UInt8>
 
-    /// Decodes what stood between two 00; nil where it is damaged.
+    /// Decodes the bytes between two 00; nil if they are damaged.
     package init?(encoded: [UInt8]) {
         var frame: [UInt8] = []
         var next = 0
@@ -47,7 +46,7 @@ package struct SerialFrame: Equatable {
         payload = frame[2..<end]
     }
 
-    /// Appends a frame with its closing 00.
+    /// Appends a frame with its final 00.
     package static func append(
         _ kind: Kind, counter: UInt8, _ payload: ArraySlice<UInt8> = [], to line: inout [UInt8]
     ) {
@@ -56,8 +55,8 @@ package struct SerialFrame: Equatable {
             "\(payload.count) bytes exceed a frame's \(payloadMaximum)")
         var frame = [counter, kind.rawValue] + payload
         frame += Checksum.bytes(of: frame[...])
-        // A frame is shorter than 254 bytes: each block ends with a 00 that is taken out, or with
-        // the frame.
+        // A frame is shorter than 254 bytes: each block ends with a 00 that is removed, or with the
+        // frame.
         var block = line.count
         line.append(0)
         for byte in frame {
@@ -73,13 +72,13 @@ package struct SerialFrame: Equatable {
 }
 
 enum Checksum {
-    /// The checksum as it stands in a frame: little-endian.
+    /// The checksum in its encoding: little-endian.
     static func bytes(of bytes: ArraySlice<UInt8>) -> [UInt8] {
         let check = crc32(bytes)
         return (0..<4).map { UInt8(truncatingIfNeeded: check >> (8 * $0)) }
     }
 
-    /// CRC-32 of IEEE 802.3, bit by bit: a serial line brings a few kilobytes a second.
+    /// CRC-32 of IEEE 802.3, bit by bit: a serial line carries a few kilobytes a second.
     static func crc32(_ bytes: ArraySlice<UInt8>) -> UInt32 {
         var remainder = UInt32.max
         for byte in bytes {

@@ -1,13 +1,13 @@
-// The gateway's end of one serial line, as a value: bytes come in, events come out one by one. A
-// frame that is damaged, or a gap in the counters, is a lost connection: the device connects anew
-// and resumes. Nothing is acknowledged and nothing is sent again here.
+// The gateway's end of one serial line, as a value: bytes go in, events come out one by one. A
+// damaged frame, or a gap in the counters, is a lost connection: the device connects again and
+// resumes. Nothing is acknowledged or repeated here.
 //
-// An event is made when it is asked for, of the oldest frame that was not looked at, in the phase
-// that holds then. So what one event changes is known to the next, however many frames arrived
+// An event is decoded when it is requested, from the oldest unread frame, in the phase at that
+// moment. The effect of one event therefore applies to the next, even if their frames arrived
 // together.
 
-/// One line's state. Every frame has an answer in every phase, and no call has a phase in which it
-/// must not be made: what a device sends, and when, is the device's choice.
+/// The state of one line. Every frame is valid input in every phase, and every call is allowed in
+/// every phase, because the device decides what it sends, and when.
 ///
 ///     closed ──OPEN──► asked ──accept──► open ──gap, damage, CLOSE──► closed
 ///                        ▲                 │
@@ -16,40 +16,40 @@ struct SerialLink {
     enum Phase: CaseIterable { case closed, asked, open }
 
     enum Event: Equatable {
-        /// The device begins a connection, and waits until it is taken.
+        /// The device begins a connection, and waits until it is accepted.
         case asked
         /// The next bytes of the device's stream.
         case received(ArraySlice<UInt8>)
-        /// The connection is over. The device has been told, or has ended it itself.
+        /// The connection has ended. The device has been told, or has ended it itself.
         case lost
     }
 
     private(set) var phase = Phase.closed
-    /// What is to be written to the line.
+    /// Bytes to write to the line.
     private var outgoing: [UInt8] = []
     private var outgoingStart = 0
-    /// What has arrived and was not looked at.
+    /// Received bytes that were not decoded.
     private var incoming: [UInt8] = []
     private var incomingStart = 0
-    /// The frame that is arriving.
+    /// The incomplete frame.
     private var encoded: [UInt8] = []
-    /// Longer than any frame: nothing until the next 00 is worth reading.
+    /// It is longer than any frame: bytes are discarded until the next 00.
     private var isOverlong = false
     private var incomingCounter: UInt8 = 0
     private var outgoingCounter: UInt8 = 0
 
-    /// Bytes that have arrived and were not looked at.
+    /// The number of received bytes that were not decoded.
     var incomingByteCount: Int { incoming.count - incomingStart }
 
-    /// Bytes to be written to the line.
+    /// The number of bytes to write to the line.
     var outgoingByteCount: Int { outgoing.count - outgoingStart }
 
     // MARK: - From the device
 
-    /// Bytes arrived; ``next()`` tells what they bring.
+    /// Bytes arrived; ``next()`` returns their events.
     mutating func append(_ bytes: UnsafeRawBufferPointer) { incoming += bytes }
 
-    /// The next event; nil while no whole frame brings one.
+    /// The next event; nil if no complete frame gives one.
     mutating func next() -> Event? {
         while incomingStart < incoming.count {
             let byte = incoming[incomingStart]
@@ -72,7 +72,7 @@ struct SerialLink {
         return nil
     }
 
-    /// - Parameter frame: nil for one that is damaged.
+    /// - Parameter frame: nil for a damaged one.
     private mutating func event(of frame: SerialFrame?) -> Event? {
         if let frame, frame.kind == .open, frame.counter == 0 {
             phase = .asked
@@ -81,7 +81,7 @@ struct SerialLink {
         }
         switch phase {
         case .closed:
-            // It does not know yet that the connection is over: the gateway may have been
+            // It does not know yet that the connection has ended: the gateway may have been
             // restarted. One answer at a time is enough.
             if frame?.kind == .data, outgoingByteCount == 0 { sendClose() }
             return nil
@@ -93,7 +93,7 @@ struct SerialLink {
                 incomingCounter &+= 1
                 return .received(frame.payload)
             }
-            // A gap, damage, or the device's own end.
+            // A gap, damage, or a CLOSE of the device.
             close()
             return .lost
         }
@@ -101,7 +101,7 @@ struct SerialLink {
 
     // MARK: - To the device
 
-    /// Takes the device's connection, where it has asked for one.
+    /// Accepts the device's connection, if it has requested one.
     mutating func accept() {
         guard phase == .asked else { return }
         phase = .open
@@ -109,7 +109,7 @@ struct SerialLink {
         outgoingCounter = 1
     }
 
-    /// Sends bytes of the stream to the device; without a connection they go nowhere.
+    /// Sends bytes of the stream to the device; without a connection they are discarded.
     mutating func send(_ bytes: [UInt8]) {
         guard phase == .open else { return }
         for start in stride(from: 0, to: bytes.count, by: SerialFrame.payloadMaximum) {
@@ -125,9 +125,9 @@ struct SerialLink {
         phase = .closed
     }
 
-    /// Ends the connection without what waits for the device.
+    /// Ends the connection and discards the bytes for the device.
     mutating func cut() {
-        // What was taken may end within a frame: a 00 ends that one.
+        // The bytes that were taken may end within a frame: a 00 ends that frame.
         outgoing = [0]
         outgoingStart = 0
         close()
@@ -137,10 +137,10 @@ struct SerialLink {
         SerialFrame.append(.close, counter: outgoingCounter, to: &outgoing)
     }
 
-    /// The line itself is gone: whatever was under way is too.
+    /// The line has ended, and its connection with it.
     mutating func reset() { self = SerialLink() }
 
-    /// The next bytes to be written to the line, at most `maximum`.
+    /// The next bytes to write to the line, at most `maximum`.
     mutating func takeOutgoing(atMost maximum: Int = .max) -> [UInt8] {
         let end = outgoingStart + min(maximum, outgoingByteCount)
         let bytes = Array(outgoing[outgoingStart..<end])

@@ -1,17 +1,17 @@
-// Serial devices and pseudo-terminals for a loop that knows sockets: a thread carries bytes between
-// the terminal and one end of a socket pair, whose other end the loop has.
+// Connects serial devices and pseudo-terminals with an event loop for sockets: a thread copies
+// bytes between the terminal and one end of a socket pair, whose other end belongs to the loop.
 
 import Glibc
 import NetTransport
 import Threads
 
-/// Opens a terminal and carries its bytes.
+/// Opens a terminal and copies its bytes.
 enum Terminal {
     static let baudDefault: UInt32 = 115_200
-    /// Bytes of one read: what a terminal of Linux holds at most (N_TTY_BUF_SIZE).
+    /// The size of one read: the maximum that a terminal of Linux holds (N_TTY_BUF_SIZE).
     private static let readMaximum = 4096
 
-    /// The system's word for a speed; nil for one that it does not have.
+    /// The system's constant for a speed; nil if it has none.
     static func speed(_ baud: UInt32) -> speed_t? {
         switch baud {
         case 9_600: speed_t(B9600)
@@ -26,8 +26,8 @@ enum Terminal {
         }
     }
 
-    /// Opens a terminal in raw mode. The descriptor that is given is a non-blocking socket: what is
-    /// written to it goes to the terminal, and it ends when the terminal does.
+    /// Opens a terminal in raw mode and returns a non-blocking socket: bytes written to it go to
+    /// the terminal, and it ends when the terminal does.
     static func open(_ path: String, baud: UInt32) throws(TransportError) -> Int32 {
         let terminal = Glibc.open(path, O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK)
         guard terminal >= 0 else { throw .system(call: "open", subject: path, errno: errno) }
@@ -43,7 +43,8 @@ enum Terminal {
         if let speed = speed(baud) { cfsetspeed(&mode, speed) }
         tcsetattr(terminal, TCSANOW, &mode)
         let inner = pair[1]
-        // What the gateway does not read shall not wait here, but hold the device back.
+        // Bytes that the gateway does not read must not wait here, so that they slow the device
+        // down.
         var small = Int32(readMaximum)
         setsockopt(
             inner, SOL_SOCKET, SO_SNDBUF, &small, socklen_t(MemoryLayout.size(ofValue: small)))
@@ -56,8 +57,8 @@ enum Terminal {
         return pair[0]
     }
 
-    /// Until either end is gone. Neither direction waits for the other, and each holds at most one
-    /// read's bytes: what the gateway does not take stays in the terminal.
+    /// Runs until either end closes. Neither direction waits for the other, and each holds at most
+    /// the bytes of one read: bytes that the gateway does not read stay in the terminal.
     private static func carry(_ terminal: Int32, _ socket: Int32) {
         var signals = sigset_t()
         sigemptyset(&signals)
@@ -78,14 +79,14 @@ enum Terminal {
             ]
             guard poll(&ends, 2, -1) >= 0 || errno == EINTR else { break }
             let hasFailed = ends.contains { $0.revents & Int16(POLLERR | POLLNVAL) != 0 }
-            // What is left when one end hangs up is still read.
+            // The bytes that remain when one end hangs up are still read.
             let isReadable = ends.map { $0.revents & Int16(POLLIN | POLLHUP) != 0 }
             isOpen = !hasFailed
             for index in directions.indices where isOpen {
                 if !isFull[index], isReadable[index] { isOpen = directions[index].fill() }
                 if isOpen { isOpen = directions[index].empty() }
             }
-            // The other side is closed and cannot take what this one holds.
+            // The other side is closed and cannot accept the bytes of this one.
             if isFull[0], isReadable[1], ends[1].revents & Int16(POLLHUP) != 0 { isOpen = false }
             if isFull[1], isReadable[0], ends[0].revents & Int16(POLLHUP) != 0 { isOpen = false }
         }
@@ -97,7 +98,7 @@ enum Terminal {
         Int16((reads ? POLLIN : 0) | (writes ? POLLOUT : 0))
     }
 
-    /// Bytes on their way from one descriptor to another, both of which never block.
+    /// Bytes from one descriptor to another, both non-blocking.
     private struct Direction {
         let source: Int32
         let target: Int32

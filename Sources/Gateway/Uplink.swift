@@ -1,5 +1,5 @@
-// The gateway's own conversation with the broker: the client machine, its memory, and what a
-// device's packet is wrapped into. It opens no socket.
+// The gateway's own connection to the broker: the client machine, its memory, and the wrapping of
+// the devices' packets. It opens no socket.
 
 import BrokerTerms
 import ClientCore
@@ -8,11 +8,11 @@ import WireFormat
 
 /// The gateway as a client of the broker.
 struct Uplink: ~Copyable {
-    /// The largest packet from the broker: what a device may be sent, and its prefix.
+    /// The largest packet from the broker: a device's largest, with its prefix.
     private static let receiveByteCount = 128 * 1024
     /// The gateway itself only sets a will.
     private static let outboxByteCount = 8 * 1024
-    /// Notices within a minute that the broker is gone without a word.
+    /// Detects within a minute that the broker is lost.
     private static let keepAliveSeconds: UInt16 = 30
 
     var machine: ClientMachine
@@ -22,7 +22,7 @@ struct Uplink: ~Copyable {
     private let transmit: UnsafeMutableRawBufferPointer
     private let willUser: [UInt8]
     private let willText: [UInt8]
-    /// Bytes that a device's packet may have.
+    /// The maximum of a device's packet.
     private(set) var packetMaximum = 0
 
     init(_ settings: GatewaySettings, jitterSeed: UInt64, outboxEpoch: UInt64) {
@@ -39,7 +39,7 @@ struct Uplink: ~Copyable {
         var connect = MRT.Connect()
         connect.keepAliveSeconds = Self.keepAliveSeconds
         connect.credential = .token(ByteRange(offset: 0, count: token.count))
-        // Its session is the connection: what it had to say is said by its devices.
+        // Its session ends with the connection: it has no messages of its own.
         connect.sessionExpirySeconds = 0
         machine = ClientMachine(
             identity: ClientIdentity(connect: connect, bytes: UnsafeRawBufferPointer(identity)),
@@ -53,7 +53,7 @@ struct Uplink: ~Copyable {
         for memory in [identity, receive, outbox, transmit] { memory.deallocate() }
     }
 
-    /// The broker has let the gateway in.
+    /// The broker has accepted the gateway's login.
     mutating func connected(_ accepted: MRT.ConnectAccepted) {
         packetMaximum =
             Int(clamping: accepted.packetMaximum) - MRT.Channel.prefixByteCountMaximum
@@ -63,17 +63,17 @@ struct Uplink: ~Copyable {
             delaySeconds: 0, target: .user(ByteRange(offset: 0, count: willUser.count)),
             isRaw: false,
             payload: ByteRange(offset: willUser.count, count: text.count - willUser.count))
-        // One that has no answer yet is asked for again by itself; there is room for this one then.
+        // A request without an answer is repeated by the machine; then there is room for this one.
         text.withUnsafeBytes { _ = try? machine.request(.setWill, will, from: $0) }
     }
 
-    /// The machine's next bytes for the broker; empty when there are none.
+    /// The machine's next bytes for the broker; empty if there are none.
     mutating func nextBytes(now: Instant) -> UnsafeRawBufferPointer {
         let count = machine.transmit(into: transmit, now: now)
         return UnsafeRawBufferPointer(rebasing: transmit[..<count])
     }
 
-    /// Appends CHANNEL around a device's packet.
+    /// Appends a CHANNEL with a device's packet.
     static func wrap(_ packet: [UInt8], channel: UInt32, into bytes: inout [UInt8]) {
         let byteCount = MRT.Channel.prefixByteCount(
             channel: channel, innerByteCount: packet.count)
@@ -86,17 +86,17 @@ struct Uplink: ~Copyable {
         bytes += packet
     }
 
-    /// What ends a channel whose device is lost.
+    /// The packet that ends the channel of a lost device.
     static let loss: [UInt8] = [
         MRT.PacketType.disconnect.rawValue << 4, 1, ReasonCode.unspecifiedError.rawValue,
     ]
 
-    /// What tells a device that its connection ends, and why.
+    /// The packet that ends a device's connection, with the reason.
     static func refusal(_ reason: ReasonCode, isConnected: Bool) -> [UInt8] {
         if isConnected {
             return [MRT.PacketType.disconnect.rawValue << 4, 1, reason.rawValue]
         }
-        // No advice when to try again, no words.
+        // Without an advised wait, and without text.
         return [MRT.PacketType.connack.rawValue << 4, 2, reason.rawValue, 0]
     }
 }

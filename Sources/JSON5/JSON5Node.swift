@@ -1,7 +1,7 @@
-// A JSON5 document as a tree that keeps the place of each value, so that a complaint about a value
-// can name its line and column long after the text was read.
+// A JSON5 document as a tree with the position of each value, so that an error in a value can name
+// its line and column after the text was read.
 
-/// One value of a document and where it begins.
+/// One value of a document and its position.
 package struct JSON5Node: Hashable, Sendable {
     package enum Value: Hashable, Sendable {
         case null
@@ -21,7 +21,7 @@ package struct JSON5Node: Hashable, Sendable {
     }
 
     package var value: Value
-    /// Bytes before it in the text.
+    /// The offset in the text, in bytes.
     package var offset: Int
 
     package init(value: Value, offset: Int) {
@@ -29,7 +29,7 @@ package struct JSON5Node: Hashable, Sendable {
         self.offset = offset
     }
 
-    /// What this is, for people: "a number".
+    /// The kind of the value in messages: "a number".
     package var kindName: String {
         switch value {
         case .null: "null"
@@ -42,7 +42,7 @@ package struct JSON5Node: Hashable, Sendable {
     }
 }
 
-/// A place in a text: both count from 1, columns in characters as an editor shows them.
+/// A position in a text: both count from 1, columns in characters as an editor shows them.
 public struct TextPosition: Hashable, Sendable {
     public let line: Int
     public let column: Int
@@ -52,7 +52,7 @@ public struct TextPosition: Hashable, Sendable {
         self.column = column
     }
 
-    /// The place of the byte at `offset`.
+    /// The position of the byte at `offset`.
     package init(offset: Int, in text: [UInt8]) {
         let before = text[..<min(offset, text.count)]
         line = before.count { $0 == UInt8(ascii: "\n") } + 1

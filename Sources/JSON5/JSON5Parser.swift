@@ -1,10 +1,9 @@
 // Reads JSON5 [spec.json5.org, 1.0.0] into a tree with positions.
 //
-// Foundation has a decoder for JSON5, which tells neither line nor column, takes the last of two
-// equal keys in silence, and forgets where a value stood. A person who edits a configuration needs
-// all three, so the text is read here; a test holds this parser against Foundation's on the same
-// samples. It must not know what any key means: configurations, rules
-// and scenarios are read with it.
+// Foundation's decoder for JSON5 reports neither line nor column, silently accepts the last of two
+// equal keys, and does not keep the positions of values. A person who edits a configuration needs
+// all three, so this module has its own parser; a test compares it with Foundation's on the same
+// samples. It knows no keys: configurations, rules and scenarios are read with it.
 
 package struct JSON5Parser {
     private let text: [UInt8]
@@ -14,7 +13,7 @@ package struct JSON5Parser {
     /// Deeper than any configuration; it bounds the recursion.
     static let depthMaximum = 32
 
-    /// Reads a whole document: one value, and nothing after it but space and comments.
+    /// Reads a complete document: one value, followed only by space and comments.
     package static func parse(_ text: [UInt8]) throws(JSON5SyntaxError) -> JSON5Node {
         var parser = JSON5Parser(text: text)
         if let broken = parser.firstInvalidOffset() {
@@ -28,7 +27,7 @@ package struct JSON5Parser {
         return node
     }
 
-    /// Whether a document has nothing but space and comments.
+    /// Whether a document contains only space and comments.
     package static func isBlank(_ text: [UInt8]) throws(JSON5SyntaxError) -> Bool {
         var parser = JSON5Parser(text: text)
         if parser.firstInvalidOffset() != nil { return false }
@@ -123,7 +122,7 @@ package struct JSON5Parser {
         return String(decoding: text[start..<offset], as: UTF8.self)
     }
 
-    /// `true`, `false`, `null` or a number: everything that ends where a delimiter begins.
+    /// `true`, `false`, `null` or a number: a word that ends at a delimiter.
     private mutating func word() throws(JSON5SyntaxError) -> JSON5Node.Value {
         let start = offset
         while let byte = peek(), Self.isIdentifier(byte, first: false) || "+-.".utf8.contains(byte)
@@ -169,7 +168,7 @@ package struct JSON5Parser {
         throw failure("this text has no closing quote")
     }
 
-    /// What an escape stands for; `offset` is after the backslash.
+    /// The meaning of an escape; `offset` is after the backslash.
     private mutating func escaped() throws(JSON5SyntaxError) -> [UInt8] {
         guard let byte = peek() else { throw failure("the text ends within an escape") }
         offset += 1
@@ -291,7 +290,7 @@ package struct JSON5Parser {
     }
 
     /// Letters, `$`, `_` and, after the first, digits. Bytes of other scripts count as letters: a
-    /// key that no table knows is answered as unknown, which says more than a syntax error.
+    /// key that no table knows is reported as unknown, which is clearer than a syntax error.
     private static func isIdentifier(_ byte: UInt8, first: Bool) -> Bool {
         switch byte {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),

@@ -1,18 +1,17 @@
-// Groups: made, joined, left, kept in order. Every change is confirmed when the broker has stored
-// it. A call whose connection ends before the answer is asked again by the client; nothing is done
-// twice by that.
+// Groups: create, join, leave, administer. The broker confirms every change when it is stored. If a
+// connection ends before the answer, the client repeats the request, and no change is made twice.
 
 import Primitives
 import WireFormat
 
 extension Client {
-    /// Makes a group, with this user as its owner and first member.
+    /// Creates a group, with this user as its owner and first member.
     ///
     /// - Parameters:
-    ///   - title: a name for people, at most 128 bytes.
+    ///   - title: the name that people see, at most 128 bytes.
     ///   - users: who may join, at most 1,000; nil for everybody. They need not be known yet.
-    ///   - meta: the group's own data, at most 5,120 bytes; JSON by custom.
-    /// - Returns: the group's id, which the broker makes.
+    ///   - meta: data of the group, at most 5,120 bytes; JSON by convention.
+    /// - Returns: the group's id, which the broker creates.
     public func createGroup(
         title: String, allowing users: [String]? = nil, meta: String = ""
     ) async throws(MartletError) -> String {
@@ -27,9 +26,9 @@ extension Client {
         return String(decoding: answer.content, as: UTF8.self)
     }
 
-    /// Joins a group. It is success to be in it already.
+    /// Joins a group. It is a success if the user is a member already.
     ///
-    /// - Throws: ``MartletError/refused(_:_:)`` with 0x87 where the user is not on its list.
+    /// - Throws: ``MartletError/refused(_:_:)`` with 0x87 if the user is not on its allow list.
     public func joinGroup(_ group: String) async throws(MartletError) {
         var bytes = ByteBuilder()
         _ = try await request(
@@ -39,7 +38,7 @@ extension Client {
 
     /// Leaves a group.
     ///
-    /// - Returns: whether the user was in it.
+    /// - Returns: whether the user was a member.
     @discardableResult
     public func leaveGroup(_ group: String) async throws(MartletError) -> Bool {
         var bytes = ByteBuilder()
@@ -48,19 +47,19 @@ extension Client {
             != .noSubscriptionExisted
     }
 
-    /// Removes a member from a group of this user's; the user may join again where
-    /// the allow list lets them.
+    /// Removes a member from a group that this user owns. The user may join again if the allow list
+    /// permits it.
     ///
-    /// - Returns: whether the user was in it.
+    /// - Returns: whether the user was a member.
     @discardableResult
     public func kick(_ user: String, from group: String) async throws(MartletError) -> Bool {
         try await remove(user, from: group, .groupKick)
     }
 
-    /// Takes a user off the allow list of a group of this user's, and removes them from it.
-    /// Where everybody might join, only its other members may from now on.
+    /// Removes a user from the allow list of a group that this user owns, and from the group. If
+    /// everybody could join, only the other present members can from now on.
     ///
-    /// - Returns: whether the user was in it.
+    /// - Returns: whether the user was a member.
     @discardableResult
     public func ban(_ user: String, from group: String) async throws(MartletError) -> Bool {
         try await remove(user, from: group, .groupBan)
@@ -75,7 +74,7 @@ extension Client {
         return try await request(operation, part: part, bytes: bytes).reason == .kickedOut
     }
 
-    /// All groups that the user is in, in the order of the bytes of their ids.
+    /// All groups that the user is a member of, in the order of the bytes of their ids.
     public func groups() async throws(MartletError) -> [GroupSummary] {
         var listing = GroupListing()
         while !listing.isComplete {
@@ -87,11 +86,12 @@ extension Client {
         return listing.groups
     }
 
-    /// What a group is, and a page of its members; only its members and its owner may ask.
+    /// The description of a group, and a page of its members; only its members and its owner may
+    /// ask.
     ///
     /// - Parameters:
     ///   - group: its id.
-    ///   - user: the page begins behind this member; nil for the first one.
+    ///   - user: the page begins after this member; nil for the first page.
     public func describe(
         _ group: String, membersAfter user: String? = nil
     ) async throws(MartletError) -> GroupDetails {
@@ -114,8 +114,8 @@ extension Client {
         _ = try await request(.groupSetMeta, part: part, bytes: bytes)
     }
 
-    /// Replaces who may join a group; nil lets everybody. Who is taken off the list stays a
-    /// member. Only the owner may.
+    /// Replaces the allow list of a group; nil permits everybody to join. A member who is not on
+    /// the new list stays a member. Only the owner may.
     public func setAllowList(
         _ users: [String]?, of group: String
     ) async throws(MartletError) {
@@ -128,7 +128,7 @@ extension Client {
 }
 
 extension ByteBuilder {
-    /// Adds an id. What one byte of length cannot say is no id of anybody.
+    /// Adds an id. A name that exceeds one byte of length is no valid id.
     mutating func append(identifier: String) throws(MartletError) -> ByteRange {
         guard identifier.utf8.count <= Int(UInt8.max) else {
             throw .refused(.topicNameInvalid, "")

@@ -4,25 +4,25 @@ import Primitives
 import WireFormat
 
 extension Client {
-    /// Leaves a message with the broker, which sends it, with grade *once* and in this user's name,
-    /// if the connection is lost and this client is not back in time. The last one set counts.
-    /// ``close(endingSession:)`` removes it.
+    /// Sets a message that the broker sends, with grade *once* and in this user's name, if the
+    /// connection is lost and this client does not reconnect in time. It replaces the previous
+    /// will. ``close(endingSession:)`` removes it.
     ///
-    /// A will that was sent is used up; when this client is connected again, it sets it again by
-    /// itself, for as long as it lives.
+    /// A will is sent at most once. When this client is connected again, it sets the will again
+    /// automatically, as long as it exists.
     ///
     /// - Parameters:
-    ///   - destination: who gets it.
+    ///   - destination: the receivers.
     ///   - content: at most 4,096 bytes.
-    ///   - delaySeconds: how long the client may be away without it being sent.
-    /// - Throws: ``MartletError/refused(_:_:)`` where a send to this destination would be refused.
+    ///   - delaySeconds: how long the client may be disconnected before the will is sent.
+    /// - Throws: ``MartletError/refused(_:_:)`` if a send to this destination would be refused.
     public func setWill(
         to destination: Destination, _ content: MessageContent, delaySeconds: UInt32 = 0
     ) async throws(MartletError) {
         _ = try await request(.will(to: destination, content, delaySeconds: delaySeconds))
     }
 
-    /// Removes the will; returns when the broker has forgotten it.
+    /// Removes the will; returns when the broker has confirmed it.
     public func clearWill() async throws(MartletError) {
         _ = try await request(ClientRequest(operation: .clearWill, parameters: []))
     }

@@ -1,17 +1,17 @@
-// The client of an application: calls become commands to the one background thread, which owns
-// sockets and machines; events come back through an event buffer. Nothing here blocks.
+// The client of an application: calls become commands to the background thread, which owns sockets
+// and machines; events return through an event buffer. Nothing here blocks.
 
 import BrokerTerms
 import ClientCore
 import Synchronization
 import WireFormat
 
-/// A connection to a Martlet broker that stays: it reconnects by itself, sends again what has no
-/// result yet, and resumes where the application stopped.
+/// A persistent connection to a Martlet broker: it reconnects automatically, repeats sends without
+/// a result, and resumes where the application stopped.
 ///
-/// All clients of a process share one background thread. A client keeps its sends, and where its
-/// inbox stands, for as long as it lives; a message that was sent is not lost with a connection,
-/// but with the process.
+/// All clients of a process share one background thread. A client keeps its sends, and the position
+/// of its inbox, as long as it exists: a sent message is not lost with a connection, but it is lost
+/// with the process.
 public final class Client: Sendable {
     let identifier: UInt64
     private let loop: ClientLoop
@@ -33,17 +33,18 @@ public final class Client: Sendable {
         loop.post(.open(blueprint))
     }
 
-    /// A client without references leaves as by ``close(endingSession:)``.
+    /// A client without references disconnects as with ``close(endingSession:)``.
     deinit {
         loop.post(.leave(identifier, endsSession: false) {})
     }
 
-    /// Logs in, and stays logged in from now on. This is an explicit login: it takes the
-    /// session over from another connection; later automatic ones do not.
+    /// Logs in, and stays logged in from now on. This is an explicit login: it takes the session
+    /// over from another connection; later automatic ones do not.
     ///
-    /// - Returns: what the broker granted, with the first login (reason 5).
+    /// - Returns: the terms that the broker granted with the first login (reason 5).
     /// - Throws: ``MartletError/stopped(_:)``, ``MartletError/unreachable(_:)``,
-    ///   ``MartletError/closed``; ``MartletError/cancelled``, after which the client still tries.
+    ///   ``MartletError/closed``; ``MartletError/cancelled``, after which the client continues to
+    ///   try.
     @discardableResult
     public func connect() async throws(MartletError) -> ConnectionTerms {
         let ticket = makeTicket()
@@ -57,11 +58,11 @@ public final class Client: Sendable {
 
     /// Sends a message and waits for its result: reason 1 means that every receiver with a
     /// persistent session has acknowledged it, or that it is stored (docs/PROTOCOL.md section 5). A
-    /// transient message has no result; this returns when it is handed on.
+    /// transient message has no result; the call returns when the message is passed on.
     ///
-    /// While there is no connection it waits for one. Messages leave in the order of the calls.
+    /// Without a connection, the call waits for one. Messages are sent in the order of the calls.
     ///
-    /// - Throws: ``MartletError/refused(_:_:)`` with the broker's reason and other errors.
+    /// - Throws: ``MartletError/refused(_:_:)`` with the broker's reason, and other errors.
     @discardableResult
     public func send(_ message: OutgoingMessage) async throws(MartletError) -> Receipt {
         let ticket = makeTicket()
@@ -71,8 +72,8 @@ public final class Client: Sendable {
         return try result.get()
     }
 
-    /// Sends a message without waiting: the result comes to `completion`, on the
-    /// background thread, which it must not block. The client lives until then.
+    /// Sends a message without waiting: `completion` gets the result on the background thread,
+    /// which it must not block. The client exists until then.
     public func send(
         _ message: OutgoingMessage,
         completion: @escaping @Sendable (Result<Receipt, MartletError>) -> Void
@@ -98,12 +99,12 @@ public final class Client: Sendable {
     // MARK: - Requests
 
     /// Subscribes to a plain topic, with `+` and `#` as in MQTT. Messages to the user and to
-    /// everybody arrive without it. The broker keeps it with the session; where the session is new
-    /// after a reconnect, the client subscribes again by itself.
+    /// everybody need no subscription. The broker keeps the subscription with the session; if the
+    /// session is new after a reconnect, the client subscribes again automatically.
     ///
     /// - Parameters:
     ///   - filter: a topic, or a filter with `+` and `#`, by default at most 1,024 bytes.
-    ///   - grade: the most that matching messages are delivered with.
+    ///   - grade: the highest grade of matching messages.
     /// - Returns: the granted grade.
     @discardableResult
     public func subscribe(
@@ -121,7 +122,7 @@ public final class Client: Sendable {
         _ = try await request(.unsubscribe(filter))
     }
 
-    /// Whether a user is online, with which devices, and since when.
+    /// Whether a user is connected, with which devices, and since when.
     public func presence(of user: String) async throws(MartletError) -> Presence {
         var bytes = ByteBuilder()
         let part = MRT.PresenceQuery(user: try bytes.append(identifier: user))
@@ -149,15 +150,15 @@ public final class Client: Sendable {
 
     // MARK: - Receiving
 
-    /// What happens, in order. Messages wait at the broker while the application does not take
-    /// them: at most ``ClientSettings/inboxWindow`` are held here.
+    /// The events, in order. Messages that the application does not read wait at the broker: at
+    /// most ``ClientSettings/inboxWindow`` are held here.
     public var events: Events { Events(client: self) }
 
-    /// Why the client was stopped for good; nil as long as it was not.
+    /// The reason why the client stopped permanently; nil if it did not.
     public var stopReason: ReasonCode? { eventBuffer.stopReason }
 
-    /// This message, and everything before it, is processed: the broker may forget it. Needed with
-    /// ``Acknowledgement/byApplication``, and allowed always.
+    /// This message and all earlier ones are processed: the broker may discard them. Required with
+    /// ``Acknowledgement/byApplication``, and always allowed.
     public func acknowledge(_ message: IncomingMessage) {
         if let record = message.record { loop.post(.acknowledge(identifier, record)) }
     }
@@ -169,13 +170,13 @@ public final class Client: Sendable {
         return await eventBuffer.next()
     }
 
-    // MARK: - The end
+    // MARK: - Closing
 
-    /// Leaves in order: acknowledgements are sent, nothing arrives afterwards, and the
-    /// session stays for its expiry. Sends without a result end with ``MartletError/closed``.
-    /// Returns when the broker has confirmed, or after 5 seconds.
+    /// Disconnects normally: acknowledgements are sent, no more messages arrive, and the session
+    /// stays for its expiry. Sends without a result end with ``MartletError/closed``. Returns when
+    /// the broker has confirmed, or after 5 seconds.
     ///
-    /// - Parameter endingSession: the session and its queue end now.
+    /// - Parameter endingSession: end the session and its queue now.
     public func close(endingSession: Bool = false) async {
         await withCheckedContinuation { continuation in
             loop.post(.leave(identifier, endsSession: endingSession) { continuation.resume() })
@@ -188,14 +189,14 @@ public final class Client: Sendable {
         lastTicket.add(1, ordering: .relaxed).newValue
     }
 
-    /// Waits for a completion; a cancelled task ends it with ``MartletError/cancelled``.
+    /// Waits for a completion; cancelling the task ends it with ``MartletError/cancelled``.
     private func cancellable<Value: Sendable>(
         _ ticket: UInt64, _ start: (@escaping Completion<Value>) -> Void
     ) async -> Result<Value, MartletError> {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 start { continuation.resume(returning: $0) }
-                // Cancelled before there was something to cancel: the handler came too early.
+                // Cancelled before there was a call to cancel.
                 if Task.isCancelled { loop.post(.cancel(identifier, ticket: ticket)) }
             }
         } onCancel: {

@@ -1,47 +1,47 @@
-// What a client tells its application, as an asynchronous sequence.
+// The events of a client, as an asynchronous sequence.
 
 import BrokerTerms
 
-/// What the broker granted with a login.
+/// The terms that the broker granted with a login.
 public struct ConnectionTerms: Hashable, Sendable {
-    /// The user that the credential proved.
+    /// The user whom the credential identifies.
     public var user: String
-    /// The broker knew this session: its queue, subscriptions and results are still there.
+    /// Whether the broker had this session: its queue, subscriptions and results still exist.
     public var isSessionPresent: Bool
-    /// Numbers before belong to another session: a stored ``InboxRecord`` is void.
+    /// Whether earlier numbers belong to another session: a stored ``InboxRecord`` is void.
     public var isNewInbox: Bool
-    /// Tells this session from an earlier one of the same user and device; never 0.
+    /// Distinguishes this session from an earlier one of the same user and device; never 0.
     public var sessionEpoch: UInt64
-    /// The broker's clock when it answered, Unix milliseconds.
+    /// The broker's clock at its answer, Unix milliseconds.
     public var serverTime: UInt64
     /// Seconds; 0 for none.
     public var keepAliveSeconds: UInt16
-    /// Seconds; `UInt32.max` for ever.
+    /// Seconds; `UInt32.max` for unlimited.
     public var sessionExpirySeconds: UInt32
-    /// Unacknowledged messages that the broker has on their way to the client at once, 1 to 65,535:
-    /// at most ``ClientSettings/inboxWindow``.
+    /// Unacknowledged messages that the broker sends to the client at once, 1 to 65,535: at most
+    /// ``ClientSettings/inboxWindow``.
     public var inboxWindow: UInt16
-    /// Sends without a result that the broker takes from the client at once, 1 to 65,535.
+    /// Sends without a result that the broker accepts from the client at once, 1 to 65,535.
     public var sendWindow: UInt16
-    /// Bytes of the minimal JSON form of a text message; one more is refused with 0x95.
+    /// Maximum size of the minimal JSON form of a text message; a larger one is refused with 0x95.
     public var messageMaximum: UInt32
-    /// Bytes of a message of bytes.
+    /// Maximum size of a message of bytes.
     public var payloadMaximum: UInt32
 }
 
-/// The end of a connection, or of an attempt at one.
+/// The end of a connection, or of an attempt to connect.
 public struct Disconnection: Hashable, Sendable {
-    /// What the broker said, or what the client found: `keepAliveTimeout` for a silent broker; nil
-    /// where the connection just ended.
+    /// The broker's reason, or the client's: `keepAliveTimeout` for a silent broker; nil if the
+    /// connection ended without a reason.
     public var reason: ReasonCode?
-    /// For people: what the network or TLS met; may be empty.
+    /// The error of the network or of TLS as text; may be empty.
     public var detail: String
     /// Milliseconds until the next attempt.
     public var retryMilliseconds: UInt64
 }
 
 extension Client {
-    /// One thing that happened.
+    /// One event.
     public enum Event: Hashable, Sendable {
         /// Reason 5: logged in, for the first time or again.
         case connected(ConnectionTerms)
@@ -49,32 +49,32 @@ extension Client {
         case message(IncomingMessage)
         /// The connection is lost; the client reconnects by itself.
         case disconnected(Disconnection)
-        /// A transient message was refused, of which there is no other word.
+        /// A transient message was refused; it has no other result.
         case transientRefused(ReasonCode, messageID: String?)
-        /// So many transient messages came while the application did not look, and are lost.
+        /// This many transient messages arrived while the application did not read, and are lost.
         case transientDropped(count: Int)
-        /// The session was new on a reconnect, and this subscription could not be made again.
+        /// The session was new after a reconnect, and this subscription was refused.
         case subscriptionLost(filter: String, ReasonCode)
-        /// The will was sent or had ended, and could not be set again.
+        /// The will had been sent or had ended, and setting it again was refused.
         case willLost(ReasonCode)
     }
 
-    /// The events of a client. It has one reader at a time; it ends when the client is closed, or
-    /// is stopped for good, which ``Client/stopReason`` tells.
+    /// The events of a client. Only one task at a time may read them. The sequence ends when the
+    /// client is closed, or has stopped permanently; ``Client/stopReason`` has the reason.
     public struct Events: AsyncSequence, Sendable {
         let client: Client
 
-        /// An iterator over the events that are not taken yet.
+        /// An iterator over the events that were not read yet.
         public func makeAsyncIterator() -> Iterator { Iterator(client: client) }
 
-        /// Takes the events one by one.
+        /// Reads the events one by one.
         public struct Iterator: AsyncIteratorProtocol {
             let client: Client
 
             /// Waits for the next event; nil at the end, or when the task is cancelled.
             public mutating func next() async -> Event? { await client.nextEvent() }
 
-            /// The same, wherever the caller runs.
+            /// The same, on the caller's actor.
             public mutating func next(
                 isolation actor: isolated (any Actor)?
             ) async -> Event? { await client.nextEvent() }

@@ -1,20 +1,20 @@
-// What an application chooses about a client, as plain values with their defaults.
+// The settings of a client, as plain values with their defaults.
 
 import ClientCore
 import NetTransport
 import WireFormat
 
-/// Who a client says it is.
+/// The credential of a client.
 public enum Credential: Hashable, Sendable {
     /// An opaque session token or a JWT.
     case token(String)
-    /// App id, app key and the user to be: for development.
+    /// App id, app key and the user to log in as: for back ends and development.
     case appKey(app: String, key: String, user: String)
-    /// The listener lets anybody in: the device names the user.
+    /// None, for a listener that accepts anonymous clients: the device is the user.
     case none
 }
 
-/// Whom to believe that the broker is who it should be.
+/// The authorities that are trusted to sign the broker's certificate.
 public enum Trust: Hashable, Sendable {
     /// The operating system's certificate authorities.
     case system
@@ -22,52 +22,54 @@ public enum Trust: Hashable, Sendable {
     case authorityFile(String)
 }
 
-/// When a message counts as processed, so that the broker may forget it.
+/// When a message counts as processed, so that the broker may discard it.
 public enum Acknowledgement: Hashable, Sendable {
-    /// When the application asks ``Client/events`` for what comes after it. A message whose
-    /// processing is interrupted comes again.
+    /// When the application reads the next element of ``Client/events``. A message whose processing
+    /// is interrupted is delivered again.
     case whenNextIsTaken
-    /// When the application calls ``Client/acknowledge(_:)``, after it has stored what it did: this
-    /// is how a message takes effect exactly once over crashes of the application.
+    /// When the application calls ``Client/acknowledge(_:)``, after it has stored the message's
+    /// effect. With it a message takes effect exactly once, even if the application crashes.
     case byApplication
 }
 
-/// Everything an application can choose about a ``Client``.
+/// The settings of a ``Client``.
 public struct ClientSettings: Sendable {
     /// The broker to connect to.
     public var server: ServerAddress
-    /// What the client logs in with.
+    /// The credential to log in with.
     public var credential: Credential
     /// Only for `tls` servers.
     public var trust = Trust.system
-    /// Tells the devices of one user apart; 0 to 64 bytes. The session is (app, user, device).
+    /// Distinguishes the devices of one user; 0 to 64 bytes. A session is identified by app, user
+    /// and device.
     public var device = ""
     /// JSON text about the device for statistics, at most 5,120 bytes; empty for none.
     public var information = ""
-    /// A broken connection is noticed within one and a half times this; 0 asks for none, at most
-    /// 65,535. Two minutes keep most NAT entries alive.
+    /// A lost connection is detected within one and a half times this; 0 is no keep-alive, the
+    /// maximum is 65,535. Two minutes keep most NAT entries alive.
     public var keepAliveSeconds: UInt16 = 120
-    /// How long the session and its queue outlive the connection: 0 ends them with it,
-    /// `UInt32.max` is for ever, nil the app's default.
+    /// How long the session and its queue outlive the connection: 0 ends them with it, `UInt32.max`
+    /// is unlimited, nil is the app's default.
     public var sessionExpirySeconds: UInt32?
-    /// Forget session, queue and subscriptions before the first connection.
+    /// Discard session, queue and subscriptions before the first connection.
     public var startsClean = false
-    /// Messages that may be on their way to the application unacknowledged, 1 to 65,535; the broker
-    /// may grant fewer. It also bounds what a client buffers.
+    /// The maximum of unacknowledged messages to this client, 1 to 65,535; the broker may grant
+    /// fewer. It also bounds what a client buffers.
     public var inboxWindow: UInt16 = 64
-    /// Where an earlier run of the application stopped, from ``IncomingMessage/record``.
+    /// The position at which an earlier run of the application stopped, from
+    /// ``IncomingMessage/record``.
     public var inbox: InboxRecord?
     /// When a message counts as processed.
     public var acknowledgement = Acknowledgement.whenNextIsTaken
-    /// Attempts in a row that may fail before ``Client/connect()`` gives up; nil tries for ever.
-    /// Once connected, a client reconnects for ever.
+    /// Consecutive attempts that may fail before ``Client/connect()`` throws; nil for unlimited.
+    /// Once connected, a client reconnects without a limit.
     public var firstAttemptsMaximum: Int?
-    /// Bytes of the largest packet that is taken, at least 128. A message that is larger is removed
-    /// from the inbox by the broker, and counted. The default is the broker's own default.
+    /// The largest packet that the client accepts, at least 128 bytes. The broker removes a larger
+    /// message from the inbox and counts it. The default is the broker's own default.
     public var packetMaximum = 524_288
-    /// Bytes of sends and requests that have no result yet. What does not fit waits in order.
+    /// Memory of sends and requests without a result. Further ones wait in order.
     public var outboxByteCount = 524_288
-    /// Sends and requests that may wait because the outbox is full.
+    /// The maximum of sends and requests that wait because the outbox is full.
     public var waitingSendsMaximum = 10_000
 
     /// Settings with every default. ``Client/init(_:)`` checks them.
@@ -76,7 +78,7 @@ public struct ClientSettings: Sendable {
         self.credential = credential
     }
 
-    /// What is wrong, for the caller.
+    /// The error of invalid settings, for the caller.
     func check() throws(MartletError) {
         var device = device
         guard device.withUTF8({ TextRules.isDevice(UnsafeRawBufferPointer($0)) }) else {
@@ -132,7 +134,7 @@ public struct ClientSettings: Sendable {
         }
     }
 
-    /// The CONNECT of this client and the bytes its ranges point into.
+    /// The CONNECT of this client and the bytes that its ranges refer to.
     func connect() -> (packet: MRT.Connect, bytes: [UInt8]) {
         var bytes = ByteBuilder()
         var packet = MRT.Connect()

@@ -1,11 +1,11 @@
-// Groups as an application knows them.
+// The values of groups for applications.
 
 import Primitives
 import WireFormat
 
-/// A group of the user's.
+/// A group that the user is a member of.
 public struct GroupSummary: Hashable, Sendable {
-    /// The id, which the broker made.
+    /// The id, which the broker created.
     public var id: String
     /// The title, at most 128 bytes.
     public var title: String
@@ -13,7 +13,7 @@ public struct GroupSummary: Hashable, Sendable {
     public var isOwn: Bool
 }
 
-/// What a group is, and some of its members.
+/// The description of a group, and some of its members.
 public struct GroupDetails: Hashable, Sendable {
     /// The title, at most 128 bytes.
     public var title: String
@@ -21,19 +21,19 @@ public struct GroupDetails: Hashable, Sendable {
     public var owner: String
     /// Whether this user owns it.
     public var isOwn: Bool
-    /// Whether only those on its allow list may join.
+    /// Whether only the users on its allow list may join.
     public var hasAllowList: Bool
-    /// The group's own data, at most 5,120 bytes; empty for none.
+    /// Data of the group, at most 5,120 bytes; empty for none.
     public var meta: String
-    /// Members in all.
+    /// The number of all members.
     public var memberCount: Int
-    /// A page of them, in the order of the bytes of their ids.
+    /// A page of the members, in the order of the bytes of their ids.
     public var members: [String]
-    /// Ask again, after the last of these.
+    /// Whether there are more: ask again, after the last of these.
     public var hasMoreMembers: Bool
 }
 
-/// What happened in a group.
+/// A change in a group.
 public enum GroupChange: Hashable, Sendable {
     /// A user is a member from now on.
     case joined(user: String)
@@ -41,7 +41,7 @@ public enum GroupChange: Hashable, Sendable {
     case left(user: String)
     /// The owner removed a member.
     case kicked(user: String)
-    /// Who may join from now on; nil for everybody.
+    /// The users who may join from now on; nil for everybody.
     case allowListUpdated([String]?)
     /// The new meta.
     case metaUpdated(String)
@@ -62,10 +62,10 @@ public enum GroupChange: Hashable, Sendable {
 }
 
 extension GroupDetails {
-    /// Reads the content of a response; nil where it is none, or where it tells of more members
-    /// without going on: who asks for page after page would never end.
+    /// Decodes a response; nil if it is invalid, or if it announces more members without a next
+    /// one: otherwise reading page after page would never end.
     ///
-    /// - Parameter user: the page begins behind this member; nil for the first one.
+    /// - Parameter user: the page begins after this member; nil for the first page.
     init?(_ content: [UInt8], after user: String?) {
         let details = content.withUnsafeBytes { bytes -> GroupDetails? in
             guard let group = try? MRT.GroupDescription(bytes) else { return nil }
@@ -90,7 +90,7 @@ struct GroupListing {
 
     /// Adds a page.
     ///
-    /// - Throws: where it cannot be read, or tells of more without going on.
+    /// - Throws: if it is invalid, or announces more groups without a next one.
     mutating func take(_ answer: ClientAnswer) throws(MartletError) {
         guard let page = GroupSummary.page(answer.content) else { throw .unreadableAnswer }
         if page.hasMore, let last = groups.last?.id {
@@ -104,14 +104,14 @@ struct GroupListing {
 }
 
 extension String {
-    /// Whether it comes after another id in the order of their bytes.
+    /// Whether it follows another id in the order of their bytes.
     fileprivate func isBehind(_ other: String) -> Bool {
         other.utf8.lexicographicallyPrecedes(utf8)
     }
 }
 
 extension GroupSummary {
-    /// Reads a page of a list; nil where it is none.
+    /// Decodes a page of a list; nil if it is invalid.
     static func page(_ content: [UInt8]) -> (groups: [GroupSummary], hasMore: Bool)? {
         content.withUnsafeBytes { bytes in
             guard let list = try? MRT.GroupList(bytes) else { return nil }

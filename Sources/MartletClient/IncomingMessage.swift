@@ -1,14 +1,14 @@
-// A message as an application receives it.
+// A received message.
 
 import Primitives
 import WireFormat
 
-/// The place in an inbox up to which everything has been processed: the one small record that an
-/// application stores to resume exactly (docs/PROTOCOL.md section 8, "The inbox").
+/// The position in an inbox up to which all messages have been processed: the one small record that
+/// an application stores to resume exactly (docs/PROTOCOL.md section 8, "The inbox").
 public struct InboxRecord: Hashable, Sendable {
-    /// Belongs to the session; numbers of another epoch mean nothing.
+    /// The session epoch; numbers of another epoch are void.
     public var epoch: UInt64
-    /// Number of the last message that has been processed; 0 before the first one.
+    /// The number of the last processed message; 0 before the first one.
     public var number: UInt64
 
     /// A record that an earlier run stored.
@@ -17,15 +17,15 @@ public struct InboxRecord: Hashable, Sendable {
         self.number = number
     }
 
-    /// Whether a session can have it: an epoch is never 0, and a number has at most 63 bits
-    /// (docs/PROTOCOL.md section 2). A record that was read from a file may be anything.
+    /// Whether the values are possible: an epoch is never 0, and a number has at most 63 bits
+    /// (docs/PROTOCOL.md section 2). A record from a file may contain anything.
     public var isPossible: Bool { epoch != 0 && number <= WireLimits.varIntMaximum }
 }
 
 /// A message to this user.
 public struct IncomingMessage: Hashable, Sendable {
-    /// How it came here. The reason codes are 2 for unicast, 3 for a group, 4 for a broadcast and 6
-    /// for having been kicked out of a group.
+    /// How the message was addressed. The reason codes are 2 for unicast, 3 for a group, 4 for a
+    /// broadcast and 6 for a removal from a group.
     public enum Kind: Hashable, Sendable {
         /// To this user, alone or in a list.
         case unicast
@@ -37,29 +37,29 @@ public struct IncomingMessage: Hashable, Sendable {
         case topic(String)
         /// This user was removed from a group, by its id.
         case kickedOut(group: String)
-        /// Something happened in a group of the user's; its data is in the content too.
+        /// A change in a group of the user; the content has its data too.
         case groupEvent(group: String, GroupChange)
-        /// Someone's presence changed: the number of the event.
+        /// The presence of a user changed: the number of the event.
         case presence(event: UInt8)
     }
 
-    /// How it came here.
+    /// How the message was addressed.
     public var kind: Kind
-    /// The sender as the broker authenticated it.
+    /// The sender, as authenticated by the broker.
     public var from: String
     /// Unix milliseconds.
     public var time: UInt64
-    /// What the sender wrote; of an event, its data.
+    /// The sender's content; for an event, its data.
     public var content: MessageContent
     /// The grade that it was sent with.
     public var grade: Grade
-    /// The broker died between an earlier send of this message and its acknowledgement: it may have
-    /// arrived before.
+    /// The broker ended between an earlier send of this message and its acknowledgement: the
+    /// message may have been delivered before.
     public var isPossibleDuplicate: Bool
     /// To be stored with the message's effect, then acknowledged; nil for a transient message.
     public var record: InboxRecord?
 
-    /// A message as if it had come, for an application's own tests.
+    /// A message for an application's own tests.
     public init(
         kind: Kind, from: String, time: UInt64, content: MessageContent, grade: Grade = .durable,
         isPossibleDuplicate: Bool = false, record: InboxRecord? = nil
@@ -73,9 +73,8 @@ public struct IncomingMessage: Hashable, Sendable {
         self.record = record
     }
 
-    /// The JSON form of a received message:
-    /// `{"msg":{"t":"0","b":"…"},"from":"…","time":"…"}`, with `groupid` for group messages; nil
-    /// for bytes and events, which have none.
+    /// The JSON form of a received message: `{"msg":{"t":"0","b":"…"},"from":"…","time":"…"}`, with
+    /// `groupid` for group messages; nil for bytes and events.
     public var json: String? {
         guard case .text(let text, let type) = content else { return nil }
         var bytes = ByteBuilder()
@@ -95,8 +94,8 @@ public struct IncomingMessage: Hashable, Sendable {
         }
     }
 
-    /// A delivery whose ranges, and those of the change it tells of, are in `body`, under the
-    /// session epoch `epoch`.
+    /// Converts a delivery whose ranges, and those of its event, refer to `body`, under the session
+    /// epoch `epoch`.
     init(
         _ packet: MRT.Deliver, _ change: MRT.GroupEvent?, in body: UnsafeRawBufferPointer,
         epoch: UInt64

@@ -5,18 +5,18 @@ import WireFormat
 /// Limits of the SDK.
 enum ClientBounds {
     /// Bytes that wait in one connection before its client's machine is asked for more: enough to
-    /// fill a long link, little enough that acknowledgements do not stand behind much.
+    /// fill a long link, and few enough that acknowledgements are not delayed much.
     static let unsentByteCountMaximum = 256 * 1024
-    /// What a machine writes in one go. The longest CONNECT (token, information, ids) must fit.
+    /// The size of one write of a machine. The longest CONNECT (token, information, ids) must fit.
     static let transmitByteCount = 128 * 1024
-    /// Messages without a number that wait for the application; later ones are dropped and counted,
-    /// since at most once is all that they promise.
+    /// Unnumbered messages that wait for the application; later ones are dropped and counted,
+    /// because their promise is at most once.
     static let transientBufferMaximum = 1_024
-    /// Changes of the connection that wait for an application which does not look.
+    /// Connection events that wait for an application that does not read.
     static let connectionEventsMaximum = 64
     /// Bytes of a SEND beside its ids, topic and payload: fixed header 5, number 9, options 15,
     /// target 5, with room to spare.
     static let sendOverheadMaximum = 64
-    /// Bookkeeping of the outbox for each packet, as ``ClientMemory`` says.
+    /// Bookkeeping of the outbox for each packet, as in ``ClientMemory``.
     static let outboxEntryOverhead = 16
 }

@@ -1,27 +1,27 @@
-// A message as an application writes it, and as the client's machine takes it.
+// A message to send, and its conversion for the client's machine.
 
 import BrokerTerms
 import Primitives
 import WireFormat
 
-/// To whom a message goes.
+/// The receivers of a message.
 public enum Destination: Hashable, Sendable {
     /// All devices of one user.
     case user(String)
     /// All devices of up to 256 users, in one packet.
     case users([String])
-    /// The members of a group but this session; only members send to it.
+    /// The members of a group except this session; only members may send to it.
     case group(String)
-    /// Every session of the app but this one.
+    /// Every session of the app except this one.
     case everybody
-    /// Who subscribes to this topic. It does not begin with `$`.
+    /// The subscribers of this topic, which must not begin with `$`.
     case topic(String)
 }
 
-/// What a message holds.
+/// The content of a message.
 public enum MessageContent: Hashable, Sendable {
-    /// `t` and `b`: type 0 is text; for 1 image, 2 audio, 3 video and 4 html5 the text is a
-    /// URL; 5 to 255 are the application's own.
+    /// `t` and `b`: type 0 is text; for 1 image, 2 audio, 3 video and 4 html5 the text is a URL; 5
+    /// to 255 are the application's own.
     case text(String, type: UInt8 = 0)
     /// Any bytes; only to a topic.
     case bytes([UInt8])
@@ -29,20 +29,19 @@ public enum MessageContent: Hashable, Sendable {
 
 /// A message to send.
 public struct OutgoingMessage: Hashable, Sendable {
-    /// To whom it goes.
+    /// The receivers.
     public var destination: Destination
-    /// What it holds. A text has at most ``ConnectionTerms/messageMaximum`` bytes in its JSON form,
+    /// The content. A text has at most ``ConnectionTerms/messageMaximum`` bytes in its JSON form,
     /// bytes at most ``ConnectionTerms/payloadMaximum``.
     public var content: MessageContent
-    /// What is promised of it.
+    /// The grade.
     public var grade = Grade.durable
-    /// The application's own id, 1 to 64 bytes; comes back in the receipt. nil for none.
+    /// The application's own id, 1 to 64 bytes; the receipt contains it. nil for none.
     public var messageID: String?
-    /// Seconds until the message is worth nothing, counted from acceptance; nil is the app's
-    /// default.
+    /// Seconds until the message expires, counted from its acceptance; nil is the app's default.
     public var expirySeconds: UInt32?
-    /// When it was made, Unix milliseconds; nil is when the broker accepts it. The broker uses it
-    /// where it is at most 5 s from its own clock.
+    /// Its time of creation, Unix milliseconds; nil is the time at which the broker accepts it. The
+    /// broker uses it if it differs by at most 5 s from its own clock.
     public var time: UInt64?
 
     /// A message of any content.
@@ -58,20 +57,20 @@ public struct OutgoingMessage: Hashable, Sendable {
     }
 }
 
-/// What the broker answered to a message that it took.
+/// The broker's answer to an accepted message.
 public struct Receipt: Hashable, Sendable {
-    /// The message's own id, where it had one.
+    /// The message's own id, if it has one.
     public var messageID: String?
-    /// Receivers who did not get it, named; all others have it, or will.
+    /// Receivers who did not get it, by name; all others have it, or will.
     public var refusals: [Refusal] = []
-    /// Receivers who did not get it, in all: those of a broadcast are not named.
+    /// The number of receivers who did not get it: those of a broadcast are not named.
     public var refusedCount: UInt64 = 0
 
     /// One receiver who did not get the message.
     public struct Refusal: Hashable, Sendable {
         /// The receiver, as the list of the message named it.
         public var user: String
-        /// Why the receiver did not get it.
+        /// The reason of the refusal.
         public var reason: ReasonCode
     }
 }
@@ -79,9 +78,9 @@ public struct Receipt: Hashable, Sendable {
 /// A message in the machine's form.
 struct EncodedSend: Sendable {
     let packet: MRT.Send
-    /// What the ranges of `packet` point into.
+    /// The bytes that the ranges of `packet` refer to.
     let bytes: [UInt8]
-    /// The list that refusals point into by index.
+    /// The list that refusals refer to by index.
     let receivers: [String]
     let messageID: String?
 
@@ -137,13 +136,13 @@ struct EncodedSend: Sendable {
         messageID = message.messageID
     }
 
-    /// What one byte of length cannot say is no id of anybody.
+    /// A name that exceeds one byte of length is no valid id.
     private static func checkLength(_ identifier: String) throws(MartletError) {
         guard identifier.utf8.count <= Int(UInt8.max) else {
             throw .refused(.topicNameInvalid, "")
         }
     }
 
-    /// Bytes of the packet, at most.
+    /// An upper bound of the packet's size.
     var byteCountMaximum: Int { bytes.count + ClientBounds.sendOverheadMaximum }
 }

@@ -1,16 +1,16 @@
-// Where a broker is, as people write it: tls://broker.example:8883. It resolves no names.
+// The address of a broker as text: tls://broker.example:8883. It resolves no names.
 
 import NetTransport
 
 /// The address of a broker.
 public struct ServerAddress: Hashable, Sendable, CustomStringConvertible {
-    /// Whether the connection is encrypted.
+    /// The transport of the connection.
     public enum Transport: String, Sendable {
         /// `tls` verifies the broker against ``ClientSettings/trust``; `tcp` is plain.
         case tls, tcp
     }
 
-    /// How the client connects.
+    /// The transport.
     public var transport: Transport
     /// A host name, or a numeric address without brackets.
     public var host: String
@@ -25,9 +25,9 @@ public struct ServerAddress: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// Reads `tls://HOST:PORT`, `tcp://HOST:PORT`, or the same without a port, which is then 8883
-    /// or 1883 (PROTOCOL.md section 1). An IPv6 address stands in brackets.
+    /// or 1883 (PROTOCOL.md section 1). An IPv6 address is in brackets.
     ///
-    /// - Throws: ``MartletError/invalid(_:)`` with what is wrong.
+    /// - Throws: ``MartletError/invalid(_:)`` with the error.
     public init(_ text: String) throws(MartletError) {
         let fault = MartletError.invalid(
             "the server \"\(text)\" must be written like tls://broker.example:8883")
@@ -55,7 +55,7 @@ public struct ServerAddress: Hashable, Sendable, CustomStringConvertible {
         guard !host.isEmpty, !isBracketed || isAddress else { throw fault }
     }
 
-    /// The written form.
+    /// The address as text.
     public var description: String {
         "\(transport.rawValue)://\(host.contains(":") ? "[\(host)]" : host):\(port)"
     }

@@ -1,16 +1,17 @@
-// What the core is told at start. Every record and every entry is read and checked here, once;
-// bodies are checked when they are loaded.
+// Reads the state for the core at start. Every record and every entry is read and checked here
+// once; bodies are checked when they are loaded.
 
 import BrokerCore
 import CLMDB
 import Primitives
 
 extension LMDBQueueStore {
-    /// Hands everything the core keeps in memory to `visitor`: records table by table in the order
-    /// of their keys, then the outline of every queue.
+    /// Passes everything that the core keeps in memory to `visitor`: records table by table in the
+    /// order of their keys, then the outline of every queue.
     ///
-    /// Damaged entries are left out, set aside and counted. A damaged record is an error: the
-    /// broker would start without a session, a token or a subscription and nobody would know.
+    /// Damaged entries are left out, set aside and counted. A damaged record is an error: otherwise
+    /// the broker would start without a session, a token or a subscription, and nobody would
+    /// notice.
     public mutating func restore(
         into visitor: inout some StoreVisitor & ~Copyable
     ) throws(StoreError) -> RestoredState {
@@ -37,8 +38,8 @@ extension LMDBQueueStore {
     }
 }
 
-/// One walk over everything that the core is told at a start. The start and the verification of a
-/// store share it, so that the one finds what the other refuses.
+/// One walk over the state that the core reads at a start. The start and the verification of a
+/// store share it, so that the verification finds what a start would refuse.
 struct StoreReading {
     let transaction: OpaquePointer
     let tables: Tables

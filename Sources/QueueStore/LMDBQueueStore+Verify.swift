@@ -1,13 +1,13 @@
-// The check of everything (martletd --verify-store): the form of every page, every checksum, and
-// whether bodies, entries and releases add up. It changes nothing.
+// The complete check of a store (martletd --verify-store): the form of every page, every checksum,
+// and the sums of bodies, entries and releases. It changes nothing.
 
 import BrokerCore
 import CLMDB
 
 extension LMDBQueueStore {
-    /// Checks the store in a directory, which no broker has open.
+    /// Checks the store in a directory that no broker has open.
     ///
-    /// What is wrong with the store is in the report. Throws where it cannot be looked at: it is in
+    /// The report contains the store's faults. Throws if the store cannot be examined: it is in
     /// use, or the file system fails.
     public static func verify(
         directory: String, options: StoreOptions = StoreOptions()
@@ -16,8 +16,8 @@ extension LMDBQueueStore {
         return try verify(directory: directory, options: options, into: &nobody)
     }
 
-    /// The same, and reads a store whose rows pass out to `visitor` as a start does: what a start
-    /// would refuse, the visitor knows then.
+    /// The same; also passes the contents of a store with valid rows to `visitor`, as a start does,
+    /// so that the visitor finds what a start would refuse.
     public static func verify(
         directory: String, options: StoreOptions = StoreOptions(),
         into visitor: inout some StoreVisitor & ~Copyable
@@ -55,8 +55,8 @@ extension LMDBQueueStore {
         return report
     }
 
-    /// Checks a staging file's pages and the checksum of every row. That rows add up, which takes
-    /// memory for each message, is not checked: a copy has the rows that the original has.
+    /// Checks a staging file's pages and the checksum of every row. It does not compare the sums of
+    /// rows, which takes memory for each message: a copy has the rows of its original.
     static func verify(
         _ stagingFile: StagingFile, format: UInt32, progress: CopyProgress?,
         into report: inout VerificationReport
@@ -72,7 +72,7 @@ extension LMDBQueueStore {
     }
 }
 
-/// Takes what it is told and keeps nothing.
+/// Ignores its input.
 private struct DeafVisitor: StoreVisitor {
     mutating func visitRecord(
         table: RecordTable, key: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer
@@ -83,7 +83,7 @@ private struct DeafVisitor: StoreVisitor {
 
 /// One walk over all tables.
 private struct Verification {
-    /// Who holds a body.
+    /// The holders of a body.
     private struct Holders {
         var receiverCount: UInt32
         var releasedCount: UInt32 = 0
@@ -95,7 +95,7 @@ private struct Verification {
     private let tables: Tables
     private let scratch: UnsafeMutableRawPointer
     private var holders: [UInt64: Holders] = [:]
-    /// Whether it is checked that bodies, entries and releases add up.
+    /// Whether the sums of bodies, entries and releases are checked.
     private let addsUp: Bool
 
     init(environment: borrowing Environment, addsUp: Bool = true) throws(StoreError) {
@@ -134,7 +134,7 @@ private struct Verification {
         }
     }
 
-    /// Calls `body` with every key and value of a table; gives how many there are.
+    /// Calls `body` with every key and value of a table; returns their number.
     private func walk(
         _ table: MDB_dbi,
         _ body: (UnsafeRawBufferPointer, UnsafeRawBufferPointer) throws(StoreError) -> Void
@@ -149,7 +149,7 @@ private struct Verification {
         return count
     }
 
-    /// Reads the store out as a start does.
+    /// Reads the contents of the store as a start does.
     func read(into visitor: inout some StoreVisitor & ~Copyable) throws(StoreError) {
         var doomed: Set<QueueID> = []
         _ = try walk(tables.doomed) { (key, _) throws(StoreError) in
@@ -160,7 +160,7 @@ private struct Verification {
         do throws(StoreError) {
             _ = try reading.readAll(into: &visitor)
         } catch .damagedRecord {
-            // It is among the findings already.
+            // It is a finding already.
         }
     }
 
@@ -170,7 +170,7 @@ private struct Verification {
                 let value = try metaValue(key, transaction: transaction, table: tables.meta) {
                     $0.count
                 }
-                // A store that has never committed has no stamp.
+                // A store without a commit has no stamp.
                 if value == nil, key == .format || key == .identity {
                     report.find("\(key.rawValue) is missing", preventsStart: true)
                 }

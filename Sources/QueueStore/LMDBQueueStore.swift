@@ -48,12 +48,12 @@ public struct LMDBQueueStore: ~Copyable {
     var removalTally = RemovalTally()
     var leaving: [Leaving] = []
 
-    /// Opens the store in a directory, and makes both where they are missing (0700, files 0600).
+    /// Opens the store in a directory, and creates both if they are missing (0700, files 0600).
     ///
     /// A store of an older format is upgraded, in one transaction.
     ///
-    /// Throws ``StoreError/inUse(directory:processIdentifier:)`` where another opening holds the
-    /// directory, and whatever is wrong with the file system, the format or the pages.
+    /// Throws ``StoreError/inUse(directory:processIdentifier:)`` if another opening holds the
+    /// directory, and errors of the file system, the format or the pages.
     public init(directory: String, options: StoreOptions = StoreOptions()) throws(StoreError) {
         try self.init(directory: directory, options: options, formats: .known)
     }
@@ -95,7 +95,7 @@ public struct LMDBQueueStore: ~Copyable {
         self.environment = environment
     }
 
-    /// Makes the store's file where there is none.
+    /// Creates the store's file if there is none.
     private static func makeIfMissing(
         _ directory: String, mapByteCount: Int, formats: StoreFormats
     ) throws(StoreError) {
@@ -162,10 +162,10 @@ public struct LMDBQueueStore: ~Copyable {
     /// Whether LMDB keeps much memory that no transaction has needed for a while.
     public func keepsPages(at now: Instant) -> Bool { keptPages.areUnused(at: now) }
 
-    /// Makes LMDB free the memory of earlier transactions, or tries again later where the process
-    /// has few descriptors left. No snapshot may exist.
+    /// Makes LMDB free the memory of earlier transactions, or tries again later if the process has
+    /// few descriptors left. No snapshot may exist.
     ///
-    /// Throws where the store cannot be opened again, which is fatal: the process must end.
+    /// Throws if the store cannot be opened again, which is fatal: the process must end.
     public mutating func releasePages(at now: Instant) throws(StoreError) {
         checkUse()
         guard let reserve = DescriptorReserve() else { return keptPages.postpone(at: now) }
@@ -177,7 +177,7 @@ public struct LMDBQueueStore: ~Copyable {
         let transaction = try WriteTransaction(
             environment: environment, making: [], scratch: scratch.bytes)
         tables = transaction.tables
-        // It has changed nothing, and writes nothing.
+        // The transaction has changed nothing, and writes nothing.
         try transaction.commit()
         reader = try Reader(environment: environment, tables: tables, scratch: scratch.bytes)
         isReaderOpen = true
@@ -186,7 +186,8 @@ public struct LMDBQueueStore: ~Copyable {
     }
 
     private func checkUse() {
-        precondition(!hasFailed, "the store is used after an error")
+        precondition(
+            !hasFailed, "the store is used after an error, with \(usedByteCount) bytes in use")
     }
 
     /// Whether sends are admitted, according to the last write.
@@ -194,8 +195,9 @@ public struct LMDBQueueStore: ~Copyable {
         hasDiskSpace && usedByteCount <= options.softLimitByteCount && !isHeldUp
     }
 
-    /// Whether the file has grown for the snapshots of others until only half of what lies above
-    /// the soft limit is left: that is for acknowledgements, which need new pages too.
+    /// Whether the file has grown, because of other processes' snapshots, until only half of the
+    /// space above the soft limit is left: the rest is for acknowledgements, which need new pages
+    /// too.
     private var isHeldUp: Bool {
         let limit = (options.softLimitByteCount + options.mapByteCount) / 2
         return environment.highWaterByteCount > limit && snapshots.haveGrown(environment)
@@ -219,11 +221,11 @@ public struct LMDBQueueStore: ~Copyable {
         try attempt(batch, withSends: false, into: &result)
     }
 
-    /// Claims disk space for everything the batch may write, for the reserve and for the rows of
-    /// the next batches; false where the disk has not even the first two.
+    /// Claims disk space for everything the batch may write, for the reserve, and for the rows of
+    /// the next batches; false if the disk does not have the first two.
     private mutating func claimRoom(for batch: StoreBatch) -> Bool {
-        // Copy-on-write: every scattered change may take a page of its own, and split it. Long rows
-        // have pages of their own beside that, next to each other.
+        // Copy-on-write: every scattered change may need a page of its own, and split it. Long rows
+        // also have contiguous pages of their own.
         let pagesMaximum = 2 * batch.changeCount + batch.transferPageCount + 64
         keptPages.note(countMaximum: batch.changeCount + batch.transferPageCount, at: batch.moment)
         let runByteCount = 2 * batch.blocks.count + batch.longRowByteCount(page: pageByteCount)
@@ -236,27 +238,26 @@ public struct LMDBQueueStore: ~Copyable {
     }
 
     /// LMDB reuses free pages first. Half of them are counted on: the youngest are not free yet,
-    /// and a body of several pages needs neighbours. With snapshots none may be left.
+    /// and a body of several pages needs contiguous ones. With snapshots none may be left.
     private var freeByteCount: Int {
         snapshots.haveGrown(environment)
             ? 0 : max(environment.highWaterByteCount - Int(usedByteCount), 0) / 2
     }
 
-    /// Bytes that are certain for rows that are new or get longer, beyond the reserve on the disk
-    /// and half of what is left of the map.
+    /// Bytes that are certain for rows that are new or grow, beyond the reserve on the disk and
+    /// half of the rest of the map.
     private var rowRoomByteCount: Int {
         let start = environment.highWaterByteCount - freeByteCount
         let map = (options.mapByteCount - start) / 2
         let disk =
             claim.isSupported
             ? claim.byteCount - start - StoreLimits.reserveByteCount : .max
-        // The core counts in pages of 4 KiB; on larger ones a row may need so much more.
+        // The core counts in pages of 4 KiB; on larger pages a row may need as much more.
         return max(min(map, disk, StoreLimits.rowRoomByteCountMaximum), 0)
             / max(pageByteCount / 4_096, 1)
     }
 
-    /// Claims what the first batches of rows may need, and tells how much that is, before the core
-    /// admits any: for a broker that is about to start.
+    /// Claims the space of the first batches of rows before a broker starts, and returns it.
     public mutating func claimRoom(telling state: inout RestoredState) {
         hasDiskSpace = claimRoom(for: StoreBatch())
         state.isFull = !hasRoom
@@ -291,10 +292,10 @@ public struct LMDBQueueStore: ~Copyable {
         do throws(StoreError) {
             try transaction.commit()
         } catch {
-            // LMDB reports EIO where the kernel has written only a part of what it was given, as it
-            // does on a disk that is full then. Nothing has happened: pages come before the sync,
-            // and the sync before the meta page. Where it was the sync that failed, another attempt
-            // writes all pages again; after a meta page that failed LMDB begins no other.
+            // LMDB reports EIO after a short write, as on a disk that becomes full. Nothing has
+            // happened: pages are written before the sync, and the meta page after it. If it was
+            // the sync that failed, another attempt writes all pages again; after a failed meta
+            // page, LMDB begins no other transaction.
             guard error == .syncFailed(code: EIO), claim.isDiskFull else { throw error }
             throw .lmdb(call: "mdb_txn_commit", code: ENOSPC)
         }
@@ -354,8 +355,8 @@ public struct LMDBQueueStore: ~Copyable {
         }
     }
 
-    /// Deletes the batch's queues and goes on with earlier ones, within the bound of one
-    /// transaction; gives those that are left.
+    /// Deletes the batch's queues and continues earlier deletions, within the limit of one
+    /// transaction; returns the incomplete ones.
     private mutating func deleteQueues(
         _ batch: StoreBatch, in transaction: inout WriteTransaction
     ) throws(StoreError) -> [QueueID] {
@@ -395,8 +396,8 @@ public struct LMDBQueueStore: ~Copyable {
                 into: &result.swept) ?? EntryKey(queue: 0, number: 0)
     }
 
-    /// Removes what the loads found expired or damaged. An entry that was found twice is counted
-    /// once; where there is no room even for this, the next load finds them again.
+    /// Removes entries that the loads found expired or damaged. An entry that was found twice
+    /// counts once. Without space even for this, the next load finds them again.
     mutating func removeLeaving(moment: Moment) throws(StoreError) {
         guard !leaving.isEmpty else { return }
         defer { leaving.removeAllKeepingCapacity() }
@@ -429,7 +430,7 @@ public struct LMDBQueueStore: ~Copyable {
     }
 }
 
-/// Memory in which keys are built: the longest is a table and a record's key.
+/// The buffer for keys: the longest is a table and a record's key.
 struct KeyScratch: ~Copyable {
     let bytes = UnsafeMutableRawPointer.allocate(
         byteCount: 1 + RecordChange.keyByteCountMaximum, alignment: 8)
@@ -440,21 +441,21 @@ struct KeyScratch: ~Copyable {
 }
 
 extension StoreBatch {
-    /// Changes that may each touch a page of their own.
+    /// Changes that may each need a page of their own.
     fileprivate var changeCount: Int {
         entries.count + acknowledgements.count + removals.count + states.count + records.count
             + 2 * trims.count + 2 * moves.count
             + 2 * transfers.count + deletedQueues.count
     }
 
-    /// Pages that transfers take: the entries of a queue lie next to each other. LMDB merges a page
-    /// that is less than a quarter full, with 16 entries of 60 bytes, and splits one into halves.
-    /// Each entry changes one page where it was and one where it comes to.
+    /// Pages for transfers: the entries of a queue are adjacent. LMDB merges a page that is less
+    /// than a quarter full, with 16 entries of 60 bytes, and splits one into halves. Each entry
+    /// changes one page at its old and one at its new place.
     fileprivate var transferPageCount: Int {
         transfers.reduce(0) { sum, transfer in sum + Int(clamping: transfer.countMaximum / 8) * 2 }
     }
 
-    /// Bytes of the pages that rows take which do not fit on half a page.
+    /// Bytes of the pages for rows that do not fit on half a page.
     fileprivate func longRowByteCount(page: Int) -> Int {
         records.reduce(0) { sum, change in
             let byteCount = (change.value?.count ?? 0) + 2 * SealedValue.headByteCount

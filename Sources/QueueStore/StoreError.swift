@@ -1,27 +1,27 @@
-// Everything that can be wrong with a store, in words an operator can act on. A full store is no
-// error: it is a refusal in the batch's result.
+// The errors of a store, in words that an operator can act on. A full store is no error: it is a
+// refusal in the batch's result.
 
 import BrokerCore
 import CLMDB
 import Glibc
 
-/// Why a store cannot be used, or no longer.
+/// The reason why a store cannot be used.
 public enum StoreError: Error, Hashable, Sendable {
     /// A system call failed on a path.
     case system(call: String, path: String, errno: Int32)
     /// LMDB failed; the code is an errno or one of LMDB's own.
     case lmdb(call: String, code: Int32)
-    /// Another process has the store open; 0 where it did not leave its process id.
+    /// Another process has the store open; 0 if it did not write its process id.
     case inUse(directory: String, processIdentifier: Int32)
-    /// A copy was to go where a store is already.
+    /// The destination of a copy contains a store already.
     case holdsStore(directory: String)
-    /// A copy was to go where other files are.
+    /// The destination of a copy contains other files.
     case notEmpty(directory: String, name: String)
-    /// Text that no path can have.
+    /// The text is no valid path.
     case impossiblePath(String)
-    /// Who wanted a copy does not want it any more.
+    /// The copy was cancelled.
     case cancelled
-    /// A copy that no broker would start with was thrown away: the original is damaged.
+    /// A copy was discarded because no broker would start with it: the original is damaged.
     case unusableCopy(finding: String, count: Int)
     /// The directory holds an LMDB file that is not a Martlet store.
     case notAStore(directory: String)
@@ -36,15 +36,15 @@ public enum StoreError: Error, Hashable, Sendable {
     case damagedMeta(name: String)
     /// A page of the file is not what LMDB wrote.
     case damagedPage(number: UInt64, finding: String)
-    /// A commit failed. Whether the disk has it is unknown, and a second sync may
-    /// report success for pages that the kernel has dropped: the process must end, and the next
-    /// start reads what the disk has.
+    /// A commit failed. Whether the data is on disk is unknown, and a second sync may report
+    /// success for pages that the kernel has dropped: the process must end, and the next start
+    /// reads the disk.
     case syncFailed(code: Int32)
 
-    /// Whether a transaction that failed so found no room, and may be tried again with less in it.
+    /// Whether a transaction failed for lack of space, and may be tried again with less.
     var isFull: Bool {
         guard case .lmdb(_, let code) = self else { return false }
-        // LMDB holds the pages that a transaction changed in memory, up to 512 MB of them.
+        // LMDB keeps the pages that a transaction changed in memory, up to 512 MB.
         return code == MDB_MAP_FULL || code == ENOSPC || code == EDQUOT || code == ENOMEM
     }
 }
@@ -101,7 +101,7 @@ extension StoreError: CustomStringConvertible {
 /// The text of an errno or an LMDB code.
 func errorText(_ code: Int32) -> String { String(cString: mdb_strerror(code)) }
 
-/// Bytes as text where they are printable ASCII, otherwise `%` and two hexadecimal digits.
+/// Bytes as text if they are printable ASCII, otherwise `%` and two hexadecimal digits.
 func readable(_ bytes: some Sequence<UInt8>) -> String {
     bytes.reduce(into: "") { text, byte in
         if byte > 0x20, byte < 0x7F, byte != UInt8(ascii: "%") {
@@ -119,7 +119,7 @@ func check(_ code: Int32, _ call: String) throws(StoreError) {
     guard code == MDB_SUCCESS else { throw .lmdb(call: call, code: code) }
 }
 
-/// Like ``check(_:_:)``, for calls that look something up: whether it is there.
+/// Like ``check(_:_:)``, for lookups: whether the key exists.
 @inline(__always)
 func found(_ code: Int32, _ call: String) throws(StoreError) -> Bool {
     if code == MDB_NOTFOUND { return false }

@@ -48,7 +48,7 @@ public struct BlockedSignals: Sendable {
         return number
     }
 
-    /// As ``next()``; nil if none comes within the time.
+    /// Like ``next()``; nil if no signal arrives within the time.
     public func next(withinMilliseconds milliseconds: Int) -> Int32? {
         var waited = waited
         var time = timespec(
@@ -58,16 +58,16 @@ public struct BlockedSignals: Sendable {
     }
 }
 
-/// Receives the signals that ask the program to end.
+/// Receives the signals that request the program's end.
 public struct StopSignals: Sendable {
     private let signals: BlockedSignals
 
     /// Blocks the signals in this thread and in every thread that is started afterwards: call it
     /// before the first one.
     ///
-    /// SIGHUP stays ignored where the parent process had it ignored, as `nohup` does. (A blocked
-    /// signal would be received although it is ignored.) SIGINT does not: a shell without job
-    /// control ignores it for everything in the background, and a script that sends it means it.
+    /// SIGHUP stays ignored if the parent process ignored it, as `nohup` does. (A blocked signal
+    /// would be received although it is ignored.) SIGINT does not: a shell without job control
+    /// ignores it for all background processes, and a script that sends it intends it.
     ///
     /// - Parameter signals: a program that reloads its files at SIGHUP leaves that one out.
     public init(_ signals: [Int32] = [SIGINT, SIGTERM, SIGHUP]) {
@@ -82,8 +82,8 @@ public struct StopSignals: Sendable {
         return unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self) == 1
     }
 
-    /// Calls `body` on a thread of its own when the first signal comes. The next SIGINT or SIGTERM
-    /// ends the process at once with ``StopSignal/exitStatus``.
+    /// Calls `body` on a thread of its own when the first signal arrives. The next SIGINT or
+    /// SIGTERM ends the process at once with ``StopSignal/exitStatus``.
     ///
     /// - Parameter body: must return soon, because the next signal is received afterwards.
     public func whenFirstComes(_ body: @escaping @Sendable (StopSignal) -> Void) {
@@ -92,7 +92,7 @@ public struct StopSignals: Sendable {
             body(StopSignal(number: signals.next()))
             Self.endAtNext(signals)
         }
-        precondition(isStarted, "the system has no thread for the signals")
+        precondition(isStarted, "process \(getpid()) cannot start the thread for signals")
     }
 
     /// Makes the next signal end the process at once, for a program that has received the first one

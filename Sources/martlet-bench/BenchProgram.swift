@@ -1,11 +1,11 @@
-// What the harness does from its arguments to its exit code: plan, target, load, report.
+// The harness, from its arguments to its exit code: plan, target, load, report.
 
 import CommandLineOptions
 import Glibc
 import NetTransport
 import Primitives
 
-/// Why a run could not begin, in words.
+/// The reason why a run could not begin.
 struct BenchFailure: Error {
     let message: String
     init(_ message: String) {
@@ -19,7 +19,7 @@ enum BenchProgram {
         case nil:
             StandardStream.output.print(BenchOption.helpPage)
             return .usage
-        // After a scenario -h is the host, as in emqtt_bench.
+        // After a scenario, -h is the host, as in emqtt_bench.
         case "--help", "-h":
             StandardStream.output.print(BenchOption.helpPage)
             return .success
@@ -29,7 +29,7 @@ enum BenchProgram {
         default: break
         }
         Interruption.receiveSignals()
-        // As the broker has it: the floor is to show what TLS costs at its best.
+        // As in the broker: the floor must show the lowest cost of TLS.
         TLSMemory.install()
         do throws(UsageError) {
             if arguments.first == "compare" { return try CompareCommand.run(arguments.dropFirst()) }
@@ -96,7 +96,7 @@ enum BenchProgram {
             ? try measureFloor(plan) : try load(plan, target: target(of: plan))
     }
 
-    /// The fan-out against the floor, on a thread of this process.
+    /// Runs the fan-out against the floor, on a thread of this process.
     static func measureFloor(_ plan: Plan) throws(BenchFailure) -> Report {
         let server = FloorBox(
             try FloorServer(
@@ -146,7 +146,7 @@ enum BenchProgram {
         do throws(TransportError) {
             var configuration = EventLoop.Configuration()
             configuration.connectionsMaximum = LoadDriver.slotCount(for: plan)
-            // Another broker may send anything; the largest payload of ours must fit.
+            // Another broker may send any packet; the largest payload of this load must fit.
             configuration.packetMaximum = plan.payloadByteCount + 65_536
             configuration.firstPacketMaximum = configuration.packetMaximum
             let handle = try LoopHandle()
@@ -163,7 +163,7 @@ enum BenchProgram {
     }
 }
 
-/// Carries the server to its thread, which is the only one that uses it.
+/// Moves the server to its thread, which alone uses it.
 private final class FloorBox: @unchecked Sendable {
     var value: FloorServer
     init(_ value: consuming FloorServer) {
@@ -171,7 +171,7 @@ private final class FloorBox: @unchecked Sendable {
     }
 }
 
-/// Wakes the loop often enough for an open loop: epoll by itself waits in whole milliseconds.
+/// Wakes the loop often enough for an open loop: epoll itself waits in whole milliseconds.
 private enum Pacer {
     static let periodNanoseconds = 100_000
 

@@ -1,4 +1,4 @@
-// The harness's own files: scenarios, reports, the configurations of brokers.
+// The harness's files: scenarios, reports, the configurations of brokers.
 
 import Files
 
@@ -11,7 +11,7 @@ enum HarnessFile {
         }
     }
 
-    /// Replaces what was there.
+    /// Replaces the contents.
     static func write(_ text: String, to path: String) throws(BenchFailure) {
         do throws(FileFailure) {
             try SmallFile.write(text, to: path)

@@ -1,16 +1,16 @@
-// What one run is to do, as plain values: the command line after all defaults and checks. Nothing
-// here opens or measures anything.
+// The plan of one run as plain values: the command line after all defaults and checks. Nothing here
+// connects or measures.
 
 import CommandLineOptions
 import WireFormat
 
-/// The protocol that the load speaks.
+/// The protocol of the load.
 enum LoadDialect: String {
     case mrt
     case mqtt311
     case mqtt5
 
-    /// By its name, or by the number that emqtt_bench and mosquitto_pub have for it.
+    /// By its name, or by its number in emqtt_bench and mosquitto_pub.
     init?(name: String) {
         switch name {
         case "4", "311": self = .mqtt311
@@ -29,7 +29,7 @@ enum LoadDialect: String {
     }
 }
 
-/// Who sends to whom.
+/// The pairs of senders and receivers.
 enum Topology {
     /// Each message of each publisher goes to every receiver.
     case everybody
@@ -40,11 +40,11 @@ enum Topology {
 }
 
 struct Plan {
-    /// How messages are timed.
+    /// The timing of messages.
     enum Pace {
-        /// So many of each publisher are on their way at a time.
+        /// This many messages of each publisher are outstanding at a time.
         case window(Int)
-        /// So many per second of each publisher, whatever the broker does.
+        /// This many per second of each publisher, whatever the broker does.
         case rate(Double)
     }
 
@@ -63,7 +63,7 @@ struct Plan {
     var warmUpSeconds = 1.0
     /// Messages that each publisher of `offline` enqueues.
     var limit: UInt64 = 1000
-    /// `sleepy`: from one waking of a device to the next.
+    /// `sleepy`: the time between two wake-ups of a device.
     var sleepSeconds = 5.0
     var expirySeconds: UInt32 = 0
     var startNumber = 0
@@ -75,7 +75,7 @@ struct Plan {
     var tls: TLSPlan?
     var resumesTLS = false
     var brokerProcess: Int?
-    /// Where libMallocCount keeps the broker's counters.
+    /// The file with libMallocCount's counters of the broker.
     var allocationCountFile: String?
     var writesJSON = false
     var htmlFile: String?
@@ -92,10 +92,10 @@ struct Plan {
         self.scenario = scenario
     }
 
-    /// The last so many receivers do not read while they are measured.
+    /// The last receivers, of this number, do not read during the measurement.
     var stalledCount: Int { scenario == .slow ? max(1, receiverCount / 100) : 0 }
 
-    /// Receivers of one message that are waited for.
+    /// Receipts of one message that are waited for.
     var receiversPerMessage: Int {
         topology == .everybody ? receiverCount - stalledCount : 1
     }
@@ -104,7 +104,7 @@ struct Plan {
         topology == .selves ? receiverCount : receiverCount + publisherCount
     }
 
-    /// Receivers come first, then publishers, where they are not the same.
+    /// Receivers come first, then publishers, unless they are the same.
     func client(ofPublisher publisher: Int) -> Int {
         topology == .selves ? publisher : receiverCount + publisher
     }
@@ -128,7 +128,7 @@ struct Plan {
         }
     }
 
-    /// The client id, which is also the user where a listener asks for no credentials.
+    /// The client id, which is also the user on an anonymous listener.
     func name(ofClient client: Int) -> String {
         isReceiver(client)
             ? "\(prefix)-r\(startNumber + client)"
@@ -152,7 +152,7 @@ struct Plan {
         return text + rest
     }
 
-    /// The most that a window may be: the outbox of an MRT session remembers 64 sends.
+    /// The maximum of a window: the outbox of an MRT session remembers 64 sends.
     static let windowMaximum = 4096
     static let numberedWindowMaximum = 64
     static let clientsMaximum = 1_000_000
@@ -230,7 +230,7 @@ extension Plan {
         switch scenario {
         case .fanOut, .floor, .slow, .sleepy: break
         case .broadcast, .group:
-            // A sender gets nothing of its own, and everything of other senders.
+            // A sender does not receive its own messages, but those of all other senders.
             if publisherCount != 1 { throw UsageError("\(scenario.rawValue) has one publisher") }
         case .unicast:
             topology = .pairs
@@ -281,7 +281,7 @@ extension Plan {
             rate = 1000 / Double(interval)
         }
         if scenario == .sleepy {
-            // Those who sleep close no loop.
+            // Sleeping devices have no closed loop.
             if window != nil { throw UsageError("sleepy is an open loop: use --rate") }
             rate = rate ?? 10
         }

@@ -1,6 +1,6 @@
-// What can be measured, by the names of the subcommands.
+// The scenarios, by the names of the subcommands.
 
-/// What is measured.
+/// A kind of measurement.
 enum Scenario: String, CaseIterable {
     /// Every message goes to all receivers.
     case fanOut = "fanout"
@@ -10,28 +10,28 @@ enum Scenario: String, CaseIterable {
     case fanIn = "fanin"
     /// One message to every session of the app.
     case broadcast
-    /// Messages to a group, which the run creates and its receivers join.
+    /// Messages to a group that the run creates and its receivers join.
     case group
-    /// Connections that do nothing: connects per second, memory of each.
+    /// Idle connections: connects per second, memory of each.
     case connect
-    /// Messages for sessions that are away (enqueue), then their return (drain).
+    /// Messages for disconnected sessions (enqueue), then their return (drain).
     case offline
-    /// Sessions that are cut all at once: their wills.
+    /// Sessions that are cut at the same time: their wills.
     case will
-    /// Clients that connect, subscribe, publish, receive, vanish, and come again.
+    /// Clients that connect, subscribe, publish, receive, are cut, and return.
     case churn
-    /// A fleet that wakes, drains and sleeps.
+    /// Devices that wake, drain their queue and sleep.
     case sleepy
     /// The fan-out, with one receiver in a hundred that does not read.
     case slow
-    /// The fan-out without a broker: the same bytes to the same sockets by the least code.
+    /// The fan-out without a broker: the same bytes to the same sockets by minimal code.
     case floor
 
-    /// emqtt_bench's word for a subcommand that does the same.
+    /// emqtt_bench's name for the same subcommand.
     static func named(_ word: String) -> Scenario? {
         word == "conn" ? .connect : Scenario(rawValue: word)
     }
 
-    /// Clients come and go during the load.
+    /// Whether clients disconnect and return during the load.
     var reconnects: Bool { self == .churn || self == .sleepy }
 }

@@ -13,7 +13,7 @@ final class StopFlag: Sendable {
     fileprivate func cancel() { flag.store(true, ordering: .releasing) }
 }
 
-/// A running thread, whose body reads its stop flag from time to time.
+/// A running thread, whose body reads its stop flag repeatedly.
 final class StoppableThread {
     private let stopFlag = StopFlag()
     private let thread: Thread
@@ -26,7 +26,7 @@ final class StoppableThread {
     /// Counts the thread's CPU time.
     var clock: clockid_t { thread.cpuClock }
 
-    /// Tells the thread to end and waits until it has.
+    /// Tells the thread to end and waits for it.
     func stop() {
         stopFlag.cancel()
         thread.join()

@@ -1,4 +1,4 @@
-// The load harness as a program. What it measures and how stands in docs/PERFORMANCE.md.
+// The load harness as a program. docs/PERFORMANCE.md describes its measurements.
 
 import CommandLineOptions
 import Glibc

@@ -1,4 +1,4 @@
-// What `martlet-gateway bridge` does, from its arguments to its exit code.
+// The program `martlet-gateway bridge`, from its arguments to its exit code.
 
 import Bridge
 import CommandLineOptions
@@ -44,9 +44,10 @@ enum BridgeOption: String, OptionRules {
             ],
           }
 
-        Martlet's token may also be in MARTLET_TOKEN. SIGTERM, SIGINT or SIGHUP ends what is under
-        way, then stops; a second SIGTERM or SIGINT stops at once. Nothing that was acknowledged is
-        lost by that or by a kill. All keys and what is promised: docs/operating/bridge.md.
+        Martlet's token may also be in MARTLET_TOKEN. After SIGTERM, SIGINT or SIGHUP the bridge
+        waits for outstanding answers and stops; a second SIGTERM or SIGINT stops it at once. No
+        acknowledged message is lost by that or by a kill. docs/operating/bridge.md lists all keys
+        and the guarantees.
         """
 }
 

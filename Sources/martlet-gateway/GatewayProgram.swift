@@ -1,4 +1,4 @@
-// What the gateway's program does, from its arguments to its exit code.
+// The gateway's program, from its arguments to its exit code.
 
 import CommandLineOptions
 import Gateway
@@ -33,28 +33,28 @@ enum GatewayOption: String, OptionRules {
                martlet-gateway bridge --config=FILE    messages between an MQTT broker and Martlet
 
           --line=IDENTITY=PLACE
-                              a line and who is at its end. IDENTITY is a user, or USER/DEVICE;
-                              whatever the device says, it is nobody else. PLACE is /dev/ttyUSB0,
+                              a line and the device on it. IDENTITY is a user, or USER/DEVICE;
+                              the device cannot log in as another one. PLACE is /dev/ttyUSB0,
                               /dev/ttyUSB0@57600 (the default is 115200 baud), or
-                              tcp://HOST:PORT, an emulator's or a terminal server's UART
+                              tcp://HOST:PORT, the UART of an emulator or a terminal server
           --server=ADDRESS    the broker, tls://HOST:PORT or tcp://HOST:PORT  or MARTLET_SERVER
-          --ca=FILE           the authority to believe (default: the system's)    or MARTLET_CA
+          --ca=FILE           the trusted authorities (default: the system's)     or MARTLET_CA
           --token=TOKEN       the gateway's own token                          or MARTLET_TOKEN
-          --token-file=FILE   a file whose first line is the token; others must not be able to
-                              read it
-          --will-to=USER      who is told when the broker loses the gateway
-          --will=TEXT         what is said then (default: gateway lost)
+          --token-file=FILE   a file whose first line is the token; other users must not be able
+                              to read it
+          --will-to=USER      the receiver of a message when the broker loses the gateway
+          --will=TEXT         the text of that message (default: gateway lost)
           --version           print the version and exit
           -h, --help          print this page and exit; martlet-gateway bridge --help for the
                               bridge
 
         The token needs the right to attach its devices, such as attach:plant7-*, and the rights
-        that they shall have. A device that has a token of its own logs in with it, as the user
-        of its line or not at all.
+        that the devices need. A device may log in with a token of its own if the token belongs to
+        the user of its line.
 
-        A device is lost, and its will is sent, when its line ends (an emulator that is gone, an
-        adapter that is pulled) or when it is silent for one and a half times its keep-alive.
-        SIGTERM, SIGINT or SIGHUP stops the gateway; its devices are lost then. All of it:
+        A device counts as lost, and its will is sent, when its line ends (an emulator exits, an
+        adapter is unplugged) or when it is silent for one and a half times its keep-alive.
+        SIGTERM, SIGINT or SIGHUP stops the gateway; its devices are lost then. For more see
         docs/operating/gateway.md.
         """
 }
@@ -133,7 +133,7 @@ enum GatewayProgram {
         return settings
     }
 
-    /// The file where one is named: what a shell exported for other programs stands back.
+    /// The file, if one is named: an exported variable of a shell has lower priority.
     private static func token(
         _ parsed: ParsedOptions<GatewayOption>
     ) throws(UsageError) -> String {

@@ -1,12 +1,12 @@
-// A token in a file, so that it stands neither in a command line, which every user of the machine
-// can read, nor in an environment.
+// A token in a file, so that it is neither on a command line, which every user of the machine can
+// read, nor in the environment.
 
 import CommandLineOptions
 import Files
 import Glibc
 
 enum TokenFile {
-    /// Bytes of the file: more than the longest token and a line feed.
+    /// The maximum of the file: more than the longest token and a line feed.
     private static let byteCountMaximum = 70_000
 
     /// The first line of a file that only its owner, and perhaps its group, may read.

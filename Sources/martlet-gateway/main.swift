@@ -1,4 +1,4 @@
-// The gateway as a program: reads its options, runs until it is told to stop.
+// The gateway as a program: parses its options and runs until it is stopped.
 
 import CommandLineOptions
 import Glibc

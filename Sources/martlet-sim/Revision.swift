@@ -1,10 +1,10 @@
-// The revision of the sources of this program: that of the checkout in which it was compiled. It is
-// only printed.
+// The revision of this program's sources: that of the checkout in which it was compiled. It is only
+// printed.
 
 import Glibc
 
 enum Revision {
-    /// The abbreviated commit, with a plus sign where files differ from it.
+    /// The abbreviated commit, with a plus sign if files differ from it.
     static func current() -> String {
         let folder = #filePath.split(separator: "/").dropLast().joined(separator: "/")
         let git = "git -C '/\(folder)'"

@@ -23,22 +23,22 @@ enum SimulationOption: String, OptionRules {
     }
 
     static let helpPage = """
-        martlet-sim: the broker in a simulation
+        martlet-sim: run the broker in a simulation
 
-        Runs the real core, the real protocol and the real client machine with a simulated clock,
-        network, store and power supply, and checks the broker's properties (docs/TESTING.md).
-        The same seed gives the same run.
+        Runs the real core, packets and client state machine with a simulated clock, network,
+        store and power supply, and checks the broker's properties (docs/TESTING.md). The same
+        seed gives the same run.
 
         Usage: martlet-sim [options]
 
           --seed=N           the first seed (default: 1)
-          --seeds=N          how many seeds, one after the other (default: 1000; 1 with --seed)
+          --seeds=N          number of seeds, one after the other (default: 1000; 1 with --seed)
           --steps=N          length of each run in steps (default: 2000)
           --without=FAULT    exclude a kind of fault; may be repeated:
                              \(Faults.names.map(\.name).joined(separator: ", "))
-          --mutation=NAME    plant a bug, which must be found
+          --mutation=NAME    plant this bug, which a seed must find
           --mutations        list the bugs that can be planted
-          --verbose          print all that happens; the first seed only
+          --verbose          print every event; the first seed only
           --version          print the version and exit
           -h, --help         print this page and exit
 

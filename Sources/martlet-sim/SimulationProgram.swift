@@ -41,7 +41,7 @@ enum SimulationProgram {
         return search(first, seedCount: seedCount)
     }
 
-    /// One run with everything that happens.
+    /// One run, printing every event.
     private static func tell(_ options: SimulationOptions) -> ExitCode {
         TrapLine.set("trapped: \(options.command)")
         let report = SimulationRunner.run(options) { StandardStream.output.print($0) }

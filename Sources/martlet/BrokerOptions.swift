@@ -1,10 +1,10 @@
-// The options by which commands find their broker, and the environment that stands in for them.
+// The options by which commands find their broker, and the environment variables that replace them.
 
 import CommandLineOptions
 import Glibc
 import MartletClient
 
-/// Options of commands that talk to a broker as a client does.
+/// Options of commands that are clients of a broker.
 protocol ConnectionRules: OptionRules {
     static var server: Self { get }
     static var ca: Self { get }
@@ -14,11 +14,12 @@ protocol ConnectionRules: OptionRules {
 }
 
 extension ParsedOptions where Rules: ConnectionRules {
-    /// The settings that the options and the environment ask for. The first attempt decides: a
-    /// person wants to know at once that nobody is there.
+    /// The settings from the options and the environment. The command fails after one attempt: a
+    /// person wants to know at once that the broker cannot be reached.
     func clientSettings(deviceDefault: String) throws -> ClientSettings {
-        let server = try needed(.server, variable: "MARTLET_SERVER", meaning: "where the broker is")
-        let token = try needed(.token, variable: "MARTLET_TOKEN", meaning: "who you are")
+        let server = try needed(
+            .server, variable: "MARTLET_SERVER", meaning: "the broker's address")
+        let token = try needed(.token, variable: "MARTLET_TOKEN", meaning: "the user's token")
         var settings = ClientSettings(
             server: try ServerAddress(server), credential: .token(token))
         if let authority = self[.ca] ?? environment("MARTLET_CA") {
@@ -30,7 +31,7 @@ extension ParsedOptions where Rules: ConnectionRules {
     }
 }
 
-/// Options of commands that administrate a running broker.
+/// Options of commands that administer a running broker.
 protocol AdministrationRules: OptionRules {
     static var data: Self { get }
 }
@@ -42,15 +43,15 @@ extension ParsedOptions where Rules: AdministrationRules {
 }
 
 extension ParsedOptions {
-    /// The value of an option or of the variable in its place.
+    /// The value of an option, or of its variable.
     func needed(
         _ option: Rules, variable: String, meaning: String
     ) throws(UsageError) -> String {
         if let value = self[option] ?? environment(variable) { return value }
-        throw UsageError("--\(option.rawValue) or \(variable) must say \(meaning)")
+        throw UsageError("--\(option.rawValue) or \(variable) must give \(meaning)")
     }
 
-    /// A time in whole seconds that a message or a session can have.
+    /// A time in whole seconds for a message or a session.
     func expirySeconds(_ option: Rules) throws(UsageError) -> UInt32? {
         guard let seconds = try duration(option) else { return nil }
         guard seconds > 0 else { throw UsageError("--\(option.rawValue) must be at least 1s") }
@@ -70,7 +71,7 @@ extension OptionParser {
     }
 }
 
-/// A variable of the environment; nil where it is absent or empty.
+/// An environment variable; nil if it is absent or empty.
 func environment(_ name: String) -> String? {
     getenv(name).map { String(cString: $0) }.flatMap { $0.isEmpty ? nil : $0 }
 }

@@ -1,12 +1,12 @@
-// What ends a command before it is done: its time, or a signal. Either closes the client, which
-// leaves in order: the broker sends no will, and everything that waits for the client ends.
+// Ends a command early: at its timeout, or at a signal. In both cases the client disconnects
+// normally: the broker sends no will, and all waiting calls of the client end.
 
 import CommandLineOptions
 import Glibc
 import MartletClient
 import Threads
 
-/// The end of one command with a client.
+/// The early end of one command with a client.
 final class CommandStop: Sendable {
     private enum Cause {
         case timeout(seconds: UInt64)
@@ -16,14 +16,14 @@ final class CommandStop: Sendable {
     private struct State {
         var cause: Cause?
         var timer: Task<Void, Never>?
-        /// What else has to end, such as a wait for input.
+        /// Ends other waits, such as for input.
         var stopped: [@Sendable () -> Void] = []
     }
 
-    /// The command that a signal ends; nil where the program can just end.
+    /// The command that a signal ends; nil if the program can end immediately.
     private static let current = Locked<CommandStop?>(nil)
-    /// How long a command that was asked to end may take to say so, when its client has left: a
-    /// write to a terminal that is stopped would take for ever.
+    /// How long a stopped command may take to report it after its client has disconnected: a write
+    /// to a stopped terminal would block forever.
     private static let reportSecondsMaximum = 1
 
     private let client: Client
@@ -33,7 +33,8 @@ final class CommandStop: Sendable {
 
     // MARK: - Signals
 
-    /// Receives the signals of the program from now on: before the first thread is started.
+    /// Receives the signals of the program from now on. Must be called before the first thread
+    /// starts.
     static func receiveSignals() {
         // Writing to a closed pipe returns EPIPE, so that the command can report it.
         signal(SIGPIPE, SIG_IGN)
@@ -50,9 +51,9 @@ final class CommandStop: Sendable {
 
     // MARK: - Running
 
-    /// Runs `body` with a client that leaves in order, whatever ends it.
+    /// Runs `body` with a client that disconnects normally in any case.
     ///
-    /// - Parameter seconds: how long it may take; nil for ever.
+    /// - Parameter seconds: the time limit; nil for none.
     static func run<Value>(
         _ settings: ClientSettings, seconds: UInt64?,
         _ body: (Client, CommandStop) async throws -> Value
@@ -72,13 +73,13 @@ final class CommandStop: Sendable {
             stop.limit(seconds: nil)
             let failure = stop.failure
             await client.close()
-            // The body may have put the same end into words of its own.
+            // The body may have reported the same cause in its own words.
             guard let failure, (error as? CommandFailure)?.code != failure.code else { throw error }
             throw failure
         }
     }
 
-    /// Sets the time anew, counted from now; nil for no limit.
+    /// Sets the time limit again, counted from now; nil for none.
     func limit(seconds: UInt64?) {
         let timer = seconds.map { seconds in
             Task.detached { [self] in
@@ -97,7 +98,7 @@ final class CommandStop: Sendable {
         }
     }
 
-    /// Calls `body` when the command is ended, or at once where it was.
+    /// Calls `body` when the command is stopped, or at once if it was.
     func whenEnded(_ body: @escaping @Sendable () -> Void) {
         let isEnded = state.withLock { state in
             if state.cause == nil { state.stopped.append(body) }
@@ -115,7 +116,7 @@ final class CommandStop: Sendable {
         for body in stopped { body() }
     }
 
-    /// Why the command was ended; nil where it was not.
+    /// The reason why the command was stopped; nil if it was not.
     var failure: CommandFailure? {
         switch state.withLock({ $0.cause }) {
         case nil: nil

@@ -1,8 +1,8 @@
-// The help of the tool, by hand: one page that names every command, and one page for each verb with
-// all that its commands understand. `martlet help VERB` and `--help` behind a command show the
-// latter.
+// The help of the tool: one page that names every command, and one page for each verb with all the
+// options of its commands. `martlet help VERB` and `--help` after a command print the page of the
+// verb.
 
-/// What `martlet help` can be asked about: the first words of the commands.
+/// The pages of `martlet help`: the first words of the commands.
 enum HelpTopic: String, CaseIterable {
     case send, listen, presence, group, token, session, queue, user, app, explain, backup, stats
 
@@ -27,7 +27,7 @@ enum HelpTopic: String, CaseIterable {
 
 enum HelpPages {
     static let overview = """
-        martlet: send, listen and administrate with a Martlet broker
+        martlet: send messages, receive messages and administer a Martlet broker
 
         As a user, with a token:
           martlet send (--to USER[,USER...] | --group GROUP | --broadcast | --topic TOPIC) [TEXT]
@@ -46,8 +46,8 @@ enum HelpPages {
           martlet backup DIRECTORY
           martlet stats [--watch] [--json]
 
-        martlet help VERB, or --help after a command, explains a verb, such as martlet help token;
-        martlet --version prints the version.
+        martlet help VERB explains the commands of a verb, such as martlet help token; --help
+        after a command prints the same page. martlet --version prints the version.
 
         Users give the broker's address and their token: --server, --ca and --token, or
         MARTLET_SERVER, MARTLET_CA and MARTLET_TOKEN. Operators give the broker's data directory
@@ -57,25 +57,26 @@ enum HelpPages {
         programs; docs/operating/commands.md names the members. Times are written 90s, 15m, 12h,
         30d or 10y.
 
-        A signal (Ctrl-C, SIGTERM, SIGHUP) ends a command in order; a second one ends it at once.
+        After a signal (Ctrl-C, SIGTERM, SIGHUP) a command disconnects normally and ends; a second
+        signal ends it at once.
 
         Exit codes: 0 success, 1 invalid command line, 2 other failures, 5 no connection, 6 sent,
-        but some receivers of the list were refused, 27 timeout, 130, 143 and 129 for SIGINT,
-        SIGTERM and SIGHUP, 128...255 the broker's reason, such as 134 (0x86) for a wrong token.
+        but some receivers were refused, 27 timeout, 130, 143 and 129 for SIGINT, SIGTERM and
+        SIGHUP, 128...255 the broker's reason code, such as 134 (0x86) for an invalid token.
         """
 
     private static let connection = """
           --server URL         tls://HOST:PORT or tcp://HOST:PORT             or MARTLET_SERVER
-          --ca FILE            the authorities that may have signed the
-                               broker's certificate; the system's if absent   or MARTLET_CA
-          --token TOKEN        who you are                                    or MARTLET_TOKEN
+          --ca FILE            the trusted authorities, as PEM; the
+                               system's if absent                             or MARTLET_CA
+          --token TOKEN        the user's credential                          or MARTLET_TOKEN
         """
 
     private static let ownDevice = """
-          --device NAME        which of the user's devices this is; without it a name of its own,
-                               so that it takes nobody's session over
+          --device NAME        the device of the user; if absent, a unique name, so that the command
+                               takes over no session
           -W, --timeout TIME   give up after this time, such as 10s or 5m; 60s if absent. A bare
-                               number is seconds
+                               number is in seconds
         """
 
     private static let administration = """
@@ -86,24 +87,23 @@ enum HelpPages {
     static let send = """
         martlet send (--to USER[,USER...] | --group GROUP | --broadcast | --topic TOPIC) [TEXT]
 
-        Sends a message and ends when the broker has acknowledged it: then it is stored, or with
-        its receivers. Without TEXT every line of standard input is a message; all are on their
-        way at once, and the command ends when all are acknowledged. Lines may come as slowly as
-        they like; --timeout ends the command also while it waits for one. If some receivers were
-        refused, as for a full queue, the others have the message: the command names or counts the
-        refused receivers and ends with code 6.
+        Sends a message and ends when the broker has acknowledged it: the message is then stored, or
+        all its receivers have acknowledged it. Without TEXT every line of standard input is a
+        message. The command sends them without waiting for each answer, and ends when all are
+        acknowledged. --timeout limits the whole command, including the time that it waits for
+        input. If some receivers were refused, for example because of a full queue, the others
+        receive the message: the command names or counts the refused receivers and ends with code 6.
 
           --to USER[,USER...]  to all devices of one user, or of each of a list
           --group GROUP        to the members of a group that you are in
           --broadcast          to every session of the app
           -t, --topic TOPIC    to the subscribers of this topic
           --type N             0 text, 1 image, 2 audio, 3 video, 4 html5, 5...255 your own
-          --message-id ID      your own id of the message, 1 to 64 bytes, which the receipt
-                               repeats
+          --message-id ID      your own id of the message, 1 to 64 bytes; the result repeats it
           --grade GRADE        transient, durable (default) or once
           --expiry TIME        discard the message after this time
-          --bytes              send the text as plain bytes, and lines of standard input exactly as
-                               they are; only to a topic
+          --bytes              send the text as bytes, not as a message with a type, and lines of
+                               standard input unchanged; only to a topic
 
         \(connection)
         \(ownDevice)
@@ -112,33 +112,36 @@ enum HelpPages {
     static let listen = """
         martlet listen [--topic FILTER]... [--json] [--count N]
 
-        Prints what is sent to you, one line each, and acknowledges a message when its line is
-        written. Subscriptions stay, and messages wait while the command does not run.
+        Prints each message to this user on one line, and acknowledges a message after its line is
+        written. The session keeps its subscriptions, and messages wait while the command does not
+        run.
 
-          -t, --topic FILTER   subscribe to this too, with + and #; may be repeated
-          --grade GRADE        the most that these are delivered with: once (default)
+          -t, --topic FILTER   also subscribe to this filter, with + and #; may be repeated
+          --grade GRADE        the highest grade of these subscriptions; once if absent
           -C, --count N        end after N messages
-          --json               one JSON object per message: the receiver's, and where it came from
-          --state FILE         keep the place in the inbox in a file, so that a restart goes on
-                               exactly after what was printed
-          --expiry TIME        how long messages wait while the command does not run
-          --transient-session  leave no session behind: only what arrives meanwhile is seen
-          --will TEXT          sent for you when this command is lost, not when it ends; to whom:
-          --will-to USER       one of these four
+          --json               one JSON object per message, with its sender and its delivery
+          --state FILE         store the position in the inbox in a file, so that a restart
+                               continues after the last printed message
+          --expiry TIME        how long the session outlives the command; if absent, as the
+                               broker is configured
+          --transient-session  end the session with the command: messages do not wait for it
+          --will TEXT          the broker sends this message when the command is lost, not when it
+                               ends; requires one of these four receivers:
+          --will-to USER
           --will-group GROUP
           --will-topic TOPIC
           --will-broadcast
-          --will-delay TIME    not sent if it is back within this time
+          --will-delay TIME    do not send it if the command reconnects within this time
 
         \(connection)
-          --device NAME        which of the user's devices this is; none if absent
+          --device NAME        the device of the user; the device without a name if absent
           -W, --timeout TIME   end after this time, with exit code 27; never if absent
         """
 
     static let presence = """
         martlet presence USER
 
-        Shows whether a user is online, since when, and with which devices.
+        Shows whether a user is connected, since when, and with which devices.
 
           --json               one JSON object
 
@@ -157,24 +160,27 @@ enum HelpPages {
         martlet group meta GROUP JSON
         martlet group allow GROUP (USER[,USER...] | --everybody)
 
-        With a token you act as that user. With --data, or without a token where MARTLET_DATA is
-        set, you are the operator: for any group of --app, with the user who is meant behind it:
+        With a token the command acts as that user. With --data, or without a token if MARTLET_DATA
+        is set, it acts as the operator, on any group of --app. The operator names the user after
+        the group:
 
         martlet group create --owner USER --name NAME [--allow USER[,USER...]] [--meta JSON]
         martlet group join GROUP USER
         martlet group leave GROUP USER
         martlet group list [USER]
 
-          create               makes a group and prints its id; its owner is the first member
-          --name NAME          its name for people, at most 128 bytes
-          --allow USER[,...]   who may join; everybody if absent
-          --meta JSON          the group's own data, at most 5120 bytes
-          join, leave          in, and out; with its last member a group ends
-          kick, ban            takes a member out and tells it; ban keeps it out. The owner's
-          meta, allow          alone, as are these, which replace the data, and who may join
+          create               create a group and print its id; its owner is the first member
+          --name NAME          the title of the group, at most 128 bytes
+          --allow USER[,...]   the users who may join; everybody if absent
+          --meta JSON          data of the group, at most 5120 bytes
+          join, leave          join or leave a group; a group ends with its last member
+          kick, ban            remove a member, who is told; after ban the user cannot join again.
+                               Only the owner may
+          meta, allow          replace the data, or the list of users who may join. Only the owner
+                               may
           --everybody          allow: everybody may join again
-          list, show           the groups; one group and its members
-          --owner USER         the operator's: whose group it is
+          list, show           list the groups; show one group and its members
+          --owner USER         the owner of the new group; only for the operator
           --json               one JSON object per line
 
         As a user:
@@ -191,34 +197,34 @@ enum HelpPages {
         martlet token list [--user USER] [--device NAME] [--batch LABEL]
         martlet token revoke (--id ID | --user USER | --device NAME | --batch LABEL)
 
-        A token lets its bearer in as one user. It is shown once, when it is made: the broker
-        keeps its hash. Minting makes users known, so that messages wait for them. A revoked token
-        allows no login any more, and its connections end; wills that were set with it are not
-        sent.
+        A token is the password of one user. It is printed once, when it is created: the broker
+        keeps only its hash. Minting makes the users known, so that messages wait for them. Revoking
+        a token ends its connections; it allows no login after that, and wills that were set with
+        it are not sent.
 
         mint
-          --user USER          whose token; may be repeated, one line for each
+          --user USER          the user of the token; may be repeated, one token for each
           --users FILE         the users of a file, one on each line; - for standard input
-          --count N            N users whose ids are a prefix and a number
+          --count N            N users whose names are a prefix and a number
           --prefix TEXT        the prefix, such as dev-
-          --first N            the first number: 1
-          --device NAME        binds the tokens to this device
-          --expires TIME       such as 30d or 10y; for ever if absent. --expiry is the same
-          --batch LABEL        to find them by, such as a production lot
-          --right RIGHT        what their bearers may do, instead of what the app's users may; may
-                               be repeated. RIGHT is send:PATTERN, publish:FILTER,
-                               subscribe:FILTER, presence:PATTERN, attach:PATTERN, group:create
-                               or broadcast
-          --output FILE        write them to a new file as app,user,device,id,token; only you can
-                               read it
+          --first N            the first number; 1 if absent
+          --device NAME        bind the tokens to this device
+          --expires TIME       the lifetime, such as 30d or 10y; unlimited if absent. --expiry is
+                               the same
+          --batch LABEL        a label to select the tokens by, such as a production lot
+          --right RIGHT        a right of the tokens, in place of the rights of the app; may be
+                               repeated. RIGHT is send:PATTERN, publish:FILTER, subscribe:FILTER,
+                               presence:PATTERN, attach:PATTERN, group:create or broadcast
+          --output FILE        write the tokens to a new file as app,user,device,id,token; only you
+                               can read it
 
         list, revoke
-          --id ID              the public half of one token, as lists and logs show it
-          --user USER          all tokens of a user
-          --device NAME        those that are bound to a device
-          --batch LABEL        those with a label
+          --id ID              one token, by its public half, as lists and logs show it
+          --user USER          the tokens of a user
+          --device NAME        the tokens that are bound to a device
+          --batch LABEL        the tokens with a label
 
-          --json               one JSON object per token, or for the whole
+          --json               one JSON object per token; revoke: one object
         \(administration)
         """
 
@@ -227,18 +233,19 @@ enum HelpPages {
         martlet session (show | kick | delete) [USER] [--device NAME] [--older-than TIME]
                         [--will | --no-will]
 
-        A session is one device of one user: its queue, its subscriptions, its connection. One
-        that is kicked (0x98) may come back; one that is deleted is as if it had expired.
+        A session is one device of one user: its queue, its subscriptions, its connection. kick
+        disconnects it (0x98), and it may connect again; delete ends the session as if it had
+        expired.
 
-          --user USER          the user; the same as the word USER
+          --user USER          the user; the same as the argument USER
           --device NAME        the device
-          --connected          only those with a connection
-          --away               only those without
-          --older-than TIME    away for at least this long, such as 90d
-          --will               kick, delete: their wills are sent, as for any lost connection; this
-                               is the default
-          --no-will            kick, delete: their wills are discarded
-          --json               one JSON object per session, or for the whole
+          --connected          only sessions with a connection
+          --away               only sessions without a connection
+          --older-than TIME    only sessions disconnected for at least this long, such as 90d
+          --will               kick, delete: send their wills, as for any lost connection; the
+                               default
+          --no-will            kick, delete: discard their wills
+          --json               one JSON object per session; kick, delete: one object
         \(administration)
         """
 
@@ -246,16 +253,16 @@ enum HelpPages {
         martlet queue show USER
         martlet queue purge [USER] [--device NAME] [--away] [--older-than TIME]
 
-        Shows the messages that wait for a user: in the offline queue, until the first session
-        receives them, and in the queue of each session. A purge discards the messages of sessions
-        that are away and, without --device, those in the offline queue.
+        show counts the messages that wait for a user: in the offline queue, until the first session
+        receives them, and in the queue of each session. purge discards the messages of
+        disconnected sessions and, without --device, those in the offline queue.
 
-          --user USER          the user; the same as the word USER
-          --device NAME        one device's queue
-          --connected          only those with a connection; a purge leaves these alone
-          --away               only those without
-          --older-than TIME    away for at least this long, such as 90d
-          --json               one JSON object per queue, or for the whole
+          --user USER          the user; the same as the argument USER
+          --device NAME        the queue of this device
+          --connected          only sessions with a connection, which purge does not change
+          --away               only sessions without a connection
+          --older-than TIME    only sessions disconnected for at least this long, such as 90d
+          --json               one JSON object per queue; purge: one object
         \(administration)
         """
 
@@ -274,14 +281,15 @@ enum HelpPages {
         martlet app show NAME
         martlet app rights RIGHT...
 
-        Apps are separate: users of different apps share no groups and exchange no messages. An
-        app's key, shown once, lets back ends log in as any user.
+        Apps are separate: users of different apps share no groups and exchange no messages. With
+        the key of an app, which is printed once, a back end logs in as any user.
 
-          RIGHT                what its users may do unless their token says otherwise:
+          RIGHT                a right of the app's users whose token names no rights:
                                send:PATTERN, publish:FILTER, subscribe:FILTER, presence:PATTERN,
                                attach:PATTERN, group:create, broadcast. %u stands for the user,
-                               %d for the device. A new app's users may do all but broadcast.
-          rights               replaces them all, for those who are connected too
+                               %d for the device. Without a RIGHT, a new app has all rights but
+                               attach and broadcast
+          rights               replace all rights, for connected users too
           --json               one JSON object per app
         \(administration)
         """
@@ -296,8 +304,8 @@ enum HelpPages {
 
           ACTION               send USER, publish TOPIC, subscribe FILTER, presence USER,
                                broadcast or create-group
-          --user USER          whose right
-          --device NAME        which of the user's devices
+          --user USER          the user
+          --device NAME        the device of the user
           --json               one JSON object
         \(administration)
         """
@@ -305,8 +313,8 @@ enum HelpPages {
     static let backup = """
         martlet backup DIRECTORY
 
-        Copies the store of a running broker, as it is after the last commit, into a directory on
-        its machine that is new or empty, and checks the copy. Waits until it is done; if this
+        Copies the store of a running broker, as of the last commit, into a new or empty directory
+        on the broker's machine, and checks the copy. Waits until the copy is complete; if this
         command is interrupted, the backup continues, and the broker's log records its result.
         Restore it with: martletd --restore DIRECTORY --data NEW
 
@@ -317,10 +325,10 @@ enum HelpPages {
     static let stats = """
         martlet stats [--watch] [--json]
 
-        Shows the broker's counters and gauges; docs/operating/statistics.md says what they mean.
+        Shows the broker's counters and gauges; docs/operating/statistics.md explains them.
 
-          --watch              again every second, with the change in between
-          --json               one JSON object, each second one with --watch
+          --watch              print them every second, with the change in between
+          --json               one JSON object; with --watch one every second
           --data DIR           the data directory of a running broker         or MARTLET_DATA
         """
 }

@@ -1,9 +1,9 @@
-// The file in which `martlet listen --state` keeps its place in the inbox: one line,
+// The file of `martlet listen --state`, which stores the position in the inbox: one line,
 //
 //     martlet-inbox 1 0123456789abcdef 1742        (version, session epoch, number)
 //
-// replaced as a whole, so that a crash leaves the old line or the new one. Only the line feed makes
-// it complete.
+// It is replaced as a whole, so that a crash leaves the old line or the new one. Only the line feed
+// makes the line complete.
 
 import CommandLineOptions
 import Files
@@ -14,12 +14,13 @@ struct InboxStateFile {
     let path: String
 
     private static let mark = "martlet-inbox 1 "
-    /// Twice the longest line there is.
+    /// Twice the length of the longest line.
     private static let byteCountMaximum = 128
 
-    /// What was stored; nil where there is no file yet, or one whose only write did not end.
+    /// The stored record; nil if there is no file, or the first write of the file was interrupted.
     func read() throws(CommandFailure) -> InboxRecord? {
-        // A pipe without a writer is opened at once, and is refused: it keeps nothing.
+        // O_NONBLOCK opens a pipe without a writer immediately; it is then refused, because it
+        // stores nothing.
         let descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
         if descriptor < 0, errno == ENOENT { return nil }
         guard descriptor >= 0 else { throw failure("open") }
@@ -49,7 +50,7 @@ struct InboxStateFile {
         return record
     }
 
-    /// A whole line with numbers that a session can have.
+    /// A complete line with valid numbers.
     private static func record(_ bytes: [UInt8]) -> InboxRecord? {
         guard bytes.last == UInt8(ascii: "\n"),
             let text = String(validating: bytes.dropLast(), as: UTF8.self), text.hasPrefix(mark)
@@ -63,8 +64,8 @@ struct InboxStateFile {
         return record.isPossible ? record : nil
     }
 
-    /// The beginning of a line, or nothing but zeros behind one: what a loss of power can leave of
-    /// the first write.
+    /// The beginning of a line, or only zeros after one: a loss of power during the first write can
+    /// leave these.
     private func isIncomplete(_ bytes: [UInt8]) -> Bool {
         guard bytes.count <= Self.byteCountMaximum, bytes.last != UInt8(ascii: "\n") else {
             return false

@@ -1,5 +1,5 @@
-// From arguments to an exit code: picks the command, runs it, and puts every failure into words
-// that say what to do next.
+// From arguments to an exit code: selects the command, runs it, and reports every failure with
+// advice.
 
 import Administration
 import CommandLineOptions
@@ -39,7 +39,7 @@ enum Command: String, CaseIterable {
     case stats
 }
 
-/// A failure of a command: what is told, and the exit code.
+/// The failure of a command: its message, and the exit code.
 struct CommandFailure: Error {
     let message: String
     let code: ExitCode
@@ -51,8 +51,8 @@ struct CommandFailure: Error {
 }
 
 enum MartletProgram {
-    /// Runs the command that the process was started with, and ends its output. The main thread
-    /// waits here: the one that the runtime would make of it ends at the first signal.
+    /// Runs the command of the process, and ends its output. The main thread waits here, because
+    /// the runtime's own main thread would end at the first signal.
     static func runToEnd() -> ExitCode {
         CommandStop.receiveSignals()
         for index in 1..<max(1, Int(CommandLine.argc)) {
@@ -86,7 +86,7 @@ enum MartletProgram {
                 return .success
             default: break
             }
-            // `martlet token --help`: the verb's page, though the command is unfinished.
+            // `martlet token --help`: the verb's page, although the command is incomplete.
             if arguments.count == 2, let last = arguments.last, ["--help", "-h"].contains(last),
                 let verb = arguments.first
             {
@@ -167,7 +167,7 @@ enum MartletProgram {
 struct HelpRequest: Error {}
 
 extension CommandFailure {
-    /// A result did not get out.
+    /// A result could not be written.
     static var output: CommandFailure {
         CommandFailure(
             StandardStream.outputFailure ?? "cannot write to standard output", .failure)
@@ -204,7 +204,7 @@ extension CommandFailure {
         }
     }
 
-    /// What a person can do about a refusal.
+    /// Advice about a refusal.
     static func advice(_ reason: ReasonCode) -> String {
         switch reason {
         case .badUserNameOrPassword:

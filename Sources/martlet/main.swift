@@ -1,4 +1,4 @@
-// The tool of people and scripts: it sends, listens, mints tokens and looks into a broker.
+// The command line tool for people and scripts.
 
 import CommandLineOptions
 import Glibc

@@ -1,5 +1,5 @@
-// The command line of the broker. Everything else is configuration: these options say where it is,
-// or overrule it for one start.
+// The command line of the broker. Everything else is configuration: these options name the
+// configuration file, or override keys of it for one start.
 
 import BrokerRuntime
 import CommandLineOptions
@@ -37,33 +37,34 @@ enum MartletdOption: String, OptionRules {
     static let helpPage = """
         martletd: the Martlet message broker
 
-          martletd --dev                      everything for a first message, in ./dev-data
+          martletd --dev                      a development broker, with its data in ./dev-data
           martletd --config FILE              with a configuration (docs/operating/configuration.md)
 
           -c, --config FILE    read this JSON5 file
-          --set KEY=VALUE      overrule one key, such as limits.connections=500; may be repeated
-          --data DIR           where the store is kept: overrules dataDirectory
-          --listen URL         tls://HOST:PORT or tcp://HOST:PORT, may be repeated: overrules
-                               listeners;
-                               HOST may be * or localhost; tcp://localhost:1883?anonymous lets
-                               clients in without credentials, for development
-          --dev                make certificates, a demo app and two tokens in the data directory,
+          --set KEY=VALUE      override one key, such as limits.connections=500; may be repeated
+          --data DIR           the directory of the store; overrides dataDirectory
+          --listen URL         tls://HOST:PORT or tcp://HOST:PORT; may be repeated; overrides
+                               listeners. HOST may be * or localhost.
+                               tcp://localhost:1883?anonymous accepts clients without credentials,
+                               for development
+          --dev                create certificates, a demo app and two tokens in the data directory,
                                and write DIR/dev.env for shells
           --check-config       check the configuration, and the certificates, keys and lists that
-                               it names, and stop
-          --print-config       show the effective values and where each comes from, and stop
-          --verify-store       check every record of the store and stop; the broker must not run
-          --restore DIR        put a backup of the store into an empty data directory and stop
+                               it names, and exit
+          --print-config       print the effective values and the origin of each, and exit
+          --verify-store       check every record of the store and exit; the broker must not run
+          --restore DIR        restore a backup of the store into an empty data directory and exit
           --version            print the version and exit
           -h, --help           print this page and exit
 
-        Exit codes: 0 success, 1 command line or configuration, 2 other failures, 3 address in use,
-        4 store unusable. SIGTERM and SIGINT stop the broker and keep everything acknowledged.
+        Exit codes: 0 success, 1 invalid command line or configuration, 2 other failures, 3 address
+        in use, 4 store unusable. SIGTERM and SIGINT stop the broker; no acknowledged message is
+        lost.
         """
 }
 
 extension ParsedOptions<MartletdOption> {
-    /// What the command line says beside the file, as overrides of its keys.
+    /// The options that override keys of the configuration file.
     var overrides: [SettingOverride] {
         var overrides: [SettingOverride] = []
         let data = self[.data]
@@ -78,7 +79,7 @@ extension ParsedOptions<MartletdOption> {
             ].map { SettingOverride(option: "--dev", assignment: $0) }
         }
         if has(.verifyStore) || has(.restore) {
-            // Nothing will listen, so nothing needs a certificate.
+            // No listener is opened, so no certificate is needed.
             let option = has(.restore) ? "--restore" : "--verify-store"
             overrides.append(
                 SettingOverride(

@@ -1,4 +1,4 @@
-// What the broker's program does, from its arguments to its exit code.
+// The broker's program, from its arguments to its exit code.
 
 import BrokerRuntime
 import CommandLineOptions
@@ -45,7 +45,7 @@ enum MartletdProgram {
     ) -> ExitCode {
         BrokerServer.prepareProcess()
         do throws(StartError) {
-            // The start makes those of development.
+            // The start creates the certificates for development.
             if !options.has(.dev) { try ConfigurationCheck.run(settings) }
         } catch {
             StandardStream.error.print("martletd: \(error)")
@@ -91,7 +91,7 @@ enum MartletdProgram {
             let development = options.has(.dev) ? try DevelopmentSetup(settings) : nil
             let server = try BrokerServer(settings, version: ProgramVersion.text, log: log)
             if let development {
-                // Before anybody is let in: the first client finds its app.
+                // Before clients are accepted: the first client needs its app.
                 StandardStream.output.print(try development.finish(server))
             }
             server.open()
@@ -108,7 +108,7 @@ enum MartletdProgram {
 }
 
 extension ExitCode {
-    /// The code for what kept the broker from starting.
+    /// The exit code for the error that prevented the start.
     fileprivate init(_ error: StartError) {
         switch error.kind {
         case .configuration: self = .usage

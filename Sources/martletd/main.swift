@@ -1,4 +1,5 @@
-// The broker as a program: reads its command line, starts the runtime, waits for signals, stops it.
+// The broker as a program: parses its command line, starts the runtime, waits for signals, stops
+// it.
 
 import BrokerRuntime
 import CommandLineOptions

@@ -1,5 +1,5 @@
-// The client against a real Unix socket. The answer is written before the question is asked, which
-// the kernel's buffers allow, so that no second thread is needed.
+// The client against a real Unix socket. The reply is written before the request is sent, which the
+// kernel's buffers permit, so no second thread is needed.
 import Administration
 import Glibc
 import Testing
@@ -88,7 +88,7 @@ private final class Server {
         #expect(throws: AdministrationError.refused(refusal)) { try ask(answer: refusal.line) }
     }
 
-    @Test func `an answer that is no reply is told from a refusal`() {
+    @Test func `an invalid reply is distinguished from a refusal`() {
         #expect(throws: AdministrationError.malformedReply("not JSON")) {
             try ask(answer: Array("hello\n".utf8))
         }
@@ -97,14 +97,14 @@ private final class Server {
         }
     }
 
-    @Test func `a broker that goes away in the middle is told`() throws {
+    @Test func `a broker that closes the connection early is reported`() throws {
         let client = try AdministrationClient(socketPath: server.path)
         server.accept(saying: Array("{\"version\":1,".utf8))
         server.hangUp()
         #expect(throws: AdministrationError.closed) { try client.send(add) }
     }
 
-    @Test func `no broker is told from no permission`() {
+    @Test func `a missing broker is distinguished from a missing permission`() {
         let nowhere = "\(server.directory)/other.sock"
         #expect(throws: AdministrationError.notRunning(path: nowhere)) {
             _ = try AdministrationClient(socketPath: nowhere)
@@ -115,7 +115,7 @@ private final class Server {
         }
     }
 
-    @Test func `a path too long for a socket is named`() {
+    @Test func `an error names a path that is too long for a socket`() {
         let path = "/tmp/" + String(repeating: "a", count: 103)
         #expect(
             throws: AdministrationError.system(call: "connect", path: path, code: ENAMETOOLONG)

@@ -1,4 +1,4 @@
-// The broker's half: lines become commands, and what is wrong with a line is said.
+// The broker's side: lines become commands, and invalid lines get their error.
 import Administration
 import Testing
 
@@ -7,7 +7,7 @@ private func read(_ text: String) throws(AdministrationRefusal) -> Administratio
 }
 
 @Suite struct AdministrationCommandTests {
-    @Test func `each request is read as it was written`() throws {
+    @Test func `each request is decoded as it was encoded`() throws {
         let mint = MintTokens(
             app: "demo", users: ["a", "ü\"\n"], device: "main", expirySeconds: 315_360_000,
             batch: "lot 7")
@@ -26,7 +26,7 @@ private func read(_ text: String) throws(AdministrationRefusal) -> Administratio
                 == .readStatistics(ReadStatistics()))
     }
 
-    @Test func `a line is one line whatever the texts hold`() {
+    @Test func `a message is one line for any text`() {
         let line = AddUser(app: "a\nb", user: "c\r\n\u{2028}").line
         #expect(line.count { $0 == UInt8(ascii: "\n") } == 1)
         #expect(line.last == UInt8(ascii: "\n"))
@@ -46,7 +46,7 @@ private func read(_ text: String) throws(AdministrationRefusal) -> Administratio
                 == #"{"refusal":{"message":"no","reason":135},"version":1}"# + "\n")
     }
 
-    @Test func `members that are unknown are passed over`() throws {
+    @Test func `unknown members are ignored`() throws {
         let line =
             #"{"version":1,"request":"user.add","body":{"app":"a","user":"b","new":1},"x":2}"#
         #expect(try read(line) == .addUser(AddUser(app: "a", user: "b")))
@@ -75,13 +75,14 @@ private func read(_ text: String) throws(AdministrationRefusal) -> Administratio
     ]
 
     @Test(arguments: wrong)
-    func `a wrong line is refused with its reason`(line: String, reason: UInt8, message: String) {
+    func `an invalid line is refused with its reason`(line: String, reason: UInt8, message: String)
+    {
         #expect(throws: AdministrationRefusal(reason: reason, message: message)) {
             try read(line)
         }
     }
 
-    @Test func `too much at a time is refused`() throws {
+    @Test func `a line or list beyond its maximum is refused`() throws {
         let most = MintTokens(app: "a", users: .init(repeating: "u", count: 10_000))
         _ = try AdministrationCommand(line: most.line)
         let more = MintTokens(app: "a", users: .init(repeating: "u", count: 10_001))

@@ -1,5 +1,5 @@
-// Comparing brokers: what stands in scenario files, and every kind of load against a real broker,
-// as small as can be.
+// Comparisons: the contents of scenario files, and every kind of load, as small as possible,
+// against a real broker.
 import CommandLineOptions
 import Foundation
 import TestSurroundings
@@ -20,7 +20,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(4 * Sanitizer.patience)))
-    func `every kind of load loses, doubles and disorders nothing`() throws {
+    func `no kind of load loses, duplicates or reorders messages`() throws {
         let program = Process()
         program.executableURL = Programs.folder.appending(path: "martlet-bench")
         program.arguments = [
@@ -36,7 +36,7 @@ import Testing
     }
 
     @Test(arguments: ["deliveries", "connections", "durable", "lives", "smoke"])
-    func `the scenario files that are kept here can be read`(name: String) throws {
+    func `the scenario files of the repository are valid`(name: String) throws {
         let path = Self.root.appending(path: "Bench/Scenarios/\(name).json5").path
         let file = try ScenarioFile(path: path)
         #expect(file.name == name)
@@ -44,7 +44,7 @@ import Testing
         #expect(file.subjects.contains("martlet"))
     }
 
-    @Test func `an unknown key is named with its place and the nearest known one`() {
+    @Test func `an error names an unknown key, its place and the nearest known key`() {
         let error = #expect(throws: UsageError.self) {
             try file("{\n  rounds: 2,\n  secnods: 3,\n}")
         }
@@ -52,14 +52,14 @@ import Testing
             error?.message.hasSuffix(":3:3: unknown key secnods; did you mean seconds?") == true)
     }
 
-    @Test func `a load that is no command line is refused where it stands`() {
+    @Test func `an invalid load is refused with its place`() {
         let error = #expect(throws: UsageError.self) {
             try file("{scenarios: [{name: 'a', load: 'fanout --cout 3'}]}")
         }
         #expect(error?.message.contains("--count") == true)
     }
 
-    @Test func `a broker of one's own has a command and a dialect`() throws {
+    @Test func `a custom broker has a command and a dialect`() throws {
         let broker = try file(
             "{brokers: [{name: 'mine', command: 'x -c {configuration}', dialect: 'mqtt5'}]}"
         ).brokers[0]
@@ -67,13 +67,13 @@ import Testing
         #expect(!broker.hasTLS)
     }
 
-    @Test func `what is compared may be taken from an interval`() {
+    @Test func `a measure can be taken from a phase`() {
         #expect(Measure("drain rate")?.interval == "drain")
         #expect(Measure("p99")?.kind == .p99)
         #expect(Measure("speed") == nil)
     }
 
-    @Test func `a table takes the place of what stood between its marks`() {
+    @Test func `a table replaces the lines between its marks`() {
         let page = "a\n<!-- table x -->\nold\nolder\n<!-- end -->\nb"
         #expect(
             Markers.replace("x", with: "new", in: page)

@@ -6,7 +6,7 @@ import Testing
 
 @Suite struct FloorTests {
     @Test(arguments: [0, 1])
-    func `all that is sent over the floor is delivered once and in order`(qos: Int) throws {
+    func `the floor delivers every message once and in order`(qos: Int) throws {
         var plan = Plan(scenario: .floor)
         plan.dialect = .mqtt311
         plan.receiverCount = 10
@@ -19,7 +19,7 @@ import Testing
         #expect(report.expected > 0)
     }
 
-    @Test func `the floor of a store is as many entries as the load has, on the disk`() throws {
+    @Test func `the floor of a store writes all entries of the load to disk`() throws {
         let directory = FileManager.default.temporaryDirectory
             .appending(path: "store-floor-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)

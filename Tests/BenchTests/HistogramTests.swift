@@ -4,7 +4,7 @@ import Testing
 @testable import martlet_bench
 
 @Suite struct HistogramTests {
-    @Test func `a time is known to within one part in 128`() {
+    @Test func `a time is precise to one part in 128`() {
         for value in [UInt64(0), 1, 127, 128, 255, 256, 1000, 999_999, 123_456_789, 1 << 39] {
             let bound = Histogram.upperBound(of: Histogram.bucket(of: value))
             #expect(bound >= value)
@@ -12,7 +12,7 @@ import Testing
         }
     }
 
-    @Test func `buckets follow one another without a gap`() {
+    @Test func `buckets are contiguous`() {
         for bucket in 0..<4000 {
             let bound = Histogram.upperBound(of: bucket)
             #expect(Histogram.bucket(of: bound) == bucket)

@@ -1,4 +1,4 @@
-// What the load reads in the packets of an MQTT broker, both versions.
+// The load's decoding of packets from an MQTT broker, both versions.
 import Primitives
 import Testing
 import WireFormat
@@ -45,14 +45,14 @@ import WireFormat
         #expect(code == 0x97)
     }
 
-    @Test func `a CONNACK of 5_0 tells how many sends may be open`() {
+    @Test func `a CONNACK of 5_0 has the receive maximum`() {
         guard case .connected(20) = read([0x20, 6, 0, 0, 3, 0x21, 0, 20], .v5) else {
             Issue.record("not connected")
             return
         }
     }
 
-    @Test func `the four steps of QoS 2 are told apart`() {
+    @Test func `the four packets of a QoS 2 exchange are distinguished`() {
         guard case .releaseWanted(3) = read([0x50, 2, 0, 3], .v311) else {
             Issue.record("PUBREC")
             return

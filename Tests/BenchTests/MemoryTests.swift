@@ -1,4 +1,4 @@
-// What a sleeping device may cost in memory, measured by the same program as the figures of
+// The memory of a disconnected device, measured by the program that measured the figures of
 // docs/PERFORMANCE.md.
 import Foundation
 import TestSurroundings
@@ -28,7 +28,7 @@ struct MemoryTests {
     }
 
     @Test(.timeLimit(.minutes(2)))
-    func `a sleeping device takes a few hundred bytes, also after a restart`() throws {
+    func `a disconnected device uses a few hundred bytes, also after a restart`() throws {
         // With few devices what the process itself needs is a part of each figure.
         let figures = try figures(50_000)
         #expect(figures.allSatisfy { (200...480).contains($0) }, "\(figures)")
@@ -36,7 +36,7 @@ struct MemoryTests {
 
     /// What the bound above is worth: the same program, told to free nothing.
     @Test(.timeLimit(.minutes(2)))
-    func `what is not freed shows in what a device takes`() throws {
+    func `a leak shows in the memory of a device`() throws {
         let leak = Programs.folder.appending(path: "libMemoryLeak.so").path
         let figures = try figures(20_000, environment: ["LD_PRELOAD": leak])
         #expect(figures.allSatisfy { $0 > 960 }, "\(figures)")

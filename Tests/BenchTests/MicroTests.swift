@@ -1,5 +1,5 @@
-// The micro-benchmarks as a program: each case does what it says, so that none rots between two
-// looks at its figures.
+// The micro-benchmarks as a program: each case runs in every test run, so that none breaks
+// unnoticed.
 import Foundation
 import TestSurroundings
 import Testing
@@ -25,7 +25,7 @@ import Testing
             "broadcast-1000", "match-1000", "match-plus-1000",
             "inbox-100",
         ])
-    func `a case delivers to everybody and says what it cost`(name: String) throws {
+    func `a case delivers to all receivers and reports its cost`(name: String) throws {
         let (status, lines) = try run(name)
         #expect(status == 0)
         #expect(lines.count == 1)

@@ -65,30 +65,30 @@ import Testing
         #expect(plan.receiversPerMessage == 1)
     }
 
-    @Test func `one reader in a hundred stalls, and nobody waits for it`() throws {
+    @Test func `one reader in a hundred stalls without delaying the others`() throws {
         let plan = try plan(.slow, "-c", "300")
         #expect(plan.stalledCount == 3)
         #expect(plan.receiversPerMessage == 297)
     }
 
-    @Test func `sleepers close no loop`() throws {
+    @Test func `sleeping devices have no closed loop`() throws {
         #expect(throws: UsageError.self) { try plan(.sleepy, "-F", "4") }
         #expect(try plan(.sleepy).expirySeconds > 0)
     }
 
     @Test(arguments: ["--seconds", "--warm-up", "--sleep"])
-    func `no time is longer than the stamps can count`(option: String) throws {
+    func `no duration exceeds the range of the stamps`(option: String) throws {
         #expect(throws: UsageError.self) { try plan(.sleepy, option, "18446744073709551615") }
         #expect(throws: UsageError.self) { try plan(.sleepy, option, "86401") }
         _ = try plan(.sleepy, option, "1d")
     }
 
-    @Test func `groups and broadcasts are of mrt`() {
+    @Test func `groups and broadcasts require mrt`() {
         #expect(throws: UsageError.self) { try plan(.group, "-V", "5") }
         #expect(throws: UsageError.self) { try plan(.broadcast, "-V", "4") }
     }
 
-    @Test func `emqtt_bench's word for connect is known`() throws {
+    @Test func `the name of emqtt_bench for connect is accepted`() throws {
         guard case .run(let plan) = try BenchProgram.plan(for: ["conn", "-c", "7"]) else {
             Issue.record("help")
             return
@@ -96,7 +96,7 @@ import Testing
         #expect(plan.scenario == .connect)
     }
 
-    @Test func `emqtt_bench's two halves of a load are named as what they are here`() {
+    @Test func `an error for the subcommands of emqtt_bench names the scenario to use`() {
         for word in ["pub", "sub"] {
             #expect {
                 try BenchProgram.plan(for: [word, "-c", "5"])

@@ -1,4 +1,4 @@
-// The programs that these tests start: those of the same build, whatever it was built with.
+// The programs of the same build that these tests start.
 import Foundation
 
 enum Programs {

@@ -1,11 +1,11 @@
-// What a run says: its lines while it goes on, its page with charts.
+// The output of a run: its lines, and its page with charts.
 import NetTransport
 import Testing
 
 @testable import martlet_bench
 
 @Suite struct ReportTests {
-    @Test func `a second's counters stand in the form that emqtt_bench gives them`() {
+    @Test func `the counters of a second have the format of emqtt_bench`() {
         let before = Sample(nanoseconds: 15_000_000_000)
         var now = Sample(nanoseconds: 17_000_000_000)
         now.tally.connected = 8
@@ -16,20 +16,20 @@ import Testing
             ])
     }
 
-    @Test func `the bar is as full as the stage is done`() {
+    @Test func `the bar shows the progress of the stage`() {
         #expect(ProgressLine.text(.measuring, fraction: 0, tally: LoadTally()).hasPrefix("[      "))
         let half = ProgressLine.text(.measuring, fraction: 0.5, tally: LoadTally())
         #expect(half.contains("=============== "))
         #expect(half.contains("50 % measuring"))
     }
 
-    @Test func `numbers have the digits that were asked for`() {
+    @Test func `numbers have the requested digits`() {
         #expect(Decimal.text(0.0449, 3) == "0.045")
         #expect(Decimal.text(-1.5, 1) == "-1.5")
         #expect(Decimal.text(12, 0) == "12")
     }
 
-    @Test func `a page with charts needs nothing beside it`() throws {
+    @Test func `a page with charts is self-contained`() throws {
         var plan = Plan(scenario: .floor)
         plan.dialect = .mqtt311
         plan.receiverCount = 3
@@ -50,7 +50,7 @@ import Testing
         #expect(Chart.roundUp(0.3) == 0.5)
     }
 
-    @Test func `what stands in a page cannot become markup`() {
+    @Test func `texts in a page are escaped`() {
         #expect(Chart.escaped("<a href=\"x\">&") == "&lt;a href=&quot;x&quot;&gt;&amp;")
     }
 }

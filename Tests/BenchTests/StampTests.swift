@@ -1,4 +1,4 @@
-// The stamp in every payload: what was written is read, and it is text.
+// The stamp in every payload survives encoding and decoding, and is text.
 import Testing
 
 @testable import martlet_bench
@@ -23,7 +23,7 @@ import Testing
         #expect(read?.nanoseconds == nanoseconds)
     }
 
-    @Test func `bytes of somebody else's are some stamp, whatever they are`() {
+    @Test func `arbitrary bytes are decoded as some stamp`() {
         for byte in UInt8(0)...255 {
             for place in 0..<Stamp.byteCount {
                 for rest in [UInt8(0), 0x20, 0x30, 0xFF] {
@@ -35,7 +35,7 @@ import Testing
         }
     }
 
-    @Test func `a payload that is too short has none`() {
+    @Test func `a payload that is too short has no stamp`() {
         let bytes = [UInt8](repeating: 0x30, count: Stamp.byteCount - 1)
         #expect(bytes.withUnsafeBytes { Stamp($0) } == nil)
     }

@@ -1,5 +1,5 @@
-// A broker of which a test decides every byte: it lets clients in and grants what they ask for, and
-// says something strange when the first message comes.
+// A broker whose every byte a test decides: it accepts logins and grants requests, and sends a
+// faulty packet after the first message.
 
 import Foundation
 import PacketMeanings

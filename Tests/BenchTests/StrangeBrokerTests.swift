@@ -1,5 +1,5 @@
-// The harness beside a broker that errs, and at a signal: whatever a broker says, a run ends with a
-// report, and whoever is told to end says good-bye and leaves nothing behind.
+// The harness with a faulty broker, and after a signal: a run always ends with a report, and an
+// interrupted run disconnects its clients and leaves nothing behind.
 
 import Foundation
 import PacketMeanings
@@ -71,7 +71,7 @@ import WireFormat
             { .init(toSender: $0) }
         ),
         (
-            "lets clients in twice", 0, "let a client in twice",
+            "accepts logins twice", 0, "accepted a login twice",
             { _ in .init(toSender: [0x20, 2, 0, 0], toOthers: [0x20, 2, 0, 0]) }
         ),
         (
@@ -81,7 +81,7 @@ import WireFormat
     ]
 
     @Test(arguments: mqttFaults.indices)
-    func `a broker of MQTT that errs is reported`(index: Int) throws {
+    func `faults of an MQTT broker are reported`(index: Int) throws {
         let fault = Self.mqttFaults[index]
         let broker = try StrangeBroker(.mqtt, fault.words)
         let (run, text) = try run(
@@ -107,13 +107,13 @@ import WireFormat
             }
         ),
         (
-            "lets clients in twice", "let a client in twice",
+            "accepts logins twice", "accepted a login twice",
             { _ in .init(toOthers: StrangeBroker.accepted) }
         ),
     ]
 
     @Test(arguments: mrtFaults.indices)
-    func `a broker of MRT that errs is reported`(index: Int) throws {
+    func `faults of an MRT broker are reported`(index: Int) throws {
         let fault = Self.mrtFaults[index]
         let broker = try StrangeBroker(.mrt, fault.words)
         let (run, text) = try run(broker, "fanout -c 1 -F 1 -q 1")
@@ -122,7 +122,7 @@ import WireFormat
     }
 
     @Test(arguments: [0, 65, 300])
-    func `a group whose name is none is reported`(byteCount: Int) throws {
+    func `an invalid group id is reported`(byteCount: Int) throws {
         let broker = try StrangeBroker(
             .mrt, granted: [UInt8](repeating: 0x67, count: byteCount)
         ) { _ in .init() }
@@ -131,7 +131,7 @@ import WireFormat
         #expect(text.contains("no group's name"), "\(text)")
     }
 
-    @Test func `whatever bytes a broker says, the run ends in order`() throws {
+    @Test func `with arbitrary bytes from a broker the run ends in order`() throws {
         for seed in UInt64(0)..<24 {
             let broker = try StrangeBroker(seed % 2 == 0 ? .mqtt : .mrt) { publication in
                 var random = SeededBytes(seed: seed)
@@ -160,7 +160,7 @@ import WireFormat
     // MARK: - Signals
 
     @Test(arguments: [SIGINT, SIGTERM, SIGHUP])
-    func `a run that is told to end says good-bye for every client`(signal: Int32) throws {
+    func `an interrupted run disconnects every client normally`(signal: Int32) throws {
         let broker = try StrangeBroker(.mqtt) { _ in .init() }
         broker.start()
         defer { broker.stop() }
@@ -178,7 +178,7 @@ import WireFormat
         #expect(broker.goodbyeCount == 5)
     }
 
-    @Test func `a comparison that is told to end leaves no broker and no file`() throws {
+    @Test func `an interrupted comparison leaves no broker and no file`() throws {
         let root = URL(filePath: #filePath).deletingLastPathComponent()
             .deletingLastPathComponent().deletingLastPathComponent()
         let run = try Run([

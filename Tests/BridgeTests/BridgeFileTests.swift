@@ -1,4 +1,5 @@
-// Rule files, good and bad: each complaint names its place, its key, and what would be right.
+// Valid and invalid configurations of a bridge: each error names its place, its key and the valid
+// values.
 
 import CommandLineOptions
 import Testing
@@ -22,7 +23,7 @@ import WireFormat
         }
     }
 
-    @Test func `a whole file is understood`() throws {
+    @Test func `a complete file is read`() throws {
         let text = """
             {
               // Both sides.
@@ -206,19 +207,19 @@ import WireFormat
     ]
 
     @Test(arguments: table.indices)
-    func `a bad file is refused with the place and the remedy`(index: Int) {
+    func `an invalid file is refused with the place and the remedy`(index: Int) {
         let (members, complaint) = Self.table[index]
         // Each member on a line of its own, from the first column.
         let text = "{" + members.joined(separator: ",\n") + "}"
         #expect(complaints(text).split(separator: "\n").contains { $0 == complaint })
     }
 
-    @Test func `all that is wrong is told at once`() {
+    @Test func `all errors are reported at once`() {
         let text = #"{ mqtt: { server: 1 }, martlet: {}, stateFile: "", x: 1 }"#
         #expect(complaints(text).split(separator: "\n").count > 5)
     }
 
-    @Test func `in MQTT 5 publications do not come back, so rules may meet`() {
+    @Test func `in MQTT 5 with no local, rules of both directions may overlap`() {
         let members = [
             Self.mqtt, Self.martlet, Self.state,
             #"toMartlet: [{ from: "a/+", to: { user: "x" } }]"#,

@@ -1,6 +1,5 @@
-// Two brokers of one session each, as MQTT and PROTOCOL.md describe them and no more: enough to
-// hold a bridge to the rules while connections break and the bridge dies. Of themselves they forget
-// nothing.
+// Two brokers of one session each, as MQTT and PROTOCOL.md describe them: enough to check a bridge
+// while connections break and the bridge dies. They lose nothing by themselves.
 
 import BrokerTerms
 import Primitives

@@ -1,4 +1,4 @@
-// The record of a bridge: bytes and back, and a file that is whole at every moment.
+// The record of a bridge: its encoding, and a file that is complete at every moment.
 
 import Foundation
 import Primitives
@@ -33,13 +33,13 @@ import WireFormat
         try body(directory.file("state"))
     }
 
-    @Test func `a record is the same after it was written and read`() throws {
+    @Test func `a record survives encoding and decoding`() throws {
         let decoded = try #require(BridgeRecord.decode(record().encoded(sequence: 12)))
         #expect(decoded.record == record())
         #expect(decoded.sequence == 12)
     }
 
-    @Test func `a record that is cut or changed is none`() {
+    @Test func `a truncated or changed record is refused`() {
         let bytes = record().encoded(sequence: 1)
         for count in bytes.indices { #expect(BridgeRecord.decode(Array(bytes[..<count])) == nil) }
         for index in bytes.indices {
@@ -49,7 +49,7 @@ import WireFormat
         }
     }
 
-    @Test func `the most that can be under way fits into a slot, with a thousand filters`() {
+    @Test func `the largest record with a thousand filters fits into a slot`() {
         var record = record()
         record.inward = (0..<UInt16(BridgeLimits.publicationsMaximum)).map {
             InwardNote(packetIdentifier: $0 + 1, digest: 2, number: 3, isSettled: true)
@@ -64,7 +64,7 @@ import WireFormat
         #expect(record.encoded(sequence: 1).count <= BridgeLimits.recordByteCountMaximum)
     }
 
-    @Test func `a file gives what was saved last, and one that is torn what was saved before`()
+    @Test func `a file has the last saved record, or the one before if the last is incomplete`()
         throws
     {
         try withFile { path in
@@ -85,7 +85,7 @@ import WireFormat
         }
     }
 
-    @Test func `a first write that is torn at any byte is none`() throws {
+    @Test func `a first write that is incomplete at any byte counts as absent`() throws {
         try withFile { path in
             var first = try RecordFile.open(path)
             try first.save(record(1))
@@ -102,7 +102,7 @@ import WireFormat
         }
     }
 
-    @Test func `numbers that cannot be counted on from are no record, and trap nothing`() throws {
+    @Test func `numbers beyond their range are refused without a trap`() throws {
         var extreme = record()
         extreme.reservedThrough = .max
         #expect(BridgeRecord.decode(extreme.encoded(sequence: 1)) == nil)
@@ -121,7 +121,7 @@ import WireFormat
         #expect(bridge.takeRecord() != nil)
     }
 
-    @Test func `a file that is something else is not overwritten, and one in use not taken`()
+    @Test func `a foreign file is not overwritten, and a file in use is refused`()
         throws
     {
         try withFile { path in

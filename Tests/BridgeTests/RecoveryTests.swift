@@ -1,5 +1,5 @@
-// What a bridge does when a connection ends between two of its steps, and when the other broker
-// repeats slowly.
+// The recovery of a bridge after a connection ended between two of its steps, and with a slow MQTT
+// broker.
 
 import Primitives
 import Testing
@@ -49,7 +49,7 @@ import WireFormat
         return record
     }
 
-    @Test func `what was meant for a lost connection does not precede the next login`() throws {
+    @Test func `bytes for a lost connection do not precede the next login`() throws {
         var bridge = MessageBridge(
             try modelSettings(), stored: nil, jitterSeed: 1, freshEpoch: 1)
         var foreign = ForeignModel()
@@ -90,7 +90,7 @@ import WireFormat
         #expect(!foreign.outgoing.isEmpty, "it was not logged in")
     }
 
-    @Test func `an earlier life is waited for as long as the other broker repeats`() throws {
+    @Test func `recovery waits while the MQTT broker repeats messages`() throws {
         var bridge = try bridge(after: record(missing: "first", "second"))
         func receive(_ packet: [UInt8], _ now: Instant) {
             packet.withUnsafeBytes { bridge.foreignReceived($0, now: now) }
@@ -109,7 +109,7 @@ import WireFormat
         #expect(bridge.inward.entry(number: 41)?.packetIdentifier == 2)
     }
 
-    @Test func `an earlier life that nobody repeats is over after half a minute`() throws {
+    @Test func `recovery ends after half a minute without repetitions`() throws {
         var bridge = try bridge(after: record(missing: "first"))
         let end = start.advanced(byMilliseconds: BridgeLimits.recoveryMilliseconds)
         #expect(bridge.nextDeadline <= end)
@@ -122,7 +122,7 @@ import WireFormat
                 return line == "event=recovery_incomplete lost=1"
             })
     }
-    @Test func `reading does not stop while an earlier life is waited for`() throws {
+    @Test func `reading does not stop during recovery`() throws {
         var bridge = try bridge(after: record(missing: "first"))
         // A broker without a window repeats much before it comes to the one that is missing.
         for identifier in 2...200 as ClosedRange<UInt16> {
@@ -139,7 +139,7 @@ import WireFormat
         #expect(bridge.wantsPause == true)
     }
 
-    @Test func `a broker that heeds no window is hung up on before it fills memory or record`()
+    @Test func `a broker that ignores the window is disconnected before it fills memory or record`()
         throws
     {
         // To none that a rule is for, so that none of them waits for Martlet.

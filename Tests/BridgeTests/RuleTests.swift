@@ -1,4 +1,4 @@
-// Filters, templates and rules: which message goes where, and as what.
+// Filters, templates and rules: the destination and the form of each message.
 
 import Testing
 import WireFormat
@@ -25,7 +25,7 @@ import WireFormat
         ("#", "a/b", true), ("#", "$SYS/#", false), ("+/a", "#", true), ("a/+/c", "a/b", false),
         ("a/b/c/#", "a", false),
     ])
-    func `two filters overlap where a topic matches both`(
+    func `two filters overlap if a topic matches both`(
         one: String, other: String, overlap: Bool
     ) throws {
         let (left, right) = (try #require(TopicFilter(one)), try #require(TopicFilter(other)))
@@ -34,7 +34,7 @@ import WireFormat
     }
 
     @Test(arguments: ["", "a/#/b", "a+", "+a/b", "a#", "$share/g/a"])
-    func `what is no filter, or shares one, is none`(text: String) {
+    func `invalid and shared filters are refused`(text: String) {
         #expect(TopicFilter(text) == nil)
     }
 }
@@ -54,17 +54,17 @@ import WireFormat
         ("{topic}/of/{from}", "a/b", "a/b/of/bob"), ("{group}", "a", "g1"), ("{1}", "a//b", ""),
         ("ü{0}", "é", "üé"),
     ])
-    func `places are filled in`(template: String, topic: String, result: String) throws {
+    func `placeholders are filled`(template: String, topic: String, result: String) throws {
         #expect(try fill(template, topic) == result)
     }
 
-    @Test func `a topic with too few levels fills nothing in`() throws {
+    @Test func `a topic with too few levels fills no template`() throws {
         #expect(try fill("{2}", "a/b") == nil)
         #expect(try fill("x/{3..}", "a/b") == nil)
     }
 
     @Test(arguments: ["", "{", "a}", "{x}", "{-1}", "{1...}", "{}", "{100}", "{1"])
-    func `what is no template is refused`(text: String) {
+    func `an invalid template is refused`(text: String) {
         #expect(throws: Template.Fault.self) { try Template(text, names: ["topic"]) }
     }
 
@@ -72,7 +72,7 @@ import WireFormat
         ("a/b", "a/b"), ("a/{1}/c", "a/+/c"), ("a/x{1}y/c", "a/+/c"), ("a/{2..}", "a/#"),
         ("{topic}", "#"), ("dead/{topic}", "dead/#"), ("{from}", "+"),
     ])
-    func `a template as a filter covers what it can become`(
+    func `the filter of a template matches every topic that it can produce`(
         template: String, filter: String
     ) throws {
         let parsed = try Template(template, names: ["topic", "from"])
@@ -103,7 +103,7 @@ import WireFormat
         }
     }
 
-    @Test func `a payload becomes text, a message of its own making, or stays as it is`() throws {
+    @Test func `a payload becomes a text, is a message, or is unchanged`() throws {
         let ruleSet = try rules(
             """
             toMartlet: [

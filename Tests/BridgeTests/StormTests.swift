@@ -1,6 +1,6 @@
-// A bridge between two model brokers, in one process: connections end at any byte, the bridge dies
-// between any two steps, also between the decision, the record and the bytes. All of it follows
-// from a seed.
+// A bridge between two model brokers, in one process: connections end at any byte, and the bridge
+// dies between any two steps, also between its decision, its record and its bytes. Everything
+// follows from a seed.
 
 import Foundation
 import Primitives
@@ -336,7 +336,7 @@ private struct Storm: ~Copyable {
     }()
 
     @Test(arguments: [false, true])
-    func `nothing is lost or doubled, whatever ends when`(hasRefusals: Bool) throws {
+    func `no fault at any moment loses or duplicates a message`(hasRefusals: Bool) throws {
         var deathCount = 0
         var burstCount = 0
         var messageCount = 0
@@ -354,7 +354,7 @@ private struct Storm: ~Copyable {
         #expect(burstCount > 5 * Self.seeds.count)
     }
 
-    @Test func `a broker that forgets its session loses what it had, and nothing comes twice`()
+    @Test func `a broker that loses its session loses only its messages, and none is duplicated`()
         throws
     {
         var forgottenCount = 0
@@ -370,7 +370,9 @@ private struct Storm: ~Copyable {
         #expect(messageCount > 5 * forgottenCount)
     }
 
-    @Test func `every rule has its subscription in the end, whatever was refused or full`() throws {
+    @Test func `after refusals and full outboxes every rule has its subscription in the end`()
+        throws
+    {
         var fullOutboxCount = 0
         for seed in 1...40 as ClosedRange<UInt64> {
             var storm = try Storm(seed: seed, isAboutSubscriptions: true)
@@ -382,7 +384,7 @@ private struct Storm: ~Copyable {
     }
 
     @Test(arguments: [Flaw.forgottenRefusal, .lostRequest])
-    fileprivate func `a subscription that is lost in silence is found out`(flaw: Flaw) throws {
+    fileprivate func `a silently lost subscription is detected`(flaw: Flaw) throws {
         var found: [String] = []
         for seed in 1...40 as ClosedRange<UInt64> {
             var storm = try Storm(seed: seed, isAboutSubscriptions: true, flaw: flaw)
@@ -393,7 +395,7 @@ private struct Storm: ~Copyable {
     }
 
     @Test(arguments: [Flaw.lostRecord, .lateRecord])
-    fileprivate func `a bridge without its record, or with a late one, is found out`(
+    fileprivate func `a bridge with a lost or late record is detected`(
         flaw: Flaw
     ) throws {
         var found: [String] = []

@@ -1,5 +1,4 @@
-// Rights on real connections: what a token or an app does not allow is refused by name, logged, and
-// can be explained.
+// Rights on real connections: a request without a right is refused by name, logged, and explained.
 import Administration
 import Testing
 
@@ -29,7 +28,7 @@ import Testing
         try #require(broker.log.line { $0.contains("event=\(event)") })
     }
 
-    @Test func `a user who is not allowed is not sent to, and the log names the user`() throws {
+    @Test func `a send without a right is refused, and the log names the receiver`() throws {
         let alice = try peer(rights: ["send:b*"])
         #expect(alice.send("x", to: "bob") == .sent)
         #expect(alice.send("x", to: "carol") == .notAuthorized)
@@ -40,7 +39,7 @@ import Testing
         #expect(alice.send("x", to: "nobody") == .notAuthorized)
     }
 
-    @Test func `of a list only those who are allowed receive`() throws {
+    @Test func `a list is delivered to the allowed receivers only`() throws {
         let bob = try peer("bob")
         let alice = try peer(rights: ["send:bob"])
         let result = alice.sendText("x") { source in
@@ -52,7 +51,7 @@ import Testing
         #expect(LogPipe.value("subject", in: try refusal("send_refused")) == "carol")
     }
 
-    @Test func `topics, filters, presence and broadcast each need their right`() throws {
+    @Test func `topics, filters, presence and broadcast each require their right`() throws {
         let alice = try peer(
             rights: ["publish:site/%u/#", "subscribe:dev/%d/+", "presence:bob"])
         #expect(alice.publish("x", on: "site/alice/t") == .noMatchingSubscribers)
@@ -68,7 +67,7 @@ import Testing
         #expect(statistics.counters.first { $0.name == "rights/refused" }?.value == 4)
     }
 
-    @Test func `an app's users may do everything but broadcast until somebody says otherwise`()
+    @Test func `by default the users of an app have all rights except broadcast`()
         throws
     {
         let alice = try peer()
@@ -77,7 +76,8 @@ import Testing
         #expect(alice.broadcast("x") == .notAuthorized)
     }
 
-    @Test func `changed rights of an app act on who is connected, and end subscriptions`() throws {
+    @Test func `changed rights of an app apply to connected clients and end subscriptions`() throws
+    {
         let alice = try peer()
         let free = try peer("dora", rights: ["subscribe:#", "publish:#"])
         #expect(alice.subscribe("a/#") == .success)
@@ -99,7 +99,7 @@ import Testing
                 == ["subscribe:b/#", "broadcast"])
     }
 
-    @Test func `a subscription that a new token does not allow ends at login`() throws {
+    @Test func `a subscription that the new token does not allow ends at login`() throws {
         let first = try peer(rights: ["subscribe:#"])
         #expect(first.subscribe("a/#") == .success)
         first.close()
@@ -108,7 +108,7 @@ import Testing
         #expect(second.publish("x", on: "a/1") == .noMatchingSubscribers)
     }
 
-    @Test func `why something is allowed or not can be asked`() throws {
+    @Test func `explain gives the reason why a request is allowed or refused`() throws {
         func ask(
             _ user: String, _ action: ExplainRights.Action, _ target: String
         ) throws -> ExplainRights.Reply {
@@ -130,7 +130,7 @@ import Testing
         _ = peer
     }
 
-    @Test func `what is not a right is refused with what would be one`() throws {
+    @Test func `an invalid right is refused with the valid forms`() throws {
         #expect(throws: AdministrationError.self) {
             try broker.administrator().send(SetAppRights(app: "demo", rights: ["fly:*"]))
         }

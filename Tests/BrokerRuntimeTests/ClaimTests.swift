@@ -1,5 +1,4 @@
-// Who clients turn out to be: by web tokens, client certificates and pre-shared keys, over real
-// TLS.
+// The identity of clients: by web tokens, client certificates and pre-shared keys, over real TLS.
 import Administration
 import BrokerTerms
 import COpenSSL
@@ -37,7 +36,7 @@ import WireFormat
         return (peer, Int(peer.login(token: token, device: device)?.rawValue ?? 0))
     }
 
-    @Test func `a web token lets its user in with the rights it names`() throws {
+    @Test func `a web token admits its user with the rights that it names`() throws {
         _ = try broker.makeTokens("bob")
         let token = makeWebToken(claims(["rights": ["send:bob"]]), secret: secret)
         let (peer, reason) = try login(token)
@@ -49,7 +48,7 @@ import WireFormat
         #expect(explained.origin == "web token signed with k1")
     }
 
-    @Test func `what is wrong with a web token is logged and not told`() throws {
+    @Test func `the fault of a web token is logged and not sent to the client`() throws {
         let now = Int(Date().timeIntervalSince1970)
         let wrong: [(String, String)] = [
             (makeWebToken(claims(), secret: String(repeating: "x", count: 32)), "wrongSignature"),
@@ -69,7 +68,7 @@ import WireFormat
         }
     }
 
-    @Test func `two fresh web tokens in one segment are judged one after the other`() throws {
+    @Test func `two new web tokens in one segment are verified in order`() throws {
         _ = try broker.makeTokens("bob")
         let (peer, reason) = try login(makeWebToken(claims(), secret: secret))
         #expect(reason == 5)
@@ -89,7 +88,7 @@ import WireFormat
         #expect(peer.send("x", to: "bob") == .notAuthorized)
     }
 
-    @Test func `two fresh web tokens of an MQTT client in one segment are both taken`() throws {
+    @Test func `two new web tokens of an MQTT client in one segment are both accepted`() throws {
         let peer = try Peer(port: broker.port)
         let token = makeWebToken(claims(), secret: secret)
         peer.write(Peer.mqttConnectWithMethod(token: token))
@@ -101,7 +100,7 @@ import WireFormat
         }
     }
 
-    @Test func `a web token for one device lets no other in`() throws {
+    @Test func `a web token for one device admits no other device`() throws {
         let token = makeWebToken(claims(["device": "d1"]), secret: secret)
         #expect(try login(token).1 == 5)
         #expect(try login(token, device: "d2").1 == 0x85)
@@ -139,7 +138,7 @@ import WireFormat
         ).tokens[0].token
     }
 
-    @Test func `a new token takes the place of the old one, and the session goes on`() throws {
+    @Test func `a new token replaces the old one, and the session continues`() throws {
         _ = try mint("bob")
         let peer = try Peer(port: broker.port)
         #expect(peer.login(token: try mint(expirySeconds: 1)) == .connected)
@@ -154,7 +153,7 @@ import WireFormat
         #expect(peer.presence("bob") == .success)
     }
 
-    @Test func `a token that is not good, or another user's, leaves the old one in force`() throws {
+    @Test func `an invalid token, or one of another user, leaves the old one valid`() throws {
         let peer = try Peer(port: broker.port)
         #expect(peer.login(token: try mint()) == .connected)
         #expect(peer.rotate(to: "nonsense") == .badUserNameOrPassword)
@@ -172,14 +171,7 @@ import WireFormat
     ) throws -> RunningBroker {
         authority.issue("alice", subject: "/CN=alice", names: "URI:demo/carol")
         let broker = try RunningBroker { settings in
-            var listener = ListenerSettings.loopback(.tls)
-            listener.clientCertificates = policy
-            settings.listeners = [listener]
-            settings.tls.certificateFile = authority.file("server.pem")
-            settings.tls.keyFile = authority.file("server.key")
-            settings.tls.clientAuthorityFile = authority.certificate
-            settings.tls.crlFile = authority.revocationList
-            settings.tls.clientApp = "demo"
+            authority.configure(&settings, clients: policy)
             change(&settings)
         }
         try broker.makeApp()
@@ -213,7 +205,7 @@ import WireFormat
         #expect(LogPipe.value("user", in: line) == "carol")
     }
 
-    @Test func `a name that is no user is refused and logged`() throws {
+    @Test func `an invalid user name is refused and logged`() throws {
         let broker = try broker(.required) { $0.tls.clientApp = nil }
         let peer = try Peer(port: broker.port, tls: tls("alice"))
         #expect(peer.login(device: "d1") == .notAuthorized)
@@ -221,7 +213,7 @@ import WireFormat
         #expect(line.contains("names no app"), "\(line)")
     }
 
-    @Test func `no certificate gets nobody in where one is required`() throws {
+    @Test func `a client without a required certificate is refused`() throws {
         let broker = try broker(.required)
         let token = try broker.makeTokens("alice")[0]
         let peer = try? Peer(port: broker.port, tls: tls)
@@ -229,7 +221,9 @@ import WireFormat
         #expect(peer?.login(token: token) == nil)
     }
 
-    @Test func `where a certificate is optional a token will do, and nothing will not`() throws {
+    @Test func `with an optional certificate a token suffices, and no credential is refused`()
+        throws
+    {
         let broker = try broker(.optional)
         let token = try broker.makeTokens("bob")[0]
         #expect(try Peer(port: broker.port, tls: tls).login(token: token) == .connected)
@@ -238,7 +232,7 @@ import WireFormat
             try Peer(port: broker.port, tls: tls("alice")).login(device: "d1") == .connected)
     }
 
-    @Test func `a token that is presented decides, whatever the certificate says`() throws {
+    @Test func `a presented token has priority over the certificate`() throws {
         let broker = try broker(.optional)
         let wrong =
             "mt1_" + String(repeating: "a", count: 12) + "_" + String(repeating: "b", count: 26)
@@ -247,13 +241,13 @@ import WireFormat
                 == .badUserNameOrPassword)
     }
 
-    @Test func `a revoked certificate gets nobody in`() throws {
+    @Test func `a revoked certificate is refused`() throws {
         let broker = try broker(.required) { _ in authority.revoke("alice") }
         let peer = try? Peer(port: broker.port, tls: tls("alice"))
         #expect(peer?.login(device: "d1") == nil)
     }
 
-    @Test func `a session is not resumed once the revocations are others`() throws {
+    @Test func `a changed revocation list prevents the resumption of TLS sessions`() throws {
         let broker = try broker(.required)
         let first = try Peer(port: broker.port, tls: tls("alice"))
         #expect(first.login(device: "d1") == .connected)
@@ -294,7 +288,7 @@ import WireFormat
     }
 
     @Test(arguments: [TLS1_2_VERSION, TLS1_3_VERSION], ["demo/pump-7", "meter"])
-    func `a pre-shared key is a user's login`(_ version: Int32, _ identity: String) throws {
+    func `a pre-shared key logs its user in`(_ version: Int32, _ identity: String) throws {
         let broker = try broker()
         let peer = try Peer(port: broker.port, tls: tls(identity, version))
         #expect(peer.login(device: "d1") == .connected)
@@ -315,7 +309,7 @@ import WireFormat
         }
     }
 
-    @Test func `a file that others may read is refused`() throws {
+    @Test func `a key file that others can read is refused`() throws {
         _ = try broker()
         authority.write("meter:00", to: "psk", permissions: 0o644)
         #expect(throws: StartError.self) { try broker(readable: "psk") }
@@ -329,7 +323,7 @@ import WireFormat
 }
 
 @Suite struct SessionTicketTests {
-    @Test func `tickets survive a restart and are no login`() throws {
+    @Test func `session tickets survive a restart and are no credential`() throws {
         let authority = TestAuthority()
         let broker = try RunningBroker { settings in
             settings.listeners = [.loopback(.tls)]

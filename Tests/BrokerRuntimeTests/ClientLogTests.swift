@@ -1,4 +1,4 @@
-// What the log says of clients: who, from where, and why.
+// The log lines about clients: names, addresses and reasons.
 import Foundation
 import Glibc
 import Testing
@@ -6,7 +6,7 @@ import Testing
 @testable import BrokerRuntime
 
 @Suite struct ClientLogTests {
-    @Test func `a lost connection is logged with its address and as lost`() throws {
+    @Test func `a lost connection is logged as lost, with its address`() throws {
         let broker = try RunningBroker()
         try broker.makeApp()
         let token = try broker.makeTokens("alice")[0]
@@ -20,7 +20,7 @@ import Testing
         #expect(LogPipe.value("device", in: line) == "d1")
     }
 
-    @Test func `two devices of one name are both told, each with its address`() throws {
+    @Test func `two devices with one name are both logged, each with its address`() throws {
         let broker = try RunningBroker()
         try broker.makeApp()
         let token = try broker.makeTokens("alice")[0]
@@ -59,7 +59,7 @@ import Testing
         #expect(line.contains(#"device="d 1" reason=bad-user-name-or-password code=134"#))
     }
 
-    @Test func `a stranger's name cannot spell an address that the filter believes`() throws {
+    @Test func `a name cannot imitate an address in the log`() throws {
         let forged = #"address=10.0.0.1:1 user="" device="" reason=not-authorized"#
         let bytes = LogLine.bytes(
             LogRecord(

@@ -1,4 +1,4 @@
-// When the heap is asked for what is free.
+// The conditions for trimming the heap.
 
 import Primitives
 import Testing
@@ -19,7 +19,7 @@ import Testing
             freeBytes: { megabytes << 20 })
     }
 
-    @Test mutating func `waits for the end of a burst, and is done once for each`() {
+    @Test mutating func `waits for the end of a burst, and happens once for each`() {
         var results = [look(megabytes: 2), look(megabytes: 5)]
         #expect(results == [false, false], "little has become free")
         results = (0..<3).map { _ in look(megabytes: 40, busy: true) }
@@ -32,7 +32,7 @@ import Testing
         #expect(results == [false, true, false])
     }
 
-    @Test mutating func `is done under load where memory stays free`() {
+    @Test mutating func `happens under load if memory stays free`() {
         _ = look(megabytes: 2)
         func dueLooks(_ count: Int, megabytes: Int) -> [Int] {
             (1...count).filter { _ in look(megabytes: megabytes, busy: true) }
@@ -44,7 +44,7 @@ import Testing
         #expect(dueLooks(2 * period, megabytes: 200) == [2 * period], "and not any more")
     }
 
-    @Test mutating func `is not looked at more often than every few seconds`() {
+    @Test mutating func `is checked only every few seconds`() {
         _ = look(megabytes: 2)
         var lookCount = 0
         for _ in 0..<20 {

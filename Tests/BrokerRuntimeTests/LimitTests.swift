@@ -1,5 +1,5 @@
-// Limits on real connections: each refuses or slows who is beyond it, is counted, and leaves others
-// alone.
+// Limits on real connections: each refuses or slows a client that exceeds it, is counted, and does
+// not affect others.
 import Administration
 import BrokerCore
 import BrokerTerms
@@ -41,7 +41,7 @@ import WireFormat
         return packets
     }
 
-    @Test func `a burst beyond the rate is taken at the rate, and none of it is lost`() throws {
+    @Test func `a burst above the rate is read at the rate without loss`() throws {
         let broker = try broker { $0.limits.messagesPerSecond = 100 }
         let tokens = try broker.makeTokens("alice", "bob")
         let (peer, other) = (try Peer(port: broker.port), try Peer(port: broker.port))
@@ -53,7 +53,7 @@ import WireFormat
         #expect(try count("clients/floods", broker) == 0)
     }
 
-    @Test func `bytes beyond the rate wait too`() throws {
+    @Test func `bytes above the rate wait too`() throws {
         let broker = try broker { $0.limits.bytesPerSecond = 2_000 }
         let tokens = try broker.makeTokens("alice", "bob")
         let (peer, other) = (try Peer(port: broker.port), try Peer(port: broker.port))
@@ -85,7 +85,9 @@ import WireFormat
     }
 
     @Test(arguments: [UInt8(4), 5])
-    func `a flood of MQTT ends with its reason, where its version has one`(level: UInt8) throws {
+    func `a flood of MQTT ends its connection, with a reason if its version has one`(level: UInt8)
+        throws
+    {
         let broker = try broker {
             $0.limits.messagesPerSecond = 1
             $0.limits.rateToleranceSeconds = 1
@@ -103,7 +105,7 @@ import WireFormat
         try expect("clients/floods", 1, broker)
     }
 
-    @Test func `more in flight than was granted ends the connection`() throws {
+    @Test func `exceeding the granted window ends the connection`() throws {
         let broker = try broker {
             $0.limits.sendWindow = 2
             $0.mqtt.receiveMaximum = 2
@@ -135,7 +137,7 @@ import WireFormat
         #expect(types.last == 14)
     }
 
-    @Test func `a session has no more subscriptions than it may`() throws {
+    @Test func `the subscriptions of a session are limited`() throws {
         let broker = try broker { $0.limits.subscriptionsPerSession = 2 }
         let token = try broker.makeTokens("alice")[0]
         let peer = try Peer(port: broker.port)
@@ -153,7 +155,7 @@ import WireFormat
         try expect("subscriptions/refused/quota", 3, broker)
     }
 
-    @Test func `what waits for a session is bounded, and its sender is told`() throws {
+    @Test func `the queue of a session is limited, and the sender is told`() throws {
         let broker = try broker { $0.queues.messages = 1 }
         let tokens = try broker.makeTokens("alice", "bob")
         let peer = try Peer(port: broker.port)
@@ -176,7 +178,7 @@ import WireFormat
         try expect("messages/refused", 3, broker)
     }
 
-    @Test func `a keep-alive is no longer than the broker's`() throws {
+    @Test func `a keep-alive is limited to the maximum of the broker`() throws {
         let broker = try broker { $0.limits.keepAliveMaximumSeconds = 10 }
         let token = try broker.makeTokens("alice")[0]
         for (asked, granted): (UInt16, UInt16?) in [(5, nil), (60, 10), (0, 10)] {
@@ -189,7 +191,7 @@ import WireFormat
         }
     }
 
-    @Test func `an address has no more connections than it may`() throws {
+    @Test func `the connections of an address are limited`() throws {
         let broker = try broker { $0.limits.connectionsPerAddress = 2 }
         let token = try broker.makeTokens("alice")[0]
         let first = try Peer(port: broker.port)
@@ -205,7 +207,7 @@ import WireFormat
         #expect(try Peer(port: broker.port).login(token: token, device: "3") == .connected)
     }
 
-    @Test func `there are no more connections than there may be, over all loops`() throws {
+    @Test func `the connections of all loops together are limited`() throws {
         let broker = try broker {
             $0.limits.connections = 2
             $0.loops = 2
@@ -220,7 +222,7 @@ import WireFormat
         _ = try #require(broker.log.line { $0.contains("cause=total") })
     }
 
-    @Test func `handshakes that hang hold up those behind them, and no plain connection`() throws {
+    @Test func `stalled handshakes delay later handshakes and no plain connection`() throws {
         let authority = TestAuthority()
         let broker = try broker {
             $0.tls.certificateFile = authority.file("server.pem")
@@ -240,7 +242,7 @@ import WireFormat
         #expect(silent.readFrame() == nil)
     }
 
-    @Test func `who has not logged in makes others wait, and not fail`() throws {
+    @Test func `connections without a login make others wait, not fail`() throws {
         let broker = try broker { $0.limits.pendingLogins = 1 }
         let token = try broker.makeTokens("alice")[0]
         let silent = try Peer(port: broker.port)
@@ -252,7 +254,7 @@ import WireFormat
         #expect(waiting.read(.connack)?.body[0] == ReasonCode.connected.rawValue)
     }
 
-    @Test func `what an operator sets is what the core holds to`() {
+    @Test func `the core applies the operator's settings`() {
         var settings = BrokerSettings()
         (settings.limits.groupsPerApp, settings.limits.groupsPerUser) = (11, 12)
         (settings.limits.membersPerGroup, settings.limits.retainedPerApp) = (13, 14)
@@ -261,7 +263,7 @@ import WireFormat
         #expect(limits.groupMembersMaximum == 13 && limits.retainedPerAppMaximum == 14)
     }
 
-    @Test func `an app has no more sessions than it may`() throws {
+    @Test func `the sessions of an app are limited`() throws {
         let broker = try broker { $0.limits.sessionsPerApp = 1 }
         try broker.makeApp("other")
         let token = try broker.makeTokens("alice")[0]

@@ -1,4 +1,4 @@
-// How log lines look, whatever strangers put into them.
+// The format of log lines, with any untrusted content.
 import Configuration
 import Testing
 
@@ -15,7 +15,7 @@ private func line(
 }
 
 @Suite struct LogLineTests {
-    @Test func `a line is level, event and fields`() {
+    @Test func `a line has level, event and fields`() {
         #expect(
             line(["ip": "127.0.0.1", "port": 1883])
                 == "level=info event=client_connected ip=127.0.0.1 port=1883\n")
@@ -31,7 +31,7 @@ private func line(
         #expect(LogLevel.warning.priority == 4)
     }
 
-    @Test func `elsewhere the time leads`() {
+    @Test func `without journald a line begins with the time`() {
         #expect(
             line([:], unixMilliseconds: 1_795_172_665_120)
                 == "time=2026-11-20T11:04:25.120Z level=info event=client_connected\n")
@@ -47,7 +47,7 @@ private func line(
     ]
 
     @Test(arguments: dates)
-    func `leap days fall where they belong`(unixMilliseconds: UInt64, text: String) {
+    func `leap days are formatted correctly`(unixMilliseconds: UInt64, text: String) {
         #expect(LogLine.timestamp(unixMilliseconds: unixMilliseconds) == text)
     }
 
@@ -60,7 +60,7 @@ private func line(
     ]
 
     @Test(arguments: values)
-    func `nothing in a value can leave it`(value: String, logfmt: String) {
+    func `no content can end its value`(value: String, logfmt: String) {
         #expect(line(["v": .text(value)]).hasSuffix(" v=\(logfmt)\n"))
         let quoted = logfmt.hasPrefix("\"") ? logfmt : "\"\(logfmt)\""
         #expect(line(["v": .text(value)], format: .json).hasSuffix(",\"v\":\(quoted)}\n"))
@@ -74,7 +74,7 @@ private func line(
     }
 
     @Test(arguments: LogFormat.allCases)
-    func `a line fits one write to a pipe and ends well`(format: LogFormat) {
+    func `a line fits one write to a pipe and is complete`(format: LogFormat) {
         let long = LogValue.text(String(repeating: "\u{1}", count: 1000))
         let text = line(
             [
@@ -86,13 +86,13 @@ private func line(
         #expect(text.hasSuffix(format == .json ? ",\"cut\":1}\n" : " cut=1\n"))
     }
 
-    @Test func `numbers beyond 64 signed bits stick`() {
+    @Test func `numbers beyond 64 signed bits are clamped`() {
         #expect(line(["n": .number(UInt64.max)]).hasSuffix(" n=9223372036854775807\n"))
     }
 }
 
 @Suite struct LogRateLimiterTests {
-    @Test func `fifty lines of one kind pass in a second and the rest is counted`() {
+    @Test func `fifty lines of an event are written in a second and the rest is counted`() {
         var limiter = LogRateLimiter()
         let admitted = (0..<80).filter { _ in
             limiter.admits(.authenticationFailed, unixMilliseconds: 5_999)
@@ -111,7 +111,7 @@ private func line(
         #expect(isAdmittedAgain)
     }
 
-    @Test func `a clock that is set back suppresses nothing for ever`() {
+    @Test func `after the clock is set back lines are not suppressed forever`() {
         var limiter = LogRateLimiter()
         for _ in 0..<60 { _ = limiter.admits(.sendRefused, unixMilliseconds: 9_000_000) }
         let isAdmitted = limiter.admits(.sendRefused, unixMilliseconds: 1_000)

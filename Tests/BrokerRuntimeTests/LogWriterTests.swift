@@ -1,4 +1,4 @@
-// The log writer on a real pipe: it never waits, and it says what was lost.
+// The log writer on a real pipe: it never blocks, and it reports lost lines.
 import Configuration
 import Glibc
 import Testing
@@ -36,7 +36,7 @@ private final class Pipe {
 @Suite struct LogWriterTests {
     private let pipe = Pipe()
 
-    @Test func `what ails the broker as a whole is told when it begins and when it ends`() {
+    @Test func `a condition of the broker is logged when it begins and when it ends`() {
         let log = LogWriter(descriptor: pipe.writer, isJournal: true)
         var conditions = ConditionLog()
         conditions.noteStore(isFull: false, in: log)
@@ -68,7 +68,7 @@ private final class Pipe {
         #expect(pipe.drain() == [#"<7>{"level":"debug","event":"listening","port":1883}"#])
     }
 
-    @Test func `a full pipe costs lines and not time, and the loss is told`() {
+    @Test func `a full pipe drops lines without blocking, and the drop is logged`() {
         let log = LogWriter(descriptor: pipe.writer, isJournal: true)
         var filler = [UInt8](repeating: UInt8(ascii: "\n"), count: 4096)
         let flags = fcntl(pipe.writer, F_GETFL)
@@ -87,7 +87,7 @@ private final class Pipe {
             ])
     }
 
-    @Test func `lines of many threads stay whole`() async {
+    @Test func `lines of several threads are not interleaved`() async {
         let log = LogWriter(descriptor: pipe.writer, isJournal: true)
         await withTaskGroup(of: Void.self) { group in
             for event in [

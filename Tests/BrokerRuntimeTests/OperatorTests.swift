@@ -1,4 +1,4 @@
-// What an operator asks of a running broker: tokens, sessions, queues, backups.
+// An operator's requests to a running broker: tokens, sessions, queues, backups.
 import Administration
 import Foundation
 import Testing
@@ -29,7 +29,7 @@ import Testing
         try broker.administrator().send(RevokeTokens(selection))
     }
 
-    @Test func `tokens are listed by what they were made with, without their secrets`() throws {
+    @Test func `tokens are listed by their attributes, without their secrets`() throws {
         let lot = try mint("a", "b", batch: "lot-1")
         _ = try mint("c", device: "d1")
         #expect(try list(TokenSelection(app: "demo")).count == 3)
@@ -42,7 +42,7 @@ import Testing
         #expect(try list(TokenSelection(app: "other")).isEmpty)
     }
 
-    @Test func `a list goes on where the one before ended`() throws {
+    @Test func `a list continues after the previous page`() throws {
         let users = (0..<ListTokens.countMaximum + 5).map { "u\($0)" }
         _ = try broker.administrator().send(MintTokens(app: "demo", users: users))
         let first = try list(TokenSelection(app: "demo"))
@@ -54,7 +54,7 @@ import Testing
         #expect(Set((first + rest).map(\.id)).count == users.count)
     }
 
-    @Test func `a login leaves its time with the token, also over a restart`() throws {
+    @Test func `the time of a login is stored with the token, also over a restart`() throws {
         let token = try mint("alice")[0]
         let peer = try Peer(port: broker.port)
         #expect(peer.login(token: token.token) == .connected)
@@ -68,7 +68,7 @@ import Testing
         #expect(try list(TokenSelection(app: "demo", user: "alice"))[0].lastUsedUnixSeconds == used)
     }
 
-    @Test func `a revoked token ends its connection at once and lets nobody in`() throws {
+    @Test func `a revoked token ends its connection at once and allows no login`() throws {
         let tokens = try mint("alice", "bob", batch: "lot-1")
         let (alice, bob) = (try Peer(port: broker.port), try Peer(port: broker.port))
         #expect(alice.login(token: tokens[0].token) == .connected)
@@ -85,7 +85,7 @@ import Testing
         #expect(try list(TokenSelection(app: "demo")).isEmpty)
     }
 
-    @Test func `a whole app's tokens are not revoked by a forgotten option`() throws {
+    @Test func `revoking all tokens of an app requires a selection`() throws {
         _ = try mint("alice")
         #expect(throws: AdministrationError.self) { try revoke(TokenSelection(app: "demo")) }
         #expect(try list(TokenSelection(app: "demo")).count == 1)
@@ -117,7 +117,7 @@ import Testing
         _ = try #require(broker.log.line { $0.contains("event=client_disconnected") })
     }
 
-    @Test func `sessions tell who is here, who is away, and what waits`() throws {
+    @Test func `sessions are listed with their connections and queues`() throws {
         let alice = try login(0)
         let bob = try login(1)
         #expect(bob.subscribe("a/#") == .success)
@@ -136,7 +136,7 @@ import Testing
         #expect(try sessions(SessionSelection(app: "demo", awaySeconds: 60)).isEmpty)
     }
 
-    @Test func `a kicked client is told, and may come back to its session`() throws {
+    @Test func `a kicked client is told the reason, and may resume its session`() throws {
         let bob = try login(1)
         let reply = try broker.administrator().send(
             KickSessions(SessionSelection(app: "demo", user: "bob")))
@@ -146,7 +146,7 @@ import Testing
         #expect(try Peer(port: broker.port).login(token: tokens[1], device: "d1") == .connected)
     }
 
-    @Test func `a deleted session is gone, and its user's messages wait on`() throws {
+    @Test func `a deleted session ends, and the messages to its user still wait`() throws {
         let bob = try login(1)
         try leave(bob)
         let alice = try login(0)
@@ -160,7 +160,7 @@ import Testing
         #expect(try login(1, device: "d2").delivery() == "hello")
     }
 
-    @Test func `a purged queue is empty, here and in the store`() throws {
+    @Test func `a purged queue is empty in memory and in the store`() throws {
         try leave(try login(1))
         let alice = try login(0)
         #expect(alice.send("one", to: "bob") == .sent)
@@ -186,7 +186,7 @@ import Testing
         #expect(left.messageCount == 0)
     }
 
-    @Test func `everything an app has is not ended by a forgotten option`() {
+    @Test func `ending all sessions of an app requires a selection`() {
         let everything = SessionSelection(app: "demo")
         #expect(throws: AdministrationError.self) {
             try broker.administrator().send(KickSessions(everything))
@@ -237,7 +237,7 @@ import Testing
             ).sessions[0].queue.messageCount == 1)
     }
 
-    @Test func `a backup that fails is told, in the answer and the log, and the next one works`()
+    @Test func `a failed backup is reported in the reply and the log, and the next one works`()
         throws
     {
         let broker = try RunningBroker()

@@ -1,5 +1,5 @@
 // A client for tests: one socket, plain or TLS, that writes MRT packets and waits for others. It
-// keeps no state of the protocol, so that a test can also say what no client should.
+// keeps no protocol state, so that a test can also send invalid sequences.
 import BrokerTerms
 import COpenSSL
 import Glibc

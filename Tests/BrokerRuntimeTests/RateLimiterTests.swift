@@ -1,4 +1,4 @@
-// Token buckets under a clock that the test moves.
+// Token buckets with a clock that the test sets.
 import BrokerTerms
 import Primitives
 import Testing
@@ -26,7 +26,7 @@ import Testing
         return (taken, limiter.charge(connection, amount, rates: rates, at: now))
     }
 
-    @Test func `a second's worth may come at once, and what is more waits for a slice`() {
+    @Test func `the amount of one second may arrive at once, and the rest waits`() {
         var limiter = RateLimiter()
         let first = show(103, to: &limiter, at: 0)
         #expect(first == (100, .pause(until: time(100))))
@@ -36,7 +36,7 @@ import Testing
         #expect(show(1, to: &limiter, at: 100) == (1, .pause(until: time(210))))
     }
 
-    @Test func `a flood that is held back is taken at its rate, for as long as is tolerated`() {
+    @Test func `a flood is read at its rate for the tolerated time`() {
         var limiter = RateLimiter()
         var (taken, now) = (0, UInt64(0))
         while true {
@@ -52,7 +52,7 @@ import Testing
         #expect(taken == 100 + 6_000)
     }
 
-    @Test func `whoever is within its rate in between has begun anew`() {
+    @Test func `a client that stays within its rate for a while starts a new measurement`() {
         var limiter = RateLimiter()
         for second in 0..<200 {
             let now = UInt64(second) * 1_000
@@ -61,7 +61,7 @@ import Testing
         }
     }
 
-    @Test func `bytes are held to their own rate`() {
+    @Test func `bytes have a rate of their own`() {
         var limiter = RateLimiter()
         // Half a second of debt, and a slice.
         #expect(
@@ -73,7 +73,7 @@ import Testing
         #expect(show(1, bytes: 620_000, to: &limiter, at: 0).verdict == .flood)
     }
 
-    @Test func `a long silence saves up one second and no more`() {
+    @Test func `a long silence saves the amount of one second`() {
         var limiter = RateLimiter()
         _ = show(100, to: &limiter, at: 0)
         #expect(show(1_000, to: &limiter, at: 3_600_000).taken == 100)
@@ -86,7 +86,7 @@ import Testing
         #expect(show(100, to: &limiter, of: next, at: 0) == (100, .withinRate))
     }
 
-    @Test func `a rate of 0 is none`() {
+    @Test func `a rate of 0 is unlimited`() {
         var limiter = RateLimiter()
         let free = ClientRates.Values(messagesPerSecond: 0, bytesPerSecond: 1, toleranceSeconds: 1)
         #expect(limiter.allowance(of: Self.connection, rates: free, at: time(0)) == .max)

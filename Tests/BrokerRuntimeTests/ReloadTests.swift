@@ -1,5 +1,5 @@
-// A broker that takes new files and settings while clients are connected: what is valid stays, what
-// is not any more leaves, and what is bad changes nothing.
+// A broker that reads new files and settings while clients are connected: valid sessions stay,
+// invalid ones end, and a faulty reload changes nothing.
 import Administration
 import COpenSSL
 import Configuration
@@ -16,14 +16,7 @@ import Testing
     {
         for name in ["server.pem", "server.key"] { copy(name, "live-" + name) }
         let broker = try RunningBroker { settings in
-            var listener = ListenerSettings.loopback(.tls)
-            listener.clientCertificates = .optional
-            settings.listeners = [listener]
-            settings.tls.certificateFile = authority.file("live-server.pem")
-            settings.tls.keyFile = authority.file("live-server.key")
-            settings.tls.clientAuthorityFile = authority.certificate
-            settings.tls.crlFile = authority.revocationList
-            settings.tls.clientApp = "demo"
+            authority.configure(&settings, server: "live-server", clients: .optional)
             change(&settings)
         }
         try broker.makeApp()
@@ -48,7 +41,7 @@ import Testing
         try #require(broker.log.line { $0.contains("event=\(event)") })
     }
 
-    @Test func `a renewed certificate is shown to who comes, and who is here stays`() throws {
+    @Test func `a renewed certificate is used for new connections, and open ones stay`() throws {
         let broker = try broker()
         let token = try broker.makeTokens("alice")[0]
         let before = try Peer(port: broker.port, tls: tls)
@@ -65,7 +58,7 @@ import Testing
         #expect(before.presence("alice") == .success)
     }
 
-    @Test func `a pair that does not fit is refused, and the old one goes on`() throws {
+    @Test func `a pair that does not match is refused, and the old one stays in use`() throws {
         let broker = try broker()
         let token = try broker.makeTokens("alice")[0]
         authority.issue("next", subject: "/CN=localhost", names: "DNS:localhost")
@@ -80,7 +73,7 @@ import Testing
         _ = try line("configuration_reloaded", broker)
     }
 
-    @Test func `a certificate that is revoked ends its session, and no other`() throws {
+    @Test func `a revoked certificate ends its own session only`() throws {
         for name in ["alice", "bob"] { authority.issue(name, subject: "/CN=\(name)") }
         let broker = try broker()
         let alice = try Peer(port: broker.port, tls: tls("alice"))
@@ -95,7 +88,7 @@ import Testing
         #expect(again?.login(device: "d1") == nil)
     }
 
-    @Test func `a pre-shared key that is taken away ends its session`() throws {
+    @Test func `a removed pre-shared key ends its session`() throws {
         let digits = String(repeating: "07", count: 16)
         authority.write("alice:\(digits)\nbob:\(digits)\n", to: "psk")
         let broker = try broker { $0.tls.pskFile = authority.file("psk") }
@@ -111,7 +104,7 @@ import Testing
     }
 
     @Test(arguments: [TLS1_2_VERSION, TLS1_3_VERSION])
-    func `a pre-shared key that is replaced ends the session of the old one`(
+    func `a replaced pre-shared key ends the session of the old one`(
         _ version: Int32
     ) throws {
         func digits(_ digit: Int) -> String { String(repeating: "0\(digit)", count: 16) }
@@ -136,7 +129,7 @@ import Testing
         #expect(again.login(device: "d1") == .connected)
     }
 
-    @Test func `pre-shared keys that a reload turns on let their devices in`() throws {
+    @Test func `pre-shared keys that a reload enables admit their devices`() throws {
         let digits = String(repeating: "07", count: 16)
         authority.write("alice:\(digits)\n", to: "psk")
         let broker = try broker { settings in
@@ -166,7 +159,7 @@ import Testing
         #expect(alice.farewell() == .notAuthorized)
     }
 
-    @Test func `a certificate that soon ends is told, in the log and the statistics`() throws {
+    @Test func `the log and the statistics report a certificate that expires soon`() throws {
         let broker = try broker()
         broker.server.keepDaily()
         let line = try line("certificate_expires", broker)
@@ -214,7 +207,7 @@ import Testing
         ["iss": "demo", "sub": "alice", "exp": Int(Date().timeIntervalSince1970) + 600]
     }
 
-    @Test func `limits change for who is connected`() throws {
+    @Test func `changed limits apply to connected clients`() throws {
         let broker = try RunningBroker()
         try broker.makeApp()
         let tokens = try broker.makeTokens("alice", "bob")
@@ -231,7 +224,7 @@ import Testing
         #expect(!broker.log.writer.writes(.info))
     }
 
-    @Test func `what needs a restart is named and left as it is`() throws {
+    @Test func `a setting that needs a restart is named and keeps its value`() throws {
         let broker = try RunningBroker()
         let new = try load(broker, "limits.connections=5", "queues.messages=7")
         #expect(broker.server.reload(new, startedWith: try load(broker)))
@@ -240,7 +233,7 @@ import Testing
         #expect(LogPipe.value("needs_restart", in: line) == "limits.connections")
     }
 
-    @Test func `what was changed and changed back needs no restart`() throws {
+    @Test func `a setting that was changed and changed back needs no restart`() throws {
         let broker = try RunningBroker()
         let start = try load(broker)
         let changed = try load(broker, "limits.connections=5", "loops=2")
@@ -258,7 +251,7 @@ import Testing
         #expect(lines[2].contains(#"needs_restart="""#), "\(lines)")
     }
 
-    @Test func `a key of an account server that is gone ends what it let in`() throws {
+    @Test func `a removed key of an account server ends the sessions that it admitted`() throws {
         let authority = TestAuthority()
         let broker = try brokerWithKey(of: authority)
         let token = makeWebToken(claims, secret: secret)
@@ -272,7 +265,9 @@ import Testing
         #expect(try Peer(port: broker.port).login(token: token) == .badUserNameOrPassword)
     }
 
-    @Test func `a key of an account server that is replaced ends what the old one let in`() throws {
+    @Test func `a replaced key of an account server ends the sessions that the old one admitted`()
+        throws
+    {
         let authority = TestAuthority()
         let broker = try brokerWithKey(of: authority)
         let token = makeWebToken(claims, secret: secret)
@@ -291,7 +286,7 @@ import Testing
         #expect(fresh.presence("alice") == .success)
     }
 
-    @Test func `a file that cannot be read changes nothing`() throws {
+    @Test func `a reload with an unreadable file changes nothing`() throws {
         let broker = try RunningBroker()
         let new = try load(
             broker, "queues.messages=7",

@@ -1,8 +1,9 @@
-// A whole broker in the test's own process: a fresh data directory, sockets on 127.0.0.1, a log
-// that can be waited for, and the administration socket.
+// A whole broker in the test's process: a new data directory, sockets on 127.0.0.1, a log that a
+// test can wait for, and the administration socket.
 import Administration
 import Configuration
 import Glibc
+import TestSurroundings
 import Testing
 
 @testable import BrokerRuntime
@@ -18,7 +19,7 @@ final class RunningBroker {
 
     /// Starts a broker with one plain listener, or those that `change` puts into the settings.
     init(_ change: (inout BrokerSettings) -> Void = { _ in }) throws {
-        directory = makeTemporaryDirectory()
+        directory = try TemporaryDirectory.make("runtime")
         settings = BrokerSettings()
         settings.dataDirectory = directory + "/data"
         settings.listeners = [.loopback(.tcp)]
@@ -33,7 +34,7 @@ final class RunningBroker {
 
     deinit {
         server.stop()
-        _ = run("rm -rf '\(directory)'")
+        _ = runShell("rm -rf '\(directory)'")
     }
 
     var port: UInt16 { ports[0] }
@@ -129,23 +130,4 @@ final class LogPipe {
             text += chunk[..<max(0, read(reader, &chunk, chunk.count))]
         }
     }
-}
-
-/// A new directory of this test run's own.
-func makeTemporaryDirectory() -> String {
-    var template = Array("/tmp/martlet-runtime-XXXXXX".utf8CString)
-    precondition(mkdtemp(&template) != nil, "mkdtemp")
-    return template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
-}
-
-/// Runs a shell command and gives its exit status.
-func run(_ command: String) -> Int32 {
-    let words = ["/bin/sh", "-c", command]
-    var arguments: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) } + [nil]
-    defer { arguments.forEach { free($0) } }
-    var process: pid_t = 0
-    guard posix_spawn(&process, "/bin/sh", nil, nil, &arguments, environ) == 0 else { return -1 }
-    var status: Int32 = 0
-    while waitpid(process, &status, 0) < 0 && errno == EINTR {}
-    return status >> 8 & 0xFF
 }

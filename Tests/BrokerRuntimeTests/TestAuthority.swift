@@ -1,19 +1,21 @@
 // Certificates, revocation lists and web tokens for tests, made by the openssl program and by
-// OpenSSL itself in a fresh directory.
+// OpenSSL itself in a new directory.
+
 import COpenSSL
+import Configuration
 import Foundation
+import TestSurroundings
 
 /// A certificate authority of one test's own.
 final class TestAuthority {
-    let directory = makeTemporaryDirectory()
+    private let certificates = CertificateDirectory("runtime")
+    var directory: String { certificates.path }
 
     var certificate: String { "\(directory)/ca.pem" }
     var revocationList: String { "\(directory)/crl.pem" }
 
     init() {
-        openssl(
-            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=fleet"
-                + " -keyout ca.key -out ca.pem")
+        certificates.makeAuthority("ca", subject: "/CN=fleet")
         write(
             "[ca]\ndefault_ca = fleet\n[fleet]\ndatabase = index.txt\ncrlnumber = crlnumber\n"
                 + "default_md = sha256\ndefault_crl_days = 1\n", to: "ca.cnf")
@@ -23,21 +25,31 @@ final class TestAuthority {
         publishRevocations()
     }
 
-    deinit { _ = run("rm -rf '\(directory)'") }
+    deinit { _ = runShell("rm -rf '\(directory)'") }
 
     /// Makes `NAME.pem` and `NAME.key`.
     func issue(_ name: String, subject: String, names: String? = nil, days: Int = 2) {
-        let extensions = names.map { " -addext subjectAltName=\($0)" } ?? ""
-        openssl(
-            "req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj '\(subject)'\(extensions)"
-                + " -keyout \(name).key -out \(name).csr")
-        openssl(
-            "x509 -req -in \(name).csr -CA ca.pem -CAkey ca.key -CAcreateserial -days \(days)"
-                + " -copy_extensions copy -out \(name).pem")
+        certificates.issue(name, subject: subject, names: names, days: days)
+    }
+
+    /// Settings with one TLS listener that uses the certificate `NAME.pem` and accepts those of
+    /// this authority.
+    func configure(
+        _ settings: inout BrokerSettings, server name: String = "server",
+        clients policy: ClientCertificatePolicy
+    ) {
+        var listener = ListenerSettings.loopback(.tls)
+        listener.clientCertificates = policy
+        settings.listeners = [listener]
+        settings.tls.certificateFile = file("\(name).pem")
+        settings.tls.keyFile = file("\(name).key")
+        settings.tls.clientAuthorityFile = certificate
+        settings.tls.crlFile = revocationList
+        settings.tls.clientApp = "demo"
     }
 
     func revoke(_ name: String) {
-        openssl("ca -config ca.cnf -cert ca.pem -keyfile ca.key -revoke \(name).pem")
+        certificates.openssl("ca -config ca.cnf -cert ca.pem -keyfile ca.key -revoke \(name).pem")
         publishRevocations()
     }
 
@@ -49,13 +61,7 @@ final class TestAuthority {
     }
 
     private func publishRevocations() {
-        openssl("ca -config ca.cnf -cert ca.pem -keyfile ca.key -gencrl -out crl.pem")
-    }
-
-    /// Runs `openssl` in the directory and insists on its success.
-    private func openssl(_ arguments: String) {
-        let status = run("cd '\(directory)' && exec openssl \(arguments) 2>openssl.log >&2")
-        precondition(status == 0, "openssl \(arguments) failed; see \(directory)/openssl.log")
+        certificates.openssl("ca -config ca.cnf -cert ca.pem -keyfile ca.key -gencrl -out crl.pem")
     }
 }
 

@@ -1,4 +1,4 @@
-// How a client connects, stays connected, reconnects and leaves.
+// Connecting, staying connected, reconnecting and disconnecting.
 
 import BrokerTerms
 import Primitives
@@ -9,7 +9,7 @@ import WireFormat
 
 @Suite("A client's connection")
 struct ConnectionTests {
-    @Test func `begins with CONNECT and is there with CONNACK`() {
+    @Test func `begins with CONNECT and is established with CONNACK`() {
         let client = Harness()
         client.machine.start(now: client.now)
         #expect(client.events() == ["wanted"])
@@ -21,7 +21,7 @@ struct ConnectionTests {
         #expect(client.resumeCookie == 0xC)
     }
 
-    @Test func `tells what it remembers from before its start`() {
+    @Test func `resumes with the record from before its start`() {
         var record = ClientRecord(outboxEpoch: 7)
         record.inbox = MRT.Resume(epoch: 0xA, lastNumber: 41)
         record.outbox.resultsSeen = 3
@@ -32,7 +32,7 @@ struct ConnectionTests {
         #expect(client.events() == ["connected"])
     }
 
-    @Test func `forgets its last number where the session is another`() {
+    @Test func `discards its last number if the session is another one`() {
         var record = ClientRecord(outboxEpoch: 7)
         record.inbox = MRT.Resume(epoch: 0xB, lastNumber: 41)
         let client = Harness(record: record)
@@ -42,7 +42,7 @@ struct ConnectionTests {
         #expect(client.events() == ["delivered 2 #1 x"])
     }
 
-    @Test func `comes back after a loss, as an automatic login with the cookie`() {
+    @Test func `reconnects after a loss with an automatic login and the cookie`() {
         let client = Harness { $0.isCleanStart = true }
         #expect(client.connect() == ["connect clean outbox 14:0:0"])
         _ = client.events()
@@ -54,7 +54,7 @@ struct ConnectionTests {
         #expect(client.events() == ["connected"])
     }
 
-    @Test func `waits longer and longer, at random, at most two minutes`() {
+    @Test func `waits random, increasing times of at most two minutes`() {
         var waits: [[UInt64]] = []
         for seed: UInt64 in 1...200 {
             let client = Harness(seed: seed)
@@ -92,7 +92,7 @@ struct ConnectionTests {
         ReasonCode.badUserNameOrPassword, .notAuthorized, .banned, .unsupportedProtocolVersion,
         .clientIdentifierNotValid, .badAuthenticationMethod, .sessionTakenOver, .serverMoved,
     ])
-    func `stops where another attempt would only fail again`(reason: ReasonCode) {
+    func `stops if another attempt would fail again`(reason: ReasonCode) {
         let client = Harness()
         client.machine.start(now: client.now)
         _ = client.events()
@@ -104,7 +104,7 @@ struct ConnectionTests {
         #expect(client.events() == ["wanted"])
     }
 
-    @Test func `is taken over without a fight`() {
+    @Test func `does not reconnect after a takeover`() {
         let client = Harness()
         client.connect()
         _ = client.events()
@@ -122,7 +122,7 @@ struct ConnectionTests {
         #expect(client.events() == ["disconnected keep-alive-timeout"])
     }
 
-    @Test func `is kept alive by pings, and lost where they are not answered`() {
+    @Test func `is kept alive by pings, and lost if they are not answered`() {
         let client = Harness()
         client.connect()
         _ = client.events()
@@ -140,7 +140,7 @@ struct ConnectionTests {
         #expect(client.events() == ["disconnected keep-alive-timeout"])
     }
 
-    @Test func `is lost where the ping cannot even leave`() {
+    @Test func `is lost if the ping cannot be sent`() {
         let client = Harness()
         client.connect()
         _ = client.events()
@@ -151,7 +151,7 @@ struct ConnectionTests {
         #expect(client.events() == ["disconnected keep-alive-timeout"])
     }
 
-    @Test func `is not lost while anything arrives`() {
+    @Test func `is not lost while bytes arrive`() {
         let client = Harness()
         client.connect()
         _ = client.events()
@@ -166,7 +166,7 @@ struct ConnectionTests {
         #expect(client.sent() == ["ping"])
     }
 
-    @Test func `is pinged although the client sends, where the broker is silent`() throws {
+    @Test func `is pinged although the client sends, if the broker is silent`() throws {
         let client = Harness()
         client.connect()
         _ = client.events()
@@ -177,14 +177,14 @@ struct ConnectionTests {
         #expect(client.sent() == ["ping"])
     }
 
-    @Test func `needs no pings where none were agreed`() {
+    @Test func `sends no pings without a keep-alive`() {
         let client = Harness()
         client.connect { $0.keepAliveSeconds = 0 }
         _ = client.events()
         #expect(client.nextDeadline == .never)
     }
 
-    @Test func `is left with a goodbye that the broker confirms`() {
+    @Test func `ends with a DISCONNECT that the broker confirms`() {
         let client = Harness()
         client.connect()
         _ = client.events()
@@ -196,7 +196,7 @@ struct ConnectionTests {
         #expect(client.events() == ["disconnected success, stopped"])
     }
 
-    @Test func `is left although the broker is silent`() {
+    @Test func `ends although the broker is silent`() {
         let client = Harness()
         client.connect()
         _ = client.events()
@@ -206,7 +206,7 @@ struct ConnectionTests {
         #expect(client.events() == ["disconnected keep-alive-timeout, stopped"])
     }
 
-    @Test func `is not wanted any more when the client leaves while it waits`() {
+    @Test func `is not opened again if the client leaves while it waits`() {
         let client = Harness()
         client.connect()
         client.machine.closed(now: client.now)
@@ -217,7 +217,7 @@ struct ConnectionTests {
         #expect(client.events() == [])
     }
 
-    @Test func `takes a new credential while it stands`() {
+    @Test func `presents a new credential while it is open`() {
         let bytes = Array("pumpn3w".utf8)
         bytes.withUnsafeBytes { bytes in
             let client = Harness()
@@ -233,7 +233,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test func `takes one answer for each new credential`() {
+    @Test func `expects one answer for each new credential`() {
         let client = Harness()
         client.connect()
         _ = client.events()
@@ -244,7 +244,7 @@ struct ConnectionTests {
         #expect(client.events() == ["credential 0", "disconnected protocol-error"])
     }
 
-    @Test func `ends where the broker does not keep to the inbox window`() {
+    @Test func `ends if the broker exceeds the inbox window`() {
         let client = Harness()
         client.connect()
         _ = client.events()
@@ -263,7 +263,7 @@ struct ConnectionTests {
         #expect(client.events().last == "disconnected receive-maximum-exceeded")
     }
 
-    @Test func `ends where its program says that the broker is at fault`() {
+    @Test func `ends if its program reports a fault of the broker`() {
         let client = Harness()
         client.connect()
         _ = client.events()
@@ -278,7 +278,7 @@ struct ConnectionTests {
         #expect(client.events() == ["connected", "delivered 2 #1 x"], "it was lost")
     }
 
-    @Test func `understands packets however they are cut`() {
+    @Test func `decodes packets in any pieces`() {
         for readMaximum in 1...40 {
             let client = Harness(receiveByteCount: 128)
             client.machine.start(now: client.now)
@@ -303,7 +303,7 @@ struct ConnectionTests {
         // An AUTH that was not asked for.
         ([0xF0, 0x01, 0x00], "protocol-error"),
     ])
-    func `ends where the broker cannot be understood`(bytes: [UInt8], reason: String) {
+    func `ends if a packet of the broker is malformed`(bytes: [UInt8], reason: String) {
         let client = Harness()
         client.connect()
         _ = client.events()

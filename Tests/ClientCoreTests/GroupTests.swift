@@ -1,5 +1,5 @@
-// What a client does about groups and wills: requests that are repeated as they were, answers that
-// can be read, events as values.
+// Groups and wills of a client: requests that are repeated unchanged, decoded answers, events as
+// values.
 
 import Primitives
 import Testing
@@ -27,7 +27,7 @@ struct GroupTests {
         client.receive(packet, source)
     }
 
-    @Test func `tell what happens in them as values, which are acknowledged like messages`() {
+    @Test func `report events as values, which are acknowledged like messages`() {
         let client = connected()
         let payloads = [
             "\u{1}bob", "\u{2}bob", "\u{3}bob", "\u{4}\u{0}", "\u{4}\u{1}\u{3}bob", "\u{5}{}",
@@ -44,7 +44,7 @@ struct GroupTests {
         #expect(client.sent() == ["ack 6 0"])
     }
 
-    @Test func `tell an event that is unknown or cannot be read as it came`() {
+    @Test func `report an unknown or malformed event unchanged`() {
         let client = connected()
         tell(client, number: 1, payload: "\u{9}new")
         tell(client, number: 2, payload: "\u{4}\u{7}")
@@ -52,7 +52,7 @@ struct GroupTests {
         #expect(client.isConnected)
     }
 
-    @Test func `are asked for again as they were where the connection ended before the answer`()
+    @Test func `repeat a request whose answer was lost with the connection`()
         throws
     {
         let client = connected()
@@ -78,7 +78,7 @@ struct GroupTests {
         #expect(client.sent() == [])
     }
 
-    @Test func `are answered with lists that can be walked`() throws {
+    @Test func `answer with lists that can be iterated`() throws {
         let client = connected()
         try client.request(.groupList, MRT.GroupListQuery(), from: "")
         _ = client.sent()
@@ -106,7 +106,7 @@ struct GroupTests {
         #expect(names == ["G:Pumps:own", "H:"])
     }
 
-    @Test func `and wills that are refused are told so`() throws {
+    @Test func `report refused requests, also about wills`() throws {
         let client = connected()
         let will = MRT.Will(
             delaySeconds: 30, target: .group(ByteRange(offset: 0, count: 1)), isRaw: false,
@@ -139,7 +139,7 @@ struct ConflictTests {
         return client
     }
 
-    @Test func `stops, and says so, where its automatic login is refused`() {
+    @Test func `stops with a reason if its automatic login is refused`() {
         let client = comingBack()
         client.receive(MRT.ConnectRefused(reason: .sessionTakenOver))
         #expect(client.events() == ["disconnected session-taken-over, stopped"])
@@ -152,7 +152,7 @@ struct ConflictTests {
         #expect(client.sent() == ["connect resume 10:0 cookie 12 outbox 14:0:0"])
     }
 
-    @Test func `waits as long as it is told where logins are too many`() {
+    @Test func `waits as long as advised if logins are too many`() {
         let client = comingBack()
         client.receive(
             MRT.ConnectRefused(reason: .connectionRateExceeded, retryAfterSeconds: 300))
@@ -162,7 +162,7 @@ struct ConflictTests {
         #expect(client.events() == ["wanted"])
     }
 
-    @Test func `keeps the cookie it has until it gets another, though CONNACK is lost`() {
+    @Test func `keeps its cookie until the next CONNACK, even if one is lost`() {
         let client = comingBack()
         client.machine.closed(now: client.now)
         _ = client.events()

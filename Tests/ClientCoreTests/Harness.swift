@@ -1,5 +1,5 @@
-// A machine with real memory, and a broker that does what the test says: transcripts of calls in,
-// bytes and events out, in words that can be compared.
+// A machine with real memory, and a broker that the test controls: transcripts of calls in, bytes
+// and events out, as comparable text.
 
 import Primitives
 import WireFormat

@@ -1,4 +1,4 @@
-// What a client does with deliveries: each once, acknowledged when it was processed.
+// Deliveries to a client: each once, acknowledged after its processing.
 
 import Primitives
 import Testing
@@ -22,7 +22,7 @@ struct InboxTests {
         #expect(client.inboxRecord == MRT.Resume(epoch: 0xA, lastNumber: 9))
     }
 
-    @Test func `gives out transient messages and acknowledges none of them`() {
+    @Test func `passes transient messages on without acknowledging them`() {
         let client = Harness()
         client.connect()
         _ = client.events()
@@ -31,7 +31,7 @@ struct InboxTests {
         #expect(client.sent() == [])
     }
 
-    @Test func `waits with the acknowledgement as long as it may`() {
+    @Test func `delays the acknowledgement for the permitted time`() {
         let client = Harness(acknowledgementDelayMilliseconds: 500)
         client.connect()
         _ = client.events()
@@ -56,7 +56,7 @@ struct InboxTests {
         }
     }
 
-    @Test func `hides what comes again before it was processed`() {
+    @Test func `hides a repetition before the first copy was processed`() {
         let client = Harness()
         client.connect()
         _ = client.events()
@@ -75,7 +75,7 @@ struct InboxTests {
         #expect(client.sent() == ["ack 6 0"])
     }
 
-    @Test func `acknowledges nothing that this connection has not brought`() {
+    @Test func `acknowledges only messages of this connection`() {
         let client = Harness()
         client.connect()
         _ = client.events()
@@ -96,7 +96,7 @@ struct InboxTests {
         #expect(client.sent() == ["ack 5 0"])
     }
 
-    @Test func `says on the next connection what it could not acknowledge on the last`() {
+    @Test func `repeats an unsent acknowledgement on the next connection`() {
         let client = Harness()
         client.connect()
         _ = client.events()

@@ -1,5 +1,5 @@
-// Connections break at every byte and the device loses its power at every step; what both sides
-// were promised must hold all the same: every message once, in order, in both directions.
+// Connections break at every byte and the device loses power at every step. The guarantees of both
+// sides must hold: every message once, in order, in both directions.
 
 import Primitives
 import TestSurroundings

@@ -1,5 +1,5 @@
-// A broker of one session, as PROTOCOL.md section 8 describes it and no more: enough to hold a
-// client to the rules while connections break and devices lose their power.
+// A broker of one session, as PROTOCOL.md section 8 describes it: enough to check a client while
+// connections break and devices lose power.
 
 import BrokerTerms
 import Primitives

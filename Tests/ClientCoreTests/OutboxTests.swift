@@ -1,4 +1,4 @@
-// What a client does with sends and requests: each gets its answer, across lost connections.
+// Sends and requests of a client: each gets its answer, across lost connections.
 
 import Primitives
 import Testing
@@ -51,7 +51,7 @@ struct OutboxTests {
         #expect(client.sent() == ["send #1 a"])
     }
 
-    @Test func `is sent again in order, what has no result, with the same numbers`() throws {
+    @Test func `repeats sends without a result in order, with the same numbers`() throws {
         let client = connected()
         for text in ["a", "b", "c"] { try client.send(text) }
         _ = client.sent()
@@ -62,7 +62,7 @@ struct OutboxTests {
         #expect(client.sent() == ["send #1 a", "send #3 c", "send #4 d"])
     }
 
-    @Test func `reports a result once, however often it comes`() throws {
+    @Test func `reports a repeated result once`() throws {
         let client = connected()
         try client.send("a")
         _ = client.sent()
@@ -72,7 +72,7 @@ struct OutboxTests {
         #expect(client.events() == ["resolved #1 1 "])
     }
 
-    @Test func `keeps to the send window, and tells results seen before it is in the way`() throws {
+    @Test func `respects the send window, and confirms results before the window is full`() throws {
         let client = connected(window: 4)
         for text in ["a", "b", "c", "d", "e", "f"] { try client.send(text) }
         #expect(client.sent() == ["send #1 a", "send #2 b", "send #3 c", "send #4 d"])
@@ -103,7 +103,7 @@ struct OutboxTests {
         #expect(client.sent() == [])
     }
 
-    @Test func `tells results seen in the same packet as the inbox number`() throws {
+    @Test func `confirms results in the packet that acknowledges messages`() throws {
         let client = connected(window: 100)
         try client.send("a")
         _ = client.sent()
@@ -114,7 +114,7 @@ struct OutboxTests {
         #expect(client.sent() == ["ack 8 1"])
     }
 
-    @Test func `sends what was stored before a restart again, before anything new`() throws {
+    @Test func `repeats stored sends after a restart before new ones`() throws {
         var record = ClientRecord(outboxEpoch: 7)
         record.outbox = MRT.Outbox(epoch: 7, resultsSeen: 10, highestUsed: 20)
         let client = Harness(record: record)
@@ -129,7 +129,8 @@ struct OutboxTests {
         #expect(client.sent() == ["ack 0 19", "send #20 c", "send #21 d"])
     }
 
-    @Test func `says what may have been sent before a restart, also where it is handed in anew`()
+    @Test
+    func `marks sends that may have been sent before a restart, also if the program repeats them`()
         throws
     {
         var record = ClientRecord(outboxEpoch: 7)
@@ -143,7 +144,7 @@ struct OutboxTests {
         #expect(reconnect(client) == ["connect again resume 10:0 cookie 12 outbox 7:10:13"])
     }
 
-    @Test func `drops transient sends with their connection and takes none without`() throws {
+    @Test func `drops transient sends with their connection and refuses them without one`() throws {
         let client = connected()
         #expect(try client.send("a", grade: .transient) == 0)
         #expect(client.sent() == ["send #0 a"])
@@ -162,7 +163,7 @@ struct OutboxTests {
         #expect(client.events() == ["resolved #0 135 "])
     }
 
-    @Test func `is bounded, and has room again when a result comes, wherever it stood`() throws {
+    @Test func `is bounded, and any result makes room again`() throws {
         let client = connected(window: 100, outboxByteCount: 200)
         var count: UInt64 = 0
         while (try? client.send("0123456789")) != nil { count += 1 }
@@ -177,7 +178,7 @@ struct OutboxTests {
         #expect(client.sent().map { $0.prefix(7) } == [1, 2, 4, 5, 6].map { "send #\($0)" })
     }
 
-    @Test func `fits through a transmit buffer of any size`() throws {
+    @Test func `is sent through a transmit buffer of any size`() throws {
         // Larger than CONNECT, smaller than what is sent; memory is squeezed while packets are cut.
         let client = connected(window: 1000, outboxByteCount: 400, transmitByteCount: 100)
         var next: UInt64 = 1
@@ -204,7 +205,7 @@ struct OutboxTests {
         #expect(next > 100)
     }
 
-    @Test func `finishes a packet whose result arrives while it is cut`() throws {
+    @Test func `completes a packet whose result arrives while it is partly sent`() throws {
         let client = connected(window: 100, outboxByteCount: 200)
         try client.send("0123456789")
         _ = client.sent()
@@ -221,7 +222,7 @@ struct OutboxTests {
         #expect(describePackets(bytes).prefix(1) == ["send #1 0123456789"])
     }
 
-    @Test func `refuses at once what the broker would refuse`() throws {
+    @Test func `refuses at once a message that the broker would refuse`() throws {
         let client = connected()
         let long = String(repeating: "x", count: 1024 - 16)
         #expect(throws: ClientError.refused(.packetTooLarge)) { try client.send(long + "x") }
@@ -243,7 +244,9 @@ struct OutboxTests {
         #expect(try client.send("x") == 1)
     }
 
-    @Test func `refuses later what was taken before the broker's limit was known`() throws {
+    @Test func `refuses later a message that was accepted before the broker's limit was known`()
+        throws
+    {
         let client = Harness()
         try client.send(String(repeating: "x", count: 200))
         try client.send("y")
@@ -254,7 +257,7 @@ struct OutboxTests {
         #expect(client.sent() == ["send #2 y"])
     }
 
-    @Test func `asks again what was not answered`() throws {
+    @Test func `repeats unanswered requests`() throws {
         let client = connected()
         let filter = Array("a/#".utf8)
         let part = MRT.Subscribe(highestGrade: .once, filter: ByteRange(offset: 0, count: 3))

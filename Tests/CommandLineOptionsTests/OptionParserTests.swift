@@ -1,4 +1,4 @@
-// What people may type, and what they are told when it is wrong.
+// Valid command lines, and the errors of invalid ones.
 import CommandLineOptions
 import Testing
 
@@ -58,7 +58,7 @@ private func parse(
         #expect(throws: UsageError("--port is given twice")) { try parse("--port=1", "-p", "2") }
     }
 
-    @Test func `an unknown option is answered with the nearest one`() {
+    @Test func `an error for an unknown option names the nearest one`() {
         #expect(throws: UsageError("unknown option --prot; did you mean --port?")) {
             try parse("--prot", "1")
         }
@@ -70,7 +70,7 @@ private func parse(
         #expect(throws: UsageError("unknown option -p1883")) { try parse("-p1883") }
     }
 
-    @Test func `a value that is missing is not taken from the next option`() {
+    @Test func `an option is not used as the missing value of another`() {
         #expect(throws: UsageError("--port needs a value: write --port VALUE")) {
             try parse("--port", "--verbose")
         }
@@ -91,7 +91,7 @@ private func parse(
         #expect(throws: UsageError("help")) { try parse("--port=1", "-h", "--nonsense") }
     }
 
-    @Test func `-h is an option where the rules have it`() throws {
+    @Test func `-h is an option if the rules have it`() throws {
         enum HostOption: String, OptionRules {
             case host
             var shape: OptionShape { .value }
@@ -126,12 +126,12 @@ private func parse(
         }
     }
 
-    @Test func `a required option that is absent is named`() throws {
+    @Test func `an error names a missing required option`() throws {
         #expect(throws: UsageError("--topic is required")) { try parse().required(.topic) }
         #expect(try parse("-t", "a").required(.topic) == "a")
     }
 
-    @Test func `a help page that forgets an option is found out`() {
+    @Test func `a help page without an option is detected`() {
         let help = "--port=PORT, -p PORT\n--topic, -t\n--verbose -v\n--set KEY=VALUE"
         #expect(OptionParser<Options>.namesMissing(inHelp: help) == ["--data-directory"])
     }
@@ -157,7 +157,7 @@ private func parse(
         #expect(try take("send", "mint") == (.send, ["mint"]))
     }
 
-    @Test func `a wrong command is answered with what there is`() {
+    @Test func `an error for a wrong command lists the known ones`() {
         #expect(throws: UsageError("unknown command \"sned\"; did you mean \"send\"?")) {
             try take("sned")
         }
@@ -175,7 +175,7 @@ private func parse(
 }
 
 @Suite struct SpellingTests {
-    @Test func `swapped neighbours, case and one error in three letters are forgiven`() {
+    @Test func `swapped neighbours, case and one error in three letters are tolerated`() {
         let known = ["keepAliveMaximumSeconds", "sendWindow", "level"]
         #expect(Spelling.nearest(to: "sendWidnow", among: known) == "sendWindow")
         #expect(Spelling.nearest(to: "LEVEL", among: known) == "level")

@@ -1,4 +1,4 @@
-// The page for operators says what the program does: it is rendered from the program's own table.
+// The operators' page of settings, which is generated from the program's own table.
 import Configuration
 import Foundation
 import Testing
@@ -8,7 +8,7 @@ import Testing
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
         .appending(path: "docs/operating/configuration.md")
 
-    @Test func `the page in the repository is the one that the table gives`() throws {
+    @Test func `the page in the repository is the one that the table generates`() throws {
         if ProcessInfo.processInfo.environment["MARTLET_UPDATE_DOCS"] == "1" {
             try Data(SettingTable.referencePage.utf8).write(to: page)
         }
@@ -17,14 +17,14 @@ import Testing
             "Run the tests once with MARTLET_UPDATE_DOCS=1, and read the difference.")
     }
 
-    @Test func `the example on the page is a good configuration`() throws {
+    @Test func `the example on the page is a valid configuration`() throws {
         let parts = SettingTable.referencePage.split(separator: "```")
         let example = try #require(parts.first { $0.hasPrefix("json5") }).dropFirst(5)
         let loaded = try LoadedConfiguration(text: Array(example.utf8), path: "example")
         #expect(loaded.settings.queues.policy == .oldest)
     }
 
-    @Test func `the sample file is a good configuration, commented keys included`() throws {
+    @Test func `the sample file is a valid configuration, also with its commented keys`() throws {
         let sample = page.deletingLastPathComponent().appending(path: "martlet.json5")
         let text = try String(contentsOf: sample, encoding: .utf8)
         for text in [text, text.replacing(#/(?m)^ +// ([a-zA-Z]+: .*,)$/#, with: { "\($0.1)" })] {

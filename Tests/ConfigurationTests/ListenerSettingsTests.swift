@@ -1,4 +1,4 @@
-// Listener URLs: each written form, and what is said of the wrong ones.
+// Listener URLs: each valid form, and the errors of invalid ones.
 import Testing
 
 @testable import Configuration
@@ -10,11 +10,11 @@ import Testing
         "tls://*:8883?anonymous&certificateFile=/a&keyFile=/b", "tls://localhost:0",
     ]
 
-    @Test(arguments: good) func `a listener is written as it is read`(text: String) throws {
+    @Test(arguments: good) func `a listener survives writing and reading`(text: String) throws {
         #expect(try ListenerSettings(text).description == text)
     }
 
-    @Test func `the parts are told apart`() throws {
+    @Test func `the parts of a listener are parsed`() throws {
         let listener = try ListenerSettings(
             "tls://[fe80::1]:99?anonymous&certificateFile=/a=b&keyFile=/k")
         #expect(listener.transport == .tls)
@@ -33,7 +33,7 @@ import Testing
         "tls://*:1?clientCertificates=perhaps",
     ]
 
-    @Test(arguments: bad) func `what is no listener is refused`(text: String) {
+    @Test(arguments: bad) func `an invalid listener is refused`(text: String) {
         #expect(throws: SettingFault.self) { try ListenerSettings(text) }
     }
 }

@@ -1,4 +1,4 @@
-// What an operator writes, what the broker makes of it, and what is said when it is wrong.
+// Configurations, the settings that they give, and the errors of invalid ones.
 import Configuration
 import Testing
 
@@ -38,7 +38,7 @@ private func complaints(_ text: String?, set: String...) -> [String] {
     }
 
     @Test(arguments: ["", "\n", "  // nothing yet\n", "/* nothing */", "\u{FEFF}"])
-    func `a file with nothing in it sets nothing`(text: String) throws {
+    func `an empty file keeps all defaults`(text: String) throws {
         let set = ["tls.certificateFile=/c.pem", "tls.keyFile=/k.pem"].map {
             SettingOverride(assignment: $0)
         }
@@ -60,7 +60,7 @@ private func complaints(_ text: String?, set: String...) -> [String] {
         }
     }
 
-    @Test func `single apps have their own settings, and what they leave out is the broker's`()
+    @Test func `single apps have their own settings, and the broker's for the others`()
         throws
     {
         let app = "{app: 'plant', refusedPublish: 'count', takeoversPerMinute: 20}"
@@ -108,7 +108,7 @@ private func complaints(_ text: String?, set: String...) -> [String] {
         ("'k'", "entry 1 must be an object"),
         ("{app: 'a', kid: 'k', algorithm: 'HS256', file: '/f'}", "needs jwt.allowHS256"),
     ])
-    func `a key that cannot be used is refused`(_ key: String, _ reason: String) throws {
+    func `an invalid key is refused`(_ key: String, _ reason: String) throws {
         let found = complaints("{\(certificate), jwt: {keys: [\(key)]}}")
         #expect(found.count == 1)
         #expect(found[0].contains(reason), "\(found)")
@@ -120,7 +120,7 @@ private func complaints(_ text: String?, set: String...) -> [String] {
         #expect(found.first?.contains("needs tls.clientAuthorityFile") == true)
     }
 
-    @Test func `the command line overrules the file and the file the default`() throws {
+    @Test func `the command line overrides the file, and the file the default`() throws {
         let loaded = try load(
             "{\(certificate),\n limits: {sendWindow: 5, inboxWindow: 6}}",
             set: "limits.sendWindow=7")
@@ -133,7 +133,7 @@ private func complaints(_ text: String?, set: String...) -> [String] {
         #expect(loaded.printed.contains("connections: 100000,  // default"))
     }
 
-    @Test func `a bare word on the command line is a text`() throws {
+    @Test func `a bare word on the command line is a string`() throws {
         let loaded = try load(
             "{\(certificate)}", set: "log.level=debug", "dataDirectory=/srv/a b",
             "queues.bytes=0x1000",
@@ -244,7 +244,7 @@ private func complaints(_ text: String?, set: String...) -> [String] {
     ]
 
     @Test(arguments: wrong)
-    func `what is wrong is said with its place`(
+    func `an error names its place`(
         text: String, set: String?, expected: [String]
     ) {
         let said = if let set { complaints(text, set: set) } else { complaints(text) }
@@ -260,7 +260,7 @@ private func complaints(_ text: String?, set: String...) -> [String] {
         #expect(before.settingsChanged(from: before).isEmpty)
     }
 
-    @Test func `a file that is not there is named`() {
+    @Test func `an error names a missing file`() {
         #expect {
             try ConfigurationFile.load(path: "/nowhere/m.json5", overrides: [])
         } throws: { error in
@@ -268,7 +268,7 @@ private func complaints(_ text: String?, set: String...) -> [String] {
         }
     }
 
-    @Test func `a device as configuration does not fill the memory`() {
+    @Test func `reading a device as configuration does not fill the memory`() {
         #expect {
             try ConfigurationFile.load(path: "/dev/zero", overrides: [])
         } throws: { error in

@@ -71,7 +71,7 @@ private let day: Int64 = 86_400
         return stat(path, &information) == 0 ? information.st_mode & 0o777 : 0
     }
 
-    @Test func `the first start makes a server that the authority vouches for`() throws {
+    @Test func `the first start creates a server certificate of the authority`() throws {
         let files = try ensure()
         #expect(files.outcome == .created)
         for host in ["localhost", "127.0.0.1", "::1", "gateway-7.example"] {
@@ -103,19 +103,19 @@ private let day: Int64 = 86_400
         #expect(try ensure(after: 340 * day).outcome == .kept)
     }
 
-    @Test func `an authority that ends is replaced with its server`() throws {
+    @Test func `an expiring authority is replaced together with its server certificate`() throws {
         _ = try ensure()
         #expect(try ensure(after: 3640 * day).outcome == .created)
     }
 
-    @Test func `a new host name makes a new server certificate`() throws {
+    @Test func `a new host name creates a new server certificate`() throws {
         _ = try ensure()
         let renewed = try ensure(hostName: "other.example")
         #expect(renewed.outcome == .renewed)
         #expect(isTrusted(renewed, as: "other.example"))
     }
 
-    @Test func `a key that does not fit is replaced`() throws {
+    @Test func `a key that does not match is replaced`() throws {
         let files = try ensure()
         #expect(rename("\(directory.path)/ca-key.pem", files.serverKeyFile) == 0)
         #expect(try ensure().outcome == .created, "the authority's own key is gone")
@@ -128,13 +128,13 @@ private let day: Int64 = 86_400
         #expect(try ensure().outcome == .renewed)
     }
 
-    @Test func `a host name that is more than a name is left out`() throws {
+    @Test func `an invalid host name is omitted`() throws {
         let files = try ensure(hostName: "a,DNS:bank.example")
         #expect(!isTrusted(files, as: "bank.example"))
         #expect(isTrusted(files, as: "localhost"))
     }
 
-    @Test func `a directory that cannot be made is named`() {
+    @Test func `an error names a directory that cannot be created`() {
         #expect(
             throws: CredentialError.file(
                 call: "mkdir", path: "/proc/none/here", code: ENOENT)

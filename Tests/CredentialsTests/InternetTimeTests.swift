@@ -1,4 +1,4 @@
-// Times and base64url, whose strictness the tokens rely on.
+// Times and base64url, whose strict parsing the tokens rely on.
 import Testing
 
 @testable import Credentials
@@ -12,7 +12,7 @@ import Testing
         ("9999-12-31T23:59:59Z", 253_402_300_799),
     ]
 
-    @Test(arguments: good) func `a time is read`(text: String, unixSeconds: Int64) {
+    @Test(arguments: good) func `a time is parsed`(text: String, unixSeconds: Int64) {
         #expect(InternetTime.unixSeconds(text) == unixSeconds)
     }
 
@@ -25,7 +25,7 @@ import Testing
         "2016-01-01T00:00:00ZZ", "２016-01-01T00:00:00Z", "9999-12-31T23:59:59-00:01",
     ]
 
-    @Test(arguments: bad) func `what is no time is refused`(text: String) {
+    @Test(arguments: bad) func `an invalid time is refused`(text: String) {
         #expect(InternetTime.unixSeconds(text) == nil)
     }
 }

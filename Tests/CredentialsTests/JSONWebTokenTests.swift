@@ -1,4 +1,4 @@
-// JSON Web Tokens as account servers make them, and as attackers do.
+// JSON Web Tokens of account servers and of attackers.
 import Credentials
 import Testing
 
@@ -81,7 +81,7 @@ private func sharedSecretToken(header: String, secret: [UInt8]) -> String {
         #expect(good.keyID == "r1")
     }
 
-    @Test func `optional claims are handed on`() throws {
+    @Test func `optional claims are returned`() throws {
         let good = try judge(
             token(
                 #"{"iss":"demo","sub":"u","exp":1800000001.9,"jti":"j1","tag":"main","#
@@ -121,11 +121,11 @@ private func sharedSecretToken(header: String, secret: [UInt8]) -> String {
     ]
 
     @Test(arguments: refusedClaims)
-    func `claims that do not hold are refused`(claims: String, error: JSONWebTokenError) {
+    func `invalid claims are refused`(claims: String, error: JSONWebTokenError) {
         #expect(throws: error) { try judge(token(claims)) }
     }
 
-    @Test func `a clock may be ahead by a minute, and the end is the end`() throws {
+    @Test func `a clock may be ahead by a minute, but the expiry has no tolerance`() throws {
         let claims = { (exp: Int64, iat: Int64) in
             token(#"{"iss":"demo","sub":"u","exp":\#(exp),"iat":\#(iat)}"#)
         }
@@ -147,7 +147,7 @@ private func sharedSecretToken(header: String, secret: [UInt8]) -> String {
         }
     }
 
-    @Test func `no algorithm is none`() {
+    @Test func `the algorithm none is refused`() {
         for name in ["none", "None", "NONE", "", "HS512", "RS1", "rs256"] {
             let header = base64URL(Array(#"{"alg":"\#(name)","kid":"r1"}"#.utf8))
             let claims = base64URL(Array(goodClaims.utf8))
@@ -155,7 +155,7 @@ private func sharedSecretToken(header: String, secret: [UInt8]) -> String {
         }
     }
 
-    @Test func `the public key is no shared secret`() {
+    @Test func `the public key is not accepted as a shared secret`() {
         let forged = sharedSecretToken(
             header: #"{"alg":"HS256","kid":"r1"}"#, secret: rsa.publicPEM)
         #expect(refusal(forged) == .algorithmMismatch)
@@ -166,7 +166,7 @@ private func sharedSecretToken(header: String, secret: [UInt8]) -> String {
         #expect(refusal(rsa.token(header: header, claims: goodClaims)) == .algorithmMismatch)
     }
 
-    @Test func `every changed byte spoils the token`() {
+    @Test func `every changed byte invalidates the token`() {
         let bytes = Array(signed.utf8)
         for index in bytes.indices {
             var changed = bytes
@@ -176,7 +176,7 @@ private func sharedSecretToken(header: String, secret: [UInt8]) -> String {
         }
     }
 
-    @Test func `every cut token is refused`() {
+    @Test func `every truncated token is refused`() {
         for count in 0..<signed.utf8.count {
             #expect(refusal(String(signed.prefix(count))) != nil, "\(count) bytes")
         }
@@ -197,7 +197,7 @@ private func sharedSecretToken(header: String, secret: [UInt8]) -> String {
         }
     }
 
-    @Test func `a key that nobody registered is not looked for in the token`() {
+    @Test func `a key in the token itself is not used`() {
         let stranger = SigningKey(.ed25519)
         let headers = [
             #"{"alg":"EdDSA"}"#, #"{"alg":"EdDSA","kid":"x"}"#, #"{"alg":"EdDSA","kid":"../e1"}"#,
@@ -210,7 +210,7 @@ private func sharedSecretToken(header: String, secret: [UInt8]) -> String {
         #expect(refusal(posing) == .wrongSignature)
     }
 
-    @Test func `the key of one app does not open another`() {
+    @Test func `the key of one app is not valid for another`() {
         let claims = #"{"iss":"other","sub":"u","exp":1800003600}"#
         let foreign = edwards.token(header: #"{"alg":"EdDSA","kid":"d1"}"#, claims: claims)
         #expect(refusal(foreign) == .unknownKey)
@@ -218,18 +218,18 @@ private func sharedSecretToken(header: String, secret: [UInt8]) -> String {
         #expect(refusal(sameName) == .algorithmMismatch)
     }
 
-    @Test func `a key that was removed opens nothing`() throws {
+    @Test func `a removed key is refused`() throws {
         var keys = try brokerKeys()
         keys.remove(id: "r1", app: "demo")
         #expect(refusal(signed, keys: keys) == .unknownKey)
     }
 
-    @Test func `rules that are not known are not ignored`() {
+    @Test func `unknown critical headers are refused`() {
         let header = #"{"alg":"RS256","kid":"r1","crit":["b64"],"b64":false}"#
         #expect(refusal(rsa.token(header: header, claims: goodClaims)) == .criticalHeader)
     }
 
-    @Test func `the form is strict`() {
+    @Test func `the encoding is strict`() {
         let parts = signed.split(separator: ".")
         #expect(refusal("") == .malformed)
         #expect(refusal("..") == .malformed)
@@ -240,7 +240,7 @@ private func sharedSecretToken(header: String, secret: [UInt8]) -> String {
         #expect(refusal("\(parts[0]).\(parts[1]).+/+/") == .malformed)
     }
 
-    @Test func `a huge token is refused before it is read`() {
+    @Test func `a huge token is refused before it is decoded`() {
         let padding = String(repeating: "x", count: 8192)
         let huge = token(#"{"iss":"demo","sub":"u","exp":1800003600,"x":"\#(padding)"}"#)
         #expect(refusal(huge) == .tooLarge)

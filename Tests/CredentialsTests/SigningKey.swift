@@ -1,4 +1,4 @@
-// An account server for the tests: signs JSON Web Tokens with OpenSSL, in good and in wicked ways.
+// An account server for the tests: signs valid and forged JSON Web Tokens with OpenSSL.
 import COpenSSL
 import Credentials
 import Foundation

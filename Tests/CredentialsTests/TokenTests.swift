@@ -1,4 +1,4 @@
-// Tokens and app keys: what is made can be read, and nothing else can.
+// Tokens and app keys: minted ones can be parsed, and nothing else can.
 import Credentials
 import Testing
 
@@ -7,7 +7,7 @@ private func read(_ text: String) -> OpaqueToken? {
 }
 
 @Suite struct OpaqueTokenTests {
-    @Test func `a minted token is read back and matches its digest`() throws {
+    @Test func `a minted token is parsed and matches its digest`() throws {
         let (token, text) = OpaqueToken.mint()
         #expect(text.utf8.count == 43)
         let presented = try #require(read(text))
@@ -49,7 +49,7 @@ private func read(_ text: String) -> OpaqueToken? {
         #expect(read(text.dropLast() + "\0") == nil)
     }
 
-    @Test func `an id survives its number and its text`() throws {
+    @Test func `an id survives its conversion to a number and to text`() throws {
         let id = OpaqueToken.mint().token.id
         #expect(TokenID(raw: id.raw) == id)
         #expect(TokenID("\(id)") == id)
@@ -61,7 +61,7 @@ private func read(_ text: String) -> OpaqueToken? {
 }
 
 @Suite struct AppKeyTests {
-    @Test func `a minted key is read back and matches its digest`() throws {
+    @Test func `a minted key is parsed and matches its digest`() throws {
         let (key, text) = AppKey.mint()
         let presented = AppKey(presented: text.utf8.span.bytes)
         #expect(try #require(presented).digest.matches(key.digest))
@@ -113,7 +113,7 @@ private func read(_ text: String) -> OpaqueToken? {
 }
 
 @Suite struct SystemRandomTests {
-    @Test func `two draws differ`() {
+    @Test func `two random values differ`() {
         #expect(SystemRandom.bytes(count: 32) != SystemRandom.bytes(count: 32))
         #expect(SystemRandom.number() != SystemRandom.number())
     }

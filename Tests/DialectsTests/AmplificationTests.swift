@@ -1,7 +1,6 @@
-// What one packet of a client can cause, for each kind that there is: how much is written because
-// of it, how much memory its effects take, what it costs of a turn, and what the store is given.
-// The table stands in docs/operating/sizing.md, and this test holds it; MARTLET_UPDATE_DOCS=1
-// writes it.
+// The effect of one packet of a client, for each kind of packet: bytes written because of it,
+// memory of its effects, its cost in a turn, and bytes for the store. docs/operating/sizing.md has
+// the table, which this test checks; MARTLET_UPDATE_DOCS=1 writes it.
 
 import BrokerTerms
 import Foundation
@@ -12,7 +11,7 @@ import WireFormat
 @testable import Dialects
 
 @Suite struct `The amplification table` {
-    @Test func `says what each request costs at most, and has a row for each`() throws {
+    @Test func `has a row with the largest cost of each request`() throws {
         let table = AmplificationTable()
         let lines = table.lines()
         let path = URL(filePath: #filePath)

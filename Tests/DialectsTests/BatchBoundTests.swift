@@ -1,4 +1,4 @@
-// Which events wait for the next batch because this one has enough.
+// Events that wait for the next batch because the present one is full.
 
 import Primitives
 import Testing
@@ -25,7 +25,7 @@ import Testing
 
     private func queuedCount(_ loop: CoreLoop) -> UInt64 { loop.broker.gauges().queuedMessages }
 
-    @Test func `takes no more entries than one packet and a newcomer's share beyond it`() {
+    @Test func `exceeds its limit by at most one packet and the share of a new client`() {
         let loop = CoreLoop(limits: Self.limits())
         for number in 0..<10 {
             let away = loop.client("s\(number)", .mqtt5)
@@ -71,7 +71,7 @@ import Testing
         loop.enter()
     }
 
-    @Test func `lets who asks for little pass newcomers who ask for much`() {
+    @Test func `lets small requests pass new clients with large requests`() {
         let loop = CoreLoop(limits: Self.limits())
         stayAway(20, loop)
         let near = loop.client("near", .mqtt5)
@@ -91,7 +91,7 @@ import Testing
         }
     }
 
-    @Test func `keeps a part for those who have had a share`() {
+    @Test func `reserves a part for clients that have had a share`() {
         let loop = CoreLoop(limits: Self.limits())
         stayAway(10, loop)
         let flooder = loop.client("flooder", .mqtt5)
@@ -234,7 +234,7 @@ import Testing
         #expect(rowCounts.count > 1 && rowCounts.allSatisfy { $0 <= 85 }, "\(rowCounts)")
     }
 
-    @Test func `moves a queue or two, and lets others go before the rest`() {
+    @Test func `moves a queue or two, and lets other clients precede the rest`() {
         let loop = CoreLoop(limits: Self.limits())
         let sender = loop.client("sender", .mqtt5)
         let users = (0..<6).map { "u\($0)" }

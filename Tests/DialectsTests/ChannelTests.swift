@@ -1,5 +1,5 @@
-// Conversations in channels: read as if each had a connection of its own, written with the
-// channel's prefix into the gateway's, and lost with it.
+// Connections in channels: decoded like separate connections, written with the channel's prefix
+// into the gateway's, and lost with it.
 
 import BrokerCore
 import BrokerTerms
@@ -43,7 +43,7 @@ import WireFormat
         loop.carryOut { $0.append(.accept(connection, acceptance(user: user))) }
     }
 
-    @Test func `attach a user whom the gateway vouches for`() {
+    @Test func `attach a user without a credential`() {
         #expect(
             loop.receive("channel-connect") == [
                 "connect plant7-12 attached by 0.3.1 device  keepalive 60 window 4 3,4"
@@ -67,7 +67,7 @@ import WireFormat
             ])
     }
 
-    @Test func `carry packets both ways, and answer pings themselves`() {
+    @Test func `carry packets in both directions, and answer pings directly`() {
         open(200, as: name(0))
         #expect(loop.receive("channel-ping") == [])
         #expect(loop.written() == channel(200, packet("pingresp")))
@@ -86,7 +86,7 @@ import WireFormat
         #expect(loop.written() == channel(200, packet("deliver-unicast")))
     }
 
-    @Test func `do not let anything overtake CONNACK, and do not hold the gateway up`() {
+    @Test func `keep packets behind CONNACK without blocking the gateway`() {
         #expect(loop.receive(channel(1, packet("connect-attached"))).count == 1)
         #expect(!loop.host.isHeld)
         #expect(loop.receive(channel(1, packet("ack-inbox"))) == ["fault protocolError"])
@@ -96,7 +96,7 @@ import WireFormat
         #expect(loop.phase == .established)
     }
 
-    @Test func `end with their last packet, and late ones are nobody's`() {
+    @Test func `end with their last packet, and later packets are discarded`() {
         open(7, as: name(0))
         loop.carryOut { $0.append(.close(name(0), .sessionTakenOver)) }
         #expect(loop.written() == channel(7, worded(0xE0, [0x8E], .sessionTakenOver)))
@@ -111,7 +111,7 @@ import WireFormat
         #expect(loop.written() == channel(7, packet("pingresp")))
     }
 
-    @Test func `end by themselves for a fault`() {
+    @Test func `end alone after a fault`() {
         open(1, as: name(0))
         open(2, as: name(1))
         #expect(loop.receive(channel(1, packet("connect-token"))) == ["fault protocolError"])
@@ -128,7 +128,7 @@ import WireFormat
             ([0x10, 0x01, 0x00], .malformedPacket),
             ([0x10, 0x07, 0x00, 0x03, 0x4D, 0x52, 0x54, 0x01, 0x00], .malformedPacket),
         ] as [([UInt8], ReasonCode)])
-    func `refuse a CONNECT that is none of theirs`(connect: [UInt8], reason: ReasonCode) {
+    func `refuse a CONNECT of another dialect`(connect: [UInt8], reason: ReasonCode) {
         #expect(loop.receive(channel(5, connect)) == [])
         #expect(loop.written() == channel(5, [0x20, 0x02, reason.rawValue, 0x00]))
         #expect(loop.log.refusals == [reason])
@@ -165,7 +165,7 @@ import WireFormat
         #expect(loop.written() == channel(1_024, [0x20, 0x02, 0x97, 0x00]))
     }
 
-    @Test func `take what their gateway takes at most`() {
+    @Test func `accept packets up to the maximum of their gateway`() {
         let loop = TestLoop()
         loop.establish(packetMaximum: 128)
         #expect(loop.receive(channel(1, packet("connect-attached"))).count == 1)
@@ -183,14 +183,14 @@ import WireFormat
         #expect(deliver() == ["too large 1"])
     }
 
-    @Test func `do not exist before the gateway is let in, nor in channels`() {
+    @Test func `do not exist before the gateway's login, nor inside channels`() {
         let loop = TestLoop()
         #expect(loop.receive("channel-connect") == [])
         #expect(loop.host.isClosed)
         #expect(self.loop.receive("channel-in-channel") == ["fault malformedPacket"])
     }
 
-    @Test func `are what credential 3 is for, and nothing else`() {
+    @Test func `are the only place for credential 3`() {
         let loop = TestLoop()
         #expect(loop.receive("connect-attached") == [])
         #expect(loop.written() == [0x20, 0x02, 0x8C, 0x00])

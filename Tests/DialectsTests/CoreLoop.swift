@@ -1,5 +1,5 @@
-// A loop with the real core behind it and a store without a disk: packets go in, and what they cost
-// can be read off. The connections are numbers, and what they are sent is counted, not kept.
+// A loop with the real core and a store without a disk: packets go in, and their cost can be read.
+// Connections are numbers, and the bytes sent to them are only counted.
 
 import BrokerSimulation
 import BrokerTerms

@@ -1,4 +1,4 @@
-// Events as lines that a test can be read by.
+// Events as text, for readable tests.
 
 import BrokerCore
 import Primitives

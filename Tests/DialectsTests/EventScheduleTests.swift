@@ -1,4 +1,4 @@
-// Whose events enter the core, and when.
+// The order in which events of connections enter the core.
 
 import Primitives
 import Testing
@@ -7,7 +7,7 @@ import Testing
 @testable import Dialects
 
 @Suite struct `The memory of an event` {
-    @Test func `is what the bounds of the schedule are reckoned with`() {
+    @Test func `is the one that the limits of the schedule assume`() {
         // 16,384 of them are gathered before the core is entered, in less than 4 MB.
         #expect(MemoryLayout<Event>.stride <= 240)
         #expect(_isPOD(Event.self), "to copy an event must count no references")
@@ -36,7 +36,7 @@ import Testing
         (0..<count).flatMap { _ in Packets.publish("t") }
     }
 
-    @Test func `spends a turn's budget and no more than one packet beyond it`() {
+    @Test func `exceeds the limit of a turn by at most one packet`() {
         let loop = makeLoop(subscribers: 20)
         let flooder = loop.client("flooder", .mqtt5)
         let before = loop.broker.counters.deliveries
@@ -58,7 +58,7 @@ import Testing
         #expect(loop.isIdle && loop.waitingByteCount == 0)
     }
 
-    @Test func `lets a newcomer in before those who ask for much have had all`() {
+    @Test func `serves a new client before large requests are complete`() {
         let loop = makeLoop(subscribers: 20)
         let flooders = (0..<50).map { loop.client("f\($0)", .mqtt5) }
         let newcomer = loop.client("newcomer", .mqtt5)
@@ -76,7 +76,7 @@ import Testing
         #expect(!loop.isIdle)
     }
 
-    @Test func `lets who asks for little go before those who have asked for much`() {
+    @Test func `serves small requests before clients that used more than their share`() {
         // One packet is more than a share.
         let loop = makeLoop(subscribers: 100)
         let flooders = (0..<50).map { loop.client("f\($0)", .mqtt5) }
@@ -95,7 +95,7 @@ import Testing
         #expect(loop.broker.counters.sendsAccepted == 101)
     }
 
-    @Test func `lets who asks for little go before newcomers whose one message is for many`() {
+    @Test func `serves small requests before a new client's message to many receivers`() {
         // One packet is more than a share, and nobody has sent one yet.
         let loop = makeLoop(subscribers: 100)
         let flooders = (0..<50).map { loop.client("f\($0)", .mqtt5) }
@@ -112,7 +112,7 @@ import Testing
         #expect(loop.broker.counters.sendsAccepted == before + 51)
     }
 
-    @Test func `puts off a will for many as it puts off a message`() {
+    @Test func `delays a will to many receivers like a message`() {
         let loop = makeLoop(subscribers: 100)
         let flooder = loop.client("flooder", .mqtt5)
         let lost = loop.open()
@@ -126,7 +126,7 @@ import Testing
         #expect(loop.broker.counters.willsSent == 1)
     }
 
-    @Test func `serves who waits for more once in a round, and others in each turn`() {
+    @Test func `serves waiting clients once per round, and others in each turn`() {
         let loop = makeLoop(subscribers: 20)
         let flooder = loop.client("flooder", .mqtt5)
         loop.read(flood(200), flooder) { _ = loop.enter($0) }
@@ -142,7 +142,7 @@ import Testing
         #expect(loop.broker.counters.sendsAccepted > before + 10)
     }
 
-    @Test func `charges a turn with what the result of a commit has cost`() {
+    @Test func `charges the cost of a commit's result to the turn`() {
         let loop = CoreLoop(limits: Self.limits())
         for number in 0..<300 {
             loop.exchange(Packets.subscribe(["t"], qos: 2), loop.client("s\(number)", .mqtt5))
@@ -180,7 +180,7 @@ import Testing
         #expect(!isPaused)
     }
 
-    @Test func `keeps the order of a connection, whatever is read meanwhile`() {
+    @Test func `keeps the order of a connection while more is read`() {
         let loop = makeLoop(subscribers: 20)
         let client = loop.client("client", .mqtt5)
         loop.read(flood(100) + Packets.subscribe(["late"]), client) { _ = loop.enter($0) }
@@ -196,7 +196,7 @@ import Testing
         #expect(loop.isIdle)
     }
 
-    @Test func `leaves those alone who do not read, and goes on when they do`() {
+    @Test func `delays events of clients that do not read until they do`() {
         let loop = makeLoop(subscribers: 20)
         let deaf = loop.client("deaf", .mqtt5)
         loop.read(flood(100), deaf) { _ = loop.enter($0, isReading: { $0 != deaf }) }
@@ -208,7 +208,8 @@ import Testing
         #expect(loop.broker.counters.sendsAccepted >= sent + 90)
     }
 
-    @Test func `takes few packets from anybody while much waits, and filters count as packets`() {
+    @Test
+    func `reads few packets per connection while many events wait, and filters count as packets`() {
         let loop = makeLoop(subscribers: 20)
         let flooders = (0..<40).map { loop.client("f\($0)", .mqtt5) }
         #expect(loop.packetCountMaximum == ScheduleLimits.packetsPerTurnMaximum)
@@ -224,7 +225,7 @@ import Testing
         #expect(outcome.isCut && outcome.consumed == packets.count / 2)
     }
 
-    @Test func `has room for who takes the slot of a connection that has more waiting`() {
+    @Test func `accepts a new connection in the slot of one with waiting events`() {
         let loop = makeLoop(subscribers: 20)
         let first = loop.client("first", .mqtt5)
         loop.read(flood(100), first) { _ = loop.enter($0) }
@@ -253,7 +254,7 @@ import Testing
 
     // [MQTT-3.8.4-6]: one code for each filter, also for those that nobody looked at.
     @Test(arguments: [SessionDialect.mqtt3, .mqtt5])
-    func `are looked at up to a limit, and refused beyond it`(dialect: SessionDialect) {
+    func `are processed up to a limit, and refused beyond it`(dialect: SessionDialect) {
         let client = loop.client("greedy", dialect)
         let cost = loop.exchange(Packets.subscribe(filters(5_000), dialect), client)
         // 1,000 are the session's, 24 its quota refused, 3,976 the packet's.
@@ -263,7 +264,7 @@ import Testing
         #expect(cost.writtenBytes >= 5_000 && cost.writtenBytes < 5_100)
     }
 
-    @Test func `end up to the limit, and the others are told apart`() {
+    @Test func `end up to the limit, and the others are refused`() {
         let client = loop.client("greedy", .mqtt5)
         loop.exchange(Packets.subscribe(filters(1_000)), client)
         let cost = loop.exchange(Packets.unsubscribe(filters(5_000)), client)
@@ -272,7 +273,7 @@ import Testing
     }
 
     // UNSUBACK of 3.1.1 cannot say that one of them did not end.
-    @Test func `beyond the limit end the connection where no code can refuse them`() {
+    @Test func `beyond the limit end the connection if no code can refuse them`() {
         let client = loop.client("greedy", .mqtt3)
         loop.exchange(Packets.subscribe(filters(1_000), .mqtt3), client)
         loop.exchange(Packets.unsubscribe(filters(1_024), .mqtt3), client)
@@ -281,7 +282,7 @@ import Testing
         #expect(loop.decoder.conversations[client]?.phase == .closing)
     }
 
-    @Test func `cost what the look at each of them costs`() {
+    @Test func `cost as much as the search for each of them`() {
         let client = loop.client("greedy", .mqtt5)
         loop.exchange(Packets.subscribe(filters(1_000)), client)
         let again = loop.exchange(Packets.subscribe(filters(1_000)), client)

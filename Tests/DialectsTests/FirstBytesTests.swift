@@ -1,5 +1,5 @@
-// The first bytes of packets, however they are cut: what cannot be a packet is not waited for, and
-// nobody is answered in a dialect that nobody has spoken.
+// The first bytes of packets, in any pieces: bytes that cannot become a packet are not waited for,
+// and a client whose dialect is unknown gets no answer.
 
 import BrokerTerms
 import Primitives
@@ -29,7 +29,7 @@ import WireFormat
         return lines
     }
 
-    @Test func `in a length of five bytes are not answered`() {
+    @Test func `with a length of five bytes get no answer`() {
         for first in [0x10, 0x00, 0x30, 0xFF] as [UInt8] {
             let loop = TestLoop()
             loop.receive([first, 0xFF, 0xFF, 0xFF, 0xFF, 0x01])
@@ -39,7 +39,7 @@ import WireFormat
         }
     }
 
-    @Test func `that are no CONNECT are refused with the first of them`() {
+    @Test func `that are no CONNECT are refused at the first one`() {
         for first in 0...255 as ClosedRange<UInt8> where first >> 4 != 1 {
             let loop = TestLoop()
             loop.receive([first])
@@ -60,7 +60,7 @@ import WireFormat
     }
 
     @Test(arguments: [1, 2, 3, 20_000])
-    func `of a CONNECT of 16,384 bytes are taken, of one more refused`(pieces: Int) {
+    func `of a CONNECT of 16,384 bytes are accepted, and of one more refused`(pieces: Int) {
         let loop = TestLoop()
         let whole = connect(byteCount: 16_384)
         #expect(whole.count == 16_384)
@@ -75,7 +75,7 @@ import WireFormat
     }
 
     @Test(arguments: [1, 2, 30])
-    func `of a CONNECT that is too large are answered in the dialect they name`(pieces: Int) {
+    func `of a CONNECT that is too large are refused in its dialect`(pieces: Int) {
         let header: [UInt8] = [0x10, 0x80, 0x80, 0x02]
         let rest = [UInt8](repeating: 0, count: 20)
         let expected: [([UInt8], [UInt8])] = [
@@ -137,7 +137,7 @@ import WireFormat
         }
     }
 
-    @Test func `comes before its length, however large that is`() {
+    @Test func `is checked before its length`() {
         let loop = TestLoop()
         loop.establish()
         #expect(

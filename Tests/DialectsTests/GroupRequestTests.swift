@@ -1,4 +1,4 @@
-// Requests about groups on their way in: what the core hears, and what is refused before it does.
+// Requests about groups: the events for the core, and the requests that are refused before.
 
 import BrokerCore
 import Primitives
@@ -20,11 +20,11 @@ struct GroupRequestTests {
         ("request-group-describe", "group 9 describe 7h1g2k3m4n5p6 '' any"),
         ("request-group-set-allow-list", "group 10 allow 7h1g2k3m4n5p6 2 [bob,carol]"),
     ])
-    func `is told to the core`(name: String, event: String) {
+    func `becomes an event`(name: String, event: String) {
         #expect(established().receive(name) == [event])
     }
 
-    @Test func `of every other kind is told too`() {
+    @Test func `of every other kind becomes an event too`() {
         let loop = established()
         let group = ByteRange(offset: 0, count: 1)
         let user = ByteRange(offset: 1, count: 3)
@@ -45,14 +45,14 @@ struct GroupRequestTests {
                 == ["group 1 create 0 '' '' open seed 3"])
     }
 
-    @Test func `for a list asks for what the client can take`() {
+    @Test func `for a list limits the answer to the client's maximum`() {
         let loop = TestLoop()
         loop.establish(packetMaximum: 512)
         // 15 bytes of a RESPONSE are not its content.
         #expect(loop.receive("request-group-list") == ["group 8 list '' 497"])
     }
 
-    @Test func `with a title that is too long, or no title, is refused by itself`() {
+    @Test func `with a title that is too long or missing is refused alone`() {
         let long = String(repeating: "x", count: 129)
         let title = ByteRange(offset: 0, count: 129)
         #expect(
@@ -67,7 +67,7 @@ struct GroupRequestTests {
                 .first?.hasPrefix("group 1 create") == true)
     }
 
-    @Test func `with a meta that is no text is refused by itself`() {
+    @Test func `with a meta that is not UTF-8 is refused alone`() {
         let meta = ByteRange(offset: 0, count: 1)
         let loop = established()
         var bytes = packet(
@@ -79,7 +79,7 @@ struct GroupRequestTests {
     }
 
     @Test(arguments: ["a/b", "", String(repeating: "x", count: 65)])
-    func `with somebody who cannot be on an allow list is refused by itself`(name: String) {
+    func `with an invalid user on an allow list is refused alone`(name: String) {
         let run = "\u{3}bob" + String(UnicodeScalar(UInt8(name.utf8.count))) + name
         let ids = ByteRange(offset: 0, count: run.utf8.count)
         let list = MRT.AllowList.only(count: 2, ids: ids)
@@ -96,7 +96,7 @@ struct GroupRequestTests {
         #expect(established().receive([0x70, 3, 1, 4, 0]) == ["fault malformedPacket"])
     }
 
-    @Test func `for a will that no send could be is refused by the core, with the reason`() {
+    @Test func `for a will that is invalid as a send is refused by the core, with the reason`() {
         let user = MRT.Target.user(ByteRange(offset: 0, count: 3))
         let will = MRT.Will(
             delaySeconds: 0, target: user, isRaw: false, payload: ByteRange(offset: 3, count: 2))

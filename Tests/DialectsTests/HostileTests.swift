@@ -1,5 +1,5 @@
-// Bytes from somebody who means harm, or whose memory is broken: whatever they are, they are
-// events, a refusal or the end of the connection, and never the end of the broker.
+// Malicious and damaged bytes: they give events, refusals or the end of the connection, and never
+// end the broker.
 
 import BrokerCore
 import Primitives
@@ -23,7 +23,7 @@ struct HostileTests {
     ]
 
     @Test(arguments: packets)
-    func `of changed bytes is an event, a refusal or the end`(name: String) {
+    func `of changed bytes gives events, refusals or the end`(name: String) {
         var random = SeededNumbers(seed: 1)
         let bytes = packet(name)
         for offset in bytes.indices {
@@ -36,7 +36,7 @@ struct HostileTests {
     }
 
     @Test(arguments: packets)
-    func `of packets that were cut and told so is one too`(name: String) {
+    func `of truncated packets with correct lengths does too`(name: String) {
         let bytes = packet(name)
         let body = bytes[2...]
         for count in 0...body.count where count < 128 {
@@ -44,7 +44,7 @@ struct HostileTests {
         }
     }
 
-    @Test func `of random bytes is one too`() {
+    @Test func `of random bytes does too`() {
         var random = SeededNumbers(seed: 7)
         for round in 0..<8_000 {
             // Small values make structure likely: known types, lengths that fit.

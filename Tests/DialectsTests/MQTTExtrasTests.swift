@@ -1,5 +1,5 @@
-// What MQTT 5.0 adds to a connection: topic aliases, words beside reason codes, authentication with
-// a fresh token, and what user properties say here.
+// The additions of MQTT 5.0: topic aliases, reason strings, authentication with a new token, and
+// the meaning of user properties.
 
 import Primitives
 import Testing
@@ -67,7 +67,7 @@ struct IncomingAliasTests {
         (UInt16(17), "t", "fault topicAliasInvalid"), (17, "", "fault topicAliasInvalid"),
         (3, "", "fault protocolError"),
     ])
-    func `that is too high, or was never set, ends the connection`(
+    func `that is too high or not set ends the connection`(
         alias: UInt16, topic: String, line: String
     ) {
         let loop = mqttLoop()
@@ -86,7 +86,7 @@ struct IncomingAliasTests {
         #expect(loop.receive(publish("", alias: 1)) == ["fault protocolError"])
     }
 
-    @Test func `cannot hold more than its share of memory`() {
+    @Test func `uses a limited amount of memory`() {
         let loop = mqttLoop()
         let topic = String(repeating: "t", count: 4_000)
         #expect(loop.receive(publish(topic, alias: 1)).count == 1)
@@ -113,7 +113,7 @@ struct OutgoingAliasTests {
         publish(omitsTopic ? "" : topic, alias: alias)
     }
 
-    @Test func `is told with the topic and then stands for it, as far as the client takes them`() {
+    @Test func `is sent with the topic and then replaces it, up to the client's maximum`() {
         let loop = mqttLoop { $0.topicAliasMaximum = 2 }
         #expect(deliver(loop, "long/topic") == publish("long/topic", alias: 1))
         #expect(deliver(loop, "long/topic") == publish("", alias: 1))
@@ -122,13 +122,13 @@ struct OutgoingAliasTests {
         #expect(deliver(loop, "other") == publish("", alias: 2))
     }
 
-    @Test func `is not used for a client that takes none`() {
+    @Test func `is not used for a client that accepts none`() {
         let loop = mqttLoop()
         #expect(deliver(loop, "long/topic") == publish("long/topic", alias: 0))
         #expect(deliver(loop, "long/topic") == publish("long/topic", alias: 0))
     }
 
-    @Test func `that could not be told is told again`() {
+    @Test func `that could not be sent is sent again`() {
         let loop = mqttLoop { $0.topicAliasMaximum = 2 }
         loop.host.hasRoom = false
         #expect(deliver(loop, "long/topic") == [])
@@ -139,7 +139,7 @@ struct OutgoingAliasTests {
 
 @Suite("A refusal in MQTT 5.0")
 struct ReasonTextTests {
-    @Test func `is told in words too, where the client wants them`() throws {
+    @Test func `has a reason string if the client accepts one`() throws {
         let loop = mqttLoop { $0.requestsProblemInformation = true }
         loop.carryOut {
             $0.append(
@@ -167,7 +167,7 @@ struct ReasonTextTests {
         #expect(suback.codes.count == 2)
     }
 
-    @Test func `is told without them where its packet would be too large`() {
+    @Test func `has no reason string if its packet would be too large`() {
         let loop = mqttLoop(packetMaximum: 22) { $0.requestsProblemInformation = true }
         loop.carryOut {
             $0.append(
@@ -180,7 +180,8 @@ struct ReasonTextTests {
         #expect(loop.written() == [0x40, 3, 0, 10, 0x87])
     }
 
-    @Test func `names the message by the application's own id, and the refused of a list`() throws {
+    @Test func `contains the application's message id and the refused receivers of a list`() throws
+    {
         let loop = mqttLoop { $0.requestsProblemInformation = true }
         var answer = PacketAnswer(
             to: loop.connection, packet: 10, step: .accepted, reason: .success)
@@ -210,19 +211,19 @@ struct RefusedCountTests {
         return String(decoding: loop.written(), as: UTF8.self)
     }
 
-    @Test func `says how many, and the same in words`() {
+    @Test func `contains their number and a reason string`() {
         let text = written(packetMaximum: nil)
         #expect(text.contains("refused-count\u{0}\u{1}3"))
         #expect(text.contains("3 of its receivers did not get it"))
     }
 
-    @Test func `leaves out what does not fit, the words first`() {
+    @Test func `omits what does not fit, the reason string first`() {
         let some = written(packetMaximum: 40)
         #expect(some.contains("refused-count") && !some.contains("receivers"))
         #expect(!written(packetMaximum: 20).contains("refused"))
     }
 
-    @Test func `says nothing of it to whoever wants no problem information`() {
+    @Test func `contains nothing of it without problem information`() {
         #expect(!written(packetMaximum: nil, wantsWords: false).contains("refused"))
     }
 }
@@ -241,7 +242,7 @@ struct AuthenticationTests {
         mqttLoop { $0.authenticationMethod = ByteRange(offset: 15, count: 5) }
     }
 
-    @Test func `takes the place of the old one, and is confirmed`() {
+    @Test func `replaces the old one, and is confirmed`() {
         let loop = loop()
         #expect(loop.receive(auth("new")) == ["new credential"])
         loop.carryOut { $0.append(.answerCredential(loop.connection, .success)) }
@@ -249,7 +250,7 @@ struct AuthenticationTests {
         #expect(loop.written() == [0xF0, 10, 0, 8, 0x15, 0, 5] + Array("token".utf8))
     }
 
-    @Test func `that is worth nothing ends the connection`() {
+    @Test func `that is invalid ends the connection`() {
         let loop = loop()
         #expect(loop.receive(auth("bad")) == ["credential refused badUserNameOrPassword"])
         let lines = loop.carryOut {
@@ -260,12 +261,12 @@ struct AuthenticationTests {
         #expect(withoutText(loop.written()) == [0xE0, 1, 0x87])
     }
 
-    @Test func `may be shown only by the method that the client named`() {
+    @Test func `requires the method that the client named`() {
         #expect(loop().receive(auth("new", "other")) == ["fault protocolError"])
         #expect(mqttLoop().receive(auth("new")) == ["fault protocolError"])
     }
 
-    @Test func `is asked for by name in CONNACK`() {
+    @Test func `has its method named in CONNACK`() {
         let loop = TestLoop()
         var connect = MQTT.Connect(.v5)
         connect.authenticationMethod = ByteRange(offset: 0, count: 5)
@@ -295,7 +296,7 @@ struct MessagePropertyTests {
         ("$u", [("k", "v")]), ("$u", [("to", "a/b")]), ("$u/bob", [("to", "carol")]),
         ("$b", [("to", "carol")]),
     ])
-    func `name receivers only where the topic names none`(
+    func `name receivers only if the topic names none`(
         topic: String, pairs: [(String, String)]
     ) {
         let loop = mqttLoop()
@@ -310,7 +311,7 @@ struct MessagePropertyTests {
         #expect(lines.first?.hasSuffix("fault quotaExceeded") == true, "\(lines)")
     }
 
-    @Test func `bring the application's own id, and travel on`() {
+    @Test func `contain the application's message id, and are forwarded`() {
         let loop = mqttLoop()
         let lines = loop.receive(publish("$u/bob", message, [("mid", "m-1")]))
         #expect(lines.first?.contains("m-1") == true, "\(lines)")
@@ -323,7 +324,7 @@ struct MessagePropertyTests {
         #expect(plain.first?.hasSuffix("on t raw 1 properties 19") == true, "\(plain)")
     }
 
-    @Test func `do not pass for the broker's`() {
+    @Test func `cannot imitate those of the broker`() {
         let loop = mqttLoop()
         let lines = loop.receive(
             publish(

@@ -63,7 +63,7 @@ struct MQTTConnectTests {
         #expect(loop.host.isHeld)
     }
 
-    @Test func `knows a token by a user name without an app`() {
+    @Test func `treats the password as a token if the user name has no app`() {
         let loop = TestLoop()
         var connect = MQTT.Connect(.v311)
         connect.isCleanStart = true
@@ -76,7 +76,7 @@ struct MQTTConnectTests {
             ])
     }
 
-    @Test func `brings its will along`() {
+    @Test func `contains its will`() {
         let loop = TestLoop(allowsAnonymous: true)
         let lines = loop.receive("connect-5-will-properties-mixed")
         #expect(lines.count == 1)
@@ -96,7 +96,7 @@ struct MQTTConnectTests {
         ("property-21-authentication-method", "2003008c00"),
         ("connect-reserved-flag-5", "2003008100"), ("connect-will-topic-wildcard-5", "2003009000"),
     ])
-    func `is sent away with a reason`(vector: String, answer: String) {
+    func `is refused with a reason`(vector: String, answer: String) {
         let loop = TestLoop()
         #expect(loop.receive(vector) == [])
         #expect(hexadecimal(withoutText(loop.written())) == answer)
@@ -104,14 +104,14 @@ struct MQTTConnectTests {
     }
 
     @Test(arguments: ["connect-reserved-flag-311", "connect-other-name-311"])
-    func `that breaks 3.1.1 is closed without a word`(vector: String) {
+    func `that violates 3.1.1 is closed without an answer`(vector: String) {
         let loop = TestLoop(allowsAnonymous: true)
         #expect(loop.receive(vector) == [])
         #expect(loop.written() == [])
         #expect(loop.host.isClosed)
     }
 
-    @Test func `with a token that is none is refused`() {
+    @Test func `with an invalid token is refused`() {
         let loop = TestLoop()
         var connect = MQTT.Connect(.v5)
         connect.password = ByteRange(offset: 0, count: 3)
@@ -119,7 +119,7 @@ struct MQTTConnectTests {
         #expect(withoutText(loop.written()) == [0x20, 3, 0, 0x86, 0])
     }
 
-    @Test func `may name the method "token" and bring the token as its data`() {
+    @Test func `may name the method "token" with the token as its data`() {
         let loop = TestLoop()
         var connect = MQTT.Connect(.v5)
         connect.authenticationMethod = ByteRange(offset: 0, count: 5)
@@ -192,13 +192,13 @@ struct MQTTReadingTests {
         #expect(loop.written() == (vector == "pingreq-5" ? [0xD0, 0] : []))
     }
 
-    @Test func `of 3.1 say nothing in the bits of options that it leaves open`() {
+    @Test func `of 3.1 have no meaning in undefined option bits`() {
         let loop = mqttLoop(.v31)
         let subscribe: [UInt8] = [0x82, 10, 0, 1, 0, 1, 0x61, 0xFD, 0, 1, 0x62, 0x02]
         #expect(loop.receive(subscribe) == ["subscribe 1 durable a, once b"])
     }
 
-    @Test func `that follow a DISCONNECT are not looked at`() {
+    @Test func `after a DISCONNECT are ignored`() {
         let loop = mqttLoop()
         #expect(loop.receive(packet("disconnect-5") + packet("pingreq-5")) == ["disconnect"])
         #expect(loop.written() == [])
@@ -226,7 +226,7 @@ struct MQTTReadingTests {
         #expect(lines[0].hasSuffix(line), "\(lines)")
     }
 
-    @Test func `keep the properties that travel, together`() {
+    @Test func `keep the forwarded properties together`() {
         let loop = mqttLoop()
         // Between the user properties stood the expiry, behind them nothing.
         let section: [UInt8] = [0x26, 0, 1, 0x61, 0, 1, 0x31, 2, 0, 0, 0, 60, 0x01, 1]

@@ -21,7 +21,7 @@ struct MQTTWritingTests {
                 packetIdentifier: UInt16(number), subscriptionIdentifier: identifier))
     }
 
-    @Test func `let a client in, and tell it what differs from what it asked for`() throws {
+    @Test func `accept a login, and report deviations from the request`() throws {
         let loop = TestLoop(allowsAnonymous: true)
         loop.receive("connect-5-empty-id-persistent")
         let user = loop.text("auto-1")
@@ -41,7 +41,7 @@ struct MQTTWritingTests {
         #expect(loop.host.silenceMilliseconds == 450_000)
     }
 
-    @Test func `let a client of 3.1.1 in with four bytes`() {
+    @Test func `accept a login of 3.1.1 with four bytes`() {
         let loop = TestLoop(allowsAnonymous: true)
         loop.receive("connect-311-persistent")
         let user = loop.text("pump")
@@ -53,7 +53,7 @@ struct MQTTWritingTests {
 
     /// Found by the simulation: a client that closed its connection in the turn in which its
     /// publication was answered brought the broker down.
-    @Test func `are for nobody where the conversation has ended meanwhile`() {
+    @Test func `are discarded if the connection has ended meanwhile`() {
         let loop = mqttLoop()
         loop.decoder.closed(loop.connection, .lost)
         loop.carryOut {
@@ -68,7 +68,7 @@ struct MQTTWritingTests {
         #expect(loop.written() == [])
     }
 
-    @Test func `deliver what a topic was sent, as it was`() {
+    @Test func `deliver a message to a topic unchanged`() {
         let loop = mqttLoop()
         let message = loop.publish(
             .topic, address: "a/b", marks: .raw, payload: Array("hello".utf8))
@@ -102,8 +102,7 @@ struct MQTTWritingTests {
                 + packet("publish-311-qos-1"))
     }
 
-    @Test func `tell in 5.0 what travels along, what time is left, and which subscription it was`()
-    {
+    @Test func `contain properties, remaining time and subscription identifier in 5.0`() {
         let loop = mqttLoop()
         let property: [UInt8] = [0x26, 0, 1, 0x6B, 0, 1, 0x76]
         let message = loop.publish(
@@ -118,7 +117,7 @@ struct MQTTWritingTests {
         #expect(loop.written() == [0x30, UInt8(body.count)] + body)
     }
 
-    @Test func `tell of several subscriptions at once, and only to whom it concerns`() {
+    @Test func `contain several subscription identifiers for the sessions concerned`() {
         let loop = mqttLoop()
         let message = loop.publish(
             .topic, address: "t", marks: .raw, payload: [0x78],
@@ -150,7 +149,7 @@ struct MQTTWritingTests {
             #"{"msg":{"t":"0","b":"hi"},"from":"alice","time":"1790000000000"}"#
         ),
     ])
-    func `deliver what an address was sent as JSON`(
+    func `deliver a message to an address as JSON`(
         kind: MessageKind, address: String, topic: String, payload: String
     ) {
         let loop = mqttLoop(.v311)
@@ -177,7 +176,7 @@ struct MQTTWritingTests {
                 + #""groupid":"g1"}"#
         ),
     ])
-    func `tell what happens in groups as JSON`(
+    func `report group events as JSON`(
         kind: MessageKind, data: String, topic: String, payload: String
     ) {
         let loop = mqttLoop(.v311)
@@ -189,7 +188,7 @@ struct MQTTWritingTests {
         #expect(loop.written() == encode(expected, topic + payload))
     }
 
-    @Test func `tell the core of a delivery that is larger than the client takes`() {
+    @Test func `report a delivery that is larger than the client accepts`() {
         let loop = mqttLoop(packetMaximum: 20)
         let message = loop.publish(
             .topic, address: "t", marks: .raw, payload: [UInt8](repeating: 0, count: 20))
@@ -217,7 +216,7 @@ struct MQTTWritingTests {
         #expect(loop.written() == packet(vector))
     }
 
-    @Test func `answer publications of 3.1.1, and end the connection where one is refused`() {
+    @Test func `answer publications of 3.1.1, and end the connection if one is refused`() {
         let loop = mqttLoop(.v311)
         loop.carryOut {
             $0.append(
@@ -240,7 +239,7 @@ struct MQTTWritingTests {
         #expect(loop.written() == [])
     }
 
-    @Test func `count a refused publication instead, where the app wants that`() {
+    @Test func `count a refused publication instead, if the app is configured so`() {
         let loop = mqttLoop(.v311, acknowledgesRefused: true)
         let lines = loop.carryOut {
             $0.append(
@@ -263,7 +262,7 @@ struct MQTTWritingTests {
         #expect(strict.carryOut { _ in } == ["fault notAuthorized"])
     }
 
-    @Test func `say nothing to who has left meanwhile`() {
+    @Test func `send nothing to a client that has left meanwhile`() {
         for version: MQTT.Version in [.v311, .v5] {
             let loop = mqttLoop(version)
             let message = loop.publish(.topic, address: "t", marks: .raw, payload: [0x78])
@@ -310,7 +309,7 @@ struct MQTTWritingTests {
         }
     }
 
-    @Test func `end a connection with a reason where there is a word for it`() {
+    @Test func `end a connection with a reason if the version has one`() {
         let loop = mqttLoop()
         loop.carryOut { $0.append(.close(loop.connection, .sessionTakenOver)) }
         #expect(withoutText(loop.written()) == packet("disconnect-5-broker-8e"))
@@ -326,7 +325,7 @@ struct MQTTWritingTests {
         #expect(withoutText(waiting.written()) == [0x20, 3, 0, 0x87, 0])
     }
 
-    @Test func `take leave of clients that are told why`() {
+    @Test func `disconnect clients with a reason`() {
         let loop = mqttLoop()
         loop.encoder.writeShutdown(conversations: &loop.decoder.conversations, host: &loop.host)
         #expect(withoutText(loop.written()) == packet("disconnect-5-broker-8b"))

@@ -1,4 +1,4 @@
-// No packet is larger than its receiver takes: every kind of packet, to receivers that take little.
+// No packet is larger than its receiver accepts: every kind of packet, with small maximums.
 
 import BrokerTerms
 import Primitives
@@ -35,7 +35,7 @@ import WireFormat
     }
 
     @Test(arguments: [128, 129, 200, 600, 1_000] as [UInt32])
-    func `is no larger than its client takes`(maximum: UInt32) throws {
+    func `is no larger than its client accepts`(maximum: UInt32) throws {
         for index in 0..<7 {
             let loop = TestLoop()
             loop.establish(packetMaximum: maximum)
@@ -46,7 +46,7 @@ import WireFormat
         }
     }
 
-    @Test func `names as many refused receivers as there is room for, and counts all`() throws {
+    @Test func `names as many refused receivers as fit, and counts all`() throws {
         let loop = TestLoop()
         loop.establish(packetMaximum: 128)
         let effect = effects(loop)[0]
@@ -68,7 +68,7 @@ import WireFormat
         }
     }
 
-    @Test func `says that it is too large where a result does not fit`() {
+    @Test func `reports that it is too large if a result does not fit`() {
         let loop = TestLoop()
         loop.establish(packetMaximum: 128)
         let effect = effects(loop)[3]
@@ -77,7 +77,7 @@ import WireFormat
     }
 
     @Test(arguments: [128, 200, 300] as [UInt32])
-    func `on a channel fits into what its gateway takes`(maximum: UInt32) throws {
+    func `on a channel fits its gateway's maximum`(maximum: UInt32) throws {
         var connect = MRT.Connect()
         connect.inboxWindow = 1
         connect.credential = .token(ByteRange(offset: 0, count: 6))
@@ -111,7 +111,7 @@ import WireFormat
         }
     }
 
-    @Test func `that accepts a channel and fits not even so refuses it`() throws {
+    @Test func `that accepts a channel and does not fit refuses the login`() throws {
         let loop = TestLoop()
         loop.establish(packetMaximum: 128)
         let inner: [UInt8] = [
@@ -151,7 +151,7 @@ import WireFormat
     }
 
     @Test(arguments: 1...200 as ClosedRange<UInt32>)
-    func `is no larger than its client takes`(maximum: UInt32) {
+    func `is no larger than its client accepts`(maximum: UInt32) {
         for index in 0..<9 {
             let loop = TestLoop()
             loop.receive(connect(maximum))
@@ -198,7 +198,7 @@ import WireFormat
         }
     }
 
-    @Test func `that refuses it is not sent to a client that takes less`() {
+    @Test func `that refuses a login is not sent to a client with a smaller maximum`() {
         let loop = TestLoop()
         loop.receive(connect(2))
         loop.carryOut {

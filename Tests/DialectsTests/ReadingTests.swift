@@ -1,4 +1,4 @@
-// Bytes in, events out: every packet that a client may send, as the core hears of it.
+// Bytes in, events out: every packet that a client may send.
 
 import BrokerCore
 import BrokerTerms
@@ -10,7 +10,7 @@ import WireFormat
 
 @Suite("A first packet")
 struct FirstPacketTests {
-    @Test func `is a login as its fields say`() {
+    @Test func `becomes a login with its fields`() {
         #expect(
             TestLoop().receive("connect-token") == [
                 "connect token s3cr3t device pump keepalive 300 window 16 1,2"
@@ -40,7 +40,7 @@ struct FirstPacketTests {
             ])
     }
 
-    @Test func `with a credential that is none is refused`() {
+    @Test func `with an invalid credential is refused`() {
         let loop = TestLoop()
         var connect = MRT.Connect()
         connect.inboxWindow = 1
@@ -50,7 +50,7 @@ struct FirstPacketTests {
         #expect(loop.log.refusals == [.badUserNameOrPassword])
     }
 
-    @Test func `with a device or a user that breaks the rule of ids is refused`() {
+    @Test func `with an invalid device or user is refused`() {
         var connect = MRT.Connect()
         connect.inboxWindow = 1
         connect.device = ByteRange(offset: 0, count: 3)
@@ -72,7 +72,7 @@ struct FirstPacketTests {
         ("connect-unknown-odd-extension", .protocolError),
         ("connect-level-2", .unsupportedProtocolVersion),
     ])
-    func `that cannot be read is answered with the reason`(name: String, reason: ReasonCode) {
+    func `that is malformed is refused with the reason`(name: String, reason: ReasonCode) {
         let loop = TestLoop()
         #expect(loop.receive(name) == [])
         #expect(loop.written() == encode(MRT.ConnectRefused(reason: reason)))
@@ -82,7 +82,7 @@ struct FirstPacketTests {
     @Test(arguments: [
         "connect-other-name", "send-user-durable", "pingreq", "disconnect-normal", "auth-token",
     ])
-    func `that is no login is not answered at all`(name: String) {
+    func `that is no login gets no answer`(name: String) {
         let loop = TestLoop()
         #expect(loop.receive(name) == [])
         #expect(loop.written() == [])
@@ -121,28 +121,28 @@ struct LaterPacketTests {
         ("disconnect-with-expiry", "disconnect, expiry 0"),
         ("disconnect-packet-too-large", "disconnect with will"),
     ])
-    func `are told to the core`(name: String, event: String) {
+    func `become events`(name: String, event: String) {
         let loop = TestLoop()
         loop.establish()
         #expect(loop.receive(name) == [event])
         #expect(loop.written() == [])
     }
 
-    @Test func `that acknowledge in both directions are two events`() {
+    @Test func `that acknowledge in both directions become two events`() {
         let loop = TestLoop()
         loop.establish()
         #expect(
             loop.receive("ack-both") == ["acknowledged 9223372036854775807", "results seen 128"])
     }
 
-    @Test func `that ask whether anybody is there are answered at once`() {
+    @Test func `PINGREQ are answered at once`() {
         let loop = TestLoop()
         loop.establish()
         #expect(loop.receive("pingreq") == [])
         #expect(loop.written() == packet("pingresp"))
     }
 
-    @Test func `whose text is none refuse the one message`() {
+    @Test func `with an invalid text refuse only their message`() {
         let loop = TestLoop()
         loop.establish()
         let text = MRT.Send(
@@ -162,7 +162,7 @@ struct LaterPacketTests {
         ("pingresp", .protocolError), ("pingreq-with-body", .malformedPacket),
         ("channel-in-channel", .malformedPacket),
     ])
-    func `that cannot be read end the connection, and nothing behind them is read`(
+    func `that are malformed end the connection, and later ones are ignored`(
         name: String, reason: ReasonCode
     ) {
         let loop = TestLoop()
@@ -173,13 +173,13 @@ struct LaterPacketTests {
         #expect(loop.receive("ack-results") == [])
     }
 
-    @Test func `that are larger than the broker takes end it too`() {
+    @Test func `that are too large end it too`() {
         let loop = TestLoop(packetMaximum: 200)
         loop.establish()
         #expect(loop.receive([0x30, 0xC8, 0x01]) == ["fault packetTooLarge"])
     }
 
-    @Test func `that came before CONNACK wait for it`() {
+    @Test func `before CONNACK wait for it`() {
         let loop = TestLoop()
         var consumed = 0
         let connect = packet("connect-token")
@@ -196,7 +196,7 @@ struct LaterPacketTests {
         #expect(loop.written() == packet("connack-new-session") + packet("pingresp"))
     }
 
-    @Test func `that came before a refusal are thrown away`() {
+    @Test func `before a refusal are discarded`() {
         let loop = TestLoop()
         var consumed = 0
         let stream = packet("connect-token") + packet("send-user-durable")
@@ -208,7 +208,7 @@ struct LaterPacketTests {
         #expect(loop.receive(Array(stream[consumed...])) == [])
     }
 
-    @Test func `are understood however they are cut`() {
+    @Test func `are decoded in any pieces`() {
         let stream = packet("send-list") + packet("request-group-create") + packet("ack-both")
         let whole = TestLoop()
         whole.establish()

@@ -1,5 +1,5 @@
-// A loop without sockets: the real decoder and the real encoder between bytes and lines. The test
-// plays the sockets and the core.
+// A loop without sockets: the real decoder and the real encoder between bytes and text. The test
+// acts as the sockets and the core.
 
 import BrokerTerms
 import Primitives

@@ -1,4 +1,4 @@
-// Effects in, bytes out: every packet that the broker sends, held to the vectors.
+// Effects in, bytes out: every packet that the broker sends, compared with the vectors.
 
 import BrokerTerms
 import Testing
@@ -16,7 +16,7 @@ struct WritingTests {
         loop.establish()
     }
 
-    @Test func `let a client in`() {
+    @Test func `accept a login`() {
         let loop = TestLoop()
         loop.receive("connect-token")
         let user = loop.text("alice")
@@ -27,7 +27,7 @@ struct WritingTests {
         #expect(loop.phase == .established)
     }
 
-    @Test func `tell a client of the will it has`() throws {
+    @Test func `report an existing will`() throws {
         let loop = TestLoop()
         loop.receive("connect-token")
         let user = loop.text("alice")
@@ -37,7 +37,7 @@ struct WritingTests {
         #expect(loop.written()[3] == 0x03)
     }
 
-    @Test func `send a client away, with advice when to come again`() {
+    @Test func `refuse a login, with an advised wait`() {
         let loop = TestLoop()
         loop.receive("connect-token")
         loop.carryOut {
@@ -56,7 +56,7 @@ struct WritingTests {
         ("deliver-group-event", .groupEvent, "7h1g2k3m4n5p6", "\u{1}bob", 1746),
         ("deliver-topic-text", .topic, "a/b", "\u{0}on", 9),
     ])
-    func `deliver`(
+    func `deliver a message`(
         name: String, kind: MessageKind, address: String, payload: String, number: UInt64
     ) {
         let publication = loop.publish(kind, address: address, payload: Array(payload.utf8))
@@ -64,7 +64,7 @@ struct WritingTests {
         #expect(loop.written() == packet(name))
     }
 
-    @Test func `deliver what has no number, and what may be a duplicate`() {
+    @Test func `deliver transient messages and possible duplicates`() {
         let hello = loop.publish(.unicast, payload: Array("\u{0}hello".utf8))
         deliver(hello, number: 0, .transient)
         #expect(loop.written() == packet("deliver-unicast-transient"))
@@ -77,7 +77,7 @@ struct WritingTests {
         #expect(loop.written() == packet("deliver-topic-raw"))
     }
 
-    @Test func `leave out what a slow reader may miss, and nothing else`() {
+    @Test func `drop only transient messages for a slow reader`() {
         loop.host.hasRoom = false
         let hello = loop.publish(.unicast, payload: Array("\u{0}hello".utf8))
         deliver(hello, number: 0, .transient)
@@ -87,7 +87,7 @@ struct WritingTests {
         #expect(loop.written() == packet("deliver-unicast"))
     }
 
-    @Test func `tell the core of a delivery that is larger than the client takes`() {
+    @Test func `report a delivery that is larger than the client accepts`() {
         let loop = TestLoop()
         loop.establish(packetMaximum: 128)
         let large = loop.publish(.unicast, payload: [UInt8](repeating: 0, count: 128))
@@ -97,7 +97,7 @@ struct WritingTests {
         #expect(loop.written() == [])
     }
 
-    @Test func `report what became of a send`() {
+    @Test func `report the result of a send`() {
         report(17, .sent)
         #expect(loop.written() == packet("result-sent"))
         report(18, .sent, id: "m-1")
@@ -160,7 +160,7 @@ struct WritingTests {
         #expect(loop.written() == packet("response-group-described"))
     }
 
-    @Test func `refuse an answer that is larger than the client takes`() {
+    @Test func `replace an answer that is larger than the client accepts`() {
         let loop = TestLoop()
         loop.establish(packetMaximum: 128)
         let body = loop.text(String(repeating: "x", count: 128))
@@ -171,7 +171,7 @@ struct WritingTests {
         #expect(loop.phase == .established)
     }
 
-    @Test func `say good-bye, and close`() {
+    @Test func `send DISCONNECT, and close`() {
         loop.carryOut { $0.append(.confirmDisconnect(loop.connection)) }
         #expect(loop.written() == packet("disconnected-normal"))
         #expect(loop.host.isClosed)
@@ -182,7 +182,7 @@ struct WritingTests {
         #expect(other.phase == .closing)
     }
 
-    @Test func `say that the broker stops, to those who are in`() {
+    @Test func `announce the stop of the broker to clients that are logged in`() {
         loop.encoder.writeShutdown(conversations: &loop.decoder.conversations, host: &loop.host)
         #expect(loop.written() == [0xE0, 1, 0x8B])
         let early = TestLoop()

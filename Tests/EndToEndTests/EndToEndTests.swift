@@ -1,5 +1,5 @@
-// End to end: a real martletd as a child process, its own directory, real TLS sockets on this
-// machine, and the SDK, the command line or bare bytes as its clients.
+// End to end: a real martletd as a child process, a directory of its own, real TLS sockets on this
+// machine, and the SDK, the command line or raw bytes as clients.
 
 import Testing
 

@@ -1,4 +1,4 @@
-// Small files: whole contents, and what is refused.
+// Small files: complete contents, and refused files.
 import Foundation
 import Glibc
 import Testing
@@ -14,7 +14,7 @@ import Testing
         try body(folder.path(percentEncoded: false))
     }
 
-    @Test func `what is written is read, and replaces what was there`() throws {
+    @Test func `a written file is read back, and replaces the old contents`() throws {
         try withFolder { folder in
             let path = folder + "file"
             // More than one read takes.
@@ -26,7 +26,7 @@ import Testing
         }
     }
 
-    @Test func `a file of the greatest size is read, one byte more is refused`() throws {
+    @Test func `a file of the maximum size is read, and one byte more is refused`() throws {
         try withFolder { folder in
             let path = folder + "file"
             let largest = String(repeating: "x", count: SmallFile.byteCountMaximum)
@@ -39,13 +39,13 @@ import Testing
         }
     }
 
-    @Test func `a device does not fill the memory`() {
+    @Test func `reading a device does not fill the memory`() {
         #expect(throws: FileFailure.tooLarge(byteCountMaximum: SmallFile.byteCountMaximum)) {
             try SmallFile.read("/dev/zero")
         }
     }
 
-    @Test func `the system's reason is kept`() {
+    @Test func `an error has the system's reason`() {
         #expect(throws: FileFailure.system(SystemError(code: ENOENT))) {
             try SmallFile.read("/nonexistent/file")
         }

@@ -1,5 +1,5 @@
-// What fuzzing starts from, and what it has found, in every run of the tests: each input below
-// Tests/Fuzzing goes through its target. A find that was mended stays mended.
+// The corpus and the finds of fuzzing in every test run: each input below Tests/Fuzzing runs
+// through its target, so that a corrected fault does not return.
 
 import Foundation
 import Fuzzing
@@ -19,7 +19,7 @@ struct FuzzingTests {
         for input in inputs { input.withUnsafeBytes { target.run($0) } }
     }
 
-    @Test func `is known to the script that runs it`() throws {
+    @Test func `is listed in the script that runs it`() throws {
         let script = try String(contentsOf: Self.folder.appending(path: "fuzz"), encoding: .utf8)
         let words = script.split(whereSeparator: \.isWhitespace).joined(separator: " ")
         let names = FuzzTarget.allCases.map(\.rawValue).joined(separator: " ")

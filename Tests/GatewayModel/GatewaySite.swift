@@ -1,6 +1,6 @@
-// A gateway's machine with a broker that keeps the rules of channels, and devices of which the test
-// decides every byte: all in one process, with a clock that the test moves. Whatever the devices
-// send, the broker checks that it is told only what a gateway may say.
+// A gateway's machine with a correct broker, and devices whose every byte the test decides: all in
+// one process, with a clock that the test sets. For any input of the devices, the broker checks
+// that it receives only what a gateway may send.
 
 import Gateway
 import MartletClient

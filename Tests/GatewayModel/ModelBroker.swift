@@ -1,5 +1,5 @@
-// A broker as far as a gateway meets it: it lets the gateway in, keeps channels and sessions by the
-// rules of PROTOCOL.md section 7, and traps where the gateway breaks them.
+// A broker as far as a gateway uses it: it accepts the gateway's login, keeps channels and sessions
+// by the rules of PROTOCOL.md section 7, and traps if the gateway breaks them.
 
 import BrokerTerms
 import PacketMeanings

@@ -1,5 +1,5 @@
-// A device at the far end of a line, as far as its frames go: what it sends becomes bytes of the
-// line, and bytes of the line become packets.
+// The frames of a device on a line: its packets become bytes of the line, and bytes of the line
+// become packets.
 
 import Gateway
 import PacketMeanings

@@ -1,5 +1,5 @@
-// The gateway as a value, with a broker that keeps the rules and devices that keep none: no device
-// is another one, and none costs another one its connection.
+// The gateway as a value, with a correct broker and faulty devices: no device can act as another
+// one, and none costs another one its connection.
 
 import GatewayModel
 import MartletClient
@@ -38,7 +38,7 @@ import WireFormat
 
     // MARK: - Who a line is
 
-    @Test func `a device without a credential is its line's user and device`() throws {
+    @Test func `a device without a credential has the identity of its line`() throws {
         let site = GatewaySite.ready(Self.names)
         var device = ModelDevice()
         try login(&device, 2, site)
@@ -46,7 +46,7 @@ import WireFormat
         #expect(isAlive(&device, 2, site))
     }
 
-    @Test func `a device that claims to be another is refused with a reason, and told so`() throws {
+    @Test func `a device that claims another identity is refused with a reason`() throws {
         let site = GatewaySite.ready(Self.names)
         var (honest, liar) = (ModelDevice(), ModelDevice())
         try login(&honest, 1, site)
@@ -63,7 +63,7 @@ import WireFormat
         #expect(site.log.contains { $0.contains("event=device_faulty user=plant7-a") })
     }
 
-    @Test func `a token of another user's ends the connection that it opened`() throws {
+    @Test func `a token of another user ends the connection`() throws {
         let site = GatewaySite.ready(Self.names)
         site.broker.tokens = [[1]: "plant7-b", [2]: "plant7-a"]
         var device = ModelDevice()
@@ -80,7 +80,7 @@ import WireFormat
         #expect(isAlive(&device, 0, site))
     }
 
-    @Test func `a device that returns under other names leaves no connection behind`() throws {
+    @Test func `a device that returns under other names leaves no open connection`() throws {
         let site = GatewaySite.ready(Self.names)
         var device = ModelDevice()
         for round in 0..<64 {
@@ -97,7 +97,7 @@ import WireFormat
         #expect(site.broker.losses == [identity("plant7-a")])
     }
 
-    @Test func `a half-open connection whose device stays away is lost`() throws {
+    @Test func `a stale connection whose device does not return is lost`() throws {
         let site = GatewaySite.ready(Self.names)
         var device = ModelDevice()
         try login(&device, 0, site)
@@ -163,8 +163,7 @@ import WireFormat
         }
     }
 
-    @Test func `a gateway that stood still answers every OPEN that was repeated meanwhile`() throws
-    {
+    @Test func `a gateway that was stopped answers every repeated OPEN`() throws {
         let site = GatewaySite.ready(Self.names)
         var device = ModelDevice()
         // The C client's schedule: after 0, 250 and 750 ms, then it stood still for 1.5 s.
@@ -176,7 +175,7 @@ import WireFormat
         #expect(isAlive(&device, 0, site))
     }
 
-    @Test func `a CHANNEL of a device's ends that device's connection alone`() throws {
+    @Test func `a CHANNEL from a device ends only that device's connection`() throws {
         let site = GatewaySite.ready(Self.names)
         var (honest, other) = (ModelDevice(), ModelDevice())
         try login(&honest, 1, site)
@@ -191,7 +190,7 @@ import WireFormat
     }
 
     @Test(arguments: [UInt32(1_000), 100_000, 131_072, 131_073, 262_144, .max])
-    func `a device is told the largest packet that gateway and broker take`(
+    func `a device is told the largest packet that gateway and broker accept`(
         maximum: UInt32
     ) throws {
         let site = GatewaySite.ready(Self.names)
@@ -230,7 +229,7 @@ import WireFormat
 
     // MARK: - One line and the others
 
-    @Test func `a broker that takes nothing holds lines back and loses nothing`() throws {
+    @Test func `a stalled broker holds lines back without loss`() throws {
         let site = GatewaySite.ready(Self.names)
         var (flood, quiet) = (ModelDevice(), ModelDevice())
         try login(&flood, 0, site)
@@ -261,7 +260,7 @@ import WireFormat
         #expect(isAlive(&quiet, 1, site))
     }
 
-    @Test func `lines take turns, whatever one of them sends`() throws {
+    @Test func `lines take turns regardless of their input`() throws {
         let site = GatewaySite.ready(Self.names)
         var devices = [ModelDevice(), ModelDevice(), ModelDevice()]
         for index in devices.indices { try login(&devices[index], index, site) }
@@ -280,7 +279,7 @@ import WireFormat
         #expect(order.count == 801)
     }
 
-    @Test func `a device that begins anew without end has three channels at most`() throws {
+    @Test func `a device that reconnects endlessly has at most three channels`() throws {
         let site = GatewaySite.ready(Self.names)
         site.broker.holdsAnswers = true
         var (device, honest) = (ModelDevice(), ModelDevice())
@@ -296,7 +295,7 @@ import WireFormat
         #expect(site.broker.channelCount == 2)
     }
 
-    @Test func `a thousand devices that come back at once are all let in`() throws {
+    @Test func `a thousand devices that reconnect at once are all accepted`() throws {
         let names = (0..<GatewayLimits.linesMaximum).map { "u\($0)" }
         let site = GatewaySite(names)
         site.checksInvariants = false
@@ -315,7 +314,8 @@ import WireFormat
         #expect(site.broker.losses == [])
     }
 
-    @Test func `a device that does not read costs a bounded memory, and loses what may be lost`()
+    @Test
+    func `a device that does not read uses bounded memory, and loses only transient messages`()
         throws
     {
         let site = GatewaySite.ready(Self.names)
@@ -382,7 +382,7 @@ import WireFormat
         #expect(device.kinds.last == .opened)
     }
 
-    @Test func `whatever a broker says, the gateway goes on`() throws {
+    @Test func `the gateway continues after any bytes of a broker`() throws {
         // Every channel packet of two bytes within, on the device's channel and another one.
         for type in UInt8(0)...15 {
             for first in [UInt8(0), 1, 5, 0x80, 0x8E, 0xFF] {

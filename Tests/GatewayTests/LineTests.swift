@@ -1,4 +1,4 @@
-// What a line remembers between attempts to open it.
+// The state of a line between attempts to open it.
 
 import Primitives
 import Testing
@@ -7,7 +7,7 @@ import Testing
 
 @Suite("A line of a gateway")
 struct LineTests {
-    @Test func `waits twice as long between attempts to open it, up to a bound`() {
+    @Test func `doubles the wait between attempts to open it, up to a maximum`() {
         var line = Line(LineSettings("plant7-1=/dev/ttyUSB0")!)
         var now = Instant(milliseconds: 1_000)
         var waits: [UInt64] = []

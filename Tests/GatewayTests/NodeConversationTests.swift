@@ -1,4 +1,4 @@
-// A device's conversation on its way through the gateway: which packets pass, and what becomes of
+// The connection of a device through the gateway: the packets that pass, and the rewriting of
 // CONNECT.
 
 import BrokerTerms
@@ -51,7 +51,8 @@ import WireFormat
 
     // MARK: - CONNECT
 
-    @Test mutating func `CONNECT is written anew, of the line's identity and the device's wishes`()
+    @Test
+    mutating func `CONNECT is rewritten with the line's identity and the device's parameters`()
         throws
     {
         var asked = MRT.Connect()
@@ -92,7 +93,7 @@ import WireFormat
         }
     }
 
-    @Test mutating func `a device vouches for nobody`() {
+    @Test mutating func `a device cannot attach users`() {
         let source = Array("plant7-2".utf8)
         conversation.append(
             Self.connect(.attached(user: ByteRange(offset: 0, count: 8)), source)[...])
@@ -104,7 +105,7 @@ import WireFormat
         #expect(next() == .refused(.badAuthenticationMethod))
     }
 
-    @Test mutating func `a token of a device's own proves its line's user, or nobody`() {
+    @Test mutating func `a device's own token must belong to the user of its line`() {
         let token = MRT.Credential.token(ByteRange(offset: 0, count: 1))
         conversation.append(Self.connect(token, [0x74])[...])
         var expected = MRT.Connect()
@@ -117,7 +118,7 @@ import WireFormat
         #expect(passed(Self.accepted()) == .goesOn)
     }
 
-    @Test mutating func `an app key is good for the line's user alone`() {
+    @Test mutating func `an app key is valid only for the user of the line`() {
         func connect(_ user: String) -> [UInt8] {
             Self.connect(
                 .appKey(
@@ -134,14 +135,14 @@ import WireFormat
         }
     }
 
-    @Test mutating func `a CONNECT that grows beyond what the broker takes is refused`() {
+    @Test mutating func `a CONNECT that becomes too large for the broker is refused`() {
         var asked = MRT.Connect()
         asked.information = ByteRange(offset: 0, count: 1_980)
         conversation.append(encode(asked, [UInt8](repeating: 0x20, count: 1_980))[...])
         #expect(next() == .refused(.packetTooLarge))
     }
 
-    @Test mutating func `a CONNECT is held while the broker has no room for it`() {
+    @Test mutating func `a CONNECT waits while the broker has no room for it`() {
         conversation.append(encode(MRT.Connect())[...])
         #expect(next(holdsConnect: true) == .waiting)
         #expect(conversation.takesMore(isConnectHeld: true))
@@ -205,7 +206,7 @@ import WireFormat
         }
     }
 
-    @Test mutating func `what the broker ended begins anew with CONNECT`() {
+    @Test mutating func `a connection that the broker ended begins again with CONNECT`() {
         self = Self.inPhase(.ended)
         conversation.append(encode(MRT.Ping(isResponse: false))[...])
         conversation.append(encode(MRT.Connect())[...])
@@ -243,7 +244,7 @@ import WireFormat
         #expect(next() == nil)
     }
 
-    @Test mutating func `packets are passed on when they are whole`() {
+    @Test mutating func `packets are passed on when they are complete`() {
         self = Self.inPhase(.open)
         let ping = encode(MRT.Ping(isResponse: false))
         conversation.append(ping[..<1])
@@ -252,7 +253,7 @@ import WireFormat
         #expect(next() == .packet(ping))
     }
 
-    @Test mutating func `what is no packet, or too large, is a fault with its reason`() {
+    @Test mutating func `a malformed or too large packet is a fault with its reason`() {
         self = Self.inPhase(.open)
         conversation.append([0x30, 0xFF, 0xFF, 0x03])
         #expect(next() == .refused(.packetTooLarge))
@@ -263,7 +264,7 @@ import WireFormat
 
     // MARK: - From the broker
 
-    @Test mutating func `it ends with DISCONNECT or a refusal`() {
+    @Test mutating func `the conversation ends with DISCONNECT or a refusal`() {
         self = Self.inPhase(.open)
         #expect(passed(encode(MRT.BrokerDisconnect(reason: .sessionTakenOver))) == .isLast)
         self = Self.inPhase(.asked)
@@ -271,7 +272,7 @@ import WireFormat
     }
 
     @Test(arguments: NodeConversation.Phase.allCases)
-    mutating func `whatever the broker sends has a verdict in every phase`(
+    mutating func `every packet of the broker is handled in every phase`(
         phase: NodeConversation.Phase
     ) {
         let packets: [[UInt8]] = [

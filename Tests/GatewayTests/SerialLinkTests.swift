@@ -1,4 +1,4 @@
-// A serial line as the gateway sees it: frames byte by byte, and what becomes of damage and gaps.
+// A serial line in the gateway: frames byte by byte, damage and gaps.
 
 import Testing
 
@@ -6,7 +6,7 @@ import Testing
 
 @Suite struct SerialFrameTests {
     /// Counter 0, kind 0 and the CRC-32 of both, FF 12 D9 41, with the zeros taken out.
-    @Test func `an open frame is what devices send`() {
+    @Test func `an OPEN frame has the bytes that devices send`() {
         var line: [UInt8] = []
         SerialFrame.append(.open, counter: 0, to: &line)
         #expect(line == [0x01, 0x01, 0x05, 0xFF, 0x12, 0xD9, 0x41, 0x00])
@@ -16,7 +16,7 @@ import Testing
         #expect(frame?.payload == [])
     }
 
-    @Test func `what is encoded is decoded again, whatever it is`() {
+    @Test func `any payload survives encoding and decoding`() {
         for count in 0...SerialFrame.payloadMaximum {
             for fill: UInt8 in [0x00, 0x01, 0xFF] {
                 let payload = [UInt8](repeating: fill, count: count)
@@ -31,7 +31,7 @@ import Testing
         }
     }
 
-    @Test func `a frame with any bit flipped is no frame`() {
+    @Test func `a frame with any bit flipped is refused`() {
         var line: [UInt8] = []
         SerialFrame.append(.data, counter: 7, [1, 2, 3], to: &line)
         let encoded = Array(line.dropLast())
@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    @Test func `the checksum is the one of Ethernet`() {
+    @Test func `the checksum is that of Ethernet`() {
         #expect(Checksum.crc32(Array("123456789".utf8)[...]) == 0xCBF4_3926)
     }
 }
@@ -73,7 +73,7 @@ import Testing
         #expect(link.takeOutgoing() == frame(.opened, 0))
     }
 
-    @Test mutating func `a device that asks is answered when it is taken`() {
+    @Test mutating func `a device gets an answer when it is accepted`() {
         #expect(receive(frame(.open, 0)) == [.asked])
         #expect(link.takeOutgoing() == [])
         link.accept()
@@ -99,20 +99,20 @@ import Testing
         #expect(receive(frame(.data, 3, [1])) == [])
     }
 
-    @Test mutating func `damage ends it too`() {
+    @Test mutating func `a damaged frame ends it too`() {
         open()
         var damaged = frame(.data, 1, [1, 2, 3])
         damaged[3] ^= 0x10
         #expect(receive(damaged) == [.lost])
     }
 
-    @Test mutating func `a frame without end is damage, however long`() {
+    @Test mutating func `an endless frame counts as damaged`() {
         open()
         #expect(receive([UInt8](repeating: 0x55, count: 10_000)) == [])
         #expect(receive([0]) == [.lost])
     }
 
-    @Test mutating func `a device that begins anew replaces what was`() {
+    @Test mutating func `a new OPEN replaces the previous connection`() {
         open()
         #expect(receive(frame(.open, 0)) == [.asked])
         link.accept()
@@ -120,12 +120,12 @@ import Testing
         #expect(receive(frame(.data, 1, [9])) == [.received([9])])
     }
 
-    @Test mutating func `a device that believes in a connection that is gone is told`() {
+    @Test mutating func `a device is told that its connection has ended`() {
         #expect(receive(frame(.data, 17, [1])) == [])
         #expect(link.takeOutgoing() == frame(.close, 0))
     }
 
-    @Test mutating func `counters run on through 255`() {
+    @Test mutating func `counters wrap after 255`() {
         open()
         for index in 0..<600 {
             let counter = UInt8(truncatingIfNeeded: 1 + index)
@@ -184,7 +184,7 @@ import Testing
         ]
 
     @Test(arguments: SerialLink.Phase.allCases, Arrival.allCases)
-    mutating func `every frame has an answer in every phase`(
+    mutating func `every frame is handled in every phase`(
         phase: SerialLink.Phase, arrival: Arrival
     ) throws {
         link = Self.link(in: phase)
@@ -197,7 +197,7 @@ import Testing
     }
 
     @Test(arguments: SerialLink.Phase.allCases)
-    func `every call has a meaning in every phase`(phase: SerialLink.Phase) {
+    func `every call is valid in every phase`(phase: SerialLink.Phase) {
         var link = Self.link(in: phase)
         link.accept()
         #expect(link.phase == (phase == .closed ? .closed : .open))
@@ -214,7 +214,7 @@ import Testing
         #expect(link.takeOutgoing().count < 20)
     }
 
-    @Test mutating func `what one frame changes is known to the next of the same read`() {
+    @Test mutating func `the effect of one frame applies to the next of the same read`() {
         // A gateway that stood still for a moment finds them all at once.
         let read = frame(.open, 0) + frame(.open, 0) + frame(.data, 1, [5])
         read.withUnsafeBytes { link.append($0) }

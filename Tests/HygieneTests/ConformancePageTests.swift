@@ -6,7 +6,7 @@ import Foundation
 import Testing
 
 @Suite struct ConformancePageTests {
-    @Test func `the page of conformance is what statements and tests say`() throws {
+    @Test func `the conformance page matches the statements and tests`() throws {
         let page = try Page().text
         let path = Repository.root.appending(path: "docs/CONFORMANCE.md")
         if ProcessInfo.processInfo.environment["MARTLET_UPDATE_DOCS"] == "1" {
@@ -25,7 +25,7 @@ import Testing
         expectNone(strangers, remedy: "Correct the number, or add it to Tests/Conformance.")
     }
 
-    @Test func `the rules to be disabled are those that the seed chooses`() throws {
+    @Test func `the rules to be disabled are those of the seed`() throws {
         let page = try Page()
         let candidates = page.statements.filter { $0.binding == .broker }.map(\.name)
         let chosen = candidates.sorted { page.rank(of: $0) < page.rank(of: $1) }
@@ -105,7 +105,7 @@ private struct Page {
     var disabledRules: [DisabledRule] = []
     private var seed = ""
     /// It throws every vector at a broker.
-    static let testOfVectors = "every invalid packet ends its connection, and nobody else's"
+    static let testOfVectors = "every invalid packet ends only its own connection"
 
     init() throws {
         var meanings: [String: String] = [:]

@@ -81,7 +81,7 @@ private let allowedImports: [String: Set<String>] = [
 ]
 
 @Suite struct LayeringTests {
-    @Test func `every target imports only what its layer may know`() throws {
+    @Test func `every target imports only what its layer permits`() throws {
         var violations: [String] = []
         for file in try Repository.files(in: ["Sources"], endings: [".swift"]) {
             for (number, line) in file.lines.enumerated() {
@@ -141,7 +141,7 @@ private let allowedImports: [String: Set<String>] = [
             remedy: "Rename the type: Module.Name cannot be written where a type hides its module.")
     }
 
-    @Test func `the reader of imports knows every way to write one`() {
+    @Test func `the parser of imports knows every form`() {
         #expect(importedModule("import Glibc") == "Glibc")
         #expect(importedModule("@testable import Credentials") == "Credentials")
         #expect(importedModule("public import Primitives") == "Primitives")

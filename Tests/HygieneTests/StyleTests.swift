@@ -37,7 +37,7 @@ import Testing
                 "Open the file with a paragraph of comment: what it is, and what it must not know.")
     }
 
-    @Test func `no file is longer than one can read`() throws {
+    @Test func `no file exceeds its maximum of lines`() throws {
         let long = try Repository.code().filter { $0.lines.count > lineCountMaximum }
         expectNone(
             long.map { "\($0.path): \($0.lines.count) lines" },
@@ -45,7 +45,7 @@ import Testing
                 + "\(lineCountMaximum) lines.")
     }
 
-    @Test func `no line is wider than the page`() throws {
+    @Test func `no line exceeds 100 columns`() throws {
         let wide = places { [columnMaximum] in $0.count > columnMaximum }
         expectNone(
             try wide(
@@ -57,7 +57,7 @@ import Testing
         )
     }
 
-    @Test func `nothing is left for later in the code`() throws {
+    @Test func `the code has no notes for later`() throws {
         // Written in halves, so that this file passes its own test.
         let marks = ["TO" + "DO", "FIX" + "ME", "[^X]X" + "XX[^X]", "not yet " + "implemented"]
         let pattern = try Regex(marks.joined(separator: "|"))
@@ -67,7 +67,7 @@ import Testing
             remedy: "Do it now, or write down as a decision or a known limit why it is not done.")
     }
 
-    @Test func `no path of somebody's machine is in the tree`() throws {
+    @Test func `no path of a developer's machine is in the tree`() throws {
         let pattern = /(?:^|[^A-Za-z0-9_.~}])\/(?:home|root|Users|work|mnt)\//
         let foreign = places { $0.contains(pattern) }
         let files =
@@ -79,7 +79,7 @@ import Testing
             remedy: "Use a path relative to the repository, or take it as an option.")
     }
 
-    @Test func `every source that a text cites is one its reader can open`() throws {
+    @Test func `every cited document is in the repository or public`() throws {
         // Codes of rows and sections of documents outside this repository.
         let codes = places { line in
             // A regular expression on each of 100,000 lines takes a minute.
@@ -99,7 +99,7 @@ import Testing
             remedy: "Say the reason in words, or cite an RFC, a specification or a page of docs/.")
     }
 
-    @Test func `one line names the version`() throws {
+    @Test func `the version is defined once`() throws {
         let file = try Repository.file("Sources/CommandLineOptions/ProgramVersion.swift")
         let text = file.lines.joined(separator: "\n")
         let version = try #require(text.firstMatch(of: /text = "([0-9.]+)"/)).output.1
@@ -141,7 +141,7 @@ import Testing
         expectNone(calls(tests), remedy: "Mend what it shows, or delete the test with its reason.")
     }
 
-    @Test func `the page on hacking names every make target`() throws {
+    @Test func `HACKING.md names every make target`() throws {
         let targets = try Repository.file("Makefile").lines
             .filter { $0.hasPrefix(".PHONY:") }
             .flatMap { $0.split(separator: " ").dropFirst() }

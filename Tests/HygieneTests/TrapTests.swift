@@ -16,7 +16,7 @@ import Testing
         "RateLimiter", "ClientRates", "BrokerClock",
     ]
 
-    @Test func `each place where a packet could stop the broker has its reason`() throws {
+    @Test func `each trap that a packet could reach has its reason`() throws {
         let told = try Self.toldCounts()
         var found: [String: String] = [:]
         for module in Self.modules {

@@ -1,4 +1,4 @@
-// The JSON5 parser: against Foundation's on what both must judge alike, and alone on positions.
+// The JSON5 parser: compared with Foundation's, and its positions.
 import Foundation
 import Testing
 
@@ -42,18 +42,18 @@ import Testing
         return (try? decoder.decode(Anything.self, from: Data(text.utf8))) != nil
     }
 
-    @Test(arguments: good) func `what JSON5 allows is read`(text: String) throws {
+    @Test(arguments: good) func `all forms of JSON5 are accepted`(text: String) throws {
         _ = try JSON5Parser.parse(Array(text.utf8))
         #expect(foundationAccepts(text), "the sample itself is in doubt")
     }
 
     @Test(arguments: goodByTheStandardAlone)
-    func `what only the standard allows is read`(text: String) throws {
+    func `forms that only the standard allows are accepted`(text: String) throws {
         _ = try JSON5Parser.parse(Array(text.utf8))
         #expect(!foundationAccepts(text), "Foundation has caught up: move the sample")
     }
 
-    @Test(arguments: bad) func `what JSON5 forbids is refused`(text: String) {
+    @Test(arguments: bad) func `forms that JSON5 forbids are refused`(text: String) {
         #expect(throws: JSON5SyntaxError.self) { try JSON5Parser.parse(Array(text.utf8)) }
         #expect(!foundationAccepts(text), "the sample itself is in doubt")
     }
@@ -68,13 +68,13 @@ import Testing
         }
     }
 
-    @Test func `a repeated key is refused at its second place`() {
+    @Test func `a repeated key is refused at its second position`() {
         #expect(throws: JSON5SyntaxError(offset: 5, message: "a stands here a second time")) {
             try JSON5Parser.parse(Array("{a:1,a:2}".utf8))
         }
     }
 
-    @Test func `half a surrogate pair and wrong UTF-8 are refused`() {
+    @Test func `unpaired surrogates and invalid UTF-8 are refused`() {
         for text in ["'\\ud83d'", "'\\ude00'", "'\\ud83dx'"] {
             #expect(throws: JSON5SyntaxError.self) { try JSON5Parser.parse(Array(text.utf8)) }
         }
@@ -93,7 +93,7 @@ import Testing
         #expect(throws: JSON5SyntaxError.self) { try JSON5Parser.parse(nested(1_000_000)) }
     }
 
-    @Test func `every beginning of a document is refused or read, and none crashes`() {
+    @Test func `every prefix of a document is refused or read without a crash`() {
         let text = Array("// c\n{a: [1, 'x\\u0041', {b: -0x1F}], 'c': /* d */ null,}".utf8)
         for count in 1..<(text.count - 1) {
             #expect(throws: JSON5SyntaxError.self) { try JSON5Parser.parse(Array(text[..<count])) }

@@ -5,7 +5,7 @@ import Testing
 @testable import JSON5
 
 @Suite struct JSONTextTests {
-    @Test func `every text survives, control characters included`() throws {
+    @Test func `every text survives, including control characters`() throws {
         let controls = String(String.UnicodeScalarView((0...0x9F).compactMap(Unicode.Scalar.init)))
         for text in ["", "plain", "\"\\/", controls, "é\u{2028}😀", "a\r\nb"] {
             let quoted = JSONText.quoted(text)
@@ -15,7 +15,7 @@ import Testing
         }
     }
 
-    @Test func `the short escapes are used where there are some`() {
+    @Test func `the short escapes are used if they exist`() {
         #expect(
             JSONText.quoted("a\"b\\c\nd\re\tf\u{1}\u{1B}") == #""a\"b\\c\nd\re\tf\u0001\u001b""#)
     }

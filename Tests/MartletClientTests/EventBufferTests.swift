@@ -1,5 +1,5 @@
-// The event buffer between the background thread and the application: order, bounds, and what was
-// taken.
+// The event buffer between the background thread and the application: order, limits, and
+// acknowledgements.
 import Testing
 
 @testable import MartletClient
@@ -23,7 +23,7 @@ import Testing
         #expect(events.stopReason == .banned)
     }
 
-    @Test func `a reader that waits is woken by an event, by the end and by its task's`() async {
+    @Test func `a waiting reader is woken by an event, by the end and by cancellation`() async {
         let events = EventBuffer()
         let first = Task { await events.next() }
         events.put(message(1))
@@ -36,7 +36,7 @@ import Testing
         #expect(await last.value == nil)
     }
 
-    @Test func `only what was taken is there to acknowledge, once`() async {
+    @Test func `only messages that were read can be acknowledged, once`() async {
         let events = EventBuffer()
         events.put(message(5))
         events.put(message(6))
@@ -46,7 +46,7 @@ import Testing
         #expect(events.takeRecord() == nil)
     }
 
-    @Test func `transient messages beyond the bound are dropped and told`() async {
+    @Test func `transient messages above the limit are dropped and reported`() async {
         let events = EventBuffer()
         let bound = ClientBounds.transientBufferMaximum
         for _ in 0..<bound + 3 { events.put(message(0)) }
@@ -57,7 +57,7 @@ import Testing
         #expect(await events.next() == .transientDropped(count: 3))
     }
 
-    @Test func `changes of the connection that nobody looks at do not pile up`() async {
+    @Test func `unread connection events do not accumulate`() async {
         let events = EventBuffer()
         let bound = ClientBounds.connectionEventsMaximum
         func lost(_ number: Int) -> Client.Event {
@@ -73,7 +73,7 @@ import Testing
         #expect(await events.next() == nil)
     }
 
-    @Test func `a queue gives back in order and lets one out of the middle`() {
+    @Test func `a queue keeps its order and allows removal from the middle`() {
         var queue = FIFO<Int>()
         var expected = 0
         for number in 0..<1_000 {

@@ -1,4 +1,4 @@
-// Server addresses: each written form, and what is none.
+// Server addresses: each valid form, and invalid ones.
 import Testing
 
 @testable import MartletClient
@@ -21,7 +21,7 @@ import Testing
         "tls://:8883", "tls://host:", "tls://host:0", "tls://host:65536", "tls://host:1:2",
         "tls://[::1", "tls://[::1]8883", "tls://[host]:1",
     ])
-    func `what is no address is refused`(text: String) {
+    func `an invalid address is refused`(text: String) {
         #expect(throws: MartletError.self) { try ServerAddress(text) }
     }
 }

@@ -1,4 +1,4 @@
-// The help pages are written by hand; they must not forget anything.
+// The help pages name every command and option.
 import CommandLineOptions
 import Testing
 

@@ -1,4 +1,4 @@
-// The file in which `martlet listen --state` keeps its place.
+// The file of `martlet listen --state`.
 import Foundation
 import MartletClient
 import Testing
@@ -13,7 +13,7 @@ import Testing
         try body(path)
     }
 
-    @Test func `what was written is read, by the next run too`() throws {
+    @Test func `a stored record is read, also by the next run`() throws {
         try withPath { path in
             let file = InboxStateFile(path: path)
             #expect(try file.read() == nil)
@@ -28,7 +28,7 @@ import Testing
         }
     }
 
-    @Test func `a first write that is torn at any byte is none`() throws {
+    @Test func `a first write that is incomplete at any byte counts as absent`() throws {
         try withPath { path in
             let line = "martlet-inbox 1 0123456789abcdef 1742\n"
             for count in 0..<line.utf8.count {
@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    @Test func `what keeps nothing is refused at once`() throws {
+    @Test func `a file that cannot store anything is refused at once`() throws {
         try withPath { path in
             #expect(mkfifo(path, 0o600) == 0)
             for path in [path, "/dev/zero", "/tmp"] {
@@ -74,7 +74,7 @@ import Testing
         "martlet-inbox 1 ab 9223372036854775808\n", "martlet-inbox 1 ab 1 1\n",
         "martlet-inbox 1 123456789abcdef01 1\n",
     ])
-    func `a file of somebody else's is refused, not overwritten`(text: String) throws {
+    func `a foreign file is refused and not overwritten`(text: String) throws {
         try withPath { path in
             try text.write(toFile: path, atomically: true, encoding: .utf8)
             #expect(throws: CommandFailure.self) { try InboxStateFile(path: path).read() }

@@ -1,4 +1,4 @@
-// One line for each message, for people and for programs, whatever the message holds.
+// One line for each message, as text and as JSON, for any content.
 import MartletClient
 import Testing
 
@@ -15,7 +15,7 @@ import Testing
             isPossibleDuplicate: false, record: InboxRecord(epoch: 0xAB, number: 3))
     }
 
-    @Test func `people see who, how and what`() {
+    @Test func `a line for people has sender, kind and text`() {
         #expect(printer.text(message(.unicast, .text("hi"))) == "alice (unicast): hi")
         #expect(
             printer.text(message(.group("g"), .text("http://x", type: 1)))
@@ -39,7 +39,7 @@ import Testing
         #expect(!printer.json(hostile).contains("\n"))
     }
 
-    @Test func `programs get the receiver's JSON and what else is known`() {
+    @Test func `a line for programs has the receiver's JSON and the delivery`() {
         #expect(
             printer.json(message(.group("g"), .text("\"")))
                 == #"{"msg":{"t":"0","b":"\""},"from":"alice","time":"5","groupid":"g","#

@@ -11,7 +11,7 @@ import Testing
         #expect(table.takePage() == ["USER         N", "a            1", "longer name  -"])
     }
 
-    @Test func `titles come once, and nothing comes of nothing`() {
+    @Test func `titles are printed once, and an empty table prints nothing`() {
         var table = TextTable("A", "B")
         #expect(table.takePage() == [])
         table.add(["xx", "1"])
@@ -20,14 +20,14 @@ import Testing
         #expect(table.takePage() == ["y   2"])
     }
 
-    @Test func `a stranger's name moves no cursor and makes no row`() {
+    @Test func `an untrusted name moves no cursor and adds no row`() {
         var table = TextTable("A")
         table.add(["a\nb\u{1B}[2J"])
         #expect(table.takePage() == ["A", #"a\u{a}b\u{1b}[2J"#])
         #expect(textSheet(["a": "x\ny", "long name": ""]) == "a:         x\\u{a}y\nlong name: -")
     }
 
-    @Test func `durations are told in the largest unit that fits twice`() {
+    @Test func `durations have the largest unit that fits twice`() {
         #expect(duration(seconds: 119) == "119 s")
         #expect(duration(seconds: 120) == "2 min")
         #expect(duration(seconds: 7 * 86_400) == "7 d")

@@ -6,7 +6,7 @@ import Testing
 
 @Suite struct ConnectionLifeTests {
     @Test(arguments: Security.allCases)
-    func `what was appended before a close arrives, then the end`(_ security: Security) throws {
+    func `bytes appended before a close arrive before the end`(_ security: Security) throws {
         var bench = try Bench(security)
         let (client, server) = try bench.connect()
         bench.send(pattern(300_000), to: server)
@@ -20,7 +20,7 @@ import Testing
         #expect(bench.recorder.ends.count == 2)
     }
 
-    @Test func `a close without flush cuts off`() throws {
+    @Test func `a close without flush discards unsent bytes`() throws {
         var bench = try Bench()
         let (client, server) = try bench.connect()
         bench.send(pattern(10), to: server)
@@ -29,7 +29,7 @@ import Testing
         #expect(bench.recorder.received[client] == nil)
     }
 
-    @Test func `a peer that shuts one direction still gets what was to be sent`() throws {
+    @Test func `a peer that shuts down one direction still receives unsent bytes`() throws {
         var bench = try Bench()
         let socket = try connectedSocket(to: bench.address)
         defer { close(socket) }
@@ -42,7 +42,7 @@ import Testing
         #expect(bench.recorder.ends.first?.cause == .peerClosed)
     }
 
-    @Test func `a peer that resets is reported with the system's words`() throws {
+    @Test func `a reset is reported with the system's text`() throws {
         var bench = try Bench()
         let socket = try connectedSocket(to: bench.address)
         bench.turn { _, recorder in recorder.accepted.count == 1 }
@@ -54,7 +54,8 @@ import Testing
         #expect(bench.recorder.ends.first?.detail.contains("errno 104") == true)
     }
 
-    @Test func `a slow reader's droppable traffic is refused past its bound and counted`() throws {
+    @Test func `droppable traffic of a slow reader is refused above its limit and counted`() throws
+    {
         var bench = try Bench()
         let socket = try connectedSocket(to: bench.address)
         defer { close(socket) }
@@ -75,7 +76,7 @@ import Testing
         #expect(bench.recorder.end(of: server) == nil)
     }
 
-    @Test func `required traffic past the hard maximum closes the connection`() throws {
+    @Test func `required traffic above the hard maximum closes the connection`() throws {
         var configuration = EventLoop.Configuration()
         configuration.outgoingMaximum = 1000
         configuration.outgoingHardMaximum = 2000
@@ -88,7 +89,7 @@ import Testing
         #expect(bench.recorder.end(of: server)?.cause == .outgoingOverflow)
     }
 
-    @Test func `where all hold too much, those with more than their share give way`() throws {
+    @Test func `if all connections hold too much, those above their share are closed`() throws {
         var configuration = EventLoop.Configuration()
         configuration.outgoingTotalMaximum = 65_536
         var bench = try Bench(.plain, configuration)
@@ -122,7 +123,7 @@ import Testing
     }
 
     @Test(arguments: Security.allCases)
-    func `a paused connection is shown its bytes again when it resumes`(
+    func `a paused connection gets its bytes again when it resumes`(
         _ security: Security
     ) throws {
         var bench = try Bench(security)
@@ -157,7 +158,7 @@ import Testing
         #expect(bench.recorder.end(of: server)?.cause == .packetTooLarge)
     }
 
-    @Test func `the name of a closed connection fits nobody, also after its slot is used again`()
+    @Test func `the id of a closed connection stays invalid after its slot is reused`()
         throws
     {
         var bench = try Bench()
@@ -177,7 +178,7 @@ import Testing
         bench.turn { _, recorder in recorder.received[newClient] == [9] }
     }
 
-    @Test func `a connect that nobody answers is refused with the system's words`() throws {
+    @Test func `a failed connect is reported with the system's text`() throws {
         var bench = try Bench()
         let port = try Listener(on: .loopback(port: 0)).address.port
         let client = try bench.loop.connect(to: .loopback(port: port))
@@ -187,7 +188,7 @@ import Testing
         #expect(bench.recorder.connected.isEmpty)
     }
 
-    @Test func `a connect leaves from the source address it was given`() throws {
+    @Test func `a connect uses its source address`() throws {
         var bench = try Bench()
         let source = try #require(SocketAddress(numericHost: "127.0.0.9", port: 0))
         _ = try bench.loop.connect(to: bench.address, from: source)
@@ -195,7 +196,7 @@ import Testing
         #expect(bench.loop.peer(of: bench.recorder.accepted[0]).host == "127.0.0.9")
     }
 
-    @Test func `a full table refuses further connections and goes on`() throws {
+    @Test func `a full table refuses further connections and continues`() throws {
         var configuration = EventLoop.Configuration()
         configuration.connectionsMaximum = 3
         var bench = try Bench(.plain, configuration)

@@ -1,4 +1,4 @@
-// The layout that the fan-out's speed hangs on.
+// The memory layout that determines the speed of a fan-out.
 import Testing
 
 @testable import NetTransport

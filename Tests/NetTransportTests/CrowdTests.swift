@@ -20,7 +20,7 @@ import Testing
         bench.loop.setDeadline(.keepAlive, for: connection, afterMilliseconds: 60_000)
     }
 
-    @Test func `those who wait come in as soon as there is room, in their order`() throws {
+    @Test func `waiting connections are accepted in order as soon as there is room`() throws {
         var bench = try Bench(
             .plain,
             configuration {
@@ -46,7 +46,7 @@ import Testing
         #expect(bench.loop.counters.acceptPauses == 4)
     }
 
-    @Test func `who is silent leaves its place to others, who speaks keeps it`() throws {
+    @Test func `silent connections are closed while others wait, and active ones stay`() throws {
         var bench = try Bench(
             .plain,
             configuration {
@@ -74,7 +74,7 @@ import Testing
         #expect(bench.recorder.end(of: talker) == nil)
     }
 
-    @Test func `who has little to hear does not wait until many have been sent to`() throws {
+    @Test func `a small message does not wait for a large fan-out`() throws {
         var bench = try Bench(.plain, configuration { $0.sendsPerTurn = 2 })
         bench.recorder.manner = .collect
         var sockets: [Int32] = []
@@ -108,7 +108,7 @@ import Testing
         }
     }
 
-    @Test func `handshakes that hang do not hold up who has none to make`() throws {
+    @Test func `stalled handshakes do not delay plain connections`() throws {
         var bench = try Bench(
             .tls13,
             configuration {
@@ -132,7 +132,7 @@ import Testing
         #expect(bench.loop.handshakingCount < 2)
     }
 
-    @Test func `counts of who is on the way in come back to none, however it ends`() throws {
+    @Test func `the counts of pending connections return to zero`() throws {
         var bench = try Bench(.tls13, configuration { $0.authenticationMilliseconds = 200 })
         // Garbage in place of a handshake, a reset, silence, and a handshake without a login.
         let garbage = try connectedSocket(to: bench.address)
@@ -164,7 +164,7 @@ import Testing
         second.turn { _, recorder in recorder.accepted.count == 1 }
     }
 
-    @Test func `a connection that may be silent for ever is probed by the kernel`() throws {
+    @Test func `a connection without a keep-alive is probed by the kernel`() throws {
         var bench = try Bench()
         let (_, server) = try bench.connect()
         func isProbed() -> Bool {

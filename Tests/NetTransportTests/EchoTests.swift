@@ -1,11 +1,11 @@
-// Bytes there and back, over plain TCP and TLS, in every size and cut that matters.
+// Bytes in both directions, over plain TCP and TLS, in all relevant sizes and pieces.
 import BrokerTerms
 import NetTransport
 import Testing
 
 @Suite struct EchoTests {
     @Test(arguments: Security.allCases)
-    func `bytes come back as they were sent`(_ security: Security) throws {
+    func `bytes are echoed unchanged`(_ security: Security) throws {
         var bench = try Bench(security)
         let (client, server) = try bench.connect()
         bench.send(Array("hello".utf8), to: client)
@@ -20,7 +20,7 @@ import Testing
     }
 
     @Test(arguments: Security.allCases)
-    func `a frame cut at any byte is shown whole`(_ security: Security) throws {
+    func `a frame cut at any byte is passed on complete`(_ security: Security) throws {
         var bench = try Bench(security)
         bench.recorder.manner = .echoFrames(byteCount: 40)
         let (client, server) = try bench.connect()
@@ -39,7 +39,7 @@ import Testing
     }
 
     @Test(arguments: Security.allCases)
-    func `a megabyte comes back through small kernel buffers`(_ security: Security) throws {
+    func `a megabyte is echoed through small kernel buffers`(_ security: Security) throws {
         var configuration = EventLoop.Configuration()
         configuration.kernelSendBufferBytes = 4096
         var bench = try Bench(security, configuration)
@@ -55,7 +55,7 @@ import Testing
     }
 
     @Test(arguments: Security.allCases)
-    func `a packet of announced length is shown once, when it is complete`(
+    func `a packet of known length is passed on once, when it is complete`(
         _ security: Security
     ) throws {
         var bench = try Bench(security)
@@ -70,7 +70,7 @@ import Testing
     }
 
     @Test(arguments: Security.allCases)
-    func `what is appended in one turn leaves by one send`(_ security: Security) throws {
+    func `bytes appended in one turn are sent by one call`(_ security: Security) throws {
         var bench = try Bench(security)
         let (client, _) = try bench.connect()
         let before = bench.loop.counters
@@ -103,7 +103,7 @@ import Testing
         #expect(bench.loop.counters[closed: .closedByHandler] == UInt64(count))
     }
 
-    @Test func `more than the arena holds arrives complete in one turn after another`() throws {
+    @Test func `more bytes than the arena holds arrive completely over several turns`() throws {
         var bench = try Bench()
         bench.recorder.manner = .collect
         var servers: [ConnectionID] = []

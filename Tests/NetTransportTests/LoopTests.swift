@@ -1,7 +1,8 @@
-// The loop itself: deadlines, wake-ups, listeners, exhaustion, the stop.
+// The loop itself: deadlines, wake-ups, listeners, exhausted resources, the stop.
 import Glibc
 import NetTransport
 import Primitives
+import TestSurroundings
 import Testing
 
 @Suite struct LoopTests {
@@ -15,7 +16,7 @@ import Testing
         #expect(bench.recorder.end(of: server)?.cause == .closedByHandler)
     }
 
-    @Test func `a handshake that is not finished in time ends with a cause of its own`() throws {
+    @Test func `a handshake that is not complete in time ends with its own cause`() throws {
         var configuration = EventLoop.Configuration()
         configuration.authenticationMilliseconds = 30
         var bench = try Bench(.tls13, configuration)
@@ -52,7 +53,7 @@ import Testing
         #expect(bench.recorder.deadlines.isEmpty)
     }
 
-    @Test func `a peer that takes nothing is given up after the linger time`() throws {
+    @Test func `a peer that reads nothing is closed after the linger time`() throws {
         var configuration = EventLoop.Configuration()
         configuration.lingerMilliseconds = 50
         var bench = try Bench(.plain, configuration)
@@ -87,7 +88,7 @@ import Testing
         #expect(bench.loop.now >= bench.loop.nextWake)
     }
 
-    @Test func `a stop says good-bye, closes everything and returns`() throws {
+    @Test func `a stop sends the last bytes, closes everything and returns`() throws {
         var bench = try Bench(.tls13)
         let (client, server) = try bench.connect()
         bench.recorder.goodbye = pattern(500)
@@ -102,7 +103,7 @@ import Testing
         #expect(bench.loop.connectionCount == 0)
     }
 
-    @Test func `running out of descriptors rests the listener instead of spinning`() async {
+    @Test func `without descriptors the listener pauses instead of spinning`() async {
         // The limit is the process's, so this runs in a process of its own.
         await #expect(processExitsWith: .success) {
             var configuration = EventLoop.Configuration()
@@ -138,8 +139,8 @@ import Testing
         }
     }
 
-    @Test func `a Unix-domain listener is for its owner only and leaves nothing behind`() throws {
-        let path = makeTemporaryDirectory() + "/admin.sock"
+    @Test func `a Unix-domain listener is private to its owner and removes its socket`() throws {
+        let path = try TemporaryDirectory.make("net") + "/admin.sock"
         do {
             var loop = try EventLoop(handle: LoopHandle())
             try loop.listen(on: Listener(unixPath: path, tag: 3))
@@ -160,8 +161,8 @@ import Testing
         #expect(access(path, F_OK) != 0)
     }
 
-    @Test func `a file that is no socket is not replaced by a listener`() throws {
-        let path = makeTemporaryDirectory() + "/precious"
+    @Test func `a listener does not replace a file that is no socket`() throws {
+        let path = try TemporaryDirectory.make("net") + "/precious"
         let descriptor = open(path, O_CREAT | O_WRONLY, 0o600)
         close(descriptor)
         #expect(throws: TransportError.system(call: "bind", subject: path, errno: EEXIST)) {
@@ -170,7 +171,7 @@ import Testing
         #expect(access(path, F_OK) == 0)
     }
 
-    @Test func `the address of every interface takes IPv4 and IPv6`() throws {
+    @Test func `the address of every interface accepts IPv4 and IPv6`() throws {
         let listener = try Listener(on: .any(port: 0))
         var bench = try Bench()
         try bench.loop.listen(on: listener)
@@ -182,7 +183,7 @@ import Testing
         bench.turn { _, recorder in recorder.accepted.count == 2 }
     }
 
-    @Test func `a taken port is an error that names the address`() throws {
+    @Test func `an error for a port in use names the address`() throws {
         let listener = try Listener(on: .loopback(port: 0))
         #expect(
             throws: TransportError.system(
@@ -192,7 +193,7 @@ import Testing
         }
     }
 
-    @Test func `names and numbers resolve, nonsense does not`() throws {
+    @Test func `valid names and numbers resolve, invalid ones do not`() throws {
         let addresses = try Resolver.resolve(host: "127.0.0.1", port: 8883)
         #expect(addresses.map(\.description) == ["127.0.0.1:8883"])
         #expect(throws: TransportError.self) {

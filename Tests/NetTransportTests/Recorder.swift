@@ -1,5 +1,5 @@
-// The handler of the tests: echoes or collects, and remembers what it was told. Both ends of a
-// connection live on one loop, so that a test is one thread and its turns are in its hand.
+// The handler of the tests: it echoes or collects bytes, and records its calls. Both ends of a
+// connection are on one loop, so that a test is one thread and controls every turn.
 import BrokerTerms
 import NetTransport
 import Primitives

@@ -1,4 +1,4 @@
-// Who is believed, who is refused, and in which words.
+// Accepted and refused certificates, and the texts of the errors.
 import BrokerTerms
 import COpenSSL
 import Glibc
@@ -22,7 +22,7 @@ import Testing
         return connection
     }
 
-    @Test func `a connection that is open at its first step is told of`() throws {
+    @Test func `a connection that is open at its first step is reported`() throws {
         // The server answers while the client is still in the call that sent its first words: that
         // call then reads the answer too and is through. The server is on a thread of its own, and
         // the client is held, between its words and its look at the socket, until the answer is
@@ -61,7 +61,7 @@ import Testing
         #expect(bench.loop.counters.handshakesCompleted == 1)
     }
 
-    @Test func `a server of another authority is refused`() throws {
+    @Test func `a server certificate of another authority is refused`() throws {
         var bench = try Bench(.tls13)
         let client = try ClientTLSContext(trust: .authorityFile(files.strangeAuthority))
         let connection = try attempt(client, serverName: "localhost", on: &bench)
@@ -89,7 +89,7 @@ import Testing
         #expect(bench.recorder.end(of: wrong)?.cause == .tlsFailure)
     }
 
-    @Test func `a server name that is empty is an error, not a verification less`() throws {
+    @Test func `an empty server name is an error and does not disable verification`() throws {
         var bench = try Bench(.tls13)
         let client = try clientTLS()
         #expect(throws: TransportError.self) {
@@ -112,7 +112,7 @@ import Testing
         #expect(bench.recorder.accepted.isEmpty)
     }
 
-    @Test func `a client certificate is shown to the handler in DER`() throws {
+    @Test func `the handler gets a client certificate in DER`() throws {
         var bench = try Bench(
             tls: serverTLS(clients: .required(authorityFile: files.authority)))
         let client = try ClientTLSContext(
@@ -126,7 +126,7 @@ import Testing
         #expect(contains(certificate, Array("device-7".utf8)))
     }
 
-    @Test func `a client without the certificate that is required is refused`() throws {
+    @Test func `a client without a required certificate is refused`() throws {
         var bench = try Bench(
             tls: serverTLS(clients: .required(authorityFile: files.authority)))
         _ = try attempt(clientTLS(), serverName: "localhost", on: &bench)
@@ -150,7 +150,7 @@ import Testing
         #expect(bench.loop.counters.handshakesResumed == 2)
     }
 
-    @Test func `tickets outlive a new context that is given the same keys`() throws {
+    @Test func `tickets remain valid in a new context with the same keys`() throws {
         let keys = [UInt8](repeating: 7, count: ServerTLSContext.ticketKeyByteCount)
         let client = try clientTLS()
         var before = try Bench(tls: sealedServer(keys))
@@ -172,7 +172,7 @@ import Testing
         #expect(throws: TransportError.self) { try server.setTicketKeys([1, 2, 3]) }
     }
 
-    @Test func `a replaced context serves new connections and leaves old ones alone`() throws {
+    @Test func `a replaced context serves new connections and does not change old ones`() throws {
         let server = try serverTLS()
         var bench = try Bench(tls: server)
         let old = try attempt(clientTLS(), serverName: "localhost", on: &bench)
@@ -192,7 +192,7 @@ import Testing
         #expect(bench.recorder.connected.contains(still))
     }
 
-    @Test func `an error names the file that is missing or does not fit`() throws {
+    @Test func `an error names the file that is missing or does not match`() throws {
         #expect {
             _ = try ServerTLSContext(.init(certificateChainFile: "/nowhere/c.pem", keyFile: "k"))
         } throws: { error in

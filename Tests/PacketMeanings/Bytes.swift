@@ -1,4 +1,4 @@
-// Small tools of tests: packets to bytes and back.
+// Conversions of packets to bytes and back.
 
 import Primitives
 

@@ -1,5 +1,5 @@
-// Says what the bytes of an MQTT packet mean in the words of the vector files, and encodes what was
-// understood again.
+// Describes the bytes of an MQTT packet in the words of the vector files, and encodes the decoded
+// packet again.
 
 import Primitives
 

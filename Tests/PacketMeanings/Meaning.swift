@@ -1,5 +1,5 @@
-// Says what bytes mean in the words of the vector files, and encodes what was understood again: the
-// bridge between the codec and Tests/Vectors.
+// Describes bytes in the words of the vector files, and encodes the decoded packet again: it
+// connects the codec with Tests/Vectors.
 
 import Primitives
 

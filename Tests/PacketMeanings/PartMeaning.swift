@@ -1,5 +1,5 @@
-// Says what parameters, results and group events mean in the words of Tests/Vectors/mrt-parts.txt,
-// and encodes what was understood again.
+// Describes parameters, results and group events in the words of Tests/Vectors/mrt-parts.txt, and
+// encodes the decoded values again.
 
 import Primitives
 

@@ -1,10 +1,10 @@
-// Blocks that come back, and the bound of what lies free.
+// The reuse of returned blocks, and the limit of free ones.
 import Testing
 
 @testable import Primitives
 
 @Suite struct BlockPoolTests {
-    @Test func `a block that came back is given again`() {
+    @Test func `a returned block is reused`() {
         var pool = BlockPool(byteCountMaximum: 1024)
         let first = pool.take(100)
         let address = first.baseAddress
@@ -30,7 +30,7 @@ import Testing
         }
     }
 
-    @Test func `no more lies free than may`() {
+    @Test func `free blocks are limited`() {
         var pool = BlockPool(byteCountMaximum: 1024)
         let blocks = (0..<100).map { _ in pool.take(256) }
         for block in blocks { pool.giveBack(block) }

@@ -1,4 +1,4 @@
-// Bytes are compared eight at a time: every length and every place of a difference.
+// Bytes are compared eight at a time: every length and every position of a difference.
 import Primitives
 import Testing
 

@@ -1,12 +1,12 @@
-// The ground the core stands on: slab, ring, arena and table, each against what the standard
-// library would do.
+// The collections of the core: slab, ring, arena and table, each compared with the standard
+// library.
 
 import Testing
 
 @testable import Primitives
 
 @Suite struct `A slab` {
-    @Test func `keeps objects where they are, and gives places again`() {
+    @Test func `keeps objects in place, and reuses slots`() {
         var slab = Slab<String>(minimumCapacity: 1)
         let handles = (0..<100).map { slab.insert("object \($0)") }
         #expect(handles.map(\.index.place) == Array(0..<100))
@@ -25,7 +25,7 @@ import Testing
         #expect(last == [98, 99])
     }
 
-    @Test func `knows a handle whose place is another's`() {
+    @Test func `detects a handle whose slot was reused`() {
         var slab = Slab<Int>()
         let first = slab.insert(1)
         let removed = slab.remove(first.index)
@@ -42,7 +42,7 @@ import Testing
         #expect(handle == second)
     }
 
-    @Test func `names no place where an index is absent, in the size of one that is there`() {
+    @Test func `stores an absent index in the size of a present one`() {
         struct Chain { @Packed var next: Index<Chain>? = nil }
         var chain = Chain()
         #expect(chain.next == nil)
@@ -53,7 +53,7 @@ import Testing
         #expect(chain.next == nil)
     }
 
-    @Test func `ends the objects it still holds, each once`() {
+    @Test func `destroys each remaining object once`() {
         final class Ends { var count = 0 }
         struct Guest: ~Copyable {
             let ends: Ends
@@ -72,7 +72,7 @@ import Testing
 }
 
 @Suite struct `A ring` {
-    @Test func `gives back the memory of a burst, and keeps its elements`() {
+    @Test func `frees the memory of a burst, and keeps its elements`() {
         var ring = Ring<Int>()
         for element in 0..<5_000 { ring.append(element) }
         #expect(ring.mask == 8_191)
@@ -96,7 +96,7 @@ import Testing
     }
 
     @Test(arguments: 1...6 as ClosedRange<UInt64>)
-    func `does what an array does`(seed: UInt64) {
+    func `behaves like an array`(seed: UInt64) {
         var random = Draw(state: seed)
         var ring = Ring<UInt64>()
         var model: [UInt64] = []
@@ -123,7 +123,7 @@ import Testing
         }
     }
 
-    @Test func `takes elements at a position`() {
+    @Test func `inserts elements at a position`() {
         var ring = Ring<Int>()
         for number in 0..<20 { ring.append(number) }
         for _ in 0..<15 { ring.removeFirst() }
@@ -135,7 +135,7 @@ import Testing
 }
 
 @Suite struct `A byte arena` {
-    @Test func `gives ranges that stay right while it grows`() {
+    @Test func `returns ranges that stay valid while it grows`() {
         var arena = ByteArena(capacity: 1)
         let texts = (0..<200).map { String(repeating: "x\($0)", count: $0 % 7) }
         let ranges = texts.map { text in Array(text.utf8).withUnsafeBytes { arena.append($0) } }
@@ -147,7 +147,7 @@ import Testing
         #expect(count == texts.reduce(0) { $0 + $1.utf8.count })
     }
 
-    @Test func `is filled in place, emptied, and gives back what one huge message took`() {
+    @Test func `is filled in place, emptied, and frees the memory of a huge message`() {
         var arena = ByteArena(capacity: 64)
         let range = arena.reserve(10_000)
         for index in 0..<10_000 { arena.mutableBytes(range)[index] = UInt8(index & 255) }
@@ -163,7 +163,7 @@ import Testing
 
 @Suite struct `A byte key table` {
     @Test(arguments: 1...6 as ClosedRange<UInt64>)
-    func `does what a dictionary does`(seed: UInt64) {
+    func `behaves like a dictionary`(seed: UInt64) {
         var random = Draw(state: seed)
         var table = ByteKeyTable<String>()
         var model: [String: Index<String>] = [:]
@@ -185,7 +185,7 @@ import Testing
         }
     }
 
-    @Test func `tells apart keys that begin alike, and knows the empty one`() {
+    @Test func `distinguishes keys with a common prefix, and stores the empty one`() {
         var table = ByteKeyTable<String>()
         let names = ["", "a", "aa", "aaa", "aab"]
         for (value, name) in names.enumerated() {

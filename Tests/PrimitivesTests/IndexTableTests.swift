@@ -19,7 +19,7 @@ import Testing
         #expect(count == 0)
     }
 
-    @Test func `it does what a dictionary does, whatever comes and goes`() {
+    @Test func `it behaves like a dictionary under random operations`() {
         var table = IndexTable<UInt64>()
         var model: [UInt64: Index<UInt64>] = [:]
         var keys: [UInt64] = []
@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    @Test func `keys of one hash are told apart by their objects`() {
+    @Test func `keys with one hash are distinguished by their objects`() {
         var table = IndexTable<UInt64>()
         for index in 0..<20 as Range<UInt32> {
             table.insert(Index(place: index), hash: 5)

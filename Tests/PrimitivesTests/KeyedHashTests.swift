@@ -16,7 +16,7 @@ import Testing
         #expect(message.withUnsafeBytes { hash($0) } == expected)
     }
 
-    @Test func `two keys of one process are alike and no other's`() {
+    @Test func `hash keys are equal within one process and differ between processes`() {
         let bytes: [UInt8] = [1, 2, 3]
         bytes.withUnsafeBytes { bytes in
             #expect(KeyedHash()(bytes) == KeyedHash()(bytes))

@@ -4,13 +4,13 @@ import Testing
 @testable import Primitives
 
 @Suite struct NumberTableTests {
-    @Test func `an empty table knows no number`() {
+    @Test func `an empty table has no number`() {
         let table = NumberTable()
         #expect(table.value(for: 0) == nil)
         #expect(table.count == 0)
     }
 
-    @Test func `a number keeps the last index it was given`() {
+    @Test func `a number keeps its last index`() {
         var table = NumberTable()
         table.set(1, for: 7)
         table.set(2, for: 7)
@@ -20,7 +20,7 @@ import Testing
         #expect(table.remove(7) == nil)
     }
 
-    @Test func `it does what a dictionary does, whatever comes and goes`() {
+    @Test func `it behaves like a dictionary under random operations`() {
         var table = NumberTable()
         var model: [UInt64: UInt32] = [:]
         var state: UInt64 = 1

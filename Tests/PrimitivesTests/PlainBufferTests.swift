@@ -1,4 +1,4 @@
-// Values one behind the other, kept in order while the buffer grows, empties and fills again.
+// Consecutive values that keep their order while the buffer grows, empties and fills again.
 
 import Primitives
 import Testing
@@ -15,7 +15,7 @@ import Testing
         #expect(contents(buffer) == Array(0..<999) + [-1])
     }
 
-    @Test func `empty and fill again`() {
+    @Test func `can be emptied and filled again`() {
         var buffer = PlainBuffer<Int>()
         buffer.append(contentsOf: [1, 2, 3])
         buffer.removeAll()
@@ -24,7 +24,7 @@ import Testing
         #expect(contents(buffer) == [4])
     }
 
-    @Test func `trap at an index outside`() async {
+    @Test func `trap at an invalid index`() async {
         await #expect(processExitsWith: .failure) {
             let buffer = PlainBuffer<Int>()
             _ = buffer[0]

@@ -1,4 +1,4 @@
-// A count that peers can raise for as long as they like.
+// A count that peers can increase without a limit.
 
 import Primitives
 import Testing

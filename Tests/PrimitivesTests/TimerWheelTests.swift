@@ -1,5 +1,4 @@
-// The timing wheel against hand-made cases and against a sorted list that is too simple to be
-// wrong.
+// The timing wheel, compared with fixed cases and with a simple sorted list.
 import Primitives
 import Testing
 
@@ -19,7 +18,7 @@ import Testing
         #expect(isCancelled == expected)
     }
 
-    @Test func `an entry comes out at its deadline and not a millisecond earlier`() {
+    @Test func `an entry expires at its deadline and not a millisecond earlier`() {
         for deadline: UInt64 in [1, 63, 64, 65, 4095, 4096, 4097, 262_143, 1 << 40, .max] {
             var wheel = TimerWheel()
             _ = wheel.insert(deadline: instant(deadline), payload: 7)
@@ -36,7 +35,7 @@ import Testing
         #expect(drain(&wheel, at: 10_000) == [1])
     }
 
-    @Test func `equal deadlines come out in the order of insertion`() {
+    @Test func `equal deadlines expire in the order of insertion`() {
         var wheel = TimerWheel()
         for payload: UInt64 in 0..<5 { _ = wheel.insert(deadline: instant(500), payload: payload) }
         #expect(drain(&wheel, at: 450) == [])
@@ -44,7 +43,7 @@ import Testing
         #expect(drain(&wheel, at: 1000) == Array(0..<9))
     }
 
-    @Test func `a cancelled entry does not come out and its token names nobody else`() {
+    @Test func `a cancelled entry does not expire and its token identifies no other`() {
         var wheel = TimerWheel()
         let first = wheel.insert(deadline: instant(5), payload: 1)
         expectCancel(&wheel, token: first, expected: true)
@@ -66,7 +65,7 @@ import Testing
         #expect(wheel.nextDeadline == nil)
     }
 
-    @Test func `a time that goes back changes nothing`() {
+    @Test func `a time that decreases changes nothing`() {
         var wheel = TimerWheel()
         #expect(drain(&wheel, at: 1000) == [])
         #expect(drain(&wheel, at: 10) == [])

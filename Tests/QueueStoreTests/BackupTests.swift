@@ -1,5 +1,5 @@
-// Copies: of stores and backups that are whole, cut off, or damaged at any place. A copy is whole
-// or there is none, and the process that makes it lives.
+// Copies of stores and backups that are sound, truncated, or damaged at any place. A copy is
+// complete or does not exist, and the process that makes it survives.
 
 import BrokerCore
 import CLMDB
@@ -47,7 +47,7 @@ import Testing
         return nil
     }
 
-    @Test func `has all that the store has, without its free pages`() throws {
+    @Test func `has the contents of the store, without its free pages`() throws {
         try makeStore()
         do {
             var store = try LMDBQueueStore(directory: directory.path, options: .small)
@@ -67,7 +67,7 @@ import Testing
         #expect(found.1 == expected.1)
     }
 
-    @Test func `has the state of its snapshot, and the store goes on meanwhile`() throws {
+    @Test func `has the state of its snapshot, while the store continues`() throws {
         try makeStore()
         let copy = TemporaryDirectory(inMemory: true)
         var store = try LMDBQueueStore(directory: directory.path, options: .small)
@@ -95,7 +95,7 @@ import Testing
         #expect(readFile(directory.dataFile).count == byteCount)
     }
 
-    @Test func `that is cut off at any page or within one is refused`() throws {
+    @Test func `that is truncated at or within any page is refused`() throws {
         try makeStore(messageCount: 100)
         let backup = TemporaryDirectory(inMemory: true)
         try LMDBQueueStore.copy(directory: directory.path, to: backup.path, options: .small)
@@ -186,7 +186,7 @@ import Testing
 
     /// In four parts, to use the processors.
     @Test(arguments: 0..<4)
-    func `with any byte flipped is refused, or has nothing that changed`(part: Int) throws {
+    func `with any byte flipped is refused, or delivers no changed byte`(part: Int) throws {
         var store = try LMDBQueueStore(directory: directory.path, options: .small)
         var batch = StoreBatch(at: 1)
         for number in 1...12 as ClosedRange<UInt64> {
@@ -290,7 +290,8 @@ import Testing
         #expect(refused > 100)
     }
 
-    @Test func `of a running store with a damaged page is refused, and the store goes on`() throws {
+    @Test func `of a running store with a damaged page is refused, and the store continues`() throws
+    {
         try makeStore()
         var store = try LMDBQueueStore(directory: directory.path, options: .small)
         // A leaf of the records, which the running store has read and does not read again.
@@ -326,7 +327,7 @@ import Testing
         }
     }
 
-    @Test func `tells of messages that are damaged, and is refused with a damaged record`() throws {
+    @Test func `reports damaged messages, and is refused with a damaged record`() throws {
         try makeStore(messageCount: 50)
         let sound = readFile(directory.dataFile)
         func flip(_ text: String) {
@@ -354,7 +355,7 @@ import Testing
         #expect("\(failure!)".contains("no broker would start"))
     }
 
-    @Test func `goes only into a directory that is new or empty`() throws {
+    @Test func `needs a new or empty directory`() throws {
         try makeStore(messageCount: 50)
         let store = try LMDBQueueStore(directory: directory.path, options: .small)
         #expect(throws: StoreError.holdsStore(directory: directory.path)) {

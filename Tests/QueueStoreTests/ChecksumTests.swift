@@ -1,4 +1,4 @@
-// The checksum's own promise: damage within one word is always seen.
+// The guarantee of the checksum: damage within one word is always detected.
 
 import Testing
 
@@ -23,7 +23,7 @@ import Testing
         }
     }
 
-    @Test func `tells lengths, places and tables apart`() {
+    @Test func `differs by length, position and table`() {
         #expect(sum([]) != sum([0]))
         #expect(sum([0]) != sum([0, 0]))
         let (left, right) = ([UInt8](repeating: 1, count: 8), [UInt8](repeating: 2, count: 8))

@@ -1,5 +1,5 @@
-// Bit rot: every byte of a store's file is flipped in turn, and nothing that changed is ever handed
-// out as sound.
+// Damaged files: every byte of a store's file is flipped in turn, and no changed data is ever
+// returned as sound.
 
 import BrokerCore
 import Glibc
@@ -28,7 +28,7 @@ import Testing
         _ = try store.carryOut(batch)
     }
 
-    @Test func `leaves out a message whose body rotted, and reports it once`() throws {
+    @Test func `omits a message with a damaged body, and reports it once`() throws {
         try write { batch in
             batch.send(1, "a sound body", to: [1], number: 1)
             batch.send(2, "a rotten body", to: [1, 2], number: 2)
@@ -53,7 +53,7 @@ import Testing
         #expect(report.findings == ["message 2 fails its checksum"])
     }
 
-    @Test func `leaves out an entry that rotted, at start and at an acknowledgement`() throws {
+    @Test func `omits a damaged entry, at start and at an acknowledgement`() throws {
         try write { batch in
             batch.send(0x1111_2222_3333, "one", to: [1, 2, 3], number: 0x4444_5555_6666)
         }
@@ -74,7 +74,7 @@ import Testing
         #expect(try store.texts(of: 3) == ["one"])
     }
 
-    @Test func `does not tally a damaged entry that the core has counted out`() throws {
+    @Test func `does not tally a damaged entry that the core no longer counts`() throws {
         try write { batch in
             for number in 1...3 as ClosedRange<UInt64> {
                 batch.send(number, "\(number)", to: [1], number: 0x4444_5555_6660 + number)
@@ -95,7 +95,7 @@ import Testing
         #expect(try store.texts(of: 1) == ["3"])
     }
 
-    @Test func `does not start with a record that rotted, and names it`() throws {
+    @Test func `does not start with a damaged record, and names it`() throws {
         try write { $0.put(.tokens, "tok/1", "a secret hash") }
         flip(Array("secret".utf8))
         var store = try LMDBQueueStore(directory: directory.path, options: .small)
@@ -111,7 +111,7 @@ import Testing
 
     /// In four parts, to use the processors.
     @Test(arguments: 0..<4)
-    func `never hands out what changed, whichever byte is flipped`(part: Int) throws {
+    func `never returns changed data, whichever byte is flipped`(part: Int) throws {
         try write { batch in
             for number in 1...12 as ClosedRange<UInt64> {
                 batch.send(number, "message \(number)", to: [1, 2], number: number)

@@ -1,5 +1,5 @@
-// What happens to a store of another format. There has been one format so far, so these tests bring
-// the next one along: the older store is a real one, the step to the newer format is theirs.
+// A store of another format. There has been one format so far, so these tests define the next one:
+// the older store is a real one, and the upgrade belongs to the tests.
 
 import BrokerCore
 import CLMDB
@@ -70,7 +70,7 @@ import Testing
     private let old = (100..<400).map { "value \($0)" }
     private let new = (100..<400).map { "value \($0)." }
 
-    @Test func `that is older is upgraded once, and newer then`() throws {
+    @Test func `that is older is upgraded once`() throws {
         try makeStore()
         let upgraded = try contents(directory.path, formats: Self.next)
         #expect(upgraded == (new, ["kept"], 1))
@@ -96,7 +96,7 @@ import Testing
         #expect(try contents(directory.path, formats: .known) == (old, ["kept"], nil))
     }
 
-    @Test func `stays what it was where the upgrade fails`() throws {
+    @Test func `is unchanged if the upgrade fails`() throws {
         try makeStore()
         let failing = Self.formats { (transaction) throws(StoreError) in
             try Self.addByte(to: &transaction, countMaximum: 200)
@@ -132,7 +132,7 @@ import Testing
         }
     }
 
-    @Test func `may gain a table, which is damage where it is missing later`() throws {
+    @Test func `may add a table, whose later absence is damage`() throws {
         try makeStore()
         do {
             let store = try LMDBQueueStore(directory: directory.path, options: .small)

@@ -1,4 +1,4 @@
-// What happens without room: sends are refused by name, and everything that makes room goes on.
+// A store without space: sends are refused by name, and operations that free space continue.
 
 import BrokerCore
 import Glibc
@@ -87,7 +87,7 @@ import Testing
         try fillAndDrain(&store)
     }
 
-    @Test func `redoes a batch that does not fit the map without its sends`() throws {
+    @Test func `executes a batch that does not fit the map again without its sends`() throws {
         let directory = TemporaryDirectory(inMemory: true)
         var store = try LMDBQueueStore(
             directory: directory.path,
@@ -136,14 +136,14 @@ import Testing
         _ = try store.carryOut(second)
     }
 
-    @Test func `at its sync is fatal, and what was committed before is there`() throws {
+    @Test func `at its sync is fatal, and earlier commits are present`() throws {
         // /dev/null takes the pages, and cannot be synced.
         #expect(throws: StoreError.syncFailed(code: EINVAL)) { try commit(to: "/dev/null") }
         var store = try LMDBQueueStore(directory: directory.path, options: .small)
         #expect(try store.texts(of: 1) == ["committed"])
     }
 
-    @Test func `for want of space, even without its sends, says so`() throws {
+    @Test func `for lack of space, even without its sends, is reported`() throws {
         #expect(throws: StoreError.lmdb(call: "mdb_txn_commit", code: ENOSPC)) {
             try commit(to: "/dev/full")
         }

@@ -1,5 +1,5 @@
 // The core on the real store while rows grow until the disk is full: requests are refused by name,
-// no commit fails, and what was confirmed is there at the next start.
+// no commit fails, and confirmed changes are present at the next start.
 
 import BrokerCore
 import BrokerTerms
@@ -78,7 +78,7 @@ import Testing
     }
 
     @Test(.enabled(if: SmallDisk.canBeMounted, "mounting a small disk needs a privilege"))
-    func `are refused, and nothing that was confirmed is lost`() throws {
+    func `are refused, and no confirmed row is lost`() throws {
         let disk = try #require(SmallDisk(byteCount: 160 << 20))
         let (kept, count) = try fillAndDrain(disk.path + "/store")
         var site = try Site.start(disk.path + "/store")

@@ -1,4 +1,4 @@
-// What the store promises, part by part of a batch, and across a close and an opening.
+// The guarantees of the store, for each part of a batch, and over a close and an opening.
 
 import BrokerCore
 import Primitives
@@ -13,7 +13,7 @@ import Testing
         try LMDBQueueStore(directory: directory.path, options: options)
     }
 
-    @Test func `gives back what was stored, in order, after a reopening`() throws {
+    @Test func `returns stored entries in order after a reopening`() throws {
         do {
             var store = try open()
             var batch = StoreBatch(at: 5)
@@ -60,7 +60,7 @@ import Testing
         #expect(state.damaged.isEmpty)
     }
 
-    @Test func `does not use a message id again when the message is gone`() throws {
+    @Test func `does not reuse the id of a removed message`() throws {
         do {
             var store = try open()
             var batch = StoreBatch(at: 0)
@@ -94,7 +94,7 @@ import Testing
         #expect(try store.texts(of: 2) == ["other"])
     }
 
-    @Test func `keeps a body until its last receiver lets go of it`() throws {
+    @Test func `keeps a body until its last receiver releases it`() throws {
         var store = try open()
         var batch = StoreBatch(at: 0)
         batch.send(1, "for three", to: [1, 2, 3], number: 1)
@@ -110,7 +110,7 @@ import Testing
         }
     }
 
-    @Test func `makes no release record where all receivers let go in one batch`() throws {
+    @Test func `writes no release record if all receivers release a body in one batch`() throws {
         var store = try open()
         var batch = StoreBatch(at: 0)
         batch.send(1, "wide", to: Array(1...500), number: 1)
@@ -127,7 +127,7 @@ import Testing
         #expect(try store.entryCounts() == (messages: 0, releases: 0, entries: 0))
     }
 
-    @Test func `removes single entries and replaces states; absent ones are no error`() throws {
+    @Test func `removes single entries and replaces states; missing ones are no error`() throws {
         var store = try open()
         var batch = StoreBatch(at: 0)
         for number in 1...3 as ClosedRange<UInt64> {
@@ -149,7 +149,7 @@ import Testing
         #expect(try store.entryCounts() == (messages: 2, releases: 0, entries: 2))
     }
 
-    @Test func `moves a queue behind another, entries of the same batch included`() throws {
+    @Test func `moves a queue after another, including entries of the same batch`() throws {
         var store = try open()
         var batch = StoreBatch(at: 0)
         batch.send(1, "first", to: [9], number: 1)
@@ -170,7 +170,7 @@ import Testing
         #expect(result.loads[1].entries.isEmpty && result.loads[1].reachedEnd)
     }
 
-    @Test func `no more entries of a queue are moved than there are numbers for`() throws {
+    @Test func `moves no more entries of a queue than there are numbers for`() throws {
         var store = try open()
         var batch = StoreBatch(at: 0)
         for number: UInt64 in 1...5 { batch.send(number, "\(number)", to: [9], number: number) }
@@ -190,7 +190,7 @@ import Testing
         #expect(result.loads.map { $0.entries.map(\.number) } == [[100, 101, 102], [], [4, 5]])
     }
 
-    @Test func `bounds a load by count and by bytes, and always gives one entry`() throws {
+    @Test func `limits a load by count and by bytes, and always returns one entry`() throws {
         var store = try open()
         var batch = StoreBatch(at: 0)
         for number in 1...4 as ClosedRange<UInt64> {
@@ -206,7 +206,7 @@ import Testing
         #expect(loads.map(\.reachedEnd) == [false, false, false, true])
     }
 
-    @Test func `skips, removes and reports what is expired, once`() throws {
+    @Test func `skips, removes and reports expired entries once`() throws {
         var store = try open()
         var batch = StoreBatch(at: 0)
         batch.send(1, "old", to: [1], number: 1, deadline: Instant(milliseconds: 100))
@@ -224,7 +224,7 @@ import Testing
         #expect(try store.carryOut(load).expired.isEmpty)
     }
 
-    @Test func `keeps what is expired where its delivery in QoS 2 may have begun`() throws {
+    @Test func `keeps an expired entry whose QoS 2 delivery may have begun`() throws {
         var store = try open()
         var batch = StoreBatch(at: 0)
         for number in 1...4 as ClosedRange<UInt64> {
@@ -244,7 +244,7 @@ import Testing
         #expect(result.swept.map(\.state.grade) == [.once, .once])
     }
 
-    @Test func `sweeps on from where it stopped, and from the start after the end`() throws {
+    @Test func `continues a sweep where it stopped, and restarts after the end`() throws {
         var store = try open()
         var batch = StoreBatch(at: 0)
         for number in 1...5 as ClosedRange<UInt64> {
@@ -276,7 +276,7 @@ import Testing
         #expect(try store.carryOut(both).tallies.map(\.count) == [2])
     }
 
-    @Test func `trims the oldest entries behind a number, by count and by bytes`() throws {
+    @Test func `trims the oldest entries after a number, by count and by bytes`() throws {
         var store = try open()
         let size = UInt64(messageBlock("1").count)
         func trim(after number: UInt64, count: UInt64, byteCount: UInt64 = 0) throws -> [String] {

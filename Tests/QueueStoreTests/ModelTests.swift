@@ -1,5 +1,5 @@
-// Random batches on the store and on its model in memory: results and states must be the same, with
-// closings and openings in between. A failing seed is in the failure's message.
+// Random batches on the store and on its model in memory: results and states must be equal, with
+// closings and openings in between. A failure's message contains its seed.
 
 import BrokerCore
 import BrokerSimulation
@@ -84,7 +84,7 @@ import Testing
     /// The process dies in a batch of moves and transfers: its data file as it was before the
     /// commit is a store without them, and the file after it one with all of them.
     @Test(arguments: 1...6 as ClosedRange<UInt64>)
-    func `agree when the process dies in a batch`(seed: UInt64) throws {
+    func `agree when the process dies within a batch`(seed: UInt64) throws {
         let directory = TemporaryDirectory()
         let copy = TemporaryDirectory()
         var driver = BatchDriver(seed: seed)

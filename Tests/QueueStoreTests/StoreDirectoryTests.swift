@@ -1,4 +1,4 @@
-// The directory of a store: who may use it, what is refused, and backups.
+// The directory of a store: its owner, refused contents, and backups.
 
 import BrokerCore
 import Glibc
@@ -27,7 +27,7 @@ import Testing
         }
     }
 
-    @Test func `is refused to a second opening, which is told who has it`() throws {
+    @Test func `cannot be opened twice, and the error names the process`() throws {
         let store = try LMDBQueueStore(directory: directory.path, options: .small)
         let expected = StoreError.inUse(
             directory: directory.path, processIdentifier: getpid())
@@ -40,8 +40,7 @@ import Testing
         _ = try LMDBQueueStore(directory: directory.path, options: .small)
     }
 
-    @Test func `is free once it is closed, though a child being started has its files open`() throws
-    {
+    @Test func `is free once it is closed, even if a child process has its files open`() throws {
         let store = try LMDBQueueStore(directory: directory.path, options: .small)
         // What fork(2) does to every descriptor until exec(2): a second one for the same open file.
         let lock = try #require(descriptor(of: directory.path + "/martlet.lock"))
@@ -61,7 +60,7 @@ import Testing
         }
     }
 
-    @Test func `that cannot be made is named`() {
+    @Test func `that cannot be created is named in the error`() {
         #expect(
             throws: StoreError.system(
                 call: "mkdir", path: "/proc/no/such/place", errno: ENOENT)
@@ -109,7 +108,7 @@ import Testing
         }
     }
 
-    @Test func `of something else in LMDB is refused`() throws {
+    @Test func `of another program's LMDB is refused`() throws {
         do {
             let store = try LMDBQueueStore(directory: directory.path, options: .small)
             let transaction = try WriteTransaction(
@@ -152,7 +151,7 @@ import Testing
         }
     }
 
-    @Test func `is not written over by a backup`() throws {
+    @Test func `is not overwritten by a backup`() throws {
         let other = TemporaryDirectory()
         _ = try LMDBQueueStore(directory: other.path, options: .small)
         let store = try LMDBQueueStore(directory: directory.path, options: .small)

@@ -1,5 +1,5 @@
-// What the store's tests are written in: a directory of their own, batches in a few words, and
-// everything a store tells at start as one comparable value.
+// The fixture of the store's tests: a directory, short forms of batches, and the contents of a
+// store at start as one comparable value.
 
 import BrokerCore
 import Glibc

@@ -36,7 +36,7 @@ import Testing
         ("a/b", "a", false), ("b/c/d", "b/+/d", true), ("b/c", "b/+/d", false),
         ("a/b", "+/c", false),
     ])
-    func `knows what a filter matches`(topic: String, filter: String, isMatch: Bool) {
+    func `matches filters`(topic: String, filter: String, isMatch: Bool) {
         #expect(Oracle.matches(topic: topic, filter: filter) == isMatch)
     }
 
@@ -48,13 +48,13 @@ import Testing
             ("{", nil, nil),
             ("17;.x", nil, nil),
         ] as [(String, Int?, String?)])
-    func `reads what an MQTT client is given`(payload: String, message: Int?, from: String?) {
+    func `reads the messages for an MQTT client`(payload: String, message: Int?, from: String?) {
         let read = Array(payload.utf8).withUnsafeBytes { MessageText.message(inPublication: $0) }
         #expect(read.message == message)
         #expect(read.from == from)
     }
 
-    @Test func `gives a gateway's devices the lowest channel that is free`() {
+    @Test func `assigns the lowest free channel to a gateway's devices`() {
         var gatewayChannels = GatewayChannels()
         for link in 10...12 {
             let channel = gatewayChannels.freeChannel
@@ -70,7 +70,7 @@ import Testing
         #expect(gatewayChannels.remove(11) == nil)
     }
 
-    @Test func `reads a stream of packets wherever it is cut`() {
+    @Test func `reads a stream of packets in any pieces`() {
         let stream: [UInt8] = [0xC0, 0, 0x61, 2, 0xCE, 0x0D, 0xC0, 0]
         for cut in 0...stream.count {
             var tap = WireTap()

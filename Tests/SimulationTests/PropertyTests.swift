@@ -26,7 +26,7 @@ import Testing
         }
     }
 
-    @Test func `does the same again for the same seed, and something else for another`() {
+    @Test func `is repeatable for a seed, and differs for another`() {
         let reports = [7, 7, 8].map {
             SimulationRunner.run(SimulationOptions(seed: $0, stepMaximum: 1_000))
         }

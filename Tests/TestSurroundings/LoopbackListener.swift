@@ -1,4 +1,4 @@
-// A listening socket of a test's own server.
+// The listening socket of a test's own server.
 
 import Foundation
 

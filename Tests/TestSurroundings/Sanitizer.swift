@@ -1,4 +1,4 @@
-// Whether tests run under a sanitizer (`make sanitize`), for those that have to know.
+// Whether tests run under a sanitizer (`make sanitize`).
 
 import Foundation
 

@@ -1,4 +1,4 @@
-// A disk that is soon full, for tests of what is left to do then.
+// A small file system, for tests of a full disk.
 
 import Glibc
 

@@ -1,4 +1,5 @@
-// Where the sources are that the tests were compiled from, for tests that read files of the tree.
+// The path of the sources from which the tests were compiled, for tests that read files of the
+// tree.
 
 import Foundation
 

@@ -1,4 +1,4 @@
-// One tail, many receivers: head and tail together are what the packet itself would have been.
+// One tail for many receivers: head and tail together are the bytes of the whole packet.
 
 import PacketMeanings
 import Primitives

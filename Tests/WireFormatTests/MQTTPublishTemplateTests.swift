@@ -1,4 +1,4 @@
-// One body, many receivers: what the template writes is what the packet itself would have been.
+// One body for many receivers: the template writes the bytes of the whole packet.
 
 import PacketMeanings
 import Primitives
@@ -57,7 +57,7 @@ struct MQTTPublishTemplateTests {
     }
 
     @Test(arguments: [1, 127, 128, 268_435_455] as [UInt32])
-    func `adds what only one receiver gets`(subscriptionIdentifier: UInt32) {
+    func `adds the parts of one receiver`(subscriptionIdentifier: UInt32) {
         var receipt = MQTT.Receipt()
         receipt.qos = .atLeastOnce
         receipt.packetIdentifier = 7
@@ -77,7 +77,7 @@ struct MQTTPublishTemplateTests {
         }
     }
 
-    @Test func `is worth its longer property length`() {
+    @Test func `includes its longer property length`() {
         // 121 bytes of properties and 7 of extras: the length grows from one byte to two.
         let long = [0x26, 0, 116] + [UInt8](repeating: 0x6E, count: 116) + [0, 0] as [UInt8]
         let source = Array("t".utf8) + long
@@ -102,7 +102,7 @@ struct MQTTPublishTemplateTests {
 @Suite("A section of properties")
 struct MQTTPropertySectionTests {
     /// Expiry and alias have fields; what stands between them is carried, in its order.
-    @Test func `carries along what has no field`() throws {
+    @Test func `keeps properties without a field`() throws {
         let section: [UInt8] = [
             0x26, 0, 1, 0x61, 0, 1, 0x31, 0x02, 0, 0, 0, 60, 0x03, 0, 1, 0x74, 0x23, 0, 5, 0x26, 0,
             1, 0x62, 0, 1, 0x32,
@@ -142,7 +142,7 @@ struct MQTTTopicFilterTests {
         ("$share/a//", "a", "/"), ("$shared/a/b", "", "$shared/a/b"), ("a/#", "", "a/#"),
         ("$share", "", "$share"),
     ])
-    func `tells the share from the pattern`(text: String, share: String, pattern: String) {
+    func `separates the share from the pattern`(text: String, share: String, pattern: String) {
         let filter = taken(text)
         #expect(filter?.share == share)
         #expect(filter?.pattern == pattern)
@@ -151,7 +151,7 @@ struct MQTTTopicFilterTests {
     @Test(arguments: [
         "$share/", "$share/a", "$share/a/", "$share//b", "$share/a+/b", "$share/#", "$share/a/b#",
     ])
-    func `may not be`(text: String) {
+    func `may be invalid`(text: String) {
         #expect(taken(text) == nil)
     }
 }

@@ -1,4 +1,4 @@
-// The MQTT vectors, and what must hold for bytes that nobody chose.
+// The MQTT vectors, and the properties of decoding random bytes.
 
 import PacketMeanings
 import Primitives
@@ -34,12 +34,12 @@ struct MQTTVectorTests {
     }
 
     @Test(arguments: Vector.mqtt)
-    func `mean what they say`(vector: Vector) {
+    func `decode to their meanings`(vector: Vector) {
         #expect(vector.understood(vector.bytes).text == vector.plainMeaning)
     }
 
     @Test(arguments: Vector.validMQTT.filter { !$0.meaning.contains(" loose") })
-    func `are spelled as the encoder spells them`(vector: Vector) {
+    func `are the output of the encoder`(vector: Vector) {
         #expect(vector.understood(vector.bytes).encoded == vector.bytes)
     }
 
@@ -70,7 +70,7 @@ struct MQTTVectorTests {
 @Suite("The MQTT decoder")
 struct MQTTDecoderTests {
     @Test(arguments: Vector.validMQTT)
-    func `waits for the rest of a packet that was cut`(vector: Vector) {
+    func `waits for the rest of an incomplete packet`(vector: Vector) {
         for count in 0..<vector.bytes.count {
             let cut = vector.understood(Array(vector.bytes[..<count]))
             #expect(cut.text.hasPrefix("error=incomplete:"))
@@ -88,7 +88,7 @@ struct MQTTDecoderTests {
     }
 
     @Test(arguments: Vector.validMQTT)
-    func `understands or refuses every changed byte`(vector: Vector) {
+    func `decodes or refuses every changed byte`(vector: Vector) {
         var random = SeededBytes(seed: 0x6d61_7274_6c65_7421)
         for offset in vector.bytes.indices {
             for _ in 0..<8 {
@@ -152,7 +152,7 @@ struct MQTTDecoderTests {
 @Suite("The MQTT decoder and random bytes")
 struct MQTTRandomTests {
     @Test(arguments: UInt8(0)...15, [MQTT.Version.v31, .v311, .v5])
-    func `understands or refuses random bodies`(type: UInt8, version: MQTT.Version) {
+    func `decodes or refuses random bodies`(type: UInt8, version: MQTT.Version) {
         var random = SeededBytes(seed: UInt64(type) << 8 | UInt64(version.rawValue))
         let flags = MQTT.PacketType(rawValue: type)?.fixedFlags ?? 0
         for round in 0..<4000 {

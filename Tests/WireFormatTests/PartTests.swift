@@ -1,5 +1,5 @@
-// Parameters, results and group events: the vectors of parts, and what must hold for bytes that
-// nobody chose.
+// Parameters, results and group events: the vectors of parts, and the properties of decoding random
+// bytes.
 
 import PacketMeanings
 import Primitives
@@ -17,13 +17,13 @@ struct PartVectorTests {
     }
 
     @Test(arguments: Vector.parts)
-    func `mean what they say`(vector: Vector) {
+    func `decode to their meanings`(vector: Vector) {
         let meaning = understand(vector)
         #expect(meaning.text == vector.meaning)
     }
 
     @Test(arguments: Vector.validParts)
-    func `are spelled as the encoder spells them`(vector: Vector) {
+    func `are the output of the encoder`(vector: Vector) {
         #expect(understand(vector).encoded == vector.bytes)
     }
 
@@ -42,7 +42,7 @@ struct PartDecoderTests {
     }
 
     @Test(arguments: Vector.validParts)
-    func `understand or refuse every changed byte`(vector: Vector) {
+    func `decode or refuse every changed byte`(vector: Vector) {
         var random = SeededBytes(seed: 0x6d61_7274_6c65_7421)
         for offset in vector.bytes.indices {
             for _ in 0..<8 {
@@ -54,7 +54,7 @@ struct PartDecoderTests {
     }
 
     @Test(arguments: Vector.validParts)
-    func `understand or refuse random bytes`(vector: Vector) {
+    func `decode or refuse random bytes`(vector: Vector) {
         var random = SeededBytes(seed: UInt64(vector.bytes.count))
         for round in 0..<500 {
             // Small values make structure likely: lengths that fit, known forms, short numbers.

@@ -1,5 +1,5 @@
-// What text rules skip, because it keeps all of them: eight bytes at a time must find what one at a
-// time does.
+// The search for plain ASCII, which the rules of text skip: eight bytes at a time must find what
+// one at a time does.
 
 import Testing
 
@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Printable ASCII")
 struct PlainASCIITests {
-    @Test func `is found exactly, wherever another byte stands`() {
+    @Test func `is detected with another byte at any position`() {
         let slash = UInt8(ascii: "/")
         let quote = UInt8(ascii: "\"")
         let others = Set<UInt8>(0..<0x20).union(0x7F...0xFF).union([slash, quote])

@@ -1,5 +1,5 @@
-// docs/PROTOCOL.md is held to the vectors and to real encodings: an example or a figure that is not
-// true fails here.
+// docs/PROTOCOL.md is compared with the vectors and with real encodings: a wrong example or figure
+// fails here.
 
 import BrokerTerms
 import Foundation
@@ -13,7 +13,7 @@ private let document = try! String(
 
 @Suite("docs/PROTOCOL.md")
 struct ProtocolDocumentTests {
-    @Test func `shows examples as the vectors have them`() throws {
+    @Test func `has the examples of the vectors`() throws {
         let blocks = document.components(separatedBy: "```vector ").dropFirst()
         #expect(blocks.count >= 20)
         for block in blocks {
@@ -25,7 +25,7 @@ struct ProtocolDocumentTests {
         }
     }
 
-    @Test func `lists every failure that MRT uses under its number`() {
+    @Test func `lists every failure of MRT with its number`() {
         for reason in ReasonCode.allCases where reason.isFailure {
             let digits = String(reason.rawValue, radix: 16, uppercase: true)
             let name = "\(reason.name)".replacing("-", with: " ")
@@ -36,7 +36,7 @@ struct ProtocolDocumentTests {
     }
 
     @Test(arguments: WireSizes.all)
-    func `tells the bytes on the wire as they are`(sizes: WireSizes) {
+    func `has the actual sizes on the wire`(sizes: WireSizes) {
         #expect(document.contains(sizes.row), "\(sizes.row)")
     }
 

@@ -1,5 +1,5 @@
-// The text message: what counts against its limit, what JSON is accepted, what
-// receivers of JSON are given.
+// The text message: what counts against its limit, which JSON is accepted, and the JSON for
+// receivers.
 
 import BrokerTerms
 import PacketMeanings
@@ -56,7 +56,7 @@ struct TextBodyTests {
         }
     }
 
-    @Test func `of 1024 bytes passes and of 1025 is too large`() {
+    @Test func `of 1024 bytes is accepted and of 1025 is too large`() {
         func fault(_ payload: [UInt8]) -> ReasonCode? {
             payload.withUnsafeBytes { TextBody.fault($0, messageMaximum: 1024) }
         }
@@ -77,7 +77,7 @@ struct TextBodyTests {
         (#"{"\u0074":"\u0031\u0032","\u0062":"\u00e9\/\ud83d\ude00\u0000"}"#, 12, "é/😀\u{0}"),
         (#"{"b":"long enough to pass the name","t":"4"}"#, 4, "long enough to pass the name"),
     ])
-    func `is read in any legal spelling`(json: String, type: UInt8, text: String) {
+    func `is decoded in any valid spelling`(json: String, type: UInt8, text: String) {
         #expect(read(json) == binary(type, text))
     }
 
@@ -92,11 +92,11 @@ struct TextBodyTests {
         #"{"t":"0","b":"\u12g4"}"#, #"{"t":"0","b":"\"#, #"{"t":"0",,"b":"x"}"#,
         #"{"t":"0","b":"x",}"#, "{\"t\":\"0\",\"b\":\"\n\"}", #"{"tt":"0","b":"x"}"#,
     ])
-    func `is refused where the text is anything else`(json: String) {
+    func `is refused if the text is anything else`(json: String) {
         #expect(read(json) == nil)
     }
 
-    @Test func `is refused where the text is not UTF-8`() {
+    @Test func `is refused if the text is not UTF-8`() {
         let head = Array(#"{"t":"0","b":""#.utf8)
         let tail = Array(#""}"#.utf8)
         for bad: [UInt8] in [[0xFF], [0xC0, 0x80], [0xED, 0xA0, 0x80], [0xF4, 0x90, 0x80, 0x80]] {
@@ -117,7 +117,7 @@ struct TextBodyTests {
         }
     }
 
-    @Test func `reaches receivers of JSON with its sender, its time and its group`() {
+    @Test func `is delivered as JSON with its sender, time and group`() {
         func envelope(_ group: String) -> String {
             let payload = binary(0, "hi")
             let from = Array("al\"ice".utf8)

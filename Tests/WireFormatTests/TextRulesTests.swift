@@ -14,7 +14,7 @@ private func judge(_ text: String, _ rule: (UnsafeRawBufferPointer) -> Bool) -> 
 
 @Suite("The rules of text")
 struct TextRulesTests {
-    @Test func `UTF-8 is judged as the standard library judges it`() {
+    @Test func `the check of UTF-8 agrees with the standard library`() {
         // Every pair of bytes at the border of the eight-byte fast path, padded into a character.
         for first in UInt8.min...UInt8.max {
             for second in UInt8.min...UInt8.max {
@@ -28,7 +28,7 @@ struct TextRulesTests {
     }
 
     @Test(arguments: ["a", "device-0001", "ü", "a b", "$u", String(repeating: "x", count: 64)])
-    func `an id may be`(text: String) {
+    func `valid ids are accepted`(text: String) {
         #expect(judge(text, TextRules.isIdentifier))
     }
 
@@ -36,7 +36,7 @@ struct TextRulesTests {
         "", "a/b", "a+", "#", "a\u{0}", "a\u{1f}", "\u{7f}", "\u{80}", "x\u{9f}",
         String(repeating: "x", count: 65),
     ])
-    func `an id may not be`(text: String) {
+    func `invalid ids are refused`(text: String) {
         #expect(!judge(text, TextRules.isIdentifier))
         #expect(judge(text, TextRules.isDevice) == text.isEmpty)
     }
@@ -49,7 +49,7 @@ struct TextRulesTests {
     }
 
     @Test(arguments: ["/", "a", "a//b", " ", "$u/x", "a\u{1}", "é/ü"])
-    func `a topic may be`(text: String) {
+    func `valid topics are accepted`(text: String) {
         #expect(judge(text, TextRules.isTopicName))
         #expect(judge(text, TextRules.isTopicFilter))
     }
@@ -64,12 +64,12 @@ struct TextRulesTests {
     }
 
     @Test(arguments: ["#", "+", "/#", "+/+", "a/+/b", "+/#", "a/#", "/+"])
-    func `a filter may be`(text: String) {
+    func `valid filters are accepted`(text: String) {
         #expect(judge(text, TextRules.isTopicFilter))
     }
 
     @Test(arguments: ["", "a#", "#/a", "a+", "+a", "a/+b", "##", "++", "a/#/b", "\u{0}"])
-    func `a filter may not be`(text: String) {
+    func `invalid filters are refused`(text: String) {
         #expect(!judge(text, TextRules.isTopicFilter))
     }
 }

@@ -1,4 +1,4 @@
-// The vectors, and what must hold for bytes that nobody chose.
+// The vectors, and the properties of decoding random bytes.
 
 import BrokerTerms
 import PacketMeanings
@@ -15,13 +15,13 @@ struct VectorTests {
     }
 
     @Test(arguments: Vector.all)
-    func `mean what they say`(vector: Vector) {
+    func `decode to their meanings`(vector: Vector) {
         let meaning = understand(vector.bytes, isFromClient: vector.isFromClient)
         #expect(meaning.text == vector.meaning.replacing(" loose", with: ""))
     }
 
     @Test(arguments: Vector.valid.filter { !$0.meaning.contains(" loose") })
-    func `are spelled as the encoder spells them`(vector: Vector) {
+    func `are the output of the encoder`(vector: Vector) {
         let meaning = understand(vector.bytes, isFromClient: vector.isFromClient)
         #expect(meaning.encoded == vector.bytes)
     }
@@ -38,7 +38,7 @@ struct VectorTests {
 @Suite("The MRT decoder")
 struct DecoderTests {
     @Test(arguments: Vector.valid)
-    func `waits for the rest of a packet that was cut`(vector: Vector) {
+    func `waits for the rest of an incomplete packet`(vector: Vector) {
         for count in 0..<vector.bytes.count {
             let cut = understand(Array(vector.bytes[..<count]), isFromClient: vector.isFromClient)
             #expect(cut.text.hasPrefix("error=incomplete:"))
@@ -57,7 +57,7 @@ struct DecoderTests {
     }
 
     @Test(arguments: Vector.valid)
-    func `understands or refuses every changed byte`(vector: Vector) {
+    func `decodes or refuses every changed byte`(vector: Vector) {
         var random = SeededBytes(seed: 0x6d61_7274_6c65_7421)
         for offset in vector.bytes.indices {
             for _ in 0..<8 {
@@ -69,7 +69,7 @@ struct DecoderTests {
     }
 
     @Test(arguments: UInt8(0)...15)
-    func `understands or refuses random bodies`(type: UInt8) {
+    func `decodes or refuses random bodies`(type: UInt8) {
         var random = SeededBytes(seed: UInt64(type))
         let flagMask = MRT.PacketType(rawValue: type)?.flagMask ?? 0x0F
         for round in 0..<4000 {
@@ -100,7 +100,7 @@ struct FramingTests {
         (0, 1), (127, 1), (128, 2), (16_383, 2), (16_384, 3), (2_097_151, 3), (2_097_152, 4),
         (268_435_455, 4),
     ])
-    func `knows the size of a packet from its header`(remaining: Int, lengthByteCount: Int) {
+    func `finds the size of a packet in its header`(remaining: Int, lengthByteCount: Int) {
         let header = [0x30] + varInt(remaining)
         #expect(header.count == 1 + lengthByteCount)
         let total = header.count + remaining
@@ -138,7 +138,7 @@ struct FramingTests {
         #expect(next([0xC0, 0x80, 0x80, 0x80, 0x80, 0x00], packetMaximum: .max) == .malformed)
     }
 
-    @Test func `reads which protocol a CONNECT speaks`() {
+    @Test func `reads the protocol of a CONNECT`() {
         #expect(protocolName("\u{0}\u{3}MRT\u{1}") == .mrt(level: 1))
         #expect(protocolName("\u{0}\u{4}MQTT\u{5}\u{0}") == .mqtt(level: 5))
         #expect(protocolName("\u{0}\u{6}MQIsdp\u{3}") == .mqisdp(level: 3))
@@ -163,7 +163,7 @@ struct FramingTests {
 
 @Suite("Variable byte integers")
 struct VariableIntegerTests {
-    @Test func `of every length come back as they went`() {
+    @Test func `of every length survive encoding and decoding`() {
         for shift in 0..<63 {
             for value in [UInt64(1) << shift, (UInt64(1) << shift) - 1, WireLimits.varIntMaximum] {
                 let written = bytes(count: VariableInteger.byteCount(value)) {
@@ -189,7 +189,7 @@ struct ReasonCodeTests {
         #expect(names.count == ReasonCode.allCases.count)
     }
 
-    @Test func `that are not known are still failures`() {
+    @Test func `that are unknown are still failures`() {
         #expect(ReasonCode(received: 0xFE) == .unspecifiedError)
         #expect(ReasonCode(received: 0x97) == .quotaExceeded)
         #expect(ReasonCode(received: 0x20) == nil)

@@ -1,4 +1,4 @@
-// The same jobs in MRT, MQTT 3.1.1 and MQTT 5.0, as real packets, to count their bytes.
+// The same operations in MRT, MQTT 3.1.1 and MQTT 5.0, as real packets, to count their bytes.
 
 import PacketMeanings
 import Primitives

@@ -1,47 +1,47 @@
-// The bridge's session with the other broker: the client's half of MQTT as a value. Bytes and the
-// time come in, events and bytes come out. It keeps no messages: what has no answer yet is in the
-// tables of exchanges, and their owner sends it again.
+// The bridge's session with the MQTT broker: the client's half of MQTT as a value. Bytes and the
+// time go in, events and bytes come out. It keeps no messages: unanswered messages are in the
+// tables of exchanges, whose owner sends them again.
 
 import BrokerTerms
 import ClientCore
 import Primitives
 import WireFormat
 
-/// One thing that the other broker did.
+/// One event from the MQTT broker.
 enum ForeignEvent {
-    /// Open a transport.
+    /// Open a transport connection.
     case connectionWanted
     case connected(ForeignTerms)
     case published(ForeignMessage)
-    /// Of a publication that is larger than the bridge takes only the head was read.
+    /// Only the head of a publication was read that is larger than the bridge accepts.
     case oversized(ForeignMessage)
     case acknowledged(MQTT.Acknowledgement.Step, UInt16, ReasonCode)
-    /// The answer to ``ForeignLink/subscribe(_:now:)``, a code for each filter.
+    /// The answer to ``ForeignLink/subscribe(_:now:)``, with a code for each filter.
     case subscribed([UInt8])
-    /// The answer to ``ForeignLink/unsubscribe(_:now:)``, a code for each filter.
+    /// The answer to ``ForeignLink/unsubscribe(_:now:)``, with a code for each filter.
     case unsubscribed([UInt8])
-    /// Close the transport. `retryAt` is when it is wanted again.
+    /// Close the transport connection. `retryAt` is the time of the next attempt.
     case disconnected(String, retryAt: Instant)
 }
 
-/// What a login was granted.
+/// The terms of an accepted login.
 struct ForeignTerms: Equatable {
     var isSessionPresent: Bool
-    /// Publications without an answer that the broker takes.
+    /// The broker's receive maximum.
     var receiveMaximum: Int
-    /// Bytes of the largest packet that it takes.
+    /// The largest packet that the broker accepts.
     var packetMaximum: Int
     var qosMaximum = MQTT.QoS.exactlyOnce
     var isRetainAvailable = true
 }
 
-/// A publication of the other broker.
+/// A publication of the MQTT broker.
 struct ForeignMessage: Equatable {
     var topic: [UInt8]
     var payload: [UInt8]
     var qos: MQTT.QoS
     var packetIdentifier: UInt16
-    /// The broker has sent it before.
+    /// The DUP flag.
     var isDuplicate = false
     /// 0 for none.
     var expirySeconds: UInt32 = 0
@@ -56,10 +56,10 @@ package struct ForeignLink {
         case joined
     }
 
-    /// SUBSCRIBE and UNSUBSCRIBE have this packet identifier; publications have lower ones.
+    /// The packet identifier of SUBSCRIBE and UNSUBSCRIBE; publications have lower ones.
     static let requestIdentifier = UInt16.max
     private static let loginMilliseconds: UInt64 = 15_000
-    /// A connection that lasted this long was a good one (PROTOCOL.md, "Reconnecting").
+    /// A connection that lasted this long counts as good (PROTOCOL.md, "Reconnecting").
     private static let goodMilliseconds: UInt64 = 60_000
 
     private let settings: ForeignSettings
@@ -75,10 +75,10 @@ package struct ForeignLink {
     private var lastSent = Instant(milliseconds: 0)
     private var lastReceived = Instant(milliseconds: 0)
     private var pingDeadline = Instant.never
-    /// Filters of the SUBSCRIBE, or of the UNSUBSCRIBE, that has no answer.
+    /// The filters of the SUBSCRIBE, or of the UNSUBSCRIBE, that is not answered.
     private var subscribingCount = 0
     private var unsubscribingCount = 0
-    /// Nothing is read for a while: that the broker says nothing means nothing then.
+    /// Reading is paused, so silence of the broker means nothing.
     var isReadingPaused = false
 
     init(_ settings: ForeignSettings, packetMaximum: Int, jitterSeed: UInt64) {
@@ -120,7 +120,7 @@ package struct ForeignLink {
         }
     }
 
-    /// Leaves; the session stays with the broker.
+    /// Disconnects; the broker keeps the session.
     mutating func leave(now: Instant) {
         if phase == .joined { send(MQTT.Disconnect(version), now) }
         phase = .stopped
@@ -152,7 +152,7 @@ package struct ForeignLink {
     private var keepAliveDeadline: Instant {
         if keepAliveMilliseconds == 0 { return .never }
         if pingDeadline != .never { return pingDeadline }
-        // Silence of either side counts: a side that only sends would not notice a dead peer.
+        // Silence of either side counts: a side that only sends would not detect a dead peer.
         return (isReadingPaused ? lastSent : min(lastSent, lastReceived))
             .advanced(byMilliseconds: keepAliveMilliseconds)
     }
@@ -210,7 +210,7 @@ package struct ForeignLink {
             let publish = try body.decoded { b throws(WireError) in
                 try MQTT.Publish(version, flags: frame.flags, body: b, from: .broker)
             }
-            // None was allowed.
+            // The bridge allows no aliases.
             guard publish.topicAlias == 0 else { throw .topicAliasInvalid }
             events.append(.published(Self.message(publish, body)))
         case .puback, .pubrec, .pubrel, .pubcomp:
@@ -233,7 +233,7 @@ package struct ForeignLink {
                 try MQTT.Unsuback(version, body: b)
             }
             var codes = body.withUnsafeBytes { Array(unsuback.codes.bytes(in: $0)) }
-            // 3.1.1 has no codes: the answer is that all of them are gone.
+            // 3.1.1 has no codes: UNSUBACK confirms all of them.
             if version != .v5 { codes = Array(repeating: 0, count: unsubscribingCount) }
             guard unsuback.packetIdentifier == Self.requestIdentifier,
                 codes.count == unsubscribingCount, unsubscribingCount > 0
@@ -271,8 +271,8 @@ package struct ForeignLink {
                     isRetainAvailable: connack.isRetainAvailable)))
     }
 
-    /// A publication that is too large is passed over, so that it does not come for ever; anything
-    /// else of that size is nothing that a broker says.
+    /// A publication that is too large is skipped, so that it is not sent forever; a broker sends
+    /// no other packet of that size.
     private mutating func handleOversized(
         _ frame: PacketFrame, _ head: [UInt8]
     ) throws(WireError) {
@@ -313,7 +313,7 @@ package struct ForeignLink {
     private mutating func send(
         _ packet: some MQTT.Packet, from source: [UInt8] = [], _ now: Instant
     ) {
-        // What is said to a connection that has just ended must not stand before the next CONNECT.
+        // Bytes for a connection that has just ended must not precede the next CONNECT.
         guard phase == .joining || phase == .joined else { return }
         outgoing += bytes(of: packet.encodedByteCount) { writer in
             source.withUnsafeBytes { packet.write(to: &writer, from: $0) }
@@ -338,12 +338,12 @@ package struct ForeignLink {
         send(connect, from: source, now)
     }
 
-    /// Bytes of a publication's packet.
+    /// The size of a publication's packet.
     func byteCount(of message: PreparedPublish) -> Int {
         publish(message, 1, isDuplicate: false).packet.encodedByteCount
     }
 
-    /// - Parameter identifier: 0 exactly with QoS 0.
+    /// - Parameter identifier: 0 if and only if QoS is 0.
     mutating func publish(
         _ message: PreparedPublish, as qos: MQTT.QoS, identifier: UInt16, isDuplicate: Bool,
         now: Instant
@@ -378,7 +378,7 @@ package struct ForeignLink {
         send(MQTT.Acknowledgement(version, step, identifier, reason), now)
     }
 
-    /// Asks for topics; what is published by this session itself is not wanted back.
+    /// Subscribes to topics, without the publications of this session itself.
     mutating func subscribe(_ filters: [(text: String, qos: MQTT.QoS)], now: Instant) {
         var source: [UInt8] = []
         for (text, qos) in filters {
@@ -415,7 +415,7 @@ package struct ForeignLink {
 }
 
 extension [UInt8] {
-    /// What a decoder makes of these bytes.
+    /// The error of a decoder for these bytes.
     func decoded<Packet>(
         _ decode: (UnsafeRawBufferPointer) throws(WireError) -> Packet
     ) throws(WireError) -> Packet {

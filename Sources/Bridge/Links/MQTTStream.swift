@@ -1,5 +1,5 @@
-// Cuts the stream of a broker into packets. Of a packet that is too large it gives the head, which
-// says what it is, and passes over the rest.
+// Divides the stream of a broker into packets. For a packet that is too large it returns the head,
+// which identifies it, and skips the rest.
 
 import Primitives
 import WireFormat
@@ -14,7 +14,7 @@ struct MQTTStream {
 
     private var pending: [UInt8] = []
     private var offset = 0
-    /// Bytes of a packet that are still to be passed over.
+    /// Bytes of a packet that remain to be skipped.
     private var skipped = 0
 
     mutating func append(_ bytes: UnsafeRawBufferPointer) {
@@ -43,7 +43,7 @@ struct MQTTStream {
     }
 
     private mutating func pass(_ byteCount: Int) throws(WireError) -> Step {
-        // The fixed header once more, with nothing against the size.
+        // Reads the fixed header again, without a limit of the size.
         var header = 1
         while pending[offset + header] & 0x80 != 0 { header += 1 }
         header += 1

@@ -1,5 +1,5 @@
-// The bridge's session with Martlet: the client's machine, its memory, and messages put into its
-// form. It opens no socket.
+// The bridge's session with Martlet: the client's state machine, its memory, and the conversion of
+// messages. It opens no socket.
 
 import BrokerTerms
 import ClientCore
@@ -7,10 +7,10 @@ import Primitives
 import WireFormat
 
 package final class MartletLink {
-    /// What became of a message that was handed over.
+    /// The result of passing a message on.
     enum Handed {
         case taken(number: UInt64)
-        /// There is no room before some answer has come.
+        /// There is no room until an answer arrives.
         case full
         case refused(ReasonCode)
     }
@@ -31,9 +31,9 @@ package final class MartletLink {
         let token = Array((settings.token ?? "").utf8)
         identity = room(device.count + token.count)
         identity.copyBytes(from: device + token)
-        // What Martlet must not leave out because it is too large for this client.
+        // Martlet must not shorten its answers because of this client's packet maximum.
         receive = room(packetMaximum)
-        // The largest message fits beside another, whatever waits.
+        // The largest message fits beside another one at any time.
         outbox = room(2 * packetMaximum)
         var connect = MRT.Connect()
         connect.keepAliveSeconds = settings.keepAliveSeconds
@@ -53,9 +53,9 @@ package final class MartletLink {
         for memory in [identity, receive, outbox, transmit] { memory.deallocate() }
     }
 
-    /// Hands a message over.
+    /// Passes a message on.
     ///
-    /// - Parameter number: of a message that an earlier life has sent; nil for a new one.
+    /// - Parameter number: the number of a message that an earlier run has sent; nil for a new one.
     func send(_ message: PreparedSend, _ grade: MRT.Grade, again number: UInt64? = nil) -> Handed {
         let address: [UInt8]
         let target: MRT.Target
@@ -70,7 +70,7 @@ package final class MartletLink {
             address = name
             target = .topic(ByteRange(offset: 0, count: name.count))
         }
-        // What the length of the field cannot say is no address.
+        // A name that exceeds its length field is no address.
         guard address.count <= Self.addressByteCountMaximum(target), !address.isEmpty else {
             return .refused(.topicNameInvalid)
         }
@@ -100,7 +100,7 @@ package final class MartletLink {
         return WireLimits.identifierByteCountMaximum
     }
 
-    /// The machine's next bytes for Martlet; empty when there are none.
+    /// The next bytes for Martlet; empty if there are none.
     package func nextBytes(now: Instant) -> UnsafeRawBufferPointer {
         let count = machine.transmit(into: transmit, now: now)
         return UnsafeRawBufferPointer(rebasing: transmit[..<count])

@@ -1,6 +1,6 @@
-// What a bridge must not forget when it dies: where both conversations stand, and each message of
-// grade *once* that is between them. It holds no messages: who sent one keeps it until it is
-// acknowledged. It stands on disk before anything leaves that depends on it.
+// The state that a bridge needs after a crash: the positions in both sessions, and each message of
+// grade *once* that is between them. It contains no messages: the sender keeps a message until it
+// is acknowledged. The record is on disk before anything is sent that depends on it.
 //
 //     | magic | u64 sequence | u32 byte count | body | u64 digest of all before |
 //     integers big-endian; lists with a count of four bytes
@@ -8,55 +8,55 @@
 import Primitives
 import WireFormat
 
-/// A publication of QoS 2 that came in and is not yet over.
+/// A QoS 2 publication from the MQTT broker whose exchange is not complete.
 struct InwardNote: Hashable, Sendable {
-    /// The other broker's.
+    /// The MQTT broker's packet identifier.
     var packetIdentifier: UInt16
-    /// Of topic and payload: a broker that has lost its memory uses identifiers anew.
+    /// A hash of topic and payload: a broker that lost its state reuses identifiers.
     var digest: UInt64
     /// Its number in the outbox.
     var number: UInt64
-    /// Martlet has answered.
+    /// Whether Martlet has answered.
     var isSettled: Bool
 }
 
-/// A message of grade *once* that goes out and is not yet over.
+/// A message of grade *once* to the MQTT broker whose exchange is not complete.
 struct OutwardNote: Hashable, Sendable {
-    /// How far its exchange is.
+    /// The state of its exchange.
     enum Step: UInt8, Hashable, Sendable {
-        /// PUBLISH may have left.
+        /// PUBLISH may have been sent.
         case published = 0
-        /// PUBREC has come, so PUBLISH must not leave again.
+        /// PUBREC has arrived, so PUBLISH must not be sent again.
         case released = 1
-        /// PUBCOMP has come.
+        /// PUBCOMP has arrived.
         case completed = 2
     }
 
-    /// Its number in the inbox; 0 where Martlet has forgotten it.
+    /// Its number in the inbox; 0 if Martlet has forgotten it.
     var number: UInt64
-    /// Ours.
+    /// The bridge's packet identifier.
     var packetIdentifier: UInt16
     var step: Step
 }
 
 package struct BridgeRecord: Hashable, Sendable {
-    /// Whose session the notes belong to.
+    /// The session that the positions belong to.
     var clientIdentifier: String
-    /// The numbering of sends to Martlet.
+    /// The outbox epoch of sends to Martlet.
     var outboxEpoch: UInt64
     /// Numbers up to this one may have been used.
     var reservedThrough: UInt64 = 0
-    /// Martlet's session and what was acknowledged in it; nil before the first login.
+    /// Martlet's session and the acknowledged number in it; nil before the first login.
     var inbox: MRT.Resume?
     var cookie: UInt64?
     var inward: [InwardNote] = []
     var outward: [OutwardNote] = []
-    /// What both sessions may be subscribed to, each with its highest QoS; towards the other broker
+    /// The possible subscriptions of both sessions, each with its highest QoS; for the MQTT broker
     /// also ``unconfirmed``.
     var foreignFilters: [String: UInt8] = [:]
     var martletFilters: [String: UInt8] = [:]
 
-    /// In place of a QoS: the broker was asked, and its answer is not known.
+    /// In place of a QoS: the broker was asked, and its answer is unknown.
     static let unconfirmed = UInt8.max
 
     init(clientIdentifier: String, outboxEpoch: UInt64) {
@@ -107,7 +107,7 @@ extension BridgeRecord {
         return record.bytes
     }
 
-    /// Nil where the bytes do not begin with a whole record.
+    /// Nil if the bytes do not begin with a complete record.
     package static func decode(_ bytes: [UInt8]) -> (record: BridgeRecord, sequence: UInt64)? {
         var reader = RecordReader(bytes[...])
         guard bytes.starts(with: magic), reader.skip(magic.count), let sequence = reader.uint64(),
@@ -158,14 +158,14 @@ extension BridgeRecord {
     }
 }
 
-/// FNV-1a with 64 bits (Fowler, Noll, Vo): tells one message from another, and a whole record from
-/// a torn one. An attacker gains nothing by forging either.
+/// FNV-1a with 64 bits (Fowler, Noll, Vo): distinguishes messages, and complete records from
+/// incomplete ones. An attacker gains nothing by forging either.
 enum Digest {
     private static let start: UInt64 = 0xCBF2_9CE4_8422_2325
 
     static func of(_ bytes: some Sequence<UInt8>) -> UInt64 { fold(bytes, start) }
 
-    /// A byte that is moved from the topic to the payload makes another message.
+    /// A byte that moves from the topic to the payload gives another hash.
     static func of(topic: [UInt8], payload: [UInt8]) -> UInt64 {
         fold(payload, fold([0xFF], fold(topic, start)))
     }
@@ -213,7 +213,7 @@ private struct RecordReader {
     mutating func uint32() -> UInt32? { integer(UInt32.self) }
     mutating func uint64() -> UInt64? { integer(UInt64.self) }
 
-    /// A number of an inbox or an outbox, of which the wire can say as many more as anybody needs.
+    /// A number of an inbox or an outbox; the wire's range has room for as many more as needed.
     mutating func number() -> UInt64? {
         uint64().flatMap { $0 <= BridgeLimits.numberMaximum ? $0 : nil }
     }

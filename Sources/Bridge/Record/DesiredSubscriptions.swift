@@ -1,7 +1,7 @@
-// What one broker's session should have (the subscriptions and groups that the rules want, and not
-// the filters of earlier rules), and how far that is. An entry is confirmed by the broker's answer
-// and by nothing else; what was refused, lost or not even asked for stays here and is tried again.
-// It knows no packets.
+// The subscriptions and groups that one broker's session should have (those of the present rules,
+// and not those of earlier rules), and the state of each. Only the broker's answer confirms an
+// entry. Entries that were refused, lost or not requested yet stay here and are tried again. It
+// knows no packets.
 
 import BrokerTerms
 import Primitives
@@ -13,7 +13,7 @@ struct DesiredSubscriptions {
         /// A filter of earlier rules, which the session may still have.
         case obsolete(String)
 
-        /// How a line of the log names it.
+        /// Its name in a line of the log.
         var name: String {
             switch self {
             case .filter(let filter, _): "filter=\(quoted(filter.utf8))"
@@ -23,33 +23,32 @@ struct DesiredSubscriptions {
         }
     }
 
-    /// How far an entry is, with its exits.
+    /// The state of an entry, with its exits.
     enum State: Equatable {
-        /// It is to be asked for as soon as there is room, from this time on. → asked
+        /// To be requested as soon as there is room, from this time on. → asked
         case due(Instant)
-        /// The broker has been asked under this id. Answer → confirmed or due; a session that ends
-        /// → due.
+        /// Requested under this id. Answer → confirmed or due; end of the session → due.
         case asked(UInt64)
-        /// The broker has said that the session has it. A session that ends → due.
+        /// Confirmed by the broker. End of the session → due.
         case confirmed
-        /// The broker has taken it away, and is not asked again in this session.
+        /// Removed by the broker, and not requested again in this session.
         case withdrawn
     }
 
     struct Entry {
         let want: Want
         var state = State.due(Instant(milliseconds: 0))
-        /// Refusals in a row.
+        /// Refusals in succession.
         var refusalCount: UInt64 = 0
-        /// Why it was refused last, or taken away; nil where it was not.
+        /// The reason of the last refusal or removal; nil if there was none.
         var reason: ReasonCode?
     }
 
     private(set) var entries: [Entry]
-    /// Something was answered since ``takeReport()`` last gave a report.
+    /// An answer arrived since the last report of ``takeReport()``.
     private var hasNews = false
 
-    /// - Parameter earlier: filters that the session may have from an earlier life.
+    /// - Parameter earlier: filters that the session may have from an earlier run.
     init(_ wants: [Want], earlier: some Sequence<String>) {
         var filters: Set<String> = []
         for case .filter(let filter, _) in wants { filters.insert(filter) }
@@ -66,7 +65,7 @@ struct DesiredSubscriptions {
         }
     }
 
-    /// What the rules want and the broker has not confirmed: rules that are dead.
+    /// The number that the rules need and the broker has not confirmed.
     var missing: [Entry] {
         entries.filter {
             if case .obsolete = $0.want { false } else { $0.state != .confirmed }
@@ -77,7 +76,7 @@ struct DesiredSubscriptions {
         entries.contains { if case .asked = $0.state { true } else { false } }
     }
 
-    /// When the next entry that was refused is due; `never` where none is.
+    /// When the next refused entry is due; `never` if there is none.
     func nextDeadline(after now: Instant) -> Instant {
         entries.reduce(.never) { earliest, entry in
             guard case .due(let time) = entry.state, time > now else { return earliest }
@@ -85,15 +84,15 @@ struct DesiredSubscriptions {
         }
     }
 
-    /// The entries that are to be asked for now, by their index.
+    /// The indices of the entries to request now.
     func due(_ now: Instant) -> [Int] {
         entries.indices.filter { index in
             if case .due(let time) = entries[index].state { time <= now } else { false }
         }
     }
 
-    /// True once after answers, when nothing is without one and nothing waits to be asked: time for
-    /// a line in the log.
+    /// True once after answers, when no request is open or due: the time to write a line of the
+    /// log.
     mutating func takeReport(_ now: Instant) -> Bool {
         guard hasNews, !isAnythingAsked, due(now).isEmpty else { return false }
         hasNews = false
@@ -106,10 +105,10 @@ struct DesiredSubscriptions {
         entries[index].state = .asked(identifier)
     }
 
-    /// The session has it already, as an earlier answer said.
+    /// The session has it already, by an earlier answer.
     mutating func markKept(_ index: Int) { entries[index].state = .confirmed }
 
-    /// The indices of what was asked for under an id, in the order of asking.
+    /// The indices of the entries that were requested under an id, in order.
     func asked(_ identifier: UInt64) -> [Int] {
         entries.indices.filter { entries[$0].state == .asked(identifier) }
     }
@@ -121,9 +120,9 @@ struct DesiredSubscriptions {
         entries[index].reason = nil
     }
 
-    /// It was refused: it is tried again.
+    /// It was refused, and is requested again.
     ///
-    /// - Returns: in how many milliseconds.
+    /// - Returns: the milliseconds until then.
     mutating func refuse(_ index: Int, reason: ReasonCode, now: Instant) -> UInt64 {
         hasNews = true
         let doublings = min(entries[index].refusalCount, 16)
@@ -136,7 +135,7 @@ struct DesiredSubscriptions {
         return wait
     }
 
-    /// The broker has taken a group away.
+    /// The broker has removed the user from a group.
     mutating func withdraw(group name: some Collection<UInt8>, _ reason: ReasonCode) {
         for index in entries.indices {
             guard case .group(let group) = entries[index].want, group.utf8.elementsEqual(name)
@@ -146,7 +145,7 @@ struct DesiredSubscriptions {
         }
     }
 
-    /// What was asked on a connection that has ended has no answer any more.
+    /// Requests on a connection that has ended get no answer.
     mutating func forgetQuestions() {
         for index in entries.indices {
             guard case .asked = entries[index].state else { continue }
@@ -154,9 +153,10 @@ struct DesiredSubscriptions {
         }
     }
 
-    /// The session is new: it has nothing.
+    /// The session is new and has no subscriptions.
     ///
-    /// - Parameter keepsQuestions: what has no answer is asked again on the new session by itself.
+    /// - Parameter keepsQuestions: whether open requests are repeated on the new session by the
+    ///   client.
     mutating func sessionLost(keepsQuestions: Bool) {
         entries.removeAll { entry in
             guard case .obsolete = entry.want else { return false }

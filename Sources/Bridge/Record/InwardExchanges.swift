@@ -1,22 +1,23 @@
-// Publications of the other broker that have no last answer yet. Each is known by its packet
-// identifier; the order in which they came is the order in which they are sent on and answered.
+// Publications of the MQTT broker whose exchange is not complete. Each is identified by its packet
+// identifier. They are passed on and answered in the order of arrival.
 
 import Primitives
 import WireFormat
 
 struct InwardEntry {
-    /// How far it is, with its exits.
+    /// The phase, with its exits.
     enum Phase: Equatable {
-        /// An earlier life has sent it to Martlet and does not know the answer; the message itself
-        /// is not here. It comes again → found; it does not → forgotten.
+        /// An earlier run has sent it to Martlet and does not know the result; the message itself
+        /// is not here. Repeated → found; not repeated → forgotten.
         case missing(number: UInt64)
-        /// It has come again, and is sent again under its number. → sent.
+        /// Repeated, and sent again under its number. → sent.
         case found(number: UInt64)
         /// Waits for room, or until a time. → sent, settled.
         case waiting(until: Instant)
-        /// Martlet has it. Result → settled or waiting.
+        /// Sent to Martlet. Result → settled or waiting.
         case sent(number: UInt64)
-        /// It is Martlet's, or was refused for good. The answer ends QoS 1, PUBREL ends QoS 2.
+        /// Martlet has acknowledged it, or refused it permanently. The answer ends QoS 1, PUBREL
+        /// ends QoS 2.
         case settled
     }
 
@@ -27,11 +28,11 @@ struct InwardEntry {
     var payload: [UInt8] = []
     var send: PreparedSend?
     var phase: Phase
-    /// Place in the order of arrival.
+    /// Position in the order of arrival.
     var place: UInt64 = 0
     var attemptCount: UInt64 = 0
     var isDeadLetter = false
-    /// Of an earlier connection, and not repeated on this one.
+    /// From an earlier connection, and not repeated on this one.
     var isStale = false
 
     var number: UInt64? {
@@ -44,16 +45,16 @@ struct InwardEntry {
 
 struct InwardExchanges {
     private(set) var entries: [UInt16: InwardEntry] = [:]
-    /// Identifiers by number of the outbox.
+    /// Packet identifiers by outbox number.
     private var identifiers: [UInt64: UInt16] = [:]
-    /// Those that wait to be sent, in the order of arrival.
+    /// Entries that wait to be sent, in the order of arrival.
     private(set) var waiting: [UInt16] = []
-    /// Those that came on this connection and have no answer, by QoS: answers keep the order of
-    /// what they answer [MQTT-4.6.0-2], [MQTT-4.6.0-3].
+    /// Entries of this connection that are not answered, by QoS: answers keep the order of the
+    /// publications [MQTT-4.6.0-2], [MQTT-4.6.0-3].
     private var unanswered: [MQTT.QoS: [UInt16]] = [:]
     private var lastPlace: UInt64 = 0
 
-    /// Begins with what an earlier life has left.
+    /// Begins with the entries of an earlier run.
     init(_ notes: [InwardNote]) {
         for note in notes {
             entries[note.packetIdentifier] = InwardEntry(
@@ -63,7 +64,7 @@ struct InwardExchanges {
         }
     }
 
-    /// What the record has to hold.
+    /// The entries for the record.
     var notes: [InwardNote] {
         entries.values.filter { $0.qos == .exactlyOnce }.compactMap { entry in
             switch entry.phase {
@@ -81,11 +82,11 @@ struct InwardExchanges {
     }
 
     var sentCount: Int { identifiers.count }
-    /// Those that Martlet has not answered for good.
+    /// Entries without a final result from Martlet.
     var openCount: Int { waiting.count + identifiers.count }
-    /// Those that came on this connection and have no answer.
+    /// Entries of this connection that are not answered.
     var unansweredCount: Int { unanswered.values.reduce(0) { $0 + $1.count } }
-    /// Those that are not to be answered on this connection: of QoS 2, they wait for PUBREL.
+    /// Entries that need no answer on this connection: with QoS 2, they wait for PUBREL.
     var unreleasedCount: Int { entries.count - unansweredCount }
     var isMissingAny: Bool {
         entries.values.contains { if case .missing = $0.phase { true } else { false } }
@@ -97,17 +98,17 @@ struct InwardExchanges {
 
     // MARK: - Arrival
 
-    /// The entry that this publication is a repetition of; nil for a new one.
+    /// The entry that this publication repeats; nil for a new one.
     func known(_ message: ForeignMessage, digest: UInt64) -> InwardEntry? {
         guard let entry = entries[message.packetIdentifier], entry.qos == message.qos,
             entry.digest == digest,
-            // Only in QoS 2 the identifier alone says that it is the same (4.3.3 of MQTT 5.0).
+            // Only in QoS 2 does the identifier alone identify the message (4.3.3 of MQTT 5.0).
             entry.qos == .exactlyOnce || message.isDuplicate
         else { return nil }
         return entry
     }
 
-    /// Adds an entry as the last one; whatever had its identifier is over.
+    /// Adds an entry at the end; the previous entry of its identifier is complete.
     mutating func add(_ entry: InwardEntry) {
         forget(entry.packetIdentifier)
         lastPlace += 1
@@ -118,7 +119,7 @@ struct InwardExchanges {
         expectAnswer(entry.packetIdentifier, entry.qos)
     }
 
-    /// It came on this connection, and has to be answered there.
+    /// It arrived on this connection, and must be answered on it.
     mutating func expectAnswer(_ identifier: UInt16, _ qos: MQTT.QoS) {
         guard unanswered[qos]?.contains(identifier) != true else { return }
         unanswered[qos, default: []].append(identifier)
@@ -133,7 +134,7 @@ struct InwardExchanges {
         unanswered[entry.qos]?.removeAll { $0 == identifier }
     }
 
-    /// Takes an entry to its next phase.
+    /// Moves an entry to its next phase.
     mutating func change(_ identifier: UInt16, to phase: InwardEntry.Phase) {
         guard var entry = entries[identifier] else {
             preconditionFailure("no entry has packet identifier \(identifier)")
@@ -142,7 +143,7 @@ struct InwardExchanges {
         if case .waiting = entry.phase { waiting.removeAll { $0 == identifier } }
         entry.phase = phase
         if phase == .settled {
-            // Only who it is still matters.
+            // Only its identity is still needed.
             entry.topic = []
             entry.payload = []
             entry.send = nil
@@ -163,7 +164,7 @@ struct InwardExchanges {
 
     func entry(number: UInt64) -> InwardEntry? { identifiers[number].flatMap { entries[$0] } }
 
-    /// The next one that is to be answered and can be, which then counts as answered.
+    /// The next entry that must be answered and can be; it then counts as answered.
     mutating func nextAnswer(_ qos: MQTT.QoS) -> UInt16? {
         guard let identifier = unanswered[qos]?.first, entries[identifier]?.phase == .settled else {
             return nil
@@ -174,7 +175,7 @@ struct InwardExchanges {
 
     // MARK: - Connections
 
-    /// The connection is over: what was not handed to Martlet comes again.
+    /// The connection has ended: messages that were not passed to Martlet are repeated.
     mutating func connectionLost() {
         unanswered = [:]
         for identifier in waiting { entries[identifier] = nil }
@@ -182,15 +183,15 @@ struct InwardExchanges {
         for identifier in entries.keys { entries[identifier]!.isStale = true }
     }
 
-    /// What was over for the other broker before it said so: it would have been repeated by now.
-    /// True where there was some.
+    /// Removes entries that Martlet had answered before the connection ended: they would have been
+    /// repeated by now. True if there were any.
     mutating func forgetStale() -> Bool {
         let stale = entries.values.filter { $0.isStale && $0.phase == .settled }
         for entry in stale { forget(entry.packetIdentifier) }
         return !stale.isEmpty
     }
 
-    /// The other broker has forgotten everything.
+    /// The MQTT broker has lost its session.
     mutating func sessionLost() {
         entries = [:]
         identifiers = [:]
@@ -198,7 +199,7 @@ struct InwardExchanges {
         unanswered = [:]
     }
 
-    /// What has not come again is not there any more.
+    /// Entries that were not repeated no longer exist at the broker.
     mutating func forgetMissing() -> Int {
         let missing = entries.values.filter {
             if case .missing = $0.phase { true } else { false }

@@ -1,38 +1,38 @@
-// Messages of Martlet's that are not acknowledged there, because the other broker has not answered
+// Messages from Martlet that are not acknowledged there, because the MQTT broker has not answered
 // yet, in the order of their numbers.
 
 import Primitives
 import WireFormat
 
 struct OutwardEntry {
-    /// How far it is, with its exits.
+    /// The phase, with its exits.
     enum Phase: Equatable {
-        /// It is to be published, or published again. → published, completed.
+        /// To be published, or published again. → published, completed.
         case waiting(until: Instant)
         /// PUBACK → completed, PUBREC → released; refused → waiting, completed.
         case published
         /// PUBCOMP → completed.
         case released
-        /// Over; acknowledged as soon as all before it are.
+        /// Complete; acknowledged as soon as all before it are.
         case completed
     }
 
-    /// Place in the inbox; 0 once Martlet has forgotten it.
+    /// Position in the inbox; 0 if Martlet has forgotten it.
     var number: UInt64
-    /// Nil while only its number is known, from an earlier life.
+    /// Nil while only its number is known, from an earlier run.
     var publish: PreparedPublish?
-    /// What it was made of; kept for the dead letter.
+    /// The message that it was made from, for the dead letter.
     var message: ReceivedMessage?
     var qos: MQTT.QoS
     /// 0 before it has one.
     var packetIdentifier: UInt16 = 0
     var phase: Phase
-    /// Known from an earlier life, and not delivered again in this one.
+    /// Known from an earlier run, and not delivered again in this one.
     var isGhost = false
     var isDeadLetter = false
     var attemptCount: UInt64 = 0
 
-    /// What the record has to hold of it.
+    /// Its entry for the record.
     var note: OutwardNote? {
         let step: OutwardNote.Step
         switch phase {
@@ -49,11 +49,11 @@ struct OutwardEntry {
 }
 
 struct OutwardExchanges {
-    /// Those without a number first, then by number.
+    /// Entries without a number first, then by number.
     private(set) var entries: [OutwardEntry] = []
     private var lastIdentifier: UInt16 = 0
 
-    /// Begins with what an earlier life has left.
+    /// Begins with the entries of an earlier run.
     init(_ notes: [OutwardNote]) {
         entries = notes.map { note in
             // A message without a number is never delivered again.
@@ -73,7 +73,7 @@ struct OutwardExchanges {
 
     var notes: [OutwardNote] { entries.compactMap(\.note) }
 
-    /// Publications without a last answer.
+    /// Publications whose exchange is not complete.
     var inFlightCount: Int {
         entries.count { $0.phase == .released || ($0.phase == .published && !$0.isGhost) }
     }
@@ -99,7 +99,7 @@ struct OutwardExchanges {
         return next
     }
 
-    /// An identifier that nothing uses.
+    /// An unused identifier.
     mutating func makeIdentifier() -> UInt16 {
         let used = Set(entries.lazy.map(\.packetIdentifier))
         repeat {
@@ -109,8 +109,8 @@ struct OutwardExchanges {
         return lastIdentifier
     }
 
-    /// Ghosts below a number that has been delivered do not come any more: what may have been
-    /// published of them is released. Returns the packet identifiers of those.
+    /// Entries of an earlier run below a number that has been delivered are not delivered any more:
+    /// those that may have been published are released. Returns their packet identifiers.
     mutating func passGhosts(below number: UInt64) -> [UInt16] {
         var released: [UInt16] = []
         for index in entries.indices
@@ -127,16 +127,16 @@ struct OutwardExchanges {
         return released
     }
 
-    /// Martlet's session is another: its numbers mean nothing any more. What is under way goes on.
+    /// Martlet's session is a new one: the old numbers are void. Open exchanges continue.
     mutating func detach() -> [UInt16] {
         let released = passGhosts(below: .max)
         for index in entries.indices { entries[index].number = 0 }
         return released
     }
 
-    /// Takes out what is over, as far as nothing before it is not.
+    /// Removes entries that are complete and precede every incomplete one.
     ///
-    /// - Returns: the number up to which everything is; nil where nothing was taken out.
+    /// - Returns: the number up to which everything is complete; nil if nothing was removed.
     mutating func takeCompleted() -> UInt64? {
         entries.removeAll { $0.number == 0 && $0.phase == .completed }
         let first = entries.firstIndex { $0.number != 0 } ?? entries.endIndex
@@ -151,8 +151,8 @@ struct OutwardExchanges {
 
     // MARK: - Connections
 
-    /// The other broker is back and remembers: what it has not answered is to be published again.
-    /// What it has answered once is released again: those are returned, in order.
+    /// The MQTT broker has kept its session: unanswered entries are published again. Entries with
+    /// PUBREC are released again; returns those, in order.
     mutating func resume() -> [UInt16] {
         for index in entries.indices
         where entries[index].phase == .published && entries[index].publish != nil {
@@ -161,8 +161,8 @@ struct OutwardExchanges {
         return entries.filter { $0.phase == .released }.map(\.packetIdentifier)
     }
 
-    /// The other broker has forgotten everything: what it has not answered is new to it, and what
-    /// it had taken over is its own matter.
+    /// The MQTT broker has lost its session: unanswered entries are new to it, and it has lost
+    /// those that it had accepted.
     mutating func restart() {
         for index in entries.indices {
             switch entries[index].phase {

@@ -1,9 +1,9 @@
-// The record on disk: one file with two slots, written in turn, so that one of them is always
-// whole. A write is there when `save` returns, also after a loss of power.
+// The record on disk: one file with two slots, written alternately, so that one of them is always
+// complete. When `save` returns, the write survives a loss of power.
 
 import Glibc
 
-/// Why a record cannot be kept.
+/// The reason why a record cannot be kept.
 public struct RecordFailure: Error, Hashable, CustomStringConvertible {
     public let description: String
 }
@@ -12,7 +12,7 @@ struct RecordFile: ~Copyable {
     private let path: String
     private let descriptor: Int32
     private var sequence: UInt64
-    /// What the file says; nil for a new one.
+    /// The record in the file; nil for a new file.
     let stored: BridgeRecord?
 
     private static let slotByteCount = BridgeLimits.recordByteCountMaximum
@@ -26,7 +26,7 @@ struct RecordFile: ~Copyable {
         self.sequence = sequence
     }
 
-    /// Opens or creates the file. No other process uses it while this value lives.
+    /// Opens or creates the file. No other process can use it while this value exists.
     static func open(_ path: String) throws(RecordFailure) -> RecordFile {
         let descriptor = Glibc.open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw failure("open", path) }
@@ -46,7 +46,7 @@ struct RecordFile: ~Copyable {
 
     deinit { close(descriptor) }
 
-    /// The room is claimed now, so that a full disk refuses the start and nothing later.
+    /// The space is allocated now, so that a full disk prevents the start and no later write.
     private static func claim(_ descriptor: Int32, _ path: String) throws(RecordFailure) {
         guard posix_fallocate(descriptor, 0, off_t(2 * slotByteCount)) == 0,
             fsync(descriptor) == 0
@@ -69,8 +69,8 @@ struct RecordFile: ~Copyable {
             let count = pread(descriptor, &bytes, bytes.count, off_t(slot * slotByteCount))
             guard count >= 0 else { throw failure("read", path) }
             bytes.removeLast(bytes.count - count)
-            // The first write goes to the second slot. Where it is torn, the first slot is still
-            // blank, and nothing has left that depends on it.
+            // The first write goes to the second slot. If it is incomplete, the first slot is still
+            // blank, and nothing has been sent that depends on it.
             if slot == 1, isBlank, bytes.count == slotByteCount {
                 isFirstWriteTorn = zip(bytes, BridgeRecord.magic).allSatisfy { $0 == $1 || $0 == 0 }
             }

@@ -1,5 +1,5 @@
-// Reads the rule file of a bridge: JSON5 into settings, with every complaint at once, each naming
-// its line, its column and its key.
+// Reads the configuration of a bridge: JSON5 into settings. All errors are reported at once, each
+// with its line, column and key.
 
 import CommandLineOptions
 import Files
@@ -8,12 +8,12 @@ import MartletClient
 import NetTransport
 import WireFormat
 
-/// The rule file.
+/// The configuration file.
 public enum BridgeFile {
     /// Reads and checks a file.
     ///
-    /// - Parameter token: Martlet's token where the file names none.
-    /// - Throws: all that is wrong, one line for each.
+    /// - Parameter token: Martlet's token if the file names none.
+    /// - Throws: all errors, one line for each.
     public static func settings(
         text: [UInt8], path: String, token: String?
     ) throws(UsageError) -> BridgeSettings {
@@ -34,7 +34,7 @@ public enum BridgeFile {
     }
 }
 
-/// Values out of a document, and the complaints about it.
+/// Values of a document, and the errors found in it.
 struct SectionReader {
     let path: String
     let text: [UInt8]
@@ -175,7 +175,7 @@ struct SectionReader {
     }
 }
 
-/// Where the files of a TLS connection are.
+/// The files of a TLS connection.
 struct TrustFiles {
     var authority: String?
     var certificate: String?
@@ -183,7 +183,7 @@ struct TrustFiles {
 
     static let keys = ["caFile", "certificateFile", "keyFile"]
 
-    /// Takes a key that is one of ``keys``.
+    /// Consumes a key that is one of ``keys``.
     mutating func take(_ name: String, path: String, node: JSON5Node, reader r: inout SectionReader)
     {
         switch name {
@@ -193,7 +193,7 @@ struct TrustFiles {
         }
     }
 
-    /// The context for a connection that is encrypted.
+    /// The context of an encrypted connection.
     func context(
         for server: ServerAddress, _ section: String, at offset: Int, _ r: inout SectionReader
     ) -> ClientTLSContext? {

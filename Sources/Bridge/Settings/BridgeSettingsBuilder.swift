@@ -1,12 +1,12 @@
-// Puts a bridge's settings together from the sections of its file, and checks what follows from
-// several of them: filters that overlap, and publications that would come back.
+// Builds a bridge's settings from the sections of its file, and checks what follows from several of
+// them: filters that overlap, and rules that form a loop.
 
 import JSON5
 import MartletClient
 import NetTransport
 import WireFormat
 
-/// MQTT's versions as a person writes them.
+/// The names of MQTT's versions in the file.
 private enum VersionName: String, CaseIterable {
     case v311 = "3.1.1"
     case v5 = "5"
@@ -23,7 +23,7 @@ struct BridgeSettingsBuilder {
     private var packetMaximum = BridgeLimits.packetMaximumDefault
     private var totalsSeconds = 300
     private var rules = RuleSet()
-    /// Where each rule stands, for complaints that concern two of them.
+    /// The place of each rule, for errors that concern two of them.
     private var inwardPlaces: [(key: String, offset: Int)] = []
     private var outwardPlaces: [(key: String, offset: Int)] = []
     private var deadLetterOffset = 0
@@ -163,7 +163,7 @@ struct BridgeSettingsBuilder {
         var form: InwardRule.Form?
         var type: (value: UInt8, offset: Int)?
         var qos = MQTT.QoS.exactlyOnce
-        // The template is judged by the filter, wherever that stands.
+        // The template is checked against the filter, which may follow it.
         if let from = members.first(where: { $0.key == "from" }) {
             filter = r.filter(from.node, from.path)
         } else {
@@ -265,7 +265,7 @@ struct BridgeSettingsBuilder {
         outwardPlaces.append((key, node.offset))
     }
 
-    /// The places that a source's messages can fill in.
+    /// The placeholders that a source's messages can fill.
     private static func places(
         of source: OutwardRule.Source
     ) -> (names: Set<String>, filter: TopicFilter?) {
@@ -326,9 +326,9 @@ struct BridgeSettingsBuilder {
         }
     }
 
-    // MARK: - What follows from several keys
+    // MARK: - Checks across keys
 
-    /// The settings, where nothing speaks against them.
+    /// The settings, if there is no error.
     mutating func finish(_ root: JSON5Node, _ r: inout SectionReader) -> BridgeSettings? {
         for (name, isThere) in [
             ("mqtt", foreign != nil), ("martlet", martlet != nil),
@@ -373,7 +373,7 @@ struct BridgeSettingsBuilder {
         }
     }
 
-    /// In 3.1.1 a broker sends a client what it publishes itself, if it subscribes to it.
+    /// In 3.1.1 a broker sends a client its own publications if it subscribes to them.
     private func checkEchoes(_ r: inout SectionReader) {
         var topics = zip(rules.outward, outwardPlaces).map {
             ($0.topic, "\($1.key).to", $1.offset)
@@ -395,7 +395,7 @@ struct BridgeSettingsBuilder {
 }
 
 extension OutwardRule.Source {
-    /// Whether a message can be both.
+    /// Whether a message can match both.
     func overlaps(_ other: OutwardRule.Source) -> Bool {
         func isShared(_ one: String?, _ other: String?) -> Bool {
             one == nil || other == nil || one == other

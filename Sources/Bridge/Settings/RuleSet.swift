@@ -1,24 +1,24 @@
-// The rules: which message goes where, and as what. It decides, and sends nothing.
+// The rules: the destination and the form of each message. They decide, and send nothing.
 
 import BrokerTerms
 import WireFormat
 
-/// Publications of the other broker to Martlet.
+/// Publications from the MQTT broker to Martlet.
 struct InwardRule: Hashable, Sendable {
-    /// To whom.
+    /// The receiver.
     enum Target: Hashable, Sendable {
         case user(Template)
         case group(Template)
         case topic(Template)
     }
 
-    /// How the payload becomes a message.
+    /// The conversion of the payload to a message.
     enum Form: String, CaseIterable, Sendable {
         /// It is the text `b`; the rule gives `t`.
         case text
         /// It is the JSON `{"t":"…","b":"…"}`.
         case json
-        /// It stays as it is; only to a topic.
+        /// It is unchanged; only to a topic.
         case raw
     }
 
@@ -27,35 +27,35 @@ struct InwardRule: Hashable, Sendable {
     var form: Form
     /// `t` of the form ``Form/text``.
     var type: UInt8 = 0
-    /// The most that the subscription asks for.
+    /// The highest QoS of the subscription.
     var qos = MQTT.QoS.exactlyOnce
 }
 
-/// Messages of Martlet to the other broker.
+/// Messages from Martlet to the MQTT broker.
 struct OutwardRule: Hashable, Sendable {
-    /// Which messages it selects.
+    /// The messages that it selects.
     enum Source: Hashable, Sendable {
-        /// Messages to the bridge's own user: of one sender, or, nil, of anybody.
+        /// Messages to the bridge's own user: of one sender, or, if nil, of any.
         case inbox(String?)
-        /// Messages to one group, or, nil, to any that the user is in.
+        /// Messages to one group, or, if nil, to any that the user is a member of.
         case group(String?)
-        /// Broadcasts of one sender, or, nil, of anybody.
+        /// Broadcasts of one sender, or, if nil, of any.
         case broadcast(String?)
         case topic(TopicFilter)
     }
 
-    /// How the message becomes a payload.
+    /// The conversion of the message to a payload.
     enum Form: String, CaseIterable, Sendable {
         /// `b` alone.
         case text
-        /// The JSON that Martlet's own MQTT clients are given, with `from` and `time`.
+        /// The JSON that Martlet's own MQTT clients receive, with `from` and `time`.
         case json
     }
 
     var source: Source
     var topic: Template
     var form = Form.text
-    /// The most that it is published with.
+    /// The highest QoS of the publication.
     var qos = MQTT.QoS.exactlyOnce
     var isRetained = false
 }
@@ -74,17 +74,17 @@ struct PreparedSend: Hashable, Sendable {
     var expirySeconds: UInt32 = 0
 }
 
-/// A publication for the other broker.
+/// A publication for the MQTT broker.
 struct PreparedPublish: Hashable, Sendable {
     var topic: [UInt8]
     var payload: [UInt8]
     var qos: MQTT.QoS
     var isRetained = false
-    /// User properties as they stand on the wire of 5.0.
+    /// User properties in their encoding of 5.0.
     var properties: [UInt8] = []
 }
 
-/// A message of Martlet's, as far as rules look at it.
+/// A message from Martlet, with what the rules use of it.
 struct ReceivedMessage {
     var kind: MRT.DeliveryKind
     var grade: MRT.Grade
@@ -97,10 +97,10 @@ struct ReceivedMessage {
     var payload: [UInt8]
 }
 
-/// What the rules say of a message.
+/// The decision of the rules about a message.
 enum Route<Prepared> {
     case forward(Prepared)
-    /// No rule is for it.
+    /// No rule matches it.
     case unmatched
     /// It can never be delivered.
     case refused(ReasonCode)
@@ -110,13 +110,13 @@ enum Route<Prepared> {
 struct RuleSet: Hashable, Sendable {
     var inward: [InwardRule] = []
     var outward: [OutwardRule] = []
-    /// Topics for what was refused for good; nil for none.
+    /// Topics for permanently refused messages; nil for none.
     var inwardDeadLetter: Template?
     var outwardDeadLetter: Template?
 
     // MARK: - To Martlet
 
-    /// What becomes of a publication. The first rule that matches decides; no two can.
+    /// The decision about a publication. The first rule that matches applies; no two can.
     func route(topic: [UInt8], payload: [UInt8]) -> Route<PreparedSend> {
         let levels = TopicLevels(topic)
         guard let rule = inward.first(where: { $0.filter.matches(levels) }) else {
@@ -155,7 +155,7 @@ struct RuleSet: Hashable, Sendable {
         }
     }
 
-    /// Where a publication goes that Martlet has refused for good; nil for nowhere.
+    /// The topic for a publication that Martlet refused permanently; nil for none.
     func deadLetter(topic: [UInt8], payload: [UInt8]) -> PreparedSend? {
         guard let name = inwardDeadLetter?.filled(TemplateValues(topic: TopicLevels(topic))) else {
             return nil
@@ -165,7 +165,7 @@ struct RuleSet: Hashable, Sendable {
 
     // MARK: - From Martlet
 
-    /// What becomes of a message.
+    /// The decision about a message.
     func route(_ message: ReceivedMessage) -> Route<PreparedPublish> {
         let levels = message.kind == .topic ? TopicLevels(message.address) : nil
         guard
@@ -219,7 +219,7 @@ struct RuleSet: Hashable, Sendable {
         }
     }
 
-    /// Where a message goes that the other broker has refused for good; nil for nowhere.
+    /// The topic for a message that the MQTT broker refused permanently; nil for none.
     func deadLetter(_ message: ReceivedMessage, qos: MQTT.QoS) -> PreparedPublish? {
         guard let topic = outwardDeadLetter?.filled(TemplateValues(from: message.from[...])),
             topic.withUnsafeBytes({ TextRules.isTopicName($0) })
@@ -229,7 +229,7 @@ struct RuleSet: Hashable, Sendable {
             properties: Self.properties(of: message))
     }
 
-    /// What Martlet's own MQTT clients are told beside the payload.
+    /// The metadata that Martlet's own MQTT clients receive beside the payload.
     private static func properties(of message: ReceivedMessage) -> [UInt8] {
         var bytes: [UInt8] = []
         func add(_ name: StaticString, _ value: [UInt8]) {

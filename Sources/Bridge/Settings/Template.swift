@@ -1,22 +1,22 @@
-// The templates of rules: text with places in braces that a message fills in.
+// The templates of rules: text with placeholders in braces that a message fills.
 //
 //     {0} {1} …   a level of the topic, counted from 0      {from}    who sent it
 //     {2..}       all levels from 2 on, at the end          {group}   the group it was sent to
 //                                                           {topic}   the whole topic
 
-/// What a message offers to a template.
+/// The values that a message gives to a template.
 struct TemplateValues {
     var topic: TopicLevels?
     var from: ArraySlice<UInt8> = []
     var group: ArraySlice<UInt8> = []
 }
 
-/// Text with places.
+/// Text with placeholders.
 struct Template: Hashable, Sendable {
     enum Part: Hashable, Sendable {
         case text([UInt8])
         case level(Int)
-        /// All levels from here on. Where there are none, the slash before it goes too.
+        /// All levels from here on. If there are none, the slash before it is omitted too.
         case rest(Int)
         case from
         case group
@@ -26,12 +26,12 @@ struct Template: Hashable, Sendable {
     let source: String
     private(set) var parts: [Part] = []
 
-    /// Why a text is no template.
+    /// The reason why a text is no template.
     struct Fault: Error, Hashable {
         var message: String
     }
 
-    /// - Parameter names: the places in words that its messages can fill in.
+    /// - Parameter names: the named placeholders that its messages can fill.
     init(_ source: String, names: Set<String>) throws(Fault) {
         self.source = source
         var text: [UInt8] = []
@@ -77,12 +77,12 @@ struct Template: Hashable, Sendable {
                 + (known.isEmpty ? "none" : known.joined(separator: ", ")))
     }
 
-    /// Whether it names a place at all.
+    /// Whether it has any placeholder.
     var isFixed: Bool {
         parts.allSatisfy { if case .text = $0 { true } else { false } }
     }
 
-    /// What is wrong with it for the topics of a filter; nil where all can fill it in.
+    /// The error for the topics of a filter; nil if all can fill it.
     func fault(for filter: TopicFilter) -> String? {
         for part in parts {
             switch part {
@@ -98,7 +98,7 @@ struct Template: Hashable, Sendable {
         return nil
     }
 
-    /// What is wrong with it as a topic; nil for nothing.
+    /// Its error as a topic; nil for none.
     var faultAsTopic: String? {
         for (index, part) in parts.enumerated() {
             switch part {
@@ -121,9 +121,9 @@ struct Template: Hashable, Sendable {
         return nil
     }
 
-    /// A filter that matches everything that this template, as a topic, can become.
+    /// A filter that matches every topic that this template can produce.
     var asFilter: TopicFilter? {
-        // A place stands for a level, whatever is around it.
+        // A placeholder stands for a level, whatever surrounds it.
         var text = ""
         for part in parts {
             switch part {
@@ -143,7 +143,7 @@ struct Template: Hashable, Sendable {
         return TopicFilter(levels.joined(separator: "/"))
     }
 
-    /// Fills in the places; nil where the message has too few levels.
+    /// Fills the placeholders; nil if the message has too few levels.
     func filled(_ values: TemplateValues) -> [UInt8]? {
         var result: [UInt8] = []
         for part in parts {

@@ -1,5 +1,5 @@
-// Topic filters as the rules use them: whether a topic matches, and whether two filters can match
-// the same topic. Topics are bytes, cut at their slashes.
+// Topic filters of rules: whether a topic matches, and whether two filters can match the same
+// topic. Topics are bytes, divided at slashes.
 
 import WireFormat
 
@@ -25,7 +25,7 @@ struct TopicFilter: Hashable, Sendable {
     let text: String
     let levels: TopicLevels
 
-    /// Nil where the text is no filter. Shared subscriptions are none here: they keep no order.
+    /// Nil if the text is no filter. Shared subscriptions are not allowed here: they keep no order.
     init?(_ text: String) {
         let bytes = Array(text.utf8)
         guard bytes.withUnsafeBytes({ TextRules.isTopicFilter($0) }), !text.hasPrefix("$share/")
@@ -37,13 +37,13 @@ struct TopicFilter: Hashable, Sendable {
     private static let one = ArraySlice("+".utf8)
     private static let all = ArraySlice("#".utf8)
 
-    /// Levels that every matching topic has.
+    /// The number of levels that every matching topic has at least.
     var levelCountMinimum: Int { endsOpen ? levels.count - 1 : levels.count }
 
     /// Whether it ends in `#`.
     var endsOpen: Bool { levels[levels.count - 1] == Self.all }
 
-    /// Topics that begin with `$` are not for filters that begin with a wildcard [MQTT-4.7.2-1].
+    /// Filters that begin with a wildcard do not match topics that begin with `$` [MQTT-4.7.2-1].
     private static func isHidden(_ level: ArraySlice<UInt8>, from other: ArraySlice<UInt8>) -> Bool
     {
         level.first == UInt8(ascii: "$") && (other == one || other == all)

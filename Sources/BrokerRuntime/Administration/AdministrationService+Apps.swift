@@ -1,4 +1,4 @@
-// What an operator does with apps: made, shown, their users, and what those may do.
+// Operations on apps: create, show, users, and the users' rights.
 
 import Administration
 import BrokerCore
@@ -112,7 +112,7 @@ extension AdministrationService {
         rights.texts.map { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// Why no request with such a topic or filter is judged: the packet that names it is refused
+    /// The reason why a request with such a topic or filter is not evaluated: its packet is refused
     /// before.
     private static func spellingRefusal(_ request: ExplainRights) -> ReasonCode? {
         let target = Array(request.target.utf8)
@@ -162,7 +162,7 @@ extension AdministrationService {
 }
 
 extension VerifiedIdentity.Proof {
-    /// For people.
+    /// The verdict as text.
     var name: String {
         switch self {
         case .webToken: "web token signed with"

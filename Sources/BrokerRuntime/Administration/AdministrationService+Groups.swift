@@ -1,4 +1,4 @@
-// What an operator does with groups: made for an owner, listed, shown, changed.
+// Operations on groups: create for an owner, list, show, change.
 
 import Administration
 import BrokerCore
@@ -70,7 +70,7 @@ extension AdministrationService {
             case .kick: .kick(user: user)
             case .ban: .ban(user: user)
             }
-        // Barred, too, is who is not known yet: the only name here that need not exist.
+        // A user who is not known yet can be banned too: the only name here that need not exist.
         if request.action == .ban { try checkIdentifier(request.user, "user") }
         let reason = try change(
             app: request.app, group: request.groupid, action, user: request.user)

@@ -1,4 +1,4 @@
-// What an operator does with sessions and queues: listed, ended, thrown away.
+// Operations on sessions and queues: list, end, purge.
 
 import Administration
 import BrokerCore

@@ -1,4 +1,4 @@
-// What an operator does with the store: copied while the broker runs.
+// Operations on the store: a backup while the broker runs.
 
 import Administration
 import QueueStore

@@ -1,4 +1,4 @@
-// What an operator does with tokens: minted, listed, taken back.
+// Operations on tokens: mint, list, revoke.
 
 import Administration
 import BrokerCore
@@ -11,7 +11,7 @@ extension AdministrationService {
         for user in request.users { try checkIdentifier(user, "user") }
         if let device = request.device, !device.isEmpty { try checkIdentifier(device, "device") }
         let rights = try request.rights.map(Self.rights)
-        // Rounded up: a token is good for at least as long as was asked for.
+        // Rounded up: a token is valid for at least as long as requested.
         let now = (clock.moment().unixMilliseconds + 999) / 1000
         let expires = request.expirySeconds.map { now.addingReportingOverflow($0) }
         let minted = request.users.map { _ in OpaqueToken.mint() }
@@ -24,7 +24,7 @@ extension AdministrationService {
                 batch: Array((request.batch ?? "").utf8), rights: rights)
         }
         let isKnown = try growAndCommit { (state) throws(NoRoom) in
-            // All of them or none: those without an answer nobody could use.
+            // All or none: nobody could use the tokens of a reply that was not sent.
             guard state.broker.hasRoom(for: tokens) else { throw NoRoom() }
             for token in tokens where try !state.broker.addToken(token) { return false }
             return true

@@ -1,5 +1,5 @@
-// Writes the core's notes and the failures of an event loop's connections as log lines. Notes are
-// collected while effects are carried out and written at the end of the turn.
+// Writes the core's log events and the failures of an event loop's connections as log lines. Events
+// are collected while effects are carried out and written at the end of the turn.
 
 import BrokerCore
 import BrokerTerms
@@ -17,12 +17,12 @@ package struct ConnectionLog: LogSink, ~Copyable {
         let user: String
         let device: String
         let subject: String
-        /// The second of two connections that claim one session; nil if the note is about one.
+        /// The second of two connections that claim one session; nil if the event is about one.
         let other: ConnectionID?
         var limit = LimitName.none
     }
 
-    /// A closed connection: the data that its last notes need after the loop has released it.
+    /// A closed connection: the data that its last log events need after the loop has released it.
     private struct ClosedConnection {
         let address: SocketAddress
         let cause: TransportCloseCause
@@ -31,7 +31,8 @@ package struct ConnectionLog: LogSink, ~Copyable {
 
     private let log: LogWriter
     private var pending: [Pending] = []
-    /// Connections that closed during this turn. The core's notes about them follow at its end.
+    /// Connections that closed during this turn. The core's log events about them follow at its
+    /// end.
     private var closedConnections: [ConnectionID: ClosedConnection] = [:]
     /// The names that clients refused in this turn presented.
     private var names: [ConnectionID: (user: String, device: String)] = [:]
@@ -75,7 +76,7 @@ package struct ConnectionLog: LogSink, ~Copyable {
         explanations[connection] = detail
     }
 
-    /// Writes the collected notes. Peer addresses come from the loop or were saved at close; a
+    /// Writes the collected events. Peer addresses come from the loop or were saved at close; a
     /// channel has the address of its gateway.
     mutating func write(
         of loop: borrowing some BrokerLoop & ~Copyable, conversations: borrowing ConversationTable
@@ -102,10 +103,10 @@ package struct ConnectionLog: LogSink, ~Copyable {
         let address = closed?.address ?? loop.peer(of: transport)
         var reason = note.reason.name.description
         var detail = note.kind == .connectRefused ? explanations[note.connection] ?? "" : ""
-        // The quota reason code does not tell which limit was reached.
+        // The reason code for a quota does not name the limit that was reached.
         if note.limit != .none { detail = note.limit.key.description }
         if let closed, note.kind == .disconnected, note.reason == .unspecifiedError {
-            // The protocol has no code for a lost connection, since none could be sent.
+            // The protocol has no code for a lost connection, because no packet could carry it.
             reason = "connection-lost"
             detail = closed.detail.isEmpty ? "\(closed.cause)" : closed.detail
         }

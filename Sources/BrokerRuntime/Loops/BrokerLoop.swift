@@ -22,7 +22,7 @@ package protocol BrokerLoop: ConnectionHost, ~Copyable {
 
     /// The number of this turn.
     var turn: UInt64 { get }
-    /// Whether all who were ready have been read and sent to since the last turn that began a
+    /// Whether every ready connection has been read and sent to since the last turn that began a
     /// round.
     var beginsRound: Bool { get }
 

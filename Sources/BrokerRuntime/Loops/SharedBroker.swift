@@ -93,9 +93,9 @@ package final class SharedBroker: Sendable {
             where UInt8(index) != loopIndex && !state.effects[UInt8(index)].isEmpty {
                 loopsToWake |= 1 << UInt64(index)
             }
-            // Something of each loop may have waited for the batch.
+            // Connections of each loop may have waited for the batch.
             if state.broker.takeResumption() { loopsToWake = everyLoop }
-            // A loop that enters the core returns by itself for what it left.
+            // A loop that enters the core continues by itself with the events that it left.
             if loopIndex == nil && state.broker.hasWaitingDeliveries { loopsToWake |= 1 }
             hasBatch = state.broker.hasBatch
             return result

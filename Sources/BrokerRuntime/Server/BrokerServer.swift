@@ -155,7 +155,7 @@ public final class BrokerServer {
                 keepDaily()
             }
             heap.look(at: now)
-            // The writer looks for memory that the store does not need any more.
+            // The writer checks for memory that the store no longer needs.
             shared.writerSignal.notify()
             if notifier.watchdogMilliseconds != nil, watch.haveTurned() { notifier.alive() }
             log.reportSuppressed()

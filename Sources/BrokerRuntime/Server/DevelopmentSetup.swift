@@ -1,4 +1,4 @@
-// `martletd --dev`: everything a first message needs, made in the data directory: a certificate
+// `martletd --dev`: creates what a first message needs in the data directory: a certificate
 // authority and a server certificate, a demo app, tokens for two users, and a file of shell
 // variables.
 
@@ -7,9 +7,9 @@ import Configuration
 import Credentials
 import Glibc
 
-/// Prepares a data directory for development and says how to use it.
+/// Prepares a data directory for development and prints instructions.
 public struct DevelopmentSetup: Sendable {
-    /// The app of development, and of listeners that let clients in without credentials.
+    /// The app of development, and of listeners that accept clients without credentials.
     static let app = "demo"
     static let users = ["alice", "bob"]
 
@@ -20,22 +20,22 @@ public struct DevelopmentSetup: Sendable {
     private let certificates: DevelopmentCertificates
     private let dataDirectory: String
 
-    /// Where the server certificate of a data directory is made.
+    /// The server certificate of a data directory.
     public static func certificateFile(dataDirectory: String) -> String {
         DevelopmentCertificates.serverCertificateFile(in: "\(dataDirectory)/\(certificateFolder)")
     }
 
-    /// Where its key is made.
+    /// The private key of that certificate.
     public static func keyFile(dataDirectory: String) -> String {
         DevelopmentCertificates.serverKeyFile(in: "\(dataDirectory)/\(certificateFolder)")
     }
 
-    /// Makes directory and certificates where they are missing.
+    /// Creates the directory and the certificates if they are missing.
     public init(_ settings: BrokerSettings) throws(StartError) {
         dataDirectory = settings.dataDirectory
         do throws(CredentialError) {
             try PrivateDirectory.ensure(dataDirectory)
-            // Before anything else is made: a file that others may read stays as it is.
+            // Checked first: a file that others may read stays unchanged.
             _ = try PrivateFile.read("\(dataDirectory)/\(Self.variablesFile)")
             certificates = try DevelopmentCertificates.ensure(
                 directory: "\(dataDirectory)/\(Self.certificateFolder)",
@@ -45,15 +45,15 @@ public struct DevelopmentSetup: Sendable {
         }
     }
 
-    /// Makes the demo app and its tokens on first use, and writes `dev.env`.
+    /// Creates the demo app and its tokens on first use, and writes `dev.env`.
     ///
-    /// - Returns: what to paste into another terminal.
+    /// - Returns: the commands to paste into another terminal.
     public func finish(_ server: BrokerServer) throws(StartError) -> String {
         let file = "\(dataDirectory)/\(Self.variablesFile)"
         let listener =
             server.listeners.first { $0.transport == .tls } ?? server.listeners.first
         do {
-            // The store may be another than the one that the file was written for.
+            // The store may be another one than the file was written for.
             let lines: [String]
             if let text = try PrivateFile.read(file), server.hasApp(Self.app) {
                 lines = keepingSecrets(String(decoding: text, as: UTF8.self), listener)
@@ -125,7 +125,7 @@ public struct DevelopmentSetup: Sendable {
             """
     }
 
-    /// What another machine needs, where a listener is open to it.
+    /// The commands for another machine, if a listener accepts its connections.
     private func remoteGuide(_ listener: ListenerSettings?, _ authority: String) -> String {
         guard let listener, listener.transport == .tls, listener.host != .loopback else {
             return ""
@@ -156,7 +156,7 @@ public struct DevelopmentSetup: Sendable {
     }
 }
 
-/// What is shown once and written into `dev.env`.
+/// The secrets that are printed once and written to `dev.env`.
 struct DevelopmentSecrets {
     let appKey: String
     let tokens: [String]
@@ -167,7 +167,7 @@ extension BrokerServer {
         shared.enter { $0.broker.hasApp(Array(name.utf8)) }
     }
 
-    /// Makes the demo app and one token for each user, committed when this returns.
+    /// Creates the demo app and one token for each user; they are committed when this returns.
     func makeDevelopmentSecrets(
         app: String, users: [String]
     ) throws(NoRoom) -> DevelopmentSecrets {

@@ -12,7 +12,7 @@ public struct Signals {
     /// Blocks the signals in this thread and in every thread it starts afterwards.
     public init() {
         signals = BlockedSignals([SIGTERM, SIGINT, SIGHUP])
-        // A write to a peer that is gone fails with EPIPE; it must not end the process.
+        // A write to a closed peer fails with EPIPE; the signal must not end the process.
         _ = BlockedSignals([SIGPIPE])
     }
 
@@ -23,8 +23,8 @@ public struct Signals {
         case none
     }
 
-    /// Waits for one of them for at most so many milliseconds. After a request to stop, the next
-    /// SIGTERM or SIGINT ends the process at once: what was acknowledged is on disk.
+    /// Waits for one of them for at most `milliseconds`. After a request to stop, the next SIGTERM
+    /// or SIGINT ends the process at once: everything acknowledged is on disk.
     func wait(milliseconds: Int) -> Request {
         switch signals.next(withinMilliseconds: milliseconds) {
         case SIGTERM, SIGINT:

@@ -48,12 +48,12 @@ final class BrokerProcess {
         loops.deallocate()
     }
 
-    /// What an operator does before the first client comes: an app, and a token for each user.
+    /// The operator's setup before the first client connects: an app, and a token for each user.
     private func setUp(_ store: FaultyStore) {
         do throws(NoRoom) {
             try addTokens()
         } catch {
-            preconditionFailure("a new store is full")
+            preconditionFailure("a new store is full: \(error)")
         }
         storePending(in: store)
     }
@@ -99,7 +99,7 @@ final class BrokerProcess {
         }
     }
 
-    /// Stores the pending batches one by one, as a process does that stops.
+    /// Stores the pending batches one by one, as a stopping process does.
     func storePending(in store: FaultyStore) {
         if store.isCommitting { finishCommit(in: store) }
         while beginCommit(in: store) { finishCommit(in: store) }
@@ -113,7 +113,7 @@ final class BrokerProcess {
 
     // MARK: Loops
 
-    /// Whether retained messages are still being sent to somebody.
+    /// Whether retained messages are still being sent to a session.
     var isReplaying: Bool { (0..<loopCount).contains { loops[$0].awaitsDrain } }
 
     /// Assigns a new connection to an event loop, round robin.
@@ -161,7 +161,7 @@ final class BrokerProcess {
 
     // MARK: Core
 
-    /// What the core is due to do by itself.
+    /// Runs the core's due deadlines.
     func advance() {
         deadlineEntered = .never
         broker.advance(to: context.moment, effects: &effects)
@@ -194,7 +194,7 @@ final class BrokerProcess {
             return false
         }
         if broker.takeResumption() {
-            // Something of each loop may have waited for the batch.
+            // Events of each loop may have waited for the batch.
             for loop in 0..<loopCount { scheduleTurn(loop) }
             scheduleWork()
         }

@@ -1,5 +1,5 @@
-// The store of the simulated machine: the naive one, with commits that take time, with crashes in
-// the middle of them, and with the planted bugs that belong to a store. It outlives the process.
+// The store of the simulated machine: `InMemoryStore` with commits that take time, with crashes
+// within them, and with the planted bugs of a store. It outlives the process.
 
 import BrokerCore
 import Primitives
@@ -13,21 +13,21 @@ final class FaultyStore {
     private var reportedOutcome: InMemoryStore?
     /// The store before each of the last commits, for planted bugs that return to it.
     private var pasts: [InMemoryStore] = []
-    /// Commits that a planted bug goes back.
+    /// The number of commits that a planted bug goes back.
     private static let pastMaximum = 30
-    /// The core has been told that the store is full, and how many bytes of rows it has added
-    /// since.
+    /// Whether the core has been told that the store is full, and by how many bytes its rows have
+    /// grown since.
     private var isFullReported = false
-    /// It had been told so already when the batch in flight began to gather.
+    /// Whether it had been told so when the batch in flight began.
     private var knewFull = false
     private var addedByteCount = 0
-    /// Bytes by which rows may grow in a store that is full: what the real one keeps free is for
-    /// what removes something, which writes small rows.
+    /// Bytes by which rows may grow in a full store: the real store reserves space for removals,
+    /// which write small rows.
     private static let fullGrowthMaximum = 4_096
     private var backup: InMemoryStore?
     /// Users whose row has been written.
     private var knownUsers: Set<[UInt8]> = []
-    /// Rows of sessions as they were at first, with the first numbers reserved.
+    /// Rows of sessions at their creation, with the first reserved numbers.
     private var firstSessionRows: [[UInt8]: RecordChange] = [:]
     /// New memberships that were not written.
     private var lostMembers: [RecordChange] = []
@@ -45,12 +45,12 @@ final class FaultyStore {
         set { store.isFull = newValue }
     }
 
-    /// Nothing is held for anybody.
+    /// No row is withheld.
     var isDrained: Bool { store.heldMessages.isEmpty }
 
     // MARK: Commits
 
-    /// Takes a batch. Gives its result where a planted bug tells it before the commit.
+    /// Takes a batch. Returns its result if a planted bug reports it before the commit.
     func begin(_ batch: StoreBatch) -> StoreResult? {
         precondition(
             inFlightBatch == nil, "batch \(inFlightBatch?.sequence ?? 0) is in flight")
@@ -73,9 +73,11 @@ final class FaultyStore {
         return result
     }
 
-    /// Ends the commit that is in flight. False when the core has heard its result already.
+    /// Ends the commit in flight. False if the core already has its result.
     func finish(into result: inout StoreResult) -> Bool {
-        guard let batch = inFlightBatch else { preconditionFailure("no batch is in flight") }
+        guard let batch = inFlightBatch else {
+            preconditionFailure("result \(result.sequence) without a batch in flight")
+        }
         inFlightBatch = nil
         if let reportedOutcome {
             store = reportedOutcome
@@ -95,9 +97,9 @@ final class FaultyStore {
         return true
     }
 
-    /// Adds up the rows that the core writes although it knows that there is no room.
+    /// Adds up the rows that the core writes although it knows that there is no space.
     private func measureGrowth(_ batch: StoreBatch) {
-        // The first batch after the store has said so holds what was admitted before.
+        // The first batch after the report contains what was admitted before.
         guard knewFull, isFullReported, store.isFull else {
             addedByteCount = 0
             return
@@ -120,7 +122,8 @@ final class FaultyStore {
         }
     }
 
-    /// The process dies. The batch in flight is there at the next start, or nothing of it.
+    /// The process is killed. At the next start the whole batch in flight is present, or none of
+    /// it.
     ///
     /// - Parameter committing: whether the batch in flight is committed.
     func crash(committing: Bool) {
@@ -159,10 +162,10 @@ final class FaultyStore {
 
     // MARK: Backups
 
-    /// Copies what is committed.
+    /// Copies the committed state.
     func makeBackup() { backup = store }
 
-    /// The backup takes the place of the store. False where there is none.
+    /// The backup replaces the store. False if there is none.
     func putBackupBack() -> Bool {
         guard var restored = backup else { return false }
         restored.isFull = store.isFull
@@ -226,11 +229,11 @@ final class FaultyStore {
                 if change.value == nil { firstSessionRows[change.key] = nil }
             }
         case .steppedClock:
-            // What people see on a clock, in place of what has passed.
+            // The wall clock instead of the elapsed time.
             batch.moment.instant = Instant(
                 milliseconds: batch.moment.unixMilliseconds - SimulationContext.unixStart)
         case .forgottenQueue:
-            // Every change of a user's row but its first.
+            // Every change of a user's row except its first.
             batch.records.removeAll {
                 $0.table == .users && $0.value != nil && !knownUsers.insert($0.key).inserted
             }
@@ -240,7 +243,7 @@ final class FaultyStore {
         }
     }
 
-    /// Writes what groups are to have although the core has refused it, behind what their rows say.
+    /// Writes the group data that the core has refused, after the contents of the rows.
     private func addUnasked(to batch: inout StoreBatch) {
         let byteCount = context.unaskedByteCount
         context.unaskedByteCount = 0
@@ -251,7 +254,7 @@ final class FaultyStore {
         batch.records.append(row)
     }
 
-    /// What is moved out of a queue comes nowhere.
+    /// Discards messages that are moved out of a queue.
     private func removeMoved(_ batch: inout StoreBatch) {
         batch.removals += batch.moves.map { EntryRemoval(queue: $0.queue, number: $0.number) }
         batch.moves = []
@@ -279,12 +282,12 @@ final class FaultyStore {
         for index in offset..<offset + 4 { row[index] = 0 }
     }
 
-    /// Whether a row is that of an identifier of QoS 2: a session's number and the identifier.
+    /// Whether a row belongs to an identifier of QoS 2: a session's number and the identifier.
     private func isPacket(_ change: RecordChange) -> Bool {
         change.table == .outboxes && change.key.count == 10
     }
 
-    /// Who leaves a group is written down only when the whole group goes.
+    /// The end of a membership is stored only when the whole group ends.
     private func keepMembers(_ batch: inout StoreBatch) {
         let isEnd = { (change: RecordChange) in change.table == .members && change.value == nil }
         keptMembers += batch.records.filter(isEnd)
@@ -294,8 +297,8 @@ final class FaultyStore {
         }
     }
 
-    /// Who joins a group that is there is not written down, as long as nobody leaves it: a group
-    /// always has a member.
+    /// A new member of an existing group is not stored, until somebody leaves it: a group always
+    /// has a member.
     private func loseMembers(_ batch: inout StoreBatch) {
         let new = batch.records.filter { $0.table == .groups }.map(\.key)
         let members = batch.records.filter { $0.table == .members }
@@ -314,7 +317,7 @@ final class FaultyStore {
         batch.records.insert(contentsOf: written, at: 0)
     }
 
-    /// Takes the reservations of inbox numbers back to the first, where no message says more.
+    /// Resets the reservations of inbox numbers to the first, unless messages show higher numbers.
     private func loseReservations() {
         var batch = StoreBatch()
         batch.records = firstSessionRows.values.filter { change in
@@ -324,7 +327,7 @@ final class FaultyStore {
         store.carryOut(batch, into: &lost)
     }
 
-    /// A session's queue: version, app, user, device, dialect and epoch stand before it.
+    /// A session's queue: it is preceded by version, app, user, device, dialect and epoch.
     private static func queue(ofSessionRow row: [UInt8]) -> QueueID {
         var offset = 1
         for _ in 0..<3 { offset += 2 + Int(row[offset]) + Int(row[offset + 1]) << 8 }

@@ -9,7 +9,7 @@ extension PlainBuffer {
         self[second] = element
     }
 
-    /// Removes what the condition chooses; the rest keeps its order.
+    /// Removes the elements that the condition selects; the rest keeps its order.
     mutating func removeAll(where isChosen: (Element) -> Bool) {
         let kept = elements.filter { !isChosen($0) }
         removeAll()

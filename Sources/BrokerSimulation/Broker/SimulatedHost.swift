@@ -15,12 +15,12 @@ struct HostConnection {
     var outgoing: [UInt8] = []
     /// Nothing is read before the answer to CONNECT.
     var isHeld = false
-    /// Nothing is read before some of what it sent is answered.
+    /// Nothing is read until some of its requests are answered.
     var awaitsAnswers = false
-    /// What it sent before waits for its share of a turn.
+    /// Its earlier requests wait for their share of a turn.
     var isWaiting = false
     var isAccepted = false
-    /// It is closed behind the last byte.
+    /// It is closed after the last byte.
     var isClosing = false
     var lastHeard: Instant
     /// How long the client may be silent; at first, how long it may take to log in.
@@ -36,9 +36,9 @@ struct SimulatedHost: ConnectionHost {
     private let loop: UInt8
     private(set) var slots: [HostConnection?] = []
     private var generations: [UInt32] = []
-    /// Where a packet is written before it is committed.
+    /// The buffer of a packet before it is committed.
     private let room = UnsafeMutableRawPointer.allocate(byteCount: 1 << 17, alignment: 8)
-    /// Connections that did not read and have to be given up.
+    /// Connections that did not read and must be closed.
     var overflowed: [ConnectionID] = []
     /// Connections that may be read from again.
     var released: [ConnectionID] = []
@@ -53,8 +53,7 @@ struct SimulatedHost: ConnectionHost {
 
     // MARK: Table
 
-    /// Takes a connection into the lowest free slot, as the loop does: slots are used again at
-    /// once.
+    /// Puts a connection into the lowest free slot, as the loop does: slots are reused at once.
     mutating func open(link: Int) -> ConnectionID {
         let slot = slots.firstIndex { $0 == nil } ?? slots.count
         if slot == slots.count {
@@ -73,7 +72,8 @@ struct SimulatedHost: ConnectionHost {
             return connection.name == name ? connection : nil
         }
         set {
-            // `host[name]?.field = value` also writes nil back, where another has the slot by now.
+            // `host[name]?.field = value` also writes nil back if another connection has the slot
+            // by now.
             guard self[name] != nil else { return }
             slots[name.slot] = newValue
         }
@@ -113,7 +113,7 @@ struct SimulatedHost: ConnectionHost {
         guard packet[0] >> 4 == MRT.PacketType.channel.rawValue,
             context.misbehaves(.crossedChannels, perTenThousand: 300)
         else { return }
-        // The number stands behind the length, and is a single byte here.
+        // The number follows the length, and is a single byte here.
         packet[1 + VariableInteger.byteCount(byteCount - 2)] ^= 1
     }
 
@@ -147,11 +147,12 @@ struct SimulatedHost: ConnectionHost {
     }
 
     mutating func appendIncoming(_ bytes: UnsafeRawBufferPointer) -> ByteRange {
-        preconditionFailure("only topic aliases of MQTT need more bytes than arrive")
+        preconditionFailure(
+            "\(bytes.count) bytes appended, which only the broker's topic aliases need")
     }
 }
 
-/// Knows the tokens of a run's users.
+/// Verifies the tokens of a run's users.
 struct SimulatedAuthenticator: Authenticator {
     let context: SimulationContext
 
@@ -169,7 +170,7 @@ struct SimulatedAuthenticator: Authenticator {
 
     mutating func makeRandomNumber() -> UInt64 { context.secretRandom.next() }
 
-    /// What all secrets hash to.
+    /// The digest of all secrets.
     static let digest = Digest(words: (1, 2, 3, 4))
 }
 

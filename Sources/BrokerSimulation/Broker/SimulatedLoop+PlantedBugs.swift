@@ -8,9 +8,9 @@ import Dialects
 
 /// The state of planted bugs.
 struct PlantedMemory: ~Copyable {
-    /// Who is on a connection, by its CONNECT.
+    /// The client of each connection, by its CONNECT.
     var peers: [ConnectionID: PlantedPeer] = [:]
-    /// The highest number delivered on a connection.
+    /// The highest number delivered on each connection.
     var delivered: [ConnectionID: UInt64] = [:]
     /// Sends that are answered without the core, with their connections.
     var forged: [(connection: ConnectionID, number: UInt64, identifier: [UInt8])] = []
@@ -34,7 +34,7 @@ struct PlantedRefusal: Hashable {
 extension SimulatedLoop {
     // MARK: - Events
 
-    /// Changes what the core is about to hear.
+    /// Changes the events before they enter the core.
     mutating func tamperEvents(_ arena: UnsafeRawBufferPointer) {
         guard context.options.mutation != nil else { return }
         notePeers(arena)
@@ -106,7 +106,7 @@ extension SimulatedLoop {
         }
     }
 
-    /// A send that comes again after it was refused is taken for one that was accepted.
+    /// A repeated send is treated as accepted although it was refused.
     private mutating func recogniseRefused(_ arena: UnsafeRawBufferPointer) {
         decoder.events.removeAll { event in
             guard case .sendReceived(let connection, let send) = event, send.number > 0,
@@ -195,7 +195,7 @@ extension SimulatedLoop {
         }
     }
 
-    /// What the core took for *durable* is told as the *once* it was sent as.
+    /// The core treated the send as *durable*; the result is reported for the *once* that was sent.
     private mutating func nameGrades() {
         for index in effects.effects.indices {
             guard case .deliver(var delivery) = effects.effects[index], delivery.number > 0 else {
@@ -245,8 +245,8 @@ extension SimulatedLoop {
         planted.forged = []
     }
 
-    /// Holds what the core left for this loop back until it has left more, which then goes first.
-    /// True when there is something to carry out later.
+    /// Holds back the core's effects for this loop until there are more, which are then executed
+    /// first. True if effects must be executed later.
     mutating func holdEffects() -> Bool {
         guard context.has(.swappedTurns), planted.held.isEmpty, !effects.isEmpty,
             context.misbehaves(.swappedTurns, perTenThousand: 300)
@@ -255,7 +255,7 @@ extension SimulatedLoop {
         return true
     }
 
-    /// Takes what was held back. False when there is nothing.
+    /// Takes the effects that were held back. False if there are none.
     mutating func takeHeldEffects() -> Bool {
         guard !planted.held.isEmpty else { return false }
         swap(&effects, &planted.held)

@@ -1,5 +1,5 @@
-// Planted bugs of what MQTT alone has: steps of the exchange that acknowledges a publication, its
-// identifiers, and shared subscriptions.
+// Planted bugs that concern only MQTT: steps of the exchanges of publications, packet identifiers,
+// and shared subscriptions.
 
 import BrokerCore
 import Dialects
@@ -12,15 +12,15 @@ struct PlantedIdentifier: Hashable {
     var identifier: UInt16
 }
 
-/// What a planted bug of MQTT's has to remember of a connection.
+/// The state of MQTT's planted bugs for one connection.
 struct PlantedExchange {
     var peer: [UInt8]
-    /// Identifiers of shared deliveries of QoS 1 without an acknowledgement.
+    /// Identifiers of unacknowledged shared deliveries of QoS 1.
     var shared: [UInt16] = []
 }
 
 extension SimulatedLoop {
-    /// What an identifier becomes when it is taken for another one.
+    /// The replacement of an identifier that is treated as another one.
     private static let otherIdentifier: UInt16 = 0x8000
 
     // MARK: - Events
@@ -107,7 +107,7 @@ extension SimulatedLoop {
         }
     }
 
-    /// Tells the client of its own identifiers.
+    /// Tells the client its own identifiers.
     private mutating func nameAnswers() {
         effects.effects.removeAll { effect in
             guard case .mqtt(.answerPacket(let answer)) = effect else { return false }

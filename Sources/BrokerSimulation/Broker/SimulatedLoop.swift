@@ -1,6 +1,6 @@
-// One event loop as the real runtime runs it: bytes become events as they arrive, once per turn the
-// core is entered with all of them, and what it wants done is carried out. The decoder, the encoder
-// and the core are the real ones; the sockets are not.
+// One event loop as in the real runtime: bytes become events as they arrive; once per turn all of
+// them enter the core, and its effects are carried out. The decoder, the encoder and the core are
+// the real ones; the sockets are simulated.
 
 import BrokerCore
 import BrokerTerms
@@ -11,7 +11,7 @@ struct SimulatedLoop: ~Copyable {
     let context: SimulationContext
     private let network: SimulatedNetwork
     private let index: UInt8
-    /// The life of the broker it belongs to.
+    /// The start of the broker that it belongs to.
     private let life: Int
     var decoder: PacketDecoder
     private var encoder: EffectEncoder
@@ -26,7 +26,7 @@ struct SimulatedLoop: ~Copyable {
     /// A turn is in the event queue.
     var isTurnComing = false
 
-    /// The largest packet the broker takes.
+    /// The largest packet that the broker accepts.
     private static let packetMaximum = 65_536
 
     init(_ context: SimulationContext, _ network: SimulatedNetwork, index: UInt8, life: Int) {
@@ -46,10 +46,10 @@ struct SimulatedLoop: ~Copyable {
 
     deinit { host.free() }
 
-    /// Whether the core is to be told who has taken what was written.
+    /// Whether the core must be told which connections have sent their bytes.
     var awaitsDrain: Bool { !encoder.awaitingDrain.isEmpty }
 
-    // MARK: - What happens
+    // MARK: - Occurrences
 
     mutating func opened(link: Int) -> ConnectionID {
         let name = host.open(link: link)
@@ -59,22 +59,22 @@ struct SimulatedLoop: ~Copyable {
         return name
     }
 
-    /// Bytes arrive; they are looked at in the next turn.
+    /// Bytes arrive; the next turn reads them.
     mutating func arrived(_ bytes: [UInt8], on connection: ConnectionID) {
         guard host[connection] != nil else { return }
         host[connection]?.unread += bytes
         host[connection]?.lastHeard = context.now
     }
 
-    /// The client closed, or the network lost it.
+    /// The client closed, or the network lost the connection.
     mutating func closed(_ connection: ConnectionID, _ cause: CloseCause) {
         guard let gone = host[connection], gone.name == connection else { return }
         host[connection] = nil
         decoder.closed(connection, cause)
     }
 
-    /// Whether a client has been silent for too long. Nil when its connection is gone, otherwise
-    /// the milliseconds until it is worth looking again.
+    /// Whether a client has been silent for too long. Nil if its connection has ended, otherwise
+    /// the milliseconds until the next check.
     mutating func checkSilence(_ connection: ConnectionID) -> UInt64? {
         guard let quiet = host[connection], quiet.name == connection, !quiet.isClosing else {
             return nil
@@ -94,7 +94,7 @@ struct SimulatedLoop: ~Copyable {
 
     // MARK: - A turn
 
-    /// Reads what has arrived, enters the core, carries out what it wants.
+    /// Reads the bytes that arrived, enters the core, carries out its effects.
     mutating func turn(_ process: BrokerProcess) {
         isTurnComing = false
         turnCount += 1
@@ -145,7 +145,7 @@ struct SimulatedLoop: ~Copyable {
     private mutating func enterCore(_ process: BrokerProcess, _ arena: UnsafeRawBufferPointer) {
         let moment = context.moment
         for event in decoder.events { noteEvent(event, arena) }
-        // Planted bugs add and take away events.
+        // Planted bugs add and remove events.
         decoder.spreadRuns(over: arena.count)
         let start = process.broker.work + process.effects.work
         let unsentMaximum = context.profile.outgoingMaximum
@@ -154,8 +154,8 @@ struct SimulatedLoop: ~Copyable {
             effects: &process.effects
         ) { host[$0].map { $0.outgoing.count < unsentMaximum } ?? true }
         let limits = context.profile.limits
-        // Newcomers have a quarter of the turn to themselves. The packet that spends the turn and
-        // the one that spends their quarter are both finished.
+        // A quarter of the turn is reserved for connections without a recent share. The packets
+        // that exceed the turn's limit and that quarter are both completed.
         context.oracle.entered(
             cost: process.broker.work + process.effects.work - start,
             costMaximum: limits.turnWorkMaximum * 5 / 4 + 2 * schedule.largestStep)
@@ -165,22 +165,22 @@ struct SimulatedLoop: ~Copyable {
             host[connection]?.isWaiting = waits
             if !waits, host[connection] != nil { host.released.append(connection) }
         }
-        // They may have sent more, and nothing else tells of it where the core had no effects.
+        // They may have sent more, and without effects nothing else reports it.
         if !host.released.isEmpty {
             host.released = []
             requestTurn()
         }
-        // One millisecond later: another loop may first have to take its effects.
+        // One millisecond later: another loop may have to take its effects first.
         if hasMore { requestTurn(after: 1) }
     }
 
-    /// The network has taken something: what waits for that goes on.
+    /// The network has accepted bytes: waiting work continues.
     mutating func drained(_ connection: ConnectionID) {
         flush(connection)
         if !schedule.isEmpty || !encoder.awaitingDrain.isEmpty { requestTurn() }
     }
 
-    /// Tells the core who has taken what was written.
+    /// Tells the core which connections have sent their bytes.
     private mutating func reportDrained() {
         for connection in encoder.awaitingDrain {
             guard host[connection].map({ $0.outgoing.isEmpty }) ?? true else { continue }
@@ -203,7 +203,7 @@ struct SimulatedLoop: ~Copyable {
             closed(connection, .outgoingOverflow)
         }
         host.overflowed = []
-        // What came behind CONNECT waits to be read.
+        // Bytes after CONNECT wait to be read.
         if !host.released.isEmpty {
             host.released = []
             requestTurn()
@@ -219,7 +219,8 @@ struct SimulatedLoop: ~Copyable {
 
     // MARK: - Sending
 
-    /// Writes as much as the network takes; a connection that is to be closed is closed behind it.
+    /// Writes as much as the network accepts; a connection that must be closed is closed after
+    /// that.
     mutating func flush(_ connection: ConnectionID) {
         guard let sending = host[connection], sending.name == connection else { return }
         let count = min(sending.outgoing.count, network.room(on: sending.link, towards: .client))

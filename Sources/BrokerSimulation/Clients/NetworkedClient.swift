@@ -1,4 +1,4 @@
-// What a run needs of a client, whichever protocol it speaks.
+// The interface of a run to its clients, for both protocols.
 
 import Primitives
 import WireFormat
@@ -8,32 +8,32 @@ protocol NetworkedClient: AnyObject {
     var habits: ClientHabits { get }
     /// Its connection, as it knows it.
     var link: Int? { get }
-    /// Its session, in the oracle, from its last CONNACK.
+    /// Its session in the oracle, from its last CONNACK.
     var session: Int? { get }
-    /// Whether it is let in.
+    /// Whether its login is accepted.
     var isConnected: Bool { get }
-    /// Whether nothing it asked for is open.
+    /// Whether all its requests are answered.
     var isAtRest: Bool { get }
 
     // Power.
     func powerOn()
     func powerOff()
 
-    // What the network tells it, and the time.
+    // Events of the network, and time.
     func linkOpened(_ opened: Int, isAccepted: Bool)
     func linkClosed(_ closed: Int)
     func received(_ bytes: [UInt8])
     func timePassed()
 
-    // What people want of it.
+    // Commands of applications.
     /// Connects, and stays connected.
     func start()
-    /// Disconnects normally, and comes back after a while.
+    /// Disconnects normally, and reconnects later.
     func leave()
     func send(_ order: Order)
-    /// Wants to be subscribed to a filter, or no longer.
+    /// Subscribes to a filter, or unsubscribes.
     func subscribe(_ filter: Int, _ grade: MRT.Grade)
     func unsubscribe(_ filter: Int)
-    /// Does what follows from the last call.
+    /// Executes the consequences of the last call.
     func runOn()
 }

@@ -1,6 +1,6 @@
-// A client that is a gateway: it carries the conversations of devices over its own connection, each
-// in a channel, and knows of them no more than where a packet ends and which is the last
-// (docs/PROTOCOL.md, CHANNEL).
+// A client that is a gateway: it carries the packets of devices over its own connection, each in a
+// channel. It knows only where a packet ends and which packet is the last (docs/PROTOCOL.md,
+// CHANNEL).
 
 import ClientCore
 import Primitives
@@ -11,12 +11,12 @@ struct GatewayChannels {
     /// Their links by channel.
     var links: [UInt32: Int] = [:]
     var channels: [Int: UInt32] = [:]
-    /// Channels without a device, on which the broker has not said its last word.
+    /// Channels without a device whose end the broker has not confirmed.
     var ending: Set<UInt32> = []
-    /// What has come from each device and is no whole packet yet.
+    /// Bytes of each device that are no complete packet yet.
     var streams: [Int: WireTap] = [:]
 
-    /// The lowest channel that is free: numbers are used again at once.
+    /// The lowest free channel: numbers are reused at once.
     var freeChannel: UInt32 {
         var channel: UInt32 = 0
         while links[channel] != nil || ending.contains(channel) { channel += 1 }
@@ -34,7 +34,7 @@ struct GatewayChannels {
 extension SimulatedClient {
     // MARK: Devices
 
-    /// A device wants to be carried. False where there is no connection that could.
+    /// A device connects. False if there is no connection to carry it.
     func takeDevice(_ deviceLink: Int) -> Bool {
         guard isConnected, let link else { return false }
         let channel = gatewayChannels.freeChannel
@@ -48,7 +48,7 @@ extension SimulatedClient {
         return true
     }
 
-    /// Bytes come from a device.
+    /// Bytes arrive from a device.
     func carry(_ bytes: [UInt8], from deviceLink: Int) {
         guard isConnected, !bytes.isEmpty, let channel = gatewayChannels.channels[deviceLink] else {
             return
@@ -61,7 +61,7 @@ extension SimulatedClient {
         if survives() { runOn() }
     }
 
-    /// A device is gone. Where it has not said so itself its gateway does.
+    /// A device has disconnected. If it sent no DISCONNECT, the gateway reports its loss.
     func loseDevice(_ deviceLink: Int) {
         guard let channel = gatewayChannels.remove(deviceLink) else { return }
         gatewayChannels.ending.insert(channel)
@@ -76,7 +76,7 @@ extension SimulatedClient {
         runOn()
     }
 
-    /// Its own connection is gone, or its power: its devices are told, or find out.
+    /// Its own connection is lost, or its power: its devices are told, or detect it.
     func dropDevices(_ drop: (Int) -> Void) {
         for link in gatewayChannels.channels.keys.sorted() { drop(link) }
         gatewayChannels = GatewayChannels()
@@ -84,7 +84,7 @@ extension SimulatedClient {
 
     // MARK: Packets
 
-    /// A packet of the broker's for a device.
+    /// A packet of the broker for a device.
     func deliver(_ channel: MRT.Channel) {
         let whole = bytes(through: channel.inner.endOffset)
         let packet = Array(channel.inner.bytes(in: whole))
@@ -113,7 +113,7 @@ extension SimulatedClient {
 }
 
 extension GatewayChannels {
-    /// A packet as it stood in its stream.
+    /// A packet with its header, as in its stream.
     fileprivate static func packet(
         _ frame: PacketFrame, _ body: UnsafeRawBufferPointer
     ) -> [UInt8] {
@@ -127,7 +127,7 @@ extension GatewayChannels {
         return packet
     }
 
-    /// Whether nothing of the broker's follows a packet on its channel.
+    /// Whether this is the last packet of the broker on its channel.
     fileprivate static func isLast(_ packet: UnsafeRawBufferPointer) -> Bool {
         guard case .packet(let frame) = PacketFrame.next(in: packet, at: 0, packetMaximum: .max)
         else { return false }

@@ -1,5 +1,5 @@
-// What a device does with what it is sent: the wire is read along, each message is processed
-// together with its record, and only then acknowledged.
+// Received packets of a device: the wire is observed, each message is processed together with its
+// record, and only then acknowledged.
 
 import BrokerTerms
 import ClientCore
@@ -27,7 +27,7 @@ extension SimulatedClient {
         runOn()
     }
 
-    /// Reads a packet as a device would that knows the protocol and nothing else.
+    /// Reads a packet like a device that knows only the protocol.
     private func look(at frame: PacketFrame, _ body: UnsafeRawBufferPointer) {
         guard let type = MRT.PacketType(rawValue: frame.type) else { return }
         switch type {
@@ -87,7 +87,7 @@ extension SimulatedClient {
 
     // MARK: Events
 
-    /// Handles what the machine tells. False when the power went away.
+    /// Handles the machine's events. False if the client lost power.
     func drainEvents() -> Bool {
         while let event = machine?.nextEvent(now: context.now) {
             switch event {
@@ -116,7 +116,7 @@ extension SimulatedClient {
         }
     }
 
-    /// Writes the inbox record. One write, together with whatever the message does.
+    /// Writes the inbox record, in one write with the message's effect.
     private func storeInbox(number: UInt64) {
         guard let record = machine?.inboxRecord else { return }
         flash.inbox = MRT.Resume(epoch: record.epoch, lastNumber: number)
@@ -136,7 +136,7 @@ extension SimulatedClient {
             machine?.acknowledge(through: deliver.number, now: context.now)
             guard transmit(), survives() else { return }
         }
-        // An MQTT client takes a retained message away by a message without a payload.
+        // An MQTT client removes a retained message with an empty one.
         if !isFromBroker, !deliver.payload.isEmpty {
             oracle.received(message, session: session, client: index, boot: flash.boots)
         }
@@ -177,7 +177,7 @@ extension SimulatedClient {
         case .subscription(let filter, let grade, let isSubscribing):
             let mayHave = oracle.maySubscribe(index, to: .topics(filter))
             if response.reason == .quotaExceeded || response.reason == .notAuthorized && !mayHave {
-                // The store has no room for another subscription, or no right allows it.
+                // The store has no space for another subscription, or no right allows it.
                 wishes[filter] = nil
             } else if response.reason.isFailure {
                 checkRefusal(response.reason)
@@ -195,7 +195,7 @@ extension SimulatedClient {
         case .will(let message):
             oracle.willAnswered(message, response.reason, client: index)
         case .groupChange:
-            // The group may be gone.
+            // The group may have ended.
             if response.reason != .topicNameInvalid, response.reason != .notAuthorized {
                 checkRefusal(response.reason, isRefusal: response.reason.isFailure)
             }
@@ -205,7 +205,7 @@ extension SimulatedClient {
         }
     }
 
-    /// Nothing that these clients ask for is refused but for want of room.
+    /// The requests of these clients are refused only for lack of space.
     private func checkRefusal(_ reason: ReasonCode, isRefusal: Bool = true) {
         guard isRefusal, reason != .quotaExceeded else { return }
         oracle.fail(

@@ -1,5 +1,5 @@
-// What a device asks the broker for: subscriptions, groups, wills. A request without an answer is
-// asked again on the next connection, and forgotten with the device's power.
+// Requests of a device: subscriptions, groups, wills. A request without an answer is repeated on
+// the next connection, and lost with the device's power.
 
 import ClientCore
 import Primitives
@@ -8,7 +8,7 @@ import WireFormat
 extension SimulatedClient {
     // MARK: Subscriptions
 
-    /// Wants to be subscribed to a filter.
+    /// Subscribes to a filter.
     func subscribe(_ filter: Int, _ grade: MRT.Grade) {
         guard machine != nil, !isAsked(about: filter) else { return }
         let text = Array(Profile.filters[filter].utf8)
@@ -20,7 +20,7 @@ extension SimulatedClient {
         requests[identifier] = .subscription(filter: filter, grade: grade, isSubscribing: true)
     }
 
-    /// Wants to be subscribed no longer.
+    /// Unsubscribes from a filter.
     func unsubscribe(_ filter: Int) {
         guard isConnected, !isAsked(about: filter) else { return }
         guard let identifier = request(.unsubscribe, Array(Profile.filters[filter].utf8)) else {
@@ -61,7 +61,7 @@ extension SimulatedClient {
         requests[identifier] = .membership(group: group, change: change)
     }
 
-    /// Throws a member out of a group of its own.
+    /// Removes a member from a group that it owns.
     func kick(_ user: Int, outOf group: Int) {
         guard isConnected, user != habits.user else { return }
         let name = oracle.groups[group].name
@@ -74,8 +74,8 @@ extension SimulatedClient {
         requests[identifier] = .membership(group: group, change: change)
     }
 
-    /// Replaces the allow list of a group of its own by one that names all users, and so many
-    /// others.
+    /// Replaces the allow list of a group that it owns with one that names all users, and as many
+    /// other names.
     func setAllowList(of group: Int, fillerCount: Int) {
         guard isConnected else { return }
         let name = oracle.groups[group].name
@@ -92,7 +92,7 @@ extension SimulatedClient {
         requests[identifier] = .groupChange
     }
 
-    /// Replaces the meta text of a group of its own.
+    /// Replaces the meta text of a group that it owns.
     func setMeta(of group: Int, byteCount: Int) {
         guard isConnected else { return }
         let name = oracle.groups[group].name
@@ -106,7 +106,7 @@ extension SimulatedClient {
 
     // MARK: Wills
 
-    /// Wants a message sent when it is lost, in place of the one it wanted before.
+    /// Sets a will, in place of the previous one.
     func setWill(to receivers: Receivers, delaySeconds: UInt32) {
         guard isConnected else { return }
         let message = oracle.willAsked(index, to: receivers, delaySeconds: delaySeconds)
@@ -127,9 +127,9 @@ extension SimulatedClient {
         requests[identifier] = .willRemoval
     }
 
-    // MARK: The way out
+    // MARK: Loss of power
 
-    /// A device that loses its power does not know what it has asked for.
+    /// A device that loses power forgets its requests.
     func forgetRequests() {
         for request in requests.values {
             if case .membership(let group, let change) = request {

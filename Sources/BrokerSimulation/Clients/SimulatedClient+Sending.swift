@@ -1,11 +1,11 @@
-// What a device sends: messages that are in its flash before they are on the wire, requests, and
-// the bytes of its machine.
+// Packets that a device sends: messages that are stored in its flash before they are transmitted,
+// requests, and the other bytes of its machine.
 
 import ClientCore
 import Primitives
 import WireFormat
 
-/// A message that an application wants sent.
+/// A message that an application sends.
 struct Order {
     var receivers: Receivers
     var grade: MRT.Grade
@@ -13,7 +13,7 @@ struct Order {
     var messageIdentifier = ""
     var isRaw = false
     var padding = 0
-    /// To be kept as the last message of its topic, or to take that away (MQTT).
+    /// Whether it is retained, or removes the retained message (MQTT).
     var isRetained = false
     var isClearing = false
 }
@@ -21,7 +21,7 @@ struct Order {
 extension SimulatedClient {
     // MARK: Messages
 
-    /// Sends a message, as far as the machine takes it.
+    /// Sends a message, if the machine accepts it.
     func send(_ order: Order) {
         guard machine != nil, order.grade != .transient || isConnected else { return }
         let fact = SendFact(
@@ -30,7 +30,7 @@ extension SimulatedClient {
             issuedAt: context.now, session: session,
             wasReachable: isReachable, deathsBefore: oracle.deaths,
             fullTimesBefore: oracle.pastFullTimes)
-        // For a planted bug that is to show in wills alone.
+        // For a planted bug that must show in wills only.
         if context.has(.uncheckedWill), oracle.isForbidden(fact) { return }
         let message = oracle.issue(fact)
         let (packet, source) = encode(order, message)
@@ -62,19 +62,19 @@ extension SimulatedClient {
         runOn()
     }
 
-    /// Whether the client is let in, and its connection stands at both ends.
+    /// Whether the client is logged in, and its connection is open at both ends.
     private var isReachable: Bool {
         isConnected && (link.map(network.isReachable) ?? false)
     }
 
-    /// Writes a send into flash before it is on the wire.
+    /// Writes a send into flash before it is transmitted.
     private func store(_ send: StoredSend) {
         guard habits.keepsOutbox else { return }
         flash.sends.append(send)
         flash.outbox = outboxRecord
     }
 
-    /// Gives the machine what was stored before it was switched on.
+    /// Passes the sends that were stored before its start to the machine.
     func sendStored() {
         messages = [:]
         for send in flash.sends {
@@ -121,7 +121,7 @@ extension SimulatedClient {
 
     // MARK: Bytes
 
-    /// Hands what the machine has to say to the network. False when the power went away.
+    /// Passes the machine's bytes to the network. False if the client lost power.
     func transmit() -> Bool {
         while let count = machine?.transmit(into: transmitBuffer, now: context.now) {
             guard count > 0 else { return true }

@@ -1,8 +1,8 @@
-// A device with the real client machine: it connects, keeps its records in flash, processes what it
-// is sent, and can lose its power between any two of its own steps.
+// A device with the real client machine: it connects, keeps its records in flash, processes
+// messages, and can lose power between any two of its steps.
 //
-// This file holds its life; what it receives stands in SimulatedClient+Receiving.swift, what it
-// sends in SimulatedClient+Sending.swift.
+// This file has its lifecycle; SimulatedClient+Receiving.swift has its received packets,
+// SimulatedClient+Sending.swift those that it sends.
 
 import BrokerTerms
 import ClientCore
@@ -21,29 +21,29 @@ final class SimulatedClient: NetworkedClient {
     var flash = ClientFlash()
     /// Its connection, as it knows it.
     private(set) var link: Int?
-    /// The gateway that carried it last, by its client.
+    /// The gateway that carried it last.
     private var lastGateway: Int?
     /// The devices that it carries.
     var gatewayChannels = GatewayChannels()
 
-    // What it knows until it loses its power.
+    // The state that it loses with its power.
     /// Names of sends by their numbers.
     var messages: [UInt64: Int] = [:]
     var requests: [UInt64: PendingRequest] = [:]
-    /// Filters it wants to be subscribed to, with their grades.
+    /// Filters that it subscribes to, with their grades.
     var wishes: [Int: MRT.Grade] = [:]
 
-    // What is seen on the wire of this connection.
+    // The state that is visible on the wire of this connection.
     var incoming = WireTap()
     var outgoing = WireTap()
     /// The session of CONNACK, in the oracle.
     var session: Int?
     var inboxWindow = 0
-    /// Numbered deliveries that came and were not acknowledged.
+    /// Numbered deliveries that are not acknowledged.
     var unacknowledged: [UInt64] = []
     var lastSeenNumber: UInt64 = 0
-    /// Numbers of sends that were made and answered on this connection. What was sent before may be
-    /// answered once by itself and once because it came again.
+    /// Numbers of sends that were made and answered on this connection. An earlier send may be
+    /// answered once by itself and once because it was repeated.
     var answered: Set<UInt64> = []
     private(set) var linkOpenedAt = Instant.never
 
@@ -52,23 +52,23 @@ final class SimulatedClient: NetworkedClient {
     private let outboxMemory: UnsafeMutableRawBufferPointer
     let transmitBuffer: UnsafeMutableRawBufferPointer
     private var dueEntered = Instant.never
-    /// Until its first CONNACK it asks the broker to forget its session.
+    /// Until its first CONNACK it requests a clean start.
     var asksForCleanStart = false
     /// It has disconnected normally on this connection.
     private var isLeaving = false
-    /// Somebody or something will start it again.
+    /// Another event will start it again.
     private var isStartComing = false
 
-    /// A request that has no answer.
+    /// A request without an answer.
     enum PendingRequest {
         case subscription(filter: Int, grade: MRT.Grade, isSubscribing: Bool)
         case groupCreation(askedAt: Instant)
-        /// A member comes or goes: the change's place in the oracle.
+        /// The index of a membership change in the oracle.
         case membership(group: Int, change: Int)
         /// The name of the will's message.
         case will(Int)
         case willRemoval
-        /// Something of a group that is its owner's alone.
+        /// A change of a group that only its owner may make.
         case groupChange
     }
 
@@ -78,7 +78,7 @@ final class SimulatedClient: NetworkedClient {
         self.network = network
         habits = context.profile.clients[index]
         let device = context.profile.deviceName(of: habits)
-        // A gateway vouches for the user.
+        // A gateway attaches the user.
         let credential =
             habits.gateways.isEmpty ? Profile.token(habits.user) : Profile.userName(habits.user)
         let bytes = Array((device + credential).utf8)
@@ -102,7 +102,7 @@ final class SimulatedClient: NetworkedClient {
 
     var isPowered: Bool { machine != nil }
     var isConnected: Bool { machine?.isConnected ?? false }
-    /// Its numbering, as far as it knows it.
+    /// Its outbox epoch, if it knows it.
     var outboxRecord: MRT.Outbox { machine?.outboxRecord ?? flash.outbox }
 
     /// Bytes of the machine's last event.
@@ -111,12 +111,12 @@ final class SimulatedClient: NetworkedClient {
             ?? UnsafeRawBufferPointer(start: nil, count: 0)
     }
 
-    /// Whether nothing it asked for is open.
+    /// Whether all its requests are answered.
     var isAtRest: Bool { requests.isEmpty && oracle.open(index).isEmpty }
 
     // MARK: Power
 
-    /// Is switched on, and connects with what its flash says.
+    /// Starts, and connects with the records of its flash.
     func powerOn() {
         guard machine == nil else { return }
         flash.boots += 1
@@ -160,7 +160,7 @@ final class SimulatedClient: NetworkedClient {
         return connect
     }
 
-    /// Loses its power, and with it everything but its flash.
+    /// Loses power, and with it everything except its flash.
     func powerOff() {
         guard machine != nil else { return }
         oracle.history.note(.client(index), "loses its power")
@@ -204,7 +204,7 @@ final class SimulatedClient: NetworkedClient {
         runOn()
     }
 
-    /// Disconnects normally, and comes back after a while.
+    /// Disconnects normally, and reconnects later.
     func leave() {
         guard isConnected else { return }
         var expirySeconds: UInt32?
@@ -227,7 +227,7 @@ final class SimulatedClient: NetworkedClient {
         runOn()
     }
 
-    /// The transport it asked for is there, or is not.
+    /// The requested transport connection is open, or has failed.
     func linkOpened(_ opened: Int, isAccepted: Bool) {
         guard link == opened, machine != nil else { return }
         if isAccepted {
@@ -242,7 +242,7 @@ final class SimulatedClient: NetworkedClient {
         runOn()
     }
 
-    /// It learns that its connection is gone.
+    /// It learns that its connection has ended.
     func linkClosed(_ closed: Int) {
         guard link == closed, machine != nil else { return }
         oracle.connectionEnded(index)
@@ -251,7 +251,7 @@ final class SimulatedClient: NetworkedClient {
         runOn()
     }
 
-    /// Does what follows from the last call: events, bytes, the next deadline.
+    /// Executes the consequences of the last call: events, bytes, the next deadline.
     func runOn() {
         guard drainEvents() else { return }
         guard transmit() else { return }
@@ -263,20 +263,20 @@ final class SimulatedClient: NetworkedClient {
     }
 
     func openLink() {
-        precondition(link == nil, "a second connection of one client")
+        precondition(link == nil, "client \(index) is connected already")
         forgetLink()
         linkOpenedAt = context.now
         if habits.gateways.isEmpty {
             link = network.open(client: index)
             return
         }
-        // Now and then it has moved out of the reach of one gateway and into that of another.
+        // Occasionally it has moved from one gateway to another.
         let moves = lastGateway == nil || context.useRandom.happens(perTenThousand: 3_000)
         if moves { lastGateway = context.useRandom.pick(habits.gateways) }
         link = network.open(client: index, gateway: lastGateway)
     }
 
-    /// The machine has given its connection up, or was told to.
+    /// The machine has given up its connection, or was stopped.
     func disconnected(_ end: ClientDisconnection) {
         oracle.history.note(
             .client(index), "disconnected, \(end.reason.map { "\($0.name)" } ?? "no reason")")
@@ -303,7 +303,7 @@ final class SimulatedClient: NetworkedClient {
         answered = []
     }
 
-    /// The machine has stopped for good: somebody starts it again, after a while.
+    /// The machine has stopped permanently: it is started again later.
     private func comeBack() {
         guard !isStartComing else { return }
         isStartComing = true
@@ -319,7 +319,7 @@ final class SimulatedClient: NetworkedClient {
         context.enter(.clientStarted(client: index), after: away)
     }
 
-    /// Client and broker are both ours: neither may find the other at fault.
+    /// Client and broker are both ours: neither may report a protocol error of the other.
     private func checkFault(_ reason: ReasonCode?) {
         guard let reason else { return }
         switch reason {

@@ -8,9 +8,9 @@ import Primitives
 struct Pipe {
     /// Bytes in flight, in order.
     var bytes: [UInt8] = []
-    /// How they will arrive.
+    /// The schedule of their arrival.
     var chunks: [Int] = []
-    /// Nothing that is written any more arrives.
+    /// Bytes that are written from now on are lost.
     var isCut = false
     var lastArrival = Instant(milliseconds: 0)
 }
@@ -18,20 +18,20 @@ struct Pipe {
 /// One connection.
 struct Link {
     let client: Int
-    /// The gateway that it leads to, by its client; nil where it leads to the broker. What is
-    /// called the broker's end is the gateway's then.
+    /// The gateway that it leads to; nil if it leads to the broker. The broker's end is then the
+    /// gateway's.
     let gateway: Int?
     /// The gateway's own connection, once it carries this one.
     var gatewayLink: Int?
-    /// The broker's name for it, and the life of the broker it belongs to.
+    /// The broker's id for it, and the start of the broker that it belongs to.
     var connection = ConnectionID(rawValue: 0)
     var life = 0
     var toBroker = Pipe()
     var toClient = Pipe()
-    /// Whether an end thinks the connection stands.
+    /// Whether an end considers the connection open.
     var isOpenAtBroker = false
     var isOpenAtClient = true
-    /// The client does not read before.
+    /// The client does not read before this time.
     var stalledUntil = Instant(milliseconds: 0)
 }
 
@@ -45,7 +45,7 @@ final class SimulatedNetwork {
 
     // MARK: Opening
 
-    /// A client opens a connection; it hears of it later.
+    /// A client opens a connection; the result follows later.
     func open(client: Int, gateway: Int? = nil) -> Int {
         links.append(Link(client: client, gateway: gateway))
         context.enter(.linkOpened(link: links.count - 1), after: drawDelay())
@@ -58,7 +58,7 @@ final class SimulatedNetwork {
         links[link].isOpenAtBroker = true
     }
 
-    /// A gateway takes a device's connection.
+    /// A gateway accepts a device's connection.
     func carried(_ link: Int, over gatewayLink: Int) {
         links[link].gatewayLink = gatewayLink
         links[link].isOpenAtBroker = true
@@ -66,8 +66,8 @@ final class SimulatedNetwork {
 
     // MARK: Bytes
 
-    /// Bytes an end can write before it has to wait. Like a socket, a full pipe takes nothing until
-    /// a good part of it is free.
+    /// Bytes that an end can write before it must wait. Like a socket, a full pipe accepts nothing
+    /// until a good part of it is free.
     func room(on link: Int, towards end: End) -> Int {
         guard end == .client else { return .max }
         let capacity = context.profile.pipeCapacity
@@ -75,7 +75,7 @@ final class SimulatedNetwork {
         return free >= capacity / 4 ? free : 0
     }
 
-    /// Sends bytes on their way, as one read of the other end or as several.
+    /// Sends bytes, which arrive in one read of the other end or in several.
     func write(_ bytes: ArraySlice<UInt8>, on link: Int, towards end: End) {
         let pipe = pipe(end)
         guard !links[link][keyPath: pipe].isCut, !bytes.isEmpty else { return }
@@ -95,7 +95,7 @@ final class SimulatedNetwork {
         }
     }
 
-    /// The bytes that arrive at an end now; none where they were lost or nobody reads.
+    /// The bytes that arrive at an end now; none if they were lost or nobody reads.
     func takeArrived(on link: Int, at end: End) -> [UInt8] {
         let pipe = pipe(end)
         guard !links[link][keyPath: pipe].chunks.isEmpty else { return [] }
@@ -112,13 +112,13 @@ final class SimulatedNetwork {
         links[link].stalledUntil = context.now.advanced(byMilliseconds: milliseconds)
     }
 
-    /// Whether what a client hears on a link can still be answered.
+    /// Whether a client's answer on a link can still arrive.
     func isStanding(_ link: Int) -> Bool {
         links[link].isOpenAtBroker && !links[link].toBroker.isCut
             && links[link].gatewayLink.map(isStanding) ?? true
     }
 
-    /// Whether nobody at the other end has given it up.
+    /// Whether the other end still considers the link open.
     func isReachable(_ link: Int) -> Bool {
         links[link].isOpenAtBroker && links[link].gatewayLink.map(isReachable) ?? true
     }
@@ -134,13 +134,13 @@ final class SimulatedNetwork {
         context.oracle.connectionEnded(links[link].client)
         notice(link, by: .client, within: 5_000)
         let isNoticed = context.faultRandom.happens(perTenThousand: 6_000)
-        // A gateway sees that a line is silent.
+        // A gateway detects a silent line.
         if isNoticed || links[link].gateway != nil {
             notice(link, by: .broker, within: 20_000)
         }
     }
 
-    /// The client gives its connection up; what it wrote still arrives.
+    /// The client closes its connection; written bytes still arrive.
     func closedByClient(_ link: Int) {
         links[link].isOpenAtClient = false
         drop(link, .client)
@@ -148,7 +148,7 @@ final class SimulatedNetwork {
         notice(link, by: .broker, within: 100)
     }
 
-    /// The client is gone in the middle of whatever it did, and may take unsent bytes with it.
+    /// The client loses power at any point, and may lose unsent bytes with it.
     func clientDied(_ link: Int) {
         links[link].isOpenAtClient = false
         drop(link, .client)
@@ -159,7 +159,7 @@ final class SimulatedNetwork {
         }
     }
 
-    /// The broker closes a connection behind its last byte.
+    /// The broker closes a connection after its last byte.
     func closedByBroker(_ link: Int) {
         links[link].isOpenAtBroker = false
         drop(link, .broker)
@@ -167,14 +167,14 @@ final class SimulatedNetwork {
         notice(link, by: .client, within: 100)
     }
 
-    /// The broker decides to close a connection; what it still has to say goes first.
+    /// The broker decides to close a connection; its unsent bytes go first.
     func givenUpByBroker(_ link: Int) {
         let client = links[link].client
         guard links.lastIndex(where: { $0.client == client }) == link else { return }
         context.oracle.connectionEnded(client)
     }
 
-    /// The broker's process is gone: of what the kernel had, some still arrives.
+    /// The broker's process has ended: some of the bytes in the kernel still arrive.
     func brokerDied(life: Int) {
         for link in links.indices where links[link].life == life && links[link].isOpenAtBroker {
             otherEndDied(link)
@@ -189,7 +189,7 @@ final class SimulatedNetwork {
         notice(link, by: .client, within: 1_000)
     }
 
-    /// An end has learned that the connection is gone. False when it knew.
+    /// An end has learned that the connection has ended. False if it knew.
     func learnOfClose(_ link: Int, by end: End) -> Bool {
         switch end {
         case .client:
@@ -217,12 +217,12 @@ final class SimulatedNetwork {
         links[link][keyPath: pipe].isCut = true
     }
 
-    /// Loses what is in flight from some byte on.
+    /// Loses the bytes in flight from some byte on.
     private func truncate(_ link: Int, _ end: End) {
         let pipe = pipe(end)
         links[link][keyPath: pipe].isCut = true
         let count = links[link][keyPath: pipe].bytes.count
-        // All of it, nothing, or any part: a cut between two packets is as likely as one within.
+        // All of them, none, or any part: a cut between two packets is as likely as one within.
         var kept =
             switch context.networkRandom.below(3) {
             case 0: 0
@@ -247,7 +247,7 @@ final class SimulatedNetwork {
         context.eventQueue.enter(.closeNoticed(link: link, by: end), at: time)
     }
 
-    /// Mostly short, now and then as long as this run's network can be.
+    /// Usually short, occasionally as long as this run's network allows.
     private func drawDelay() -> UInt64 {
         let maximum = context.profile.latencyMaximum
         return context.networkRandom.happens(perTenThousand: 9_000)

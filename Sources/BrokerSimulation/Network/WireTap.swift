@@ -1,15 +1,15 @@
-// Reads along at a client: what a device that understands PROTOCOL.md and nothing else can see on
-// its wire. It is no part of the client and changes nothing.
+// Observes the wire of a client: it sees what a device can see that knows only PROTOCOL.md. It is
+// not part of the client and changes nothing.
 
 import Primitives
 import WireFormat
 
-/// Cuts a stream into packets.
+/// Divides a stream into packets.
 struct WireTap {
     private var buffer: [UInt8] = []
 
-    /// Takes bytes and hands on each packet that is complete, with its body. False when the stream
-    /// is not one of packets.
+    /// Takes bytes and passes each complete packet on, with its body. False if the stream is
+    /// invalid.
     mutating func take(
         _ bytes: [UInt8], _ body: (PacketFrame, UnsafeRawBufferPointer) -> Void
     ) -> Bool {
@@ -37,8 +37,8 @@ enum MessageText {
         Array("\(message);".utf8) + [UInt8](repeating: UInt8(ascii: "."), count: padding)
     }
 
-    /// The name in what an MQTT client is given, and who sent it where that is told: a client's
-    /// bytes, or a message as JSON.
+    /// The name in a payload for an MQTT client, and the sender if it is named: the bytes of a
+    /// client, or a message as JSON.
     static func message(
         inPublication payload: UnsafeRawBufferPointer
     ) -> (message: Int?, from: String?) {
@@ -59,7 +59,7 @@ enum MessageText {
         return (text, value(of: "from").map { String(decoding: $0, as: UTF8.self) })
     }
 
-    /// The name in a payload; nil in one that no client made.
+    /// The name in a payload; nil if no client created it.
     static func message(in payload: UnsafeRawBufferPointer, isRaw: Bool) -> Int? {
         let text = isRaw ? payload[...] : payload.dropFirst()
         guard let end = text.firstIndex(of: UInt8(ascii: ";")) else { return nil }

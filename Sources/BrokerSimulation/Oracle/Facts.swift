@@ -1,5 +1,5 @@
-// The oracle's model of sends, sessions and devices: only what a client can see, and when the
-// broker died.
+// The oracle's model of sends, sessions and devices: only what a client can see, and the times at
+// which the broker died.
 
 import BrokerTerms
 import Primitives
@@ -7,7 +7,7 @@ import WireFormat
 
 /// The receivers of a message.
 enum Receivers: Hashable {
-    /// Users by index; the index behind the last one is a user that does not exist.
+    /// Users by index; the index after the last one is a user that does not exist.
     case users([Int], isList: Bool)
     case everybody
     /// Index of a group.
@@ -35,7 +35,7 @@ enum FilterName: Hashable {
     case user
     /// Broadcasts (MQTT).
     case everybody
-    /// Index of a group that the user is in (MQTT).
+    /// Index of a group that the user is a member of (MQTT).
     case group(Int)
     /// The broker's own topics (MQTT).
     case system
@@ -51,33 +51,33 @@ struct SendFact {
     let messageIdentifier: String
     /// For a will, the loss of its device.
     var issuedAt: Instant
-    /// The sender's session, where it was connected.
+    /// The sender's session, if it was connected.
     var session: Int?
     /// The connection was open at both ends.
     let wasReachable: Bool
-    /// How often the broker had died, and the store been full.
+    /// How often the broker had died, and the store had been full.
     let deathsBefore: Int
-    /// Those among them that were orderly.
+    /// The orderly stops among them.
     var stopsBefore = 0
     let fullTimesBefore: Int
-    /// The broker sends it, for a device that is lost.
+    /// Sent by the broker, for a device that is lost.
     var isWill = false
     /// Its sender speaks MQTT.
     var isMQTT = false
-    /// The send whose message id it uses again, and how many of the sender's ids came in between.
+    /// The send whose message id it repeats, and the number of the sender's ids in between.
     var repeats: Int?
     var idsBetween = 0
     /// It is retained; without a payload it removes the retained message.
     var isRetained = false
     var isClearing = false
-    /// How often an MQTT client has begun to write it. Each may be a message of its own in QoS 1.
+    /// How often an MQTT client has begun to write it. In QoS 1 each may be a separate message.
     var attemptCount = 0
-    /// When its sender had stored the result, and would not send it again.
+    /// When its sender had stored the result, and would not repeat it.
     var closedAt: Instant?
-    /// The sender's numbering, for grades that have one.
+    /// The sender's outbox epoch, for grades that have one.
     var outboxEpoch: UInt64 = 0
     var number: UInt64 = 0
-    /// How often the broker was permitted to forget the sender's numbers meanwhile.
+    /// How often the broker was permitted to forget the sender's numbers since.
     var forgetfulness = 0
     /// The result that the sender received, and when.
     var outcome: Outcome?
@@ -105,15 +105,15 @@ struct SessionFact {
     let isLasting: Bool
     let firstSeen: Instant
     var lastSeen: Instant
-    /// From when the client asked for its end until it was there all the same: a broker that died
-    /// may have carried that out, and forgotten it.
+    /// The time between the client's request to end it and the moment when it existed nevertheless:
+    /// a broker that died may have executed the request, and forgotten it.
     var doubts: [ClosedRange<Instant>] = []
     var filters: [FilterName: FilterFact] = [:]
-    /// Messages by their inbox numbers, as they were seen on the wire.
+    /// Messages by their inbox numbers, as seen on the wire.
     var numbers: [UInt64: Int] = [:]
     /// Messages that a client of this session has processed.
     var received: Set<Int> = []
-    /// Those that came because they were retained.
+    /// Those that were delivered because they were retained.
     var retainedReceived: Set<Int> = []
 }
 
@@ -122,9 +122,9 @@ struct FilterFact {
     let grade: MRT.Grade
     let askedAt: Instant
     let confirmedAt: Instant
-    /// How often the store had been full when it was asked for.
+    /// How often the store had been full when it was requested.
     let fullTimesBefore: Int
-    /// When its end was asked for.
+    /// When its end was requested.
     var endedAt = Instant.never
 }
 
@@ -136,17 +136,17 @@ struct DeviceFact {
     /// open. With rivals it may be the connection of another client.
     var lastEnd: Instant?
     var expirySeconds: UInt32 = 0
-    /// The client has asked for something that ends the session.
+    /// The client has requested something that ends the session.
     var mayEnd = false
-    /// Since when; nil where it follows from the session's expiry.
+    /// Since when; nil if it follows from the session's expiry.
     var endAskedAt: Instant?
-    /// Connections that the broker has taken since the last CONNACK that was seen.
+    /// Connections that the broker has accepted since the last CONNACK that was seen.
     var attempts = 0
-    /// All filters that were ever asked for, and when they first were.
+    /// All filters that were ever requested, and the first time of each.
     var filtersAskedFor: [FilterName: Instant] = [:]
-    /// Those among them that it wanted in QoS 2.
+    /// Those of them with QoS 2.
     var sharedOnce: Set<FilterName> = []
-    /// Sessions that it has had.
+    /// The sessions that it has had.
     var sessionCount = 0
 }
 
@@ -162,19 +162,19 @@ struct ReceiptFact {
     var count = 0
     var transientCount = 0
     var unmarkedCount = 0
-    /// Deliveries that did not say that they may be a second one (MQTT).
+    /// Deliveries without a mark that they may be a second one (MQTT).
     var firstCount = 0
     var lastNumber: UInt64 = 0
-    /// Which start of the client it was.
+    /// The start of the client, by its number.
     var lastBoot = 0
 }
 
-/// One sender's messages on their way to one session.
+/// One sender's messages in delivery to one session.
 struct Route: Hashable {
     let session: Int
     let sender: Int
     let outboxEpoch: UInt64
-    /// Where order is promised only within these: nil for what MRT promises of all.
+    /// The scope within which order is guaranteed: nil for all messages, as in MRT.
     var receivers: Receivers?
     var grade: MRT.Grade?
 }

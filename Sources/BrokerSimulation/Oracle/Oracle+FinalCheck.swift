@@ -8,7 +8,7 @@ extension Oracle {
     /// A client is connected at the end, so that its session is known to have lasted.
     func lasts(_ session: Int) { sessions[session].lastSeen = .never }
 
-    /// Looks at every send that was acknowledged.
+    /// Checks every send that was acknowledged.
     func checkAtEnd() {
         for message in sends.indices where !sends[message].isClearing { checkAtEnd(message) }
         checkShares()
@@ -24,7 +24,7 @@ extension Oracle {
 
     private func checkAtEnd(_ message: Int) {
         let send = sends[message]
-        // A repeat may have been recognised, and is then with nobody.
+        // A repeat may have been recognised, and was then delivered to nobody.
         guard send.grade != .transient, let outcome = send.outcome, !outcome.reason.isFailure,
             send.repeats == nil
         else { return }
@@ -49,9 +49,9 @@ extension Oracle {
         checkUserQueue(message, send: send, outcome: outcome)
     }
 
-    /// Whether a session should have a message and has not. What a session had not acknowledged
-    /// when it expired waits for the user, and has to be in a later session of a user with one
-    /// device; where there are more devices, the others had copies of their own.
+    /// Whether a session should have a message and does not. Messages that a session had not
+    /// acknowledged when it expired wait for the user, and must be in a later session of a user
+    /// with one device; if there are several devices, the others had copies of their own.
     private func isMissing(_ message: Int, from index: Int) -> Bool {
         let session = sessions[index]
         if session.received.contains(message) { return false }
@@ -66,13 +66,13 @@ extension Oracle {
         sessions.contains { devices[$0.device].user == user && $0.received.contains(message) }
     }
 
-    /// Sessions that may be missing, because the sender was told so.
+    /// Sessions that may lack the message because the sender was told so.
     private func refusedSessions(_ send: SendFact, _ outcome: SendFact.Outcome) -> Int {
         guard case .users(let users, _) = send.receivers else { return outcome.refusedCount }
         return outcome.refusedCount - users.count { $0 == profile.userCount }
     }
 
-    /// Whether a session was there from before a send until after its result, and is a receiver.
+    /// Whether a session existed from before a send until after its result, and is a receiver.
     private func isEntitled(_ send: SendFact, _ outcome: SendFact.Outcome, to index: Int) -> Bool {
         let session = sessions[index]
         guard session.isLasting, session.firstSeen <= send.issuedAt, session.lastSeen >= outcome.at,
@@ -87,7 +87,7 @@ extension Oracle {
             if isMQTT(index), !holds(.everybody, session: session, send: send, outcome: outcome) {
                 return false
             }
-            // A sender that was not connected may have got another session than it had.
+            // A sender that was not connected may have got another session since.
             return send.session != index
                 && (send.session != nil || profile.clients[send.client].device != session.device)
         case .group(let group):

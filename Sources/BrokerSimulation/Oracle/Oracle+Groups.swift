@@ -4,14 +4,14 @@
 import BrokerTerms
 import Primitives
 
-/// A member who comes or goes.
+/// A change of a group's members.
 struct MembershipChange {
     let user: Int
     let isJoin: Bool
     let askedAt: Instant
-    /// When it cannot happen any more, because it was answered or cannot reach the broker.
+    /// When it can no longer take effect, because it was answered or cannot reach the broker.
     var overAt = Instant.never
-    /// It was answered with success.
+    /// Whether it was answered with success.
     var isDone = false
 }
 
@@ -23,12 +23,12 @@ struct GroupFact {
 }
 
 extension Oracle {
-    /// How long a request may be on its way when its client has lost its power.
+    /// How long a request may be in flight after its client lost power.
     private static let strayMilliseconds: UInt64 = 60_000
 
     // MARK: Changes
 
-    /// A client has created a group, or has asked again for what it had created.
+    /// A client has created a group, or has requested again a group that it had created.
     func groupCreated(_ name: [UInt8], by client: Int, askedAt: Instant) {
         guard !groups.contains(where: { $0.name == name }) else { return }
         let owner = profile.clients[client].user
@@ -42,14 +42,14 @@ extension Oracle {
         history.note(.client(client), "group \(groups.count - 1) is there")
     }
 
-    /// A change of a group is asked for. Returns its place.
+    /// A change of a group is requested. Returns its index.
     func membershipChanging(_ user: Int, isJoin: Bool, in group: Int) -> Int {
         groups[group].changes.append(
             MembershipChange(user: user, isJoin: isJoin, askedAt: now))
         return groups[group].changes.count - 1
     }
 
-    /// The client has forgotten a request, which may still be on its way.
+    /// The client has forgotten a request, which may still be in flight.
     func membershipForgotten(_ change: Int, in group: Int) {
         groups[group].changes[change].overAt =
             now.advanced(byMilliseconds: Oracle.strayMilliseconds)
@@ -65,9 +65,9 @@ extension Oracle {
         let isPlausible =
             switch reason {
             case .success, .noSubscriptionExisted, .kickedOut: true
-            // No room in the store, or too many groups.
+            // The store has no space, or there are too many groups.
             case .quotaExceeded: fact.isJoin
-            // A group goes with its last member.
+            // A group ends with its last member.
             case .topicNameInvalid, .notAuthorized: !hasCertainMember(group, from: fact.askedAt)
             default: false
             }
@@ -77,9 +77,9 @@ extension Oracle {
         }
     }
 
-    // MARK: Questions
+    // MARK: Queries
 
-    /// Whether a user is known to have been a member all the time.
+    /// Whether a user is known to have been a member during the whole time.
     func isMember(_ user: Int, of group: Int, from start: Instant, through end: Instant) -> Bool {
         let changes = groups[group].changes.filter { $0.user == user }
         return changes.contains { join in
@@ -90,7 +90,7 @@ extension Oracle {
         }
     }
 
-    /// Whether a user is known not to have been a member for a moment.
+    /// Whether a user is known not to have been a member at some moment.
     func isStranger(_ user: Int, to group: Int, from start: Instant, through end: Instant) -> Bool {
         let changes = groups[group].changes.filter { $0.user == user }
         let joins = changes.filter { $0.isJoin && $0.askedAt <= end }

@@ -11,8 +11,8 @@ extension Oracle {
 
     // MARK: Sessions
 
-    /// A client is about to write CONNECT, which takes the place of its will. One that was lost for
-    /// long enough has been sent by now.
+    /// A client is about to write CONNECT, which replaces its will. A will whose device was lost
+    /// for long enough has been sent by now.
     func mqttConnecting(_ client: Int) {
         let device = profile.clients[client].device
         guard devices[device].attempts == 0 else { return }
@@ -26,7 +26,7 @@ extension Oracle {
 
     /// A client sees CONNACK. Returns the session.
     ///
-    /// - Parameter will: the name of the will's message that came with CONNECT.
+    /// - Parameter will: the name of the message of the will in CONNECT.
     func mqttConnected(
         _ client: Int, isPresent: Bool, isStanding: Bool, expirySeconds: UInt32, will: Int?
     ) -> Int {
@@ -67,9 +67,9 @@ extension Oracle {
 
     // MARK: Repeats
 
-    /// A send that came under a known message id must not be delivered, as long as nothing can have
-    /// made the broker forget that id. Where the send itself is written a second time, ids that
-    /// were sent after the first time may have.
+    /// A send under a known message id must not be delivered, unless the broker may have forgotten
+    /// that id. If the send itself is written a second time, ids that were sent after the first
+    /// time may be known.
     func checkRepeat(_ message: Int, _ client: Int) {
         let send = sends[message]
         guard let original = send.repeats, let outcome = sends[original].outcome,
@@ -90,24 +90,24 @@ extension Oracle {
 
     // MARK: Counts
 
-    /// How often a send may have become a message of the broker's.
+    /// How often a send may have become a message of the broker.
     func sendMaximum(_ send: SendFact) -> Int {
         guard send.isWill else { return max(send.attemptCount, 1) }
-        // A will that the store had no room for is sent again later, and once more if the store is
+        // A will that the store had no space for is sent again later, and once more if the store is
         // still full then.
         let fillings = max(fullTimes - send.fullTimesBefore, isStoreFull ? 1 : 0)
         return 1 + deaths - send.deathsBefore + send.forgetfulness + 2 * fillings
     }
 
-    /// How many messages may have been left to a session by others of its user's that had them too.
+    /// How many copies of a message a session may have taken over from others of its user.
     func inheritedMaximum(_ user: Int) -> Int {
         guard mqttUsers.contains(user) else { return 0 }
         let count = devices.filter { $0.user == user }
         return count.count > 1 ? max(count.reduce(0) { $0 + $1.sessionCount } - 1, 0) : 0
     }
 
-    /// How often one message may come to a session: by its subscriptions, by each it shares, and
-    /// from sessions of its user's that have ended.
+    /// How often one message may be delivered to a session: by its subscriptions, by each shared
+    /// one, and from ended sessions of its user.
     private func copyMaximum(_ message: Int, _ session: Int) -> Int {
         let device = sessions[session].device
         let inherited = inheritedMaximum(devices[device].user)
@@ -117,7 +117,7 @@ extension Oracle {
         return max(1, plain + filters.count { Oracle.matches(topic, share: $0) }) + inherited
     }
 
-    /// Whether a message may have come to a session by a shared subscription.
+    /// Whether a message may have been delivered to a session by a shared subscription.
     func mayShare(_ message: Int, _ session: Int) -> Bool {
         guard case .topic(let topic) = sends[message].receivers else { return false }
         return devices[sessions[session].device].filtersAskedFor.keys.contains {
@@ -165,7 +165,7 @@ extension Oracle {
         _ fact: ReceiptFact, copies: Int, send: SendFact, message: Int, client: Int,
         session: Int
     ) {
-        // What a sharer has not acknowledged may come back to it by way of another.
+        // A message that a sharer has not acknowledged may return to it through another one.
         if mayShare(message, session) { return }
         let fillings = max(fullTimes - send.fullTimesBefore, isStoreFull ? 1 : 0)
         let maximum =
@@ -201,7 +201,8 @@ extension Oracle {
         return devices.count { $0.user == users[0] } > 1
     }
 
-    /// Whether the answer says how many receivers were refused: since 5.0, to what was sent once.
+    /// Whether the answer has the number of refused receivers: since 5.0, for a message that was
+    /// sent once.
     private func isTold(_ send: SendFact) -> Bool {
         profile.clients[send.client].mqtt?.version == .v5 && send.attemptCount == 1
     }
@@ -231,8 +232,8 @@ extension Oracle {
         }
     }
 
-    /// Whether a session shared a filter all the time, and all sessions that may have done so still
-    /// exist.
+    /// Whether a session shared a filter during the whole time, and all sessions that may have done
+    /// so still exist.
     private func isShared(
         _ share: FilterName, send: SendFact, outcome: SendFact.Outcome
     ) -> Bool {
@@ -258,8 +259,8 @@ extension Oracle {
         return isHeld && !mayBeGone
     }
 
-    /// Whether a message of QoS 2 may have been with a session that has ended: it is given to no
-    /// other [MQTT-4.8.2-5].
+    /// Whether a QoS 2 message may have belonged to a session that has ended: it is not passed to
+    /// another one [MQTT-4.8.2-5].
     private func mayHaveEnded(_ share: FilterName, _ send: SendFact) -> Bool {
         send.grade == .once
             && sessions.contains {
@@ -267,8 +268,9 @@ extension Oracle {
             }
     }
 
-    /// Whether a message may have been with a session that ends with its connection when the broker
-    /// died, or when there was no room to store it for another one: what only memory holds is lost.
+    /// Whether a message may have been in a session that ends with its connection when the broker
+    /// died, or when there was no space to store it for another one: it was only in memory and is
+    /// lost.
     private func mayHaveBeenInMemory(_ share: FilterName, _ send: SendFact) -> Bool {
         guard deaths > send.deathsBefore || fullTimes > send.fullTimesBefore else { return false }
         return sessions.contains {

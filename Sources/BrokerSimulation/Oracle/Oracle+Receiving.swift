@@ -3,7 +3,7 @@
 import Primitives
 import WireFormat
 
-/// A delivery as its receiver sees it.
+/// A delivery from its receiver's view.
 struct ReceivedMessage {
     let number: UInt64
     let grade: MRT.Grade
@@ -11,14 +11,14 @@ struct ReceivedMessage {
     /// Nil if the delivery does not name it.
     var from: String?
     var isMarked: Bool
-    /// MQTT has no way to mark a message before 5.0.
+    /// MQTT cannot mark a message before 5.0.
     var canBeMarked = true
     /// Nil if no client made the payload.
     let message: Int?
 
     // In MQTT.
     var topic: String?
-    /// It says that it may be a second delivery.
+    /// It is marked as a possible second delivery.
     var isRepeated = false
     var isRetained = false
 }
@@ -30,7 +30,7 @@ extension Oracle {
 
     // MARK: On the wire
 
-    /// A numbered delivery arrives, whether the client looks at it or not.
+    /// A numbered delivery arrives, whether or not the client reads it.
     func seen(_ received: ReceivedMessage, session: Int, client: Int, before: UInt64) {
         guard let message = received.message else { return }
         if received.number <= before {
@@ -48,7 +48,7 @@ extension Oracle {
 
     // MARK: Processed
 
-    /// A client has processed a message, and holds it from now on.
+    /// A client has processed a message, and has it from now on.
     func received(_ received: ReceivedMessage, session: Int, client: Int, boot: Int) {
         guard let message = received.message, message < sends.count else {
             fail(.addresseesOnly, "a message that no client sent", client: client)
@@ -120,8 +120,8 @@ extension Oracle {
         }
     }
 
-    /// Whether a device has ever subscribed to a topic, or another of its user's has: what the last
-    /// session of a user leaves behind is inherited by the next.
+    /// Whether a device, or another one of its user, has ever subscribed to a topic: the next
+    /// session inherits what the last session of a user leaves.
     private func hasAsked(for topic: Int, userOf device: Int) -> Bool {
         devices.contains { other in
             other.user == devices[device].user
@@ -141,7 +141,7 @@ extension Oracle {
         var fact = receipts[receipt] ?? ReceiptFact()
         defer { receipts[receipt] = fact }
         if fact.count > 0 && received.number != 0 && fact.lastNumber == received.number {
-            // The same delivery once more: only a client that has forgotten the first may see it.
+            // The same delivery again: only a client that has forgotten the first may see it.
             if profile.clients[client].keepsInbox || fact.lastBoot == boot {
                 fail(
                     .onceIsOnce, "#\(received.number) processed twice", message: message,
@@ -160,7 +160,7 @@ extension Oracle {
         if !received.isMarked { fact.unmarkedCount += 1 }
         fact.lastNumber = received.number
         fact.lastBoot = boot
-        // A copy may have been left by another session of the user's.
+        // Another session of the user may have left a copy.
         let copyMaximum = 1 + inheritedMaximum(devices[sessions[session].device].user)
         switch received.grade {
         case .transient: break
@@ -179,8 +179,8 @@ extension Oracle {
     private func checkTransient(
         _ fact: ReceiptFact, send: SendFact, message: Int, client: Int
     ) {
-        // What was delivered to a subscription that wants it at most once, before the broker forgot
-        // the send or took it back, is not known.
+        // It is unknown what was delivered to a subscription of the lowest grade before the broker
+        // forgot the send or refused it.
         let isResend =
             send.grade != .transient
             && (deaths > send.deathsBefore || send.forgetfulness > 0 || mayHaveLackedRoom(send)
@@ -205,11 +205,11 @@ extension Oracle {
             }
             return
         }
-        // A store that is full refuses what was delivered and not acknowledged when its connection
-        // was lost; sent again, it is marked.
+        // A full store refuses a message that was delivered and not acknowledged when its
+        // connection was lost; when it is sent again, it is marked.
         let fillings = max(fullTimes - send.fullTimesBefore, isStoreFull ? 1 : 0)
         let deaths = deaths - send.deathsBefore
-        // A stop forgets no result, though what came after it may be marked.
+        // An orderly stop loses no result, though later messages may be marked.
         let crashes = deaths - (stops - send.stopsBefore)
         let reasons = crashes + send.forgetfulness + fillings
         if fact.count > copyMaximum * (1 + reasons) {
@@ -222,7 +222,7 @@ extension Oracle {
                 .secondIsMarked, "received twice without a mark", message: message,
                 client: client)
         }
-        // A send that waited for the broker when it started may be marked for nothing.
+        // A send that waited for the broker at its start may be marked without need.
         if received.isMarked && reasons == 0 && deaths == 0 && send.wasReachable {
             fail(
                 .secondIsMarked, "marked, although nothing was forgotten", message: message,
@@ -230,7 +230,7 @@ extension Oracle {
         }
     }
 
-    /// Whether a topic's subscriber was none when a message was first sent, and may have become one
+    /// Whether a session did not subscribe to a topic when a message was first sent, and may have
     /// before the message was sent again to a broker that had died.
     private func isRoutedAnew(_ send: SendFact, _ session: Int) -> Bool {
         guard case .topic(let topic) = send.receivers, deaths > send.deathsBefore else {
@@ -249,13 +249,13 @@ extension Oracle {
             !sessions[session].received.contains(message), !mayShare(message, session)
         else { return }
         var route = Route(session: session, sender: send.client, outboxEpoch: send.outboxEpoch)
-        // MQTT promises it within a topic and a quality of service; and what waits for a user is
-        // behind what came on other topics before the session subscribed to it.
+        // MQTT guarantees order within a topic and a quality of service; and messages that wait for
+        // a user follow those of other topics from before the subscription.
         if send.isMQTT { route.grade = send.grade }
         let device = sessions[session].device
         let user = devices[device].user
-        // What was sent before the session was there may come late: left by another session of the
-        // user's that has ended, or in MQTT waiting for a subscription.
+        // Messages from before the session may arrive late: left by another session of the user
+        // that has ended, or, in MQTT, waiting for a subscription.
         let isEarlier = send.issuedAt < sessions[session].firstSeen
         if isEarlier && (mqttUsers.contains(user) || hasHadSiblings(device)) { return }
         if mqttUsers.contains(user), hasHadSiblings(device) { return }
@@ -280,9 +280,9 @@ extension Oracle {
         }
     }
 
-    /// A send that comes again and is not known, because the broker has forgotten it or had refused
-    /// it, is a new send: it is accepted after others that followed it the first time, and its
-    /// receivers are those of now.
+    /// A repeated send that the broker does not know, because it has forgotten or refused it, is a
+    /// new send: it is accepted after others that followed it the first time, and its receivers are
+    /// the present ones.
     private func isResend(_ received: ReceivedMessage, _ send: SendFact) -> Bool {
         send.forgetfulness > 0
             || ((received.isMarked || !received.canBeMarked) && deaths > send.deathsBefore)
@@ -295,7 +295,7 @@ extension Oracle {
         let send = sends[message]
         let seconds = UInt64(send.expirySeconds)
         guard seconds > 0 else { return }
-        // What a client sends again may be a new message to the broker, with the whole time.
+        // A repeated publication may be a new message to the broker, with the whole expiry time.
         let comesAgain = send.attemptCount > 1 || isResend(received, send)
         let accepted = comesAgain ? max(outcome.at, send.closedAt ?? now) : outcome.at
         let limit = accepted.advanced(bySeconds: seconds)

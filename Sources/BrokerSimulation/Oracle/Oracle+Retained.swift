@@ -1,6 +1,6 @@
-// Retained messages (MQTT 3.3.1.3): a new subscription gets the last one of each topic it matches.
-// If publications overlap, the last one is unknown. So the oracle checks only that no message came
-// which is certainly not the last, and that one came which may be.
+// Retained messages (MQTT 3.3.1.3): a new subscription gets the last one of each matching topic. If
+// publications overlap, the last one is unknown, so the oracle checks only that no message was
+// delivered which is certainly not the last, and that one was delivered which may be.
 
 import Primitives
 import WireFormat
@@ -9,7 +9,7 @@ extension Oracle {
     /// How long a publication that nobody waits for may be in flight.
     private static let strayMilliseconds: UInt64 = 60_000
 
-    /// A client publishes a message that is to be kept.
+    /// A client publishes a retained message.
     func retaining(_ message: Int) {
         guard case .topic(let topic) = sends[message].receivers else { return }
         retained[topic, default: []].append(message)
@@ -38,8 +38,8 @@ extension Oracle {
         }
     }
 
-    /// When a session first asked for something that matches a topic. What earlier sessions of its
-    /// user left behind may be in its queue.
+    /// When a session first requested a filter that matches a topic. Messages that earlier sessions
+    /// of its user left may be in its queue.
     private func firstAsked(for topic: Int, _ session: Int) -> Instant? {
         let user = devices[sessions[session].device].user
         return devices.filter { $0.user == user }.flatMap { device in
@@ -47,7 +47,7 @@ extension Oracle {
         }.min()
     }
 
-    /// A later retained message of the same topic that certainly took the place of one.
+    /// A later retained message of the same topic that certainly replaced another one.
     private func successor(of message: Int, before time: Instant) -> Int? {
         guard case .topic(let topic) = sends[message].receivers else { return nil }
         let end = lastEffect(of: message)
@@ -59,7 +59,7 @@ extension Oracle {
         }
     }
 
-    /// When a publication can take effect for the last time.
+    /// The last moment at which a publication can take effect.
     private func lastEffect(of message: Int) -> Instant {
         let send = sends[message]
         if send.grade == .transient {
@@ -86,10 +86,10 @@ extension Oracle {
     }
 
     private func checkRetained(_ topic: Int, filter fact: FilterFact, session: Int) {
-        // Where there was no room nobody is told.
+        // Without space, nobody is told.
         if profile.hasSmallQueues || fullTimes > fact.fullTimesBefore || isStoreFull { return }
-        // What took the place of the last one while the replay waited for its turn may come in its
-        // place, however long after the subscription it was sent.
+        // A message that replaced the last one while the replay waited may be delivered instead,
+        // however long after the subscription it was sent.
         let possible = retained[topic, default: []].filter {
             successor(of: $0, before: fact.askedAt) == nil
         }

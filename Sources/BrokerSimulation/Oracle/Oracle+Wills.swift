@@ -5,30 +5,30 @@ import BrokerTerms
 import Primitives
 import WireFormat
 
-/// A will, from the request to its end.
+/// A will, from its request to its end.
 struct WillFact {
     let device: Int
     let delaySeconds: UInt32
     var isConfirmed = false
-    /// Something was asked for that may put an end to it.
+    /// A request that may end it was made.
     var isDoubtful = false
-    /// It was replaced or taken back, and that was confirmed.
+    /// It was replaced or removed, and that was confirmed.
     var isOver = false
-    /// Its device has been away for so long that it may have been sent.
+    /// Its device has been disconnected for so long that it may have been sent.
     var mayBeSent = false
-    /// Since when its device is away.
+    /// Since when its device is disconnected.
     var lostSince: Instant?
 }
 
 extension Oracle {
-    /// Delays and stalls on the way of what was written before a loss, and of what follows it.
+    /// Delays and stalls of bytes that were written before a loss, and of what follows it.
     private static let slackSeconds: UInt64 = 120
     /// The longest silence of a lost connection, and the grace after a restart.
     private static let graceSeconds: UInt64 = 600
 
-    // MARK: Asked for
+    // MARK: Requests
 
-    /// A client wants a will kept. Returns the name of its message.
+    /// A client requests a will. Returns the name of its message.
     func willAsked(
         _ client: Int, to receivers: Receivers, delaySeconds: UInt32, grade: MRT.Grade = .once
     ) -> Int {
@@ -59,10 +59,10 @@ extension Oracle {
     func willAnswered(_ message: Int, _ reason: ReasonCode, client: Int) {
         history.note(.message(message), "will answered \(reason.name)")
         if reason == .quotaExceeded {
-            // Kept as little as the one before it is certain to be.
+            // It is as uncertain as the one before it.
             return
         }
-        // The one before it stays.
+        // The one before it remains.
         if reason == .notAuthorized, isForbidden(sends[message]) { return }
         guard !reason.isFailure, let device = wills[message]?.device else {
             fail(.everySendIsAnswered, "a will is refused: \(reason.name)", client: client)
@@ -74,8 +74,8 @@ extension Oracle {
         wills[message]?.isConfirmed = true
     }
 
-    /// The broker has confirmed that a client has no will. One that it had asked for and was not
-    /// answered is asked for again.
+    /// The broker has confirmed that a client has no will. A requested one that was not answered is
+    /// requested again.
     func willsAreOver(of device: Int) {
         forEachWill(of: device) {
             guard $0.isConfirmed else { return }
@@ -86,8 +86,8 @@ extension Oracle {
 
     // MARK: Loss and return
 
-    /// A device has lost its connection, as early as anybody can know. What it had asked for and
-    /// was not answered is asked again, and may be sent for each time.
+    /// A device has lost its connection, at the earliest possible time. Its unanswered requests are
+    /// repeated, and each may cause a will to be sent.
     func willsLose(_ device: Int) {
         for (message, will) in wills where will.device == device && !will.isOver {
             wills[message]?.lostSince = will.lostSince ?? now
@@ -95,12 +95,12 @@ extension Oracle {
         }
     }
 
-    /// Something happened that sends wills without a loss, or where nobody can tell.
+    /// An event that sends wills without a loss, or after which that is unknown.
     func willsMayBeSent(of device: Int) { forEachWill(of: device) { $0.mayBeSent = true } }
 
-    /// A device is back.
+    /// A device has reconnected.
     ///
-    /// - Parameter isCertain: in the session it had, on a connection that stands.
+    /// - Parameter isCertain: whether it is in its previous session, on an open connection.
     func willsReturn(_ device: Int, hasWill: Bool?, isCertain: Bool, session: Int?) {
         let isCertain = isCertain && devices[device].attempts <= 1 && !isShared(device)
         for (message, will) in wills.sorted(by: { $0.key < $1.key })
@@ -119,7 +119,7 @@ extension Oracle {
         }
     }
 
-    /// Whether the device has been away for as long as the delay, or its session is over.
+    /// Whether the device has been disconnected for the delay, or its session has ended.
     private func maySend(_ will: WillFact) -> Bool {
         guard let lost = will.lostSince else { return false }
         let seconds = min(will.delaySeconds, devices[will.device].expirySeconds)
@@ -133,7 +133,7 @@ extension Oracle {
             && !profile.hasSmallQueues
     }
 
-    /// From here on the will is a send like others that was acknowledged.
+    /// From here on the will is an acknowledged send like others.
     func mustBeThere(_ message: Int, lostAt lost: Instant, session: Int?) {
         guard sends[message].outcome == nil else { return }
         history.note(.message(message), "must have been sent by now")
@@ -146,7 +146,7 @@ extension Oracle {
 
     // MARK: Received
 
-    /// Somebody has received a will.
+    /// A client has received a will.
     func willReceived(_ message: Int, client: Int) {
         guard let will = wills[message] else { return }
         if will.mayBeSent || maySend(will) {

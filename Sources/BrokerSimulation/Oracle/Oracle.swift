@@ -21,7 +21,7 @@ final class Oracle {
     var groups: [GroupFact] = []
     /// By the names of their messages.
     var wills: [Int: WillFact] = [:]
-    /// The highest number of a sender's that a session has received.
+    /// The highest number of each sender that a session has received.
     var routes: [Route: UInt64] = [:]
     /// Sends that their client may send again, by client.
     private var openSends: [[Int]]
@@ -32,18 +32,18 @@ final class Oracle {
     private(set) var backupAt: Instant?
     private(set) var hasBackup = false
     private var restoredAt = Instant.never
-    /// What each device had received when it was restored.
+    /// What each device had received at the restore.
     private var receivedBeforeBackup: [Int: Set<Int>] = [:]
     private(set) var deaths = 0
     private(set) var lastDeath = Instant(milliseconds: 0)
-    /// Those among them that were orderly.
+    /// The orderly stops among them.
     private(set) var stops = 0
     private(set) var fullTimes = 0
     private(set) var isStoreFull = false
-    /// When the store last had no room.
+    /// When the store last had no space.
     private(set) var lastFull = Instant(milliseconds: 0)
     private(set) var brokerUpSince = Instant(milliseconds: 0)
-    /// Messages that were lost as the properties permit.
+    /// Losses that the properties permit.
     var excusedCount = 0
     /// Messages that clients have processed.
     var receivedCount = 0
@@ -52,9 +52,9 @@ final class Oracle {
     let mqttUsers: Set<Int>
     /// The gateways that carry clients now, by client.
     var gatewaysByClient: [Int: Int] = [:]
-    /// Filters that somebody wanted to have at most once: what is given to them may be lost.
+    /// Filters that some session subscribes to with the lowest grade: their deliveries may be lost.
     private(set) var sharedAtMostOnce: Set<FilterName> = []
-    /// Retained publications by their topics, in the order in which they were made.
+    /// Retained publications by topic, in order.
     var retained: [Int: [Int]] = [:]
 
     private struct SessionKey: Hashable {
@@ -98,9 +98,9 @@ final class Oracle {
         history.note(.broker, "the backup is restored")
     }
 
-    /// What is not in the backup, and was received before that was restored, can come again only
-    /// because its sender sends it again: then it says so. A connection of the earlier broker may
-    /// still bring what that one had sent.
+    /// A message that is not in the backup, and was received before the restore, can be delivered
+    /// again only because its sender repeats it: then it is marked. A connection of the earlier
+    /// broker may still deliver what that one had sent.
     func checkSecond(_ received: ReceivedMessage, message: Int, session: Int, client: Int) {
         let send = sends[message]
         guard hasBackup, !received.isMarked, received.canBeMarked, received.grade != .transient,
@@ -124,8 +124,8 @@ final class Oracle {
         for device in devices.indices { endConnection(device) }
     }
 
-    /// It was asked to stop, and has written down what it knew: of what it had answered, or would
-    /// have, nothing is forgotten.
+    /// It was asked to stop, and has stored its state: it forgets no result that it had sent, or
+    /// would have sent.
     func brokerStopped() {
         stops += 1
         brokerDied("stops")
@@ -138,8 +138,8 @@ final class Oracle {
         history.note(.broker, isFull ? "the store is full" : "the store has room again")
     }
 
-    /// How often the store has been full, and the broker has had the time to notice that it has
-    /// room again: it learns of that with the next commit.
+    /// How often the store has been full, and the broker has had the time to detect that it has
+    /// space again: the next commit reports it.
     var pastFullTimes: Int {
         let isOver = !isStoreFull && now >= lastFull.advanced(bySeconds: 30)
         return isOver ? fullTimes : fullTimes - 1
@@ -160,38 +160,37 @@ final class Oracle {
         return message
     }
 
-    /// The client has given a send its number.
+    /// The client has assigned a number to a send.
     func number(_ message: Int, outboxEpoch: UInt64, _ number: UInt64) {
         sends[message].outboxEpoch = outboxEpoch
         sends[message].number = number
     }
 
-    /// The client refused a send itself: it was never on its way.
+    /// The client refused a send itself: it was never transmitted.
     func withdraw(_ message: Int) { abandon(message) }
 
-    /// A client has lost what it knew of a send.
+    /// A client has lost its record of a send.
     func abandon(_ message: Int) {
         close(message)
         history.note(.message(message), "its sender has forgotten it")
     }
 
-    /// A client will not send a message again: it has written down what became of it, or has
-    /// forgotten it.
+    /// A client will not repeat a message: it has stored its result, or has forgotten it.
     func close(_ message: Int) {
         openSends[sends[message].client].removeAll { $0 == message }
         if sends[message].outcome != nil { sends[message].closedAt = now }
     }
 
-    /// A client sends a message again. If it was told of a refusal and lost its power before it had
-    /// written that down, this is a new send.
+    /// A client repeats a message. If it was told of a refusal and lost power before it had stored
+    /// that, this is a new send.
     func reopen(_ message: Int) {
         if sends[message].outcome?.reason.isFailure == true { sends[message].outcome = nil }
     }
 
-    /// Sends that a client may send again.
+    /// Sends that a client may repeat.
     func open(_ client: Int) -> [Int] { openSends[client] }
 
-    /// A sender is told what became of a send.
+    /// A sender receives the result of a send.
     func resolve(
         _ message: Int, _ reason: ReasonCode, messageIdentifier: String, refusedCount: Int,
         refused: [(index: Int, reason: ReasonCode)]
@@ -200,7 +199,7 @@ final class Oracle {
         history.note(
             .message(message),
             "result \(reason.name)" + (refusedCount == 0 ? "" : ", refused for \(refusedCount)"))
-        // In MQTT it does not come back with what was sent again.
+        // In MQTT a repeated publication does not report it.
         let isLeftOut = send.attemptCount > 1 && messageIdentifier.isEmpty
         if messageIdentifier != send.messageIdentifier, !isLeftOut {
             fail(
@@ -213,7 +212,7 @@ final class Oracle {
             at: now, deathsBefore: deaths, mayHaveLackedRoom: mayHaveLackedRoom(send))
         checkReason(message, outcome: outcome, refused: refused)
         if let earlier = send.outcome {
-            // Told again, because the client lost its power before it had written it down.
+            // Reported again, because the client lost power before it had stored it.
             if reason.isFailure, !earlier.reason.isFailure, !mayBeForgotten(message) {
                 fail(
                     .everySendIsAnswered, "first \(earlier.reason.name), then \(reason.name)",
@@ -253,9 +252,9 @@ final class Oracle {
         if case .users(let users, isList: true) = send.receivers,
             users.contains(where: { !isForbidden(send, to: $0) })
         {
-            // Those whom it may not send to are refused one by one.
+            // Receivers to whom the client may not send are refused one by one.
         } else if isForbidden(send), send.repeats == nil {
-            // What repeats a message that was accepted is answered as that one, and sent to nobody.
+            // A repeat of an accepted message gets its result, and is delivered to nobody.
             fail(
                 .rightsAreKept, "accepted, as no right allows", message: message,
                 client: send.client)
@@ -271,7 +270,7 @@ final class Oracle {
         }
     }
 
-    /// Whether a send to a group may have come when its sender was no member.
+    /// Whether a send to a group may have arrived when its sender was no member.
     func isOutside(_ message: Int) -> Bool {
         let send = sends[message]
         guard case .group(let group) = send.receivers else { return false }
@@ -291,22 +290,22 @@ final class Oracle {
         }
     }
 
-    /// Whether the broker need not know a send any more when it comes again.
+    /// Whether the broker may have forgotten a send when it is repeated.
     func mayBeForgotten(_ message: Int) -> Bool {
         let send = sends[message]
         return send.forgetfulness > 0
             || (send.grade == .durable && (deaths > send.deathsBefore || send.attemptCount > 1))
     }
 
-    /// Whether the store, or a queue, may have had no room for a send when it first came.
+    /// Whether the store, or a queue, may have had no space for a send when it first arrived.
     func mayHaveLackedRoom(_ send: SendFact) -> Bool {
         fullTimes > send.fullTimesBefore || isStoreFull || profile.hasSmallQueues
     }
 
-    /// A refused send was received. Only grade *durable*, and what a subscription wants at most
-    /// once, is delivered before it is stored, so only there can a broker that dies, or a store
-    /// that turns out to be full, refuse what has arrived; and what a broker may forget can be
-    /// refused when it comes again.
+    /// A refused send was received. Only grade *durable*, and deliveries to a subscription of the
+    /// lowest grade, are made before the message is stored. Only there can a broker that dies, or a
+    /// store that becomes full, refuse a message that was delivered; and a send that a broker may
+    /// forget can be refused when it is repeated.
     func checkRefusedDelivery(_ message: Int) {
         let send = sends[message]
         let isExcused =
@@ -324,7 +323,7 @@ final class Oracle {
 
     // MARK: Sessions
 
-    /// A client is about to log in as a device that another client may hold.
+    /// A client is about to log in as a device that another client may be logged in as.
     func rivalComes(_ client: Int) {
         let device = profile.clients[client].device
         forgetSends(device)
@@ -339,10 +338,11 @@ final class Oracle {
         willsMayBeSent(of: device)
     }
 
-    /// The broker has taken a client's connection, whatever comes of it.
+    /// The broker has accepted a client's connection, whatever follows.
     func connecting(_ client: Int) { devices[profile.clients[client].device].attempts += 1 }
 
-    /// A client sees CONNACK, on a connection that stands or is gone already. Returns the session.
+    /// A client sees CONNACK, on a connection that is open or has already ended. Returns the
+    /// session.
     func connected(
         _ client: Int, epoch: UInt64, isPresent: Bool, isStanding: Bool, hasWill: Bool?,
         expirySeconds: UInt32
@@ -378,7 +378,7 @@ final class Oracle {
             sessions[session].doubts.append(asked...now)
         }
         devices[device].endAskedAt = nil
-        // A rival may have been let in meanwhile, with a numbering of its own.
+        // A rival may have logged in meanwhile, with a numbering of its own.
         if isShared(device) { forgetSends(device) }
         devices[device].session = session
         if isStanding { devices[device].lastEnd = nil }
@@ -387,11 +387,11 @@ final class Oracle {
         return session
     }
 
-    /// The device has another session than before: its last one must have been over.
+    /// The device has another session than before: its last one must have ended.
     private func checkEnd(of device: Int, _ client: Int, isReturning: Bool) {
         let fact = devices[device]
         guard fact.session != nil else { return }
-        // Of rivals, one may ask for the end while the other's CONNACK is still in flight.
+        // One rival may request the end while the other's CONNACK is still in flight.
         if isShared(device) { return }
         if isReturning {
             fail(.sessionsLast, "a session that was over is back", client: client)
@@ -414,7 +414,7 @@ final class Oracle {
         profile.clients.count { $0.device == device } > 1
     }
 
-    /// A client's connection ends, as early as anybody can know.
+    /// A client's connection ends, at the earliest possible time.
     func connectionEnded(_ client: Int) {
         let device = profile.clients[client].device
         endConnection(device)
@@ -428,7 +428,7 @@ final class Oracle {
         willsLose(device)
     }
 
-    /// The broker need not know the numbers of a device's sends any more.
+    /// The broker may forget the numbers of a device's sends.
     private func forgetSends(_ device: Int) {
         for client in profile.clients.indices where profile.clients[client].device == device {
             for message in openSends[client] { sends[message].forgetfulness += 1 }
@@ -437,7 +437,7 @@ final class Oracle {
 
     // MARK: Subscriptions
 
-    /// A subscription is asked for. One that it replaces has no certain grade until the answer.
+    /// A subscription is requested. One that it replaces has no certain grade until the answer.
     func subscribing(_ client: Int, filter: FilterName, grade: MRT.Grade) {
         if grade == .transient { sharedAtMostOnce.insert(filter) }
         let device = profile.clients[client].device
@@ -455,7 +455,7 @@ final class Oracle {
             fullTimesBefore: fullTimesBefore)
     }
 
-    /// The end of a subscription is asked for, maybe without a connection as yet.
+    /// The end of a subscription is requested, perhaps without a connection yet.
     func unsubscribing(_ client: Int, filter: FilterName) {
         guard let session = devices[profile.clients[client].device].session,
             let fact = sessions[session].filters[filter]
@@ -463,13 +463,13 @@ final class Oracle {
         sessions[session].filters[filter]?.endedAt = min(fact.endedAt, now)
     }
 
-    /// Whether a plain subscription brings a topic, by its index.
+    /// Whether a plain subscription matches a topic, by its index.
     static func matches(_ topic: Int, _ filter: FilterName) -> Bool {
         guard case .topics(let index) = filter else { return false }
         return matches(topic: Profile.topics[topic], filter: Profile.filters[index])
     }
 
-    /// Whether a shared one may bring it.
+    /// Whether a shared one may match it.
     static func matches(_ topic: Int, share: FilterName) -> Bool {
         guard case .share(let index) = share else { return false }
         return matches(topic: Profile.topics[topic], filter: Profile.filters[index])
@@ -481,7 +481,7 @@ final class Oracle {
         let wanted = filter.split(separator: "/", omittingEmptySubsequences: false)
         for (index, want) in wanted.enumerated() {
             if want == "#" { return true }
-            // "a/#" matches "a" too, which the loop's end leaves to the last check.
+            // "a/#" matches "a" too; the check after the loop covers that.
             guard index < levels.count, want == "+" || want == levels[index] else { return false }
             if index == levels.count - 1, wanted.count == levels.count + 1, wanted.last == "#" {
                 return true

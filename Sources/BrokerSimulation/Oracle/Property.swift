@@ -4,14 +4,14 @@ import Primitives
 
 /// One property of the broker.
 public enum Property: String, CaseIterable, Sendable {
-    /// After result 1, every receiver with a session that lasts gets the message in the end.
+    /// After result 1, every receiver with a persistent session gets the message in the end.
     case acknowledgedIsKept = "acknowledged-is-kept"
     /// Grade *once* arrives once, whatever fails.
     case onceIsOnce = "once-is-once"
     /// Grade *durable* arrives again only after the broker died, and is then marked.
     case secondIsMarked = "second-is-marked"
-    /// In MQTT, QoS 1 arrives again only where it was sent again, or says that it may be a second
-    /// one.
+    /// In MQTT, QoS 1 arrives again only if it was repeated, or is marked as a possible second
+    /// delivery.
     case repetitionIsFlagged = "repetition-is-flagged"
     /// A transient message arrives at most once, at online receivers.
     case transientIsNotRepeated = "transient-is-not-repeated"
@@ -21,35 +21,36 @@ public enum Property: String, CaseIterable, Sendable {
     case numbersAreNotReused = "numbers-are-not-reused"
     /// A refused send reaches nobody.
     case refusedReachesNobody = "refused-reaches-nobody"
-    /// What is delivered was sent, by the one it is said to be from, to the one who gets it.
+    /// Every delivered message was sent, by its stated sender, to its receiver.
     case addresseesOnly = "addressees-only"
     /// Every numbered send gets a result, and the right one.
     case everySendIsAnswered = "every-send-is-answered"
     /// A result carries the application's message id.
     case messageIDComesBack = "message-id-comes-back"
-    /// A session ends by its expiry, or because its client wants it to.
+    /// A session ends by its expiry, or because its client requests it.
     case sessionsLast = "sessions-last"
-    /// No more unacknowledged deliveries than the client takes.
+    /// Unacknowledged deliveries never exceed the client's window.
     case windowIsKept = "window-is-kept"
-    /// A new subscription gets the last message of a topic that was kept, and none before it.
+    /// A new subscription gets the last retained message of a topic, and none before it.
     case lastIsRetained = "last-is-retained"
     /// Nothing is delivered long after it has expired.
     case expiredIsGone = "expired-is-gone"
-    /// What was confirmed is stored, whatever fails: subscriptions, memberships, wills.
+    /// Confirmed changes are stored, whatever fails: subscriptions, memberships, wills.
     case confirmedIsDone = "confirmed-is-done"
     /// A will is sent for a device that was lost for as long as its delay, and for no other.
     case willsAreForTheLost = "wills-are-for-the-lost"
-    /// What has been stored can be read at the next start.
+    /// Stored data can be read at the next start.
     case startsAgain = "starts-again"
-    /// A store that has said that it is full is asked for little more than what removes something.
+    /// A store that has reported that it is full gets little more than requests that remove
+    /// something.
     case fullIsHeeded = "full-is-heeded"
-    /// Nothing is done without a right of its user, and nothing is refused that a right permits.
+    /// Nothing happens without a right of its user, and nothing is refused that a right permits.
     case rightsAreKept = "rights-are-kept"
     /// Broker and client never report a protocol error of the other.
     case nobodyIsAtFault = "nobody-is-at-fault"
     /// When no more faults occur, nothing stays in flight, and memory and store become empty.
     case allComesToRest = "all-comes-to-rest"
-    /// No turn costs more than its budget and the one packet that passes it.
+    /// No turn costs more than its limit and the one packet that exceeds it.
     case turnsAreBounded = "turns-are-bounded"
 
     /// Whether it is checked after a backup was restored. The others assume that the broker knows

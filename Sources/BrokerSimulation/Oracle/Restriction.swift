@@ -4,19 +4,19 @@
 import Primitives
 import WireFormat
 
-/// What one user may do.
+/// The rights of one user.
 struct Restriction: Hashable {
-    /// Users to whom it may send.
+    /// Users that it may send to.
     var sendsTo: Set<Int> = []
-    /// Filters of the topics on which it may publish, and that its own filters must lie within.
+    /// Filters of the topics on which it may publish, and that must contain its own filters.
     var publishes: [String] = []
     var subscribes: [String] = []
     var mayBroadcast = false
-    /// What its device is called, in place of its ordinary name.
+    /// The name of its device, in place of the default.
     var deviceName: String?
 
-    /// As a token holds them. Every restricted user makes groups, and has filters that stand for
-    /// its own user and device, which no topic of a run begins with.
+    /// The rights in the form of a token. Every restricted user may create groups, and has filters
+    /// for its own user and device, which match no topic of a run.
     var texts: [String] {
         sendsTo.sorted().map { "send:\(Profile.userName($0))" }
             + publishes.map { "publish:\($0)" } + subscribes.map { "subscribe:\($0)" }
@@ -24,7 +24,7 @@ struct Restriction: Hashable {
             + (mayBroadcast ? ["broadcast"] : [])
     }
 
-    /// Whether every topic of `filter` is one of `right`.
+    /// Whether `right` contains every topic of `filter`.
     static func covers(_ right: String, _ filter: String) -> Bool {
         let allowed = right.split(separator: "/", omittingEmptySubsequences: false)
         let wanted = filter.split(separator: "/", omittingEmptySubsequences: false)
@@ -38,7 +38,7 @@ struct Restriction: Hashable {
 }
 
 extension Profile {
-    /// Adds users who may not do everything; or none.
+    /// Adds restricted users, or none.
     mutating func drawRestricted(seed: UInt64) {
         var random = SimulationRandom(seed: seed ^ 0x72_6967_6874_73)
         guard random.happens(perTenThousand: 4_000) else { return }
@@ -66,7 +66,7 @@ extension Profile {
         }
     }
 
-    /// What a client's device is called.
+    /// The name of a client's device.
     func deviceName(of client: ClientHabits) -> String {
         restrictions[client.user]?.deviceName ?? "device\(client.device)"
     }
@@ -82,7 +82,7 @@ extension Oracle {
         restriction(of: send.client).map { !$0.sendsTo.contains(user) } ?? false
     }
 
-    /// Whether a send may not go to some of those it names, or to any.
+    /// Whether a send is not permitted to some of its receivers, or to any.
     func isForbidden(_ send: SendFact) -> Bool {
         guard let rights = restriction(of: send.client) else { return false }
         switch send.receivers {
@@ -113,7 +113,7 @@ extension Oracle {
         fail(.rightsAreKept, "subscribed to \(filter), as no right allows", client: client)
     }
 
-    /// Nobody receives what its sender may not send.
+    /// No receiver gets a message that its sender may not send.
     func checkRights(_ message: Int, session: Int, client: Int) {
         let send = sends[message]
         let isWrong: Bool

@@ -9,34 +9,34 @@ enum End: Hashable {
     case client
 }
 
-/// One thing that will happen. Links and clients are named by their index; what belongs to one life
-/// of the broker names it, and falls away when that life is over.
+/// One future occurrence. Links and clients are identified by their index. An occurrence of one
+/// start of the broker names that start, and is ignored after its end.
 enum Occurrence: Hashable {
     /// An event loop reads its connections and executes its effects.
     case loopTurn(loop: Int, life: Int)
-    /// The writer looks whether the core has a batch.
+    /// The writer checks whether the core has a batch.
     case storeAsked(life: Int)
-    /// The commit that is in flight ends.
+    /// The commit in flight ends.
     case storeFinished(life: Int)
-    /// The core has something to do.
+    /// The core has a due deadline.
     case coreDue(life: Int)
     /// The process starts and opens its listeners.
     case brokerStarted
     case linkOpened(link: Int)
     /// The next bytes arrive at an end.
     case bytesArrived(link: Int, at: End)
-    /// An end learns that the connection is gone.
+    /// An end learns that the connection has ended.
     case closeNoticed(link: Int, by: End)
-    /// The broker looks whether a client has been silent for too long.
+    /// The broker checks whether a client has been silent for too long.
     case silenceChecked(link: Int)
     case clientDue(client: Int)
-    /// A client gets its power back.
+    /// A client gets power again.
     case clientPowered(client: Int)
     /// A stopped client is started.
     case clientStarted(client: Int)
     /// An application uses a client.
     case clientUsed
-    /// A client does something that only some runs have: see ``Habit``.
+    /// A client of some runs follows its habit: see ``Habit``.
     case habitDue
     case faultDue
     /// A backup is made, or the last one replaces the store.
@@ -70,7 +70,7 @@ struct EventQueue {
         }
     }
 
-    /// The next occurrence and its time; nil when nothing will ever happen again.
+    /// The next occurrence and its time; nil if there is none.
     mutating func takeNext() -> (time: Instant, occurrence: Occurrence)? {
         guard let first = heap.first else { return nil }
         let last = heap.removeLast()

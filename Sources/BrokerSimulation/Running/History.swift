@@ -12,7 +12,7 @@ enum Subject: Hashable, Sendable {
 /// The lines of one run.
 final class History {
     let isRecording: Bool
-    /// Hears every line at once, so that it is known even if the run traps.
+    /// Receives every line at once, so that it is known even if the run traps.
     private let listener: ((String) -> Void)?
     var now = Instant(milliseconds: 0)
     private(set) var lines: [HistoryLine] = []
@@ -35,7 +35,7 @@ struct HistoryLine: Sendable {
     let subject: Subject
     let text: String
 
-    /// The line as people read it, with the time in seconds.
+    /// The line as text, with the time in seconds.
     var description: String {
         let thousandths = "\(1_000 + time.milliseconds % 1_000)".dropFirst()
         let who =

@@ -1,12 +1,12 @@
 // Planted bugs. A simulation that never found a bug is no evidence: each of these violates a
 // property, and the tests require that it is found within a stated number of seeds.
 
-/// A bug that is put into a run on purpose. The names are those of the command line.
+/// A bug that is planted in a run. The names are those of the command line.
 public enum Mutation: String, CaseIterable, Sendable {
-    /// What a run needs for this one to show.
+    /// The conditions that a run needs for this bug to show.
     public var faults: Faults {
         switch self {
-        // Where more goes on no early seed shows it.
+        // If more happens, no early seed shows it.
         case .gatewayEndsWills: .all.subtracting([.rights, .leavers, .siblings, .backups, .rows])
         case .keptRetained: .all.subtracting([.rights, .backups, .rows])
         case .keptRefusal, .discardedMessages: .all.subtracting(.rows)
@@ -18,15 +18,15 @@ public enum Mutation: String, CaseIterable, Sendable {
     case canary
 
     // In the store.
-    /// A commit that was confirmed is gone after a crash.
+    /// A confirmed commit is lost in a crash.
     case lostCommit = "lost-commit"
-    /// The core is told of a commit before it has happened.
+    /// The core gets the result of a commit before the commit.
     case earlyResult = "early-result"
     /// A crash leaves the messages of a batch, and not the numbers of their sends.
     case tornCommit = "torn-commit"
     /// One entry more is removed than was acknowledged.
     case greedyAcknowledgement = "greedy-acknowledgement"
-    /// Now and then an acknowledgement is not carried out.
+    /// Some acknowledgements are not carried out.
     case forgottenAcknowledgement = "forgotten-acknowledgement"
     /// Numbers of accepted sends are not stored.
     case forgottenOutbox = "forgotten-outbox"
@@ -35,19 +35,19 @@ public enum Mutation: String, CaseIterable, Sendable {
     case forgottenSubscription = "forgotten-subscription"
     /// The row of a user's offline queue is not written.
     case forgottenQueue = "forgotten-queue"
-    /// After a crash the store is as it was thirty commits ago, and does not say so.
+    /// After a crash the store is in its state of thirty commits ago, without reporting it.
     case oldBackup = "old-backup"
     /// The store's clock is eight days fast: messages expire early.
     case fastClock = "fast-clock"
-    /// A load gives the first two messages in the wrong order.
+    /// A load returns the first two messages in the wrong order.
     case swappedLoad = "swapped-load"
-    /// A load leaves out its first message.
+    /// A load omits its first message.
     case skippedLoad = "skipped-load"
     /// Messages expire by the wall clock.
     case steppedClock = "stepped-clock"
-    /// Reservations of inbox numbers are not stored: a crash brings used numbers back.
+    /// Reservations of inbox numbers are not stored: a crash reuses numbers.
     case reusedInboxNumber = "reused-inbox-number"
-    /// A will's row outlives the sending of its message, and whatever else ends it.
+    /// A will's row is never removed.
     case repeatedWill = "repeated-will"
     /// A will that was confirmed is not stored.
     case lostWill = "lost-will"
@@ -57,9 +57,9 @@ public enum Mutation: String, CaseIterable, Sendable {
     case lostMember = "lost-member"
 
     // Between event loops, core and writer.
-    /// What the core left for a loop in two turns is carried out in the wrong order.
+    /// The core's effects for a loop from two turns are executed in the wrong order.
     case swappedTurns = "swapped-turns"
-    /// Now and then the writer is not woken for a batch.
+    /// Sometimes the writer is not woken for a batch.
     case lostWakeUp = "lost-wake-up"
 
     // In the core's decisions.
@@ -67,7 +67,7 @@ public enum Mutation: String, CaseIterable, Sendable {
     case overtakenOnce = "overtaken-once"
     /// A message of grade *once* is delivered before its commit.
     case hastyOnce = "hasty-once"
-    /// A send that comes again after it was refused is taken for an accepted one.
+    /// A repeated send is treated as accepted although it was refused.
     case rememberedRefusal = "remembered-refusal"
     /// A kicked member of a group loses messages in flight.
     case kickLosesMessages = "kick-loses-messages"
@@ -75,7 +75,7 @@ public enum Mutation: String, CaseIterable, Sendable {
     case hastyWill = "hasty-will"
     /// A normal disconnection sends the will.
     case keptWill = "kept-will"
-    /// More is delivered than the client takes at a time.
+    /// More messages are delivered than the client's window allows.
     case ignoredWindow = "ignored-window"
     /// Messages do not expire.
     case forgottenExpiry = "forgotten-expiry"
@@ -83,102 +83,103 @@ public enum Mutation: String, CaseIterable, Sendable {
     // In an event loop.
     /// Sends of one connection are handled in the wrong order.
     case swappedEvents = "swapped-events"
-    /// Two deliveries for one connection leave in the wrong order.
+    /// Two deliveries for one connection are sent in the wrong order.
     case swappedDeliveries = "swapped-deliveries"
-    /// Deliveries leave twice.
+    /// Deliveries are sent twice.
     case repeatedDelivery = "repeated-delivery"
-    /// Now and then what the core wanted is forgotten.
+    /// Sometimes effects of the core are lost.
     case lostEffects = "lost-effects"
-    /// A packet for which there is no room is left out, instead of its connection being closed.
+    /// A packet without room is omitted, instead of closing its connection.
     case lostDelivery = "lost-delivery"
-    /// Results do not carry the message id.
+    /// Results lack the message id.
     case namelessResult = "nameless-result"
     /// The mark of a possible duplicate is lost.
     case unmarkedDuplicate = "unmarked-duplicate"
 
-    /// A turn takes all events, whatever they cost.
+    /// A turn processes all events, regardless of their cost.
     case ignoredBudget = "ignored-budget"
 
     // On the wire.
-    /// Now and then bytes are missing, and the connection stands.
+    /// Sometimes bytes are lost, and the connection stays open.
     case lostBytes = "lost-bytes"
 
     // In a client.
-    /// It acknowledges before it holds a message.
+    /// It acknowledges before it has a message.
     case earlyAcknowledgement = "early-acknowledgement"
-    /// It holds a message before its record says so.
+    /// It has a message before its record is stored.
     case lateRecord = "late-record"
-    /// After a power cut it uses the numbers of its sends again.
+    /// After a loss of power it reuses the numbers of its sends.
     case reusedNumber = "reused-number"
-    /// It stores a send after it has sent it.
+    /// It stores a send after it has transmitted it.
     case lateSendRecord = "late-send-record"
 
-    // In what MQTT alone has.
+    // In MQTT only.
     /// PUBREC before the commit.
     case hastyReception = "hasty-reception"
     /// Identifiers of QoS 2 that were received are not stored.
     case forgottenIdentifier = "forgotten-identifier"
     /// An identifier of QoS 2 is forgotten with PUBREC, not with PUBREL.
     case earlyForgetting = "early-forgetting"
-    /// A publication of QoS 2 that comes again is taken for another one.
+    /// A repeated QoS 2 publication is treated as a new one.
     case repeatedPublication = "repeated-publication"
-    /// That a receiver has a message of QoS 2 is not stored.
+    /// The reception of a QoS 2 message is not stored.
     case forgottenReception = "forgotten-reception"
-    /// A second delivery does not say so.
+    /// A second delivery is not marked.
     case unflaggedRepetition = "unflagged-repetition"
-    /// Acknowledgements of publications leave in the wrong order.
+    /// Acknowledgements of publications are sent in the wrong order.
     case swappedAnswers = "swapped-answers"
     /// Retained messages are not stored.
     case forgottenRetained = "forgotten-retained"
     /// The end of a retained message is not stored.
     case keptRetained = "kept-retained"
-    /// What a sharer has not acknowledged is lost when it leaves.
+    /// Unacknowledged messages of a sharer are lost when it leaves.
     case leaverLosesShare = "leaver-loses-share"
-    /// A client processes a message of QoS 2 before it has written its identifier down.
+    /// A client processes a QoS 2 message before it has stored its identifier.
     case lateIdentifier = "late-identifier"
 
-    // In what clients may do, and in what only some runs have.
+    // In rights, and in habits of some runs.
     /// Restricted users may send to everybody, against the rights of their tokens.
     case wideSending = "wide-sending"
     /// They may subscribe to everything.
     case wideSubscribing = "wide-subscribing"
-    /// Now and then a result leaves twice.
+    /// Sometimes a result is sent twice.
     case repeatedResult = "repeated-result"
-    /// Identifiers of QoS 2 stay in the store when they are released.
+    /// Identifiers of QoS 2 stay in the store after their release.
     case keptIdentifier = "kept-identifier"
-    /// A store that is full does not say so before it has refused something.
+    /// A full store does not report it before it has refused a request.
     case unheededFull = "unheeded-full"
-    /// The rows of requests that are refused for want of room are written all the same.
+    /// The rows of requests that are refused for lack of space are still written.
     case unaskedRow = "unasked-row"
-    /// What moves from one queue into another is lost.
+    /// Messages that move from one queue to another are lost.
     case lostTransfer = "lost-transfer"
-    /// What a store without room has refused of an MQTT client's send leaves its row there.
+    /// The row of an MQTT client's send that a full store refused stays in it.
     case keptRefusal = "kept-refusal"
-    /// What a sharer has not acknowledged leaves the store when it goes to another one.
+    /// Unacknowledged messages of a sharer are removed from the store when they move to another
+    /// one.
     case lostMove = "lost-move"
-    /// As above, where the store has no room.
+    /// As above, when the store has no space.
     case refusedMove = "refused-move"
     /// Stored entries of a shared subscription return with the number of another share.
     case forgottenShare = "forgotten-share"
     /// Messages that a session leaves to another one of its user are discarded.
     case discardedMessages = "discarded-messages"
-    /// That a store is a backup which was restored is forgotten with the next start.
+    /// The record of a restored backup is lost at the next start.
     case forgottenBackup = "forgotten-backup"
-    /// A result leaves twice while the store has no room.
+    /// A result is sent twice while the store has no space.
     case repeatedRefusal = "repeated-refusal"
-    /// Nobody is told how many receivers were refused.
+    /// The number of refused receivers is not reported.
     case silentRefusal = "silent-refusal"
     /// A will is not checked against its user's rights.
     case uncheckedWill = "unchecked-will"
-    /// A client's name is put into the patterns of its rights as it is, `$SYS` too.
+    /// A client's name is inserted into the patterns of its rights without a check, `$SYS` too.
     case rawNames = "raw-names"
     /// The delay of a will is not stored.
     case forgottenDelay = "forgotten-delay"
-    /// A client that was not read from for a while is not read from again.
+    /// A client that was held back is never read from again.
     case deafHost = "deaf-host"
 
-    // In what gateways carry.
-    /// Now and then a packet leaves on another channel of its gateway.
+    // In the packets of gateways.
+    /// Sometimes a packet is sent on another channel of its gateway.
     case crossedChannels = "crossed-channels"
     /// Devices that are lost with their gateway are treated as normally disconnected.
     case gatewayEndsWills = "gateway-ends-wills"

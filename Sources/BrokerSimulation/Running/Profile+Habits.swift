@@ -1,21 +1,22 @@
-// What only some runs have: clients that use message ids again, leave shares, change long rows.
-// Drawn apart from the rest of the profile, so that a run without it is what it would be with it.
+// Habits of some runs: clients that reuse message ids, leave shares, change long rows. They are
+// drawn separately from the rest of the profile, so that they do not change a run without them.
 
 import BrokerCore
 import Primitives
 import WireFormat
 
-/// Something that clients of some runs do now and then.
+/// An additional action that clients of some runs perform at times.
 enum Habit: CaseIterable {
     /// An MQTT client sends under a message id that it has used before.
     case repeatsIdentifier
     /// A group's owner replaces its allow list or its meta text.
     case changesRows
-    /// A member of a share leaves it, comes back, or hangs up with what it was given.
+    /// A member of a share leaves it, returns, or disconnects with unacknowledged messages.
     case changesShare
-    /// A client that may not do everything tries to read the broker's own topics.
+    /// A restricted client tries to subscribe to the broker's `$SYS` topics.
     case readsSystem
-    /// Devices of one user go away in turn, until their sessions have expired one after the other.
+    /// Devices of one user disconnect in turn, until their sessions have expired one after the
+    /// other.
     case goesAway
 
     var fault: Faults {
@@ -43,7 +44,7 @@ extension Profile {
         if habits.contains(.repeatsIdentifier) { drawRepeaters(&random) }
     }
 
-    /// How soon backups are made and put back; in most runs never.
+    /// The times of backups and restores; in most runs never.
     mutating func drawBackup(_ options: SimulationOptions) {
         var random = SimulationRandom(seed: options.seed ^ 0x6261_636B_7570)
         guard options.faults.contains(.backups), random.happens(perTenThousand: 800) else {
@@ -52,7 +53,7 @@ extension Profile {
         backupMaximum = random.pick([1_000, 5_000, 50_000])
     }
 
-    /// Faults without which these habits show little.
+    /// Faults that these habits need.
     mutating func drawHabitFaults(_ faults: Faults) {
         guard habits.contains(.changesShare) || habits.contains(.repeatsIdentifier) else { return }
         for (fault, weight) in [
@@ -78,7 +79,7 @@ extension Profile {
         userCount += 1
     }
 
-    /// MQTT clients whose packet identifiers come again soon, and a short memory of message ids.
+    /// MQTT clients whose packet identifiers are reused soon, and a short memory of message ids.
     private mutating func drawRepeaters(_ random: inout SimulationRandom) {
         limits.sendWindowMaximum = UInt16(random.pick([2, 3, 8]))
         for client in clients.indices where clients[client].mqtt?.version == .v5 {
@@ -96,7 +97,7 @@ extension Profile {
                     && restrictions[$0.user] == nil
             })
         else { return }
-        // It stays: whatever the others leave has somebody to go to.
+        // It stays, so every message that the others leave has a receiver.
         shareAnchor = anchor
         clients[anchor].mqtt?.sharedFilter = sharedFilter
         clients[anchor].mqtt?.keepsRecord = true
@@ -105,8 +106,8 @@ extension Profile {
         limits.queueCountMaximum = CoreLimits().queueCountMaximum
         limits.sessionExpirySecondsDefault = 604_800
         let known = clients[anchor]
-        // What is with a session that is not stored dies with the broker: in half of these runs
-        // there is none, and nothing may be lost.
+        // The messages of a session that is not stored are lost with the broker: in half of these
+        // runs there is no such session, and nothing may be lost.
         let isStored = random.happens(perTenThousand: 5_000)
         for _ in 0..<random.number(in: 1...2) {
             var habits = drawMQTTHabits(&random, user: known.user, isFirst: false)

@@ -1,29 +1,28 @@
-// Who speaks MQTT in a run, and how. Drawn apart from the rest of the profile, so that a run
-// without MQTT is what it would be with it.
+// The MQTT clients of a run. They are drawn separately from the rest of the profile, so that they
+// do not change a run without MQTT.
 
 import Primitives
 import WireFormat
 
-/// What an MQTT client is like beside its ``ClientHabits``.
+/// The properties of an MQTT client in addition to its ``ClientHabits``.
 struct MQTTHabits {
     var version: MQTT.Version
-    /// It keeps its half of the session in flash; otherwise it starts clean when it is switched on.
+    /// It keeps its half of the session in flash; otherwise it starts clean after a loss of power.
     var keepsRecord: Bool
-    /// Publications of QoS 1 and 2 that it has in flight at most.
+    /// The maximum of QoS 1 and 2 publications in flight.
     var inFlightMaximum: Int
-    /// The highest packet identifier that it uses: a small one comes again soon.
+    /// The highest packet identifier that it uses: a small one is reused soon.
     var identifierMaximum: UInt16
     var topicAliasMaximum: UInt16
     /// Most of its connections have a will.
     var hasWills: Bool
-    /// How it wants its messages to its user, and everybody's, from the beginning; nil for not at
-    /// all.
+    /// The QoS of its subscriptions to its user and everybody, from the beginning; nil for none.
     var userGrade: MRT.Grade?
     var broadcastGrade: MRT.Grade?
-    /// The filter that it shares with others from the beginning, if it does.
+    /// The filter that it shares with others from the beginning, if any.
     var sharedFilter: Int?
-    /// It is first switched on when the faults are over, and subscribes to all topics: it sees
-    /// what has been retained.
+    /// It starts when the faults are over, and subscribes to all topics: it receives the retained
+    /// messages.
     var isLate = false
 }
 
@@ -70,8 +69,8 @@ extension Profile {
             keepAliveSeconds: UInt16(random.pick([10, 60, 300])),
             inboxWindow: UInt16(random.pick([1, 2, 5, 64])),
             acknowledgementDelayMilliseconds: random.pick([0, 0, 50, 1_000]))
-        // Before 5.0 a client that forgets would have to ask for a clean session first, and then
-        // for another.
+        // Before 5.0 a client that forgets would have to request a clean session first, and then
+        // another one.
         let keepsRecord = version < .v5 || random.happens(perTenThousand: 8_000)
         habits.startsClean =
             !keepsRecord || version == .v5 && random.happens(perTenThousand: 1_000)

@@ -1,11 +1,11 @@
 // The profile of one run, drawn from the seed: some runs have one user with small windows, others
-// have many; some often lose power, others never. Different runs find more than equal ones.
+// have many; some often lose power, others never. Varied runs find more than uniform ones.
 
 import BrokerCore
 import Primitives
 import WireFormat
 
-/// What a client's device is like.
+/// The properties of a client's device.
 struct ClientHabits {
     /// Index of the user, and of the device among all devices.
     var user: Int
@@ -19,17 +19,17 @@ struct ClientHabits {
     var keepAliveSeconds: UInt16
     var inboxWindow: UInt16
     var acknowledgementDelayMilliseconds: UInt64
-    /// It logs in as a device that has another client, and sends nothing that is numbered.
+    /// It logs in as the device of another client, and sends nothing numbered.
     var isRival = false
-    /// It asks for a clean start now and then when it is switched on.
+    /// It sometimes requests a clean start when it starts.
     var startsClean = false
-    /// What it is like beside this if it speaks MQTT.
+    /// Its additional properties if it speaks MQTT.
     var mqtt: MQTTHabits?
-    /// Another device of its user's goes away when it is there.
+    /// Another device of its user disconnects when this one connects.
     var isSibling = false
-    /// It carries the conversations of others.
+    /// It carries other clients.
     var isGateway = false
-    /// Clients that carry it, one at a time; none for one that has a connection of its own.
+    /// Gateways that carry it, one at a time; none for a client with its own connection.
     var gateways: [Int] = []
 }
 
@@ -43,16 +43,16 @@ struct Profile {
 
     /// Index of the filter that MQTT clients share.
     var sharedFilter = 0
-    /// What some clients of this run do beside what all do, and every how many milliseconds.
+    /// The habits of some clients of this run, and their interval in milliseconds.
     var habits: [Habit] = []
     var habitInterval: UInt64 = 0
-    /// The client that shares a filter from beginning to end, where others leave it.
+    /// The client that shares a filter during the whole run, while others leave it.
     var shareAnchor: Int?
-    /// Rights of users who may not do everything.
+    /// Rights of restricted users.
     var restrictions: [Int: Restriction] = [:]
-    /// The user whose devices go away in turn, where there is one.
+    /// The user whose devices disconnect in turn, if there is one.
     var siblings: Int?
-    /// The most milliseconds until a backup is made, and from then on until it is restored.
+    /// The maximum of milliseconds until a backup is made, and from then until it is restored.
     var backupMaximum: UInt64?
 
     // Times in milliseconds.
@@ -61,30 +61,30 @@ struct Profile {
     var useInterval: UInt64
     var faultInterval: UInt64
 
-    /// Faults of this run, and how often each is chosen.
+    /// Faults of this run, and the weight of each.
     var faultWeights: [(fault: Faults, weight: Int)] = []
-    /// In ten thousand of a client's own steps.
+    /// Per ten thousand of a client's own steps.
     var powerLosses = 0
-    /// In ten thousand commits: those that end the process.
+    /// Per ten thousand commits: those that end the process.
     var failedCommits = 0
 
-    // What clients do, as weights.
-    /// Sends, subscriptions and their ends, goodbyes, groups, wills.
+    // The actions of clients, as weights.
+    /// Sends, subscriptions and their ends, disconnections, groups, wills.
     var useWeights: [Int]
     var gradeWeights: [Int]
     var targetWeights: [Int]
-    /// In ten thousand sends: those that expire.
+    /// Per ten thousand sends: those that expire.
     var expiringSends: Int
-    /// Bytes that make messages longer, at most.
+    /// The maximum of padding in messages.
     var paddingMaximum: Int
-    /// Bytes on their way to a client before the broker has to keep the rest.
+    /// Bytes in flight to a client before the broker must keep the rest.
     var pipeCapacity: Int
     /// Packets read from one connection in one turn.
     let packetsPerTurnMaximum = 6
-    /// Bytes kept for a client before transient messages are left out.
+    /// Bytes kept for a client before transient messages are dropped.
     var outgoingMaximum: Int
-    /// Bytes kept for a client before its connection is given up: more than a whole inbox window,
-    /// and those of the devices that it may carry.
+    /// Bytes kept for a client before its connection is closed: more than a whole inbox window, and
+    /// those of the devices that it may carry.
     var outgoingHardMaximum: Int {
         limits.inboxWindowBytesMaximum + 16_384 * (1 + clients.count { !$0.gateways.isEmpty })
     }
@@ -128,11 +128,11 @@ struct Profile {
         limits.inboxWindowBytesMaximum = random.pick([300, 4_000, 262_144])
         limits.queueCountMaximum = UInt32(random.pick([3, 40, 10_000, 10_000]))
         limits.memoryQueueCountMaximum = random.pick([4, 1_000])
-        // Mostly so little that a burst does not pass in one turn.
+        // Usually so little that a burst takes several turns.
         limits.turnWorkMaximum = [12, 40, 65_536][Int(limits.sendWindowMaximum) % 3]
         limits.replayStepsMaximum = 3
-        // In half of all runs so little that events wait for commits. With less, clients that ask
-        // for a hundred things wait for a hundred commits of a slow store.
+        // In half of all runs so little that events wait for commits. With less, clients with a
+        // hundred requests would wait for a hundred commits of a slow store.
         limits.batchChangesMaximum = limits.inboxWindowMaximum % 3 == 1 ? 16 : 16_384
         limits.batchMovesMaximum = limits.inboxWindowMaximum % 3 == 1 ? 4 : 16_384
         limits.shareWorkMaximum = max(1, limits.turnWorkMaximum / 8)
@@ -154,7 +154,7 @@ struct Profile {
         }
     }
 
-    /// Every user has a first device with a session that lasts, so that all messages to it are
+    /// Every user has a first device with a persistent session, so that all messages to it are
     /// received in the end.
     func drawHabits(
         _ random: inout SimulationRandom, user: Int, isFirst: Bool
@@ -184,7 +184,7 @@ struct Profile {
 
     static func userName(_ user: Int) -> String { "user\(user)" }
 
-    /// Queues are full in the middle of the run.
+    /// Queues are full at some time in the run.
     var hasSmallQueues: Bool { limits.queueCountMaximum < CoreLimits().queueCountMaximum }
 
     /// Adds gateways, and devices that they carry; or none.

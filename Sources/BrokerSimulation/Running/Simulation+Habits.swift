@@ -1,10 +1,10 @@
-// What only some runs have: see ``Habit``.
+// The habits of some runs: see ``Habit``.
 
 import Primitives
 import WireFormat
 
 extension Simulation {
-    /// Somebody shows a habit, and the next time is entered.
+    /// A client follows a habit, and the next time is scheduled.
     func runHabit() {
         guard !context.isRecovering else { return }
         let interval = context.profile.habitInterval
@@ -29,7 +29,7 @@ extension Simulation {
     private func repeatIdentifier() {
         guard let client = pickMQTT(where: { $0.version == .v5 }) else { return }
         if context.habitRandom.happens(perTenThousand: 5_000) { client.repeatSend() }
-        // What follows makes the broker forget the id, maybe before the repeat is stored.
+        // The next sends make the broker forget the id, perhaps before the repeat is stored.
         for _ in 0..<context.habitRandom.number(in: 1...3) {
             let user = context.habitRandom.below(context.profile.userCount)
             let grade = context.habitRandom.pick([.durable, .once] as [MRT.Grade])
@@ -40,8 +40,8 @@ extension Simulation {
         client.runOn()
     }
 
-    /// One device of the siblings leaves for a while, mostly for longer than its session lasts, or
-    /// somebody sends them something.
+    /// One of the siblings disconnects for a while, usually for longer than its session lasts, or
+    /// somebody sends them a message.
     private func goAway() {
         guard let user = context.profile.siblings else { return }
         let own = clients.filter { $0.habits.isSibling }
@@ -58,7 +58,7 @@ extension Simulation {
         sender.runOn()
     }
 
-    /// In some runs a backup is made, and put back, again and again.
+    /// In some runs a backup is made and restored repeatedly.
     func enterBackup() {
         guard let longest = context.profile.backupMaximum else { return }
         let made = context.habitRandom.milliseconds(in: 100...longest)
@@ -71,15 +71,15 @@ extension Simulation {
         guard !context.isRecovering else { return }
         store.makeBackup()
         oracle.backupMade()
-        // Who does not read sees no results, and sends again when the backup is restored.
+        // A client that does not read gets no results, and repeats its sends after the restore.
         for client in clients where context.habitRandom.happens(perTenThousand: 5_000) {
             guard let link = client.link else { continue }
             network.stall(link, milliseconds: context.profile.backupMaximum ?? 0)
         }
     }
 
-    /// The process dies, the store becomes the backup, and the broker is started several times:
-    /// most devices come back after that.
+    /// The process is killed, the store becomes the backup, and the broker is started several
+    /// times: most devices return after that.
     func putBackupBack() {
         guard !context.isRecovering else { return }
         crash(committing: false)

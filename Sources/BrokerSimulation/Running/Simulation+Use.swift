@@ -6,7 +6,7 @@ import WireFormat
 extension Simulation {
     // MARK: Use
 
-    /// Some client is used, and the next use is entered.
+    /// Some client is used, and the next use is scheduled.
     func useClient() {
         guard !context.isRecovering else { return }
         let interval = context.profile.useInterval
@@ -16,8 +16,8 @@ extension Simulation {
             ? 0 : context.useRandom.milliseconds(in: 0...2 * interval)
         context.enter(.clientUsed, after: pause)
         let client = clients[context.useRandom.below(clients.count)]
-        // A rival asks for nothing: its requests are asked again when it comes back, and would
-        // change the other's subscriptions at a time that nobody can tell.
+        // A rival makes no requests: they would be repeated when it returns, and change the other's
+        // subscriptions at an unknown time.
         let weights = context.profile.useWeights
         switch client.habits.isRival ? 0 : context.useRandom.index(weights: weights) {
         case 0: client.send(drawOrder(client.habits))
@@ -73,7 +73,7 @@ extension Simulation {
 
     private func useWill(_ client: any NetworkedClient) {
         guard let client = client as? SimulatedClient else {
-            // In MQTT a will comes with CONNECT: what there is to do is to lose the connection.
+            // In MQTT a will is part of CONNECT: the only action is to lose the connection.
             (client as? SimulatedMQTTClient)?.hangUp()
             return
         }
@@ -106,10 +106,10 @@ extension Simulation {
         return order
     }
 
-    /// Leaves out of an order what an MQTT client cannot say, and adds what only it can.
+    /// Removes from an order what an MQTT client cannot express, and adds what only it can.
     private func fit(_ order: inout Order, to mqtt: MQTTHabits) {
         if mqtt.version < .v5 {
-            // It is never told of a refusal, and would try for ever to send to who does not exist.
+            // It is never told of a refusal, and would repeat a send to an unknown user forever.
             switch order.receivers {
             case .users(let users, _):
                 let user = users[0] == context.profile.userCount ? 0 : users[0]
@@ -186,7 +186,7 @@ extension Simulation {
         case .slowStore: isStoreSlow.toggle()
         case .absences: client.leave()
         case .clockSteps:
-            // Up to a month ahead of the truth, and back again.
+            // Up to a month ahead of the true time, and back again.
             let day: UInt64 = 86_400_000
             context.clockStep = context.faultRandom.milliseconds(in: 0...30 * day)
         default:

@@ -14,9 +14,9 @@ final class Simulation {
     var process: BrokerProcess?
     private var lives = 0
     private(set) var stepCount = 0
-    /// When everything must have come to rest.
+    /// When everything must be at rest.
     private var recoveryDeadline = Instant.never
-    /// How many messages clients had received when the last one came, and at which step.
+    /// The number of messages that clients had received at the last one, and its step.
     private var progress = (received: 0, step: 0)
     /// The message that shows at the end that everybody can be reached.
     private var probe: Int?
@@ -121,7 +121,7 @@ final class Simulation {
             .brokerStarted, after: context.faultRandom.milliseconds(in: 10...20_000))
     }
 
-    /// The process stops in order: it tells its clients and stores the pending batches.
+    /// The process stops in order: it disconnects its clients and stores the pending batches.
     func stop() {
         guard let stopping = process else { return }
         process = nil
@@ -219,12 +219,12 @@ final class Simulation {
         context.enter(.silenceChecked(link: index), after: max(again, 1))
     }
 
-    // MARK: The end
+    // MARK: The final phase
 
-    /// The clients that come to rest connected: of a device's rivals, only the first.
+    /// The clients that stay connected at the end: of a device's rivals, only the first.
     private func isMain(_ client: Int) -> Bool { !profile.clients[client].isRival }
 
-    /// Ends the faults: everything runs, and nothing is lost any more.
+    /// Ends the faults: everything runs, and nothing is lost from now on.
     private func recover() {
         oracle.history.note(.broker, "no more faults")
         context.isRecovering = true
@@ -238,16 +238,16 @@ final class Simulation {
         for client in clients where !isMain(client.index) { client.powerOff() }
     }
 
-    /// A little longer than a device has to come back after a restart, before its will is sent.
+    /// A little longer than a device may take to return after a restart before its will is sent.
     private var graceEnds: Instant { oracle.brokerUpSince.advanced(bySeconds: 100) }
 
     /// Two hours: sixty of the longest waits before a reconnect.
     private static let recoverySeconds: UInt64 = 7_200
-    /// Long enough for every client to have come back and sent again.
+    /// Long enough for every client to have reconnected and repeated its sends.
     private static let backupRecoverySeconds: UInt64 = 200
     /// Steps after the last message that a client received: many times what any run needs. It ends
-    /// those in which nothing moves. How long a queue of many hundred takes to a client that
-    /// answers once a second depends on the client.
+    /// runs without progress. How long a queue of several hundred takes with a client that answers
+    /// once a second depends on the client.
     private static let idleStepMaximum = 100_000
 
     private func checkForRest() {
@@ -255,7 +255,7 @@ final class Simulation {
             progress = (oracle.receivedCount, stepCount)
         }
         if oracle.hasBackup {
-            // Clients wait for what the backup does not know: there is no rest to wait for.
+            // Clients wait for messages that the backup does not have: they never come to rest.
             isOver =
                 context.now
                 >= context.recoverySince.advanced(
@@ -268,7 +268,8 @@ final class Simulation {
             oracle.fail(.allComesToRest, whatIsLeft() ?? "the probe")
             return
         }
-        // What a broker does by itself after a restart, as sending wills, it has done by then.
+        // By then the broker has done what it does by itself after a restart, such as sending
+        // wills.
         guard whatIsLeft() == nil, context.now >= graceEnds else { return }
         if probe == nil {
             sendProbe()
@@ -277,7 +278,7 @@ final class Simulation {
         }
     }
 
-    /// Everybody can be reached: one message to all devices shows it.
+    /// One message to all devices shows that everybody can be reached.
     private func sendProbe() {
         let sender = clients.firstIndex { isMain($0.index) }!
         probe = oracle.sends.count
@@ -286,7 +287,7 @@ final class Simulation {
             Order(receivers: .users(users, isList: true), grade: .once, messageIdentifier: "probe"))
     }
 
-    /// What has not come to rest; nil when everything has.
+    /// The part that has not come to rest; nil if everything has.
     private func whatIsLeft() -> String? {
         guard let process else { return "the broker is down" }
         for client in clients where isMain(client.index) {

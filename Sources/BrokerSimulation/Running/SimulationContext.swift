@@ -10,14 +10,14 @@ final class SimulationContext {
     let history: History
 
     /// Broker time, which is the true time here. It does not begin at 0, so that a forgotten
-    /// instant is noticed.
+    /// instant is detected.
     private(set) var now = Instant(milliseconds: 1_000_000)
     var eventQueue = EventQueue()
-    /// The faults are over: nothing is lost any more, and everything has to come to rest.
+    /// The faults have ended: nothing is lost from now on, and everything must come to rest.
     var isRecovering = false { didSet { recoverySince = now } }
     private(set) var recoverySince = Instant.never
 
-    /// Chance of the network, of clients' power, of what clients do, of faults, and of the
+    /// Random numbers of the network, of clients' power, of what clients do, of faults, and of the
     /// broker's epochs and cookies.
     var networkRandom: SimulationRandom
     var powerRandom: SimulationRandom
@@ -26,11 +26,11 @@ final class SimulationContext {
     var secretRandom: SimulationRandom
     var storeRandom: SimulationRandom
     private var mutationRandom: SimulationRandom
-    /// Chance of what only some runs have; apart, so that the others are what they would be anyway.
+    /// Random numbers of habits; separate, so that they do not change other runs.
     var habitRandom: SimulationRandom
     /// For a planted bug: sends that were refused.
     var plantedRefusals: Set<PlantedRefusal> = []
-    /// For another: bytes of lists and texts that groups are to have.
+    /// For another: bytes of lists and texts of groups.
     var unaskedByteCount = 0
     /// For another: identifiers of MQTT clients that are in use.
     var plantedIdentifiers: Set<PlantedIdentifier> = []
@@ -53,7 +53,7 @@ final class SimulationContext {
 
     /// Unix time of broker time 0: some day of 2025.
     static let unixStart: UInt64 = 1_750_000_000_000
-    /// What has been added to the wall clock so far; it never goes back behind its start.
+    /// The offset of the wall clock so far; it never goes back before its start.
     var clockStep: UInt64 = 0
 
     var moment: Moment {
@@ -74,10 +74,10 @@ final class SimulationContext {
         eventQueue.enter(occurrence, at: now.advanced(byMilliseconds: milliseconds))
     }
 
-    /// Whether this run's planted bug is this one.
+    /// Whether this is the run's planted bug.
     func has(_ mutation: Mutation) -> Bool { options.mutation == mutation }
 
-    /// Whether a planted bug that shows only now and then shows now.
+    /// Whether a planted bug that shows only sometimes shows now.
     func misbehaves(_ mutation: Mutation, perTenThousand: Int) -> Bool {
         has(mutation) && mutationRandom.happens(perTenThousand: perTenThousand)
     }

@@ -3,15 +3,15 @@
 /// The options of one run.
 public struct SimulationOptions: Hashable, Sendable {
     public var seed: UInt64
-    /// Occurrences until the faults end and everything has to come to rest. A run with fewer
-    /// steps is the beginning of one with more.
+    /// Occurrences until the faults end and everything must come to rest. A run with fewer steps is
+    /// the beginning of one with more.
     public var stepMaximum: Int
     /// Faults that may happen.
     public var faults: Faults
     /// A planted bug.
     public var mutation: Mutation?
 
-    /// Enough for some hundred messages and a dozen faults.
+    /// Enough for several hundred messages and a dozen faults.
     public static let stepMaximumDefault = 2_000
 
     public init(
@@ -47,15 +47,15 @@ public struct Faults: OptionSet, Hashable, Sendable {
     public static let stalls = Faults(rawValue: 1 << 1)
     /// Clients lose power between any two of their own steps.
     public static let power = Faults(rawValue: 1 << 2)
-    /// The broker dies, with what it has not committed, or in the middle of a commit.
+    /// The broker is killed, with its uncommitted data, or within a commit.
     public static let crashes = Faults(rawValue: 1 << 3)
     /// The broker is stopped and started as an operator does it.
     public static let restarts = Faults(rawValue: 1 << 4)
-    /// The store has no room for a while.
+    /// The store has no space for a while.
     public static let fullStore = Faults(rawValue: 1 << 5)
     /// Commits take long.
     public static let slowStore = Faults(rawValue: 1 << 6)
-    /// Clients go away and come back, also after their sessions have expired.
+    /// Clients disconnect and return, also after their sessions have expired.
     public static let absences = Faults(rawValue: 1 << 7)
     /// A second client logs in as a device that is connected.
     public static let rivals = Faults(rawValue: 1 << 8)
@@ -66,15 +66,15 @@ public struct Faults: OptionSet, Hashable, Sendable {
     public static let mqtt = Faults(rawValue: 1 << 10)
     /// As above: devices that gateways carry.
     public static let gateways = Faults(rawValue: 1 << 11)
-    /// Clients whose rights allow less than everything.
+    /// Clients with restricted rights.
     public static let rights = Faults(rawValue: 1 << 12)
     /// Clients that send again under a message id that they have used before.
     public static let repeats = Faults(rawValue: 1 << 13)
-    /// Members of shares that leave, also for good, and whose sessions are not stored.
+    /// Members of shares that leave, also permanently, and whose sessions are not stored.
     public static let leavers = Faults(rawValue: 1 << 14)
     /// Owners of groups that change allow lists and meta texts, also while the store is full.
     public static let rows = Faults(rawValue: 1 << 15)
-    /// A user with two devices that go away in turn, for longer than their sessions last.
+    /// A user with two devices that disconnect in turn, for longer than their sessions last.
     public static let siblings = Faults(rawValue: 1 << 16)
 
     /// A backup is restored, and the broker is started several times.

@@ -1,8 +1,8 @@
-// The only random numbers of a simulation: a generator that gives the same numbers for the same
-// seed on every machine and with every version of the standard library.
+// The only random numbers of a simulation: a generator with the same numbers for the same seed on
+// every machine and with every version of the standard library.
 
-/// SplitMix64 (Steele, Lea, Flood 2014): a counter and a mix. Each part of a simulation has a
-/// generator of its own, so that one part's choices do not shift another's.
+/// SplitMix64 (Steele, Lea, Flood 2014): a counter and a mix. Each part of a simulation has its own
+/// generator, so that one part's choices do not change another's.
 struct SimulationRandom {
     private var state: UInt64
 
@@ -18,7 +18,7 @@ struct SimulationRandom {
         return mixed ^ (mixed >> 31)
     }
 
-    /// A generator whose numbers have nothing to do with this one's.
+    /// An independent generator.
     mutating func fork() -> SimulationRandom { SimulationRandom(seed: next()) }
 
     /// A number from 0 to `bound - 1`.
@@ -35,14 +35,14 @@ struct SimulationRandom {
         range.lowerBound + UInt64(below(Int(range.upperBound - range.lowerBound) + 1))
     }
 
-    /// Whether something happens that happens so many times in ten thousand.
+    /// True this many times in ten thousand.
     mutating func happens(perTenThousand: Int) -> Bool { below(10_000) < perTenThousand }
 
     mutating func pick<Element>(_ choices: [Element]) -> Element {
         choices[below(choices.count)]
     }
 
-    /// An index of `weights`, each as likely as its weight says; at least one is above 0.
+    /// A random index of `weights`, in proportion to its weight; at least one is above 0.
     mutating func index(weights: [Int]) -> Int {
         var rest = below(weights.reduce(0, +))
         for (index, weight) in weights.enumerated() {

@@ -14,7 +14,7 @@ public struct SimulationReport: Sendable {
     public let deathCount: Int
     /// Messages that were lost, or received although refused, as the properties permit.
     public let excusedCount: Int
-    /// The same for the same run, and for no other: what makes a repetition one.
+    /// A digest of the run, which identifies a repetition of it.
     public let fingerprint: UInt64
     private let history: [HistoryLine]
 
@@ -41,7 +41,7 @@ public struct SimulationReport: Sendable {
     /// The text that helps to find the bug: the property, the command that repeats the run, and the
     /// history of the message. Nil if no property was violated.
     ///
-    /// - Parameter revision: of the sources, for the line.
+    /// - Parameter revision: the revision of the sources, for the text.
     public func failureText(revision: String) -> String? {
         guard let violation else { return nil }
         var lines = [

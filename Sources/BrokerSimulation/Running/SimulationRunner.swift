@@ -1,14 +1,14 @@
-// From a run that fails to a shorter one that fails too, and its history.
+// Reduces a failing run to a shorter one that also fails, with its history.
 
-/// Runs, and repeats failing runs with less in them.
+/// Runs simulations, and reduces failing ones.
 public enum SimulationRunner {
     /// The shortest run with the fewest kinds of faults that was found to fail like this one, with
     /// its history.
     ///
-    /// A run with fewer steps is the beginning of the same run, so that the number of steps is
-    /// found by halving; then each kind of fault is left out where the run fails without it.
+    /// A run with fewer steps is the beginning of the same run, so the number of steps is found by
+    /// bisection. Then each kind of fault is removed if the run fails without it.
     ///
-    /// - Parameter runMaximum: how many runs it may cost.
+    /// - Parameter runMaximum: the maximum of runs.
     public static func shrink(
         _ failing: SimulationOptions, runMaximum: Int = 60
     ) -> SimulationReport {
@@ -41,7 +41,7 @@ public enum SimulationRunner {
 
     /// One run.
     ///
-    /// - Parameter listener: hears every line of the history at once.
+    /// - Parameter listener: receives every line of the history at once.
     public static func run(
         _ options: SimulationOptions, listener: ((String) -> Void)? = nil
     ) -> SimulationReport {

@@ -1,5 +1,5 @@
-// A publication as MQTT receivers get it: encoded once for each version; what is one receiver's own
-// is fitted in when the packet is written.
+// A publication in the form for MQTT receivers. It is encoded once for each version; the parts that
+// differ per receiver are added when a packet is written.
 
 import BrokerCore
 import Primitives
@@ -7,19 +7,19 @@ import WireFormat
 
 /// One publication, encoded for the receivers of one version.
 struct EncodedPublication: ~Copyable {
-    /// Which of the loop's publications it is; `.max` for none.
+    /// The index of the publication among those of the loop; `.max` for none.
     var publication = UInt32.max
     private var body = ByteArena(capacity: 4096)
-    /// Parts that are put together for the encoder.
+    /// Buffers of parts that the encoder combines.
     private var source = ByteArena(capacity: 4096)
     private var template: MQTT.PublishTemplate?
-    /// The topic, which an alias may stand for; empty for a message to a user, whose
-    /// topic contains the receiver's name.
+    /// The topic, which an alias may replace; empty for a message to a user, whose topic contains
+    /// the receiver's name.
     private var topic = ByteRange.empty
     private var topicHash: UInt64 = 0
 
-    /// Encodes the publication of a delivery unless it is the one that was encoded last. What
-    /// brings several subscription identifiers is a publication of its own.
+    /// Encodes the publication of a delivery unless it was encoded last. Deliveries with several
+    /// subscription identifiers have a publication of their own.
     @inline(__always)
     mutating func prepare(
         _ delivery: Delivery, version: MQTT.Version,
@@ -46,7 +46,7 @@ struct EncodedPublication: ~Copyable {
                 of: block,
                 identifiers: delivery.identifierList.map { context.loop.identifierLists[$0] })
             if block.marks.contains(.expires) {
-                // What is left, rounded up: 0 would be over [MQTT-3.3.2-6].
+                // The remaining time, rounded up: 0 would mean expired [MQTT-3.3.2-6].
                 let left = entry.deadline.milliseconds(since: context.now)
                 packet.messageExpirySeconds = UInt32(
                     truncatingIfNeeded: min((left + 999) / 1000, UInt64(UInt32.max)))
@@ -57,7 +57,7 @@ struct EncodedPublication: ~Copyable {
         var writer = PacketWriter(body.mutableBytes(range))
         packet.writeBody(to: &writer, from: source.bytes)
         template = MQTT.PublishTemplate(packet, body: body.bytes)
-        // The topic of a message to a user contains the user's name, so it is encoded for each.
+        // The topic of a message to a user contains the user's name, so it is encoded per receiver.
         let isToUser = block.kind == .unicast || block.kind == .kicked
         let isOwn = isToUser || delivery.identifierList != nil
         publication = isOwn ? .max : delivery.publication
@@ -87,7 +87,7 @@ struct EncodedPublication: ~Copyable {
         return ByteRange(offset: start, count: source.count - start)
     }
 
-    /// Any bytes as they are, a message as JSON.
+    /// Raw bytes are unchanged; a message becomes JSON.
     private mutating func appendPayload(
         of block: MessageBlock, receiver: [UInt8]
     ) -> ByteRange {
@@ -106,8 +106,8 @@ struct EncodedPublication: ~Copyable {
         return range
     }
 
-    /// What happened in a group. Whom the first three are about is their data; the other two say
-    /// that there is something new to be asked for.
+    /// The JSON of a group event. The first three name the user concerned; the other two report
+    /// that a new list or text can be requested.
     private mutating func appendEvent(of block: MessageBlock, receiver: [UInt8]) -> ByteRange {
         let names: [StaticString] = [
             "joined", "left", "kicked", "allow-list-updated", "meta-updated",
@@ -130,8 +130,8 @@ struct EncodedPublication: ~Copyable {
         }
     }
 
-    /// What travels along, and what the broker says of a message to an address; in front of it the
-    /// identifiers of the subscriptions, if there are several.
+    /// The sender's properties, and those of the broker for a message to an address; before them
+    /// the subscription identifiers, if there are several.
     private mutating func appendProperties(
         of block: MessageBlock, identifiers: [UInt32]?
     ) -> MQTT.PropertySection {
@@ -155,7 +155,7 @@ struct EncodedPublication: ~Copyable {
         return MQTT.PropertySection(carried: range)
     }
 
-    /// The digits of a number, at the end of a buffer of at least 20 bytes.
+    /// Writes the digits of a number at the end of a buffer of at least 20 bytes.
     private func decimal(
         _ number: UInt64, in buffer: UnsafeMutableRawBufferPointer
     ) -> UnsafeRawBufferPointer {
@@ -192,7 +192,7 @@ struct EncodedPublication: ~Copyable {
         _ = write(receipt, for: delivery, in: context)
     }
 
-    /// With a number for the topic, which the client is told the first time.
+    /// The packet with a topic alias, and with the topic the first time.
     private func deliverAliased(
         _ delivery: Delivery, _ receipt: MQTT.Receipt,
         in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
@@ -207,7 +207,7 @@ struct EncodedPublication: ~Copyable {
             receipt.topicAlias = alias
             receipt.omitsTopic = isKnown
             isNew = !isKnown
-            // Where only the alias makes it too large, it does without.
+            // If only the alias property makes it too large, it is sent without.
             if isNew, context.conversations.isTooLarge(byteCount(of: receipt), for: connection) {
                 receipt.topicAlias = 0
                 isNew = false
@@ -220,7 +220,7 @@ struct EncodedPublication: ~Copyable {
 
     private func byteCount(of receipt: MQTT.Receipt) -> Int { preparedTemplate.byteCount(receipt) }
 
-    /// What ``prepare(_:version:in:)`` has encoded, which comes before every delivery.
+    /// The bytes that ``prepare(_:version:in:)`` has encoded, which precedes every delivery.
     @inline(__always)
     private var preparedTemplate: MQTT.PublishTemplate {
         guard let template else {
@@ -264,7 +264,7 @@ extension ByteArena {
         append(text.utf8Bytes)
     }
 
-    /// Appends the identifier of a subscription.
+    /// Appends a subscription identifier.
     fileprivate mutating func appendIdentifier(_ identifier: UInt32) {
         let range = reserve(1 + VariableInteger.byteCount(identifier))
         var writer = PacketWriter(mutableBytes(range))

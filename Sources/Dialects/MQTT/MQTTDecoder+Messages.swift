@@ -1,15 +1,15 @@
-// Messages of MQTT clients as sends: a topic may be the address of a user, a list, a group or
-// everybody, and its payload is then JSON that has to be a message.
+// Messages of MQTT clients as sends. A topic may be the address of a user, a list, a group or
+// everybody; its payload must then be a message as JSON.
 
 import BrokerCore
 import Primitives
 import WireFormat
 
 extension MQTTDecoder {
-    /// What a PUBLISH sends.
+    /// The send of a PUBLISH.
     ///
     /// - Parameters:
-    ///   - topic: where the topic lies in the buffer of the turn.
+    ///   - topic: the range of the topic in the turn's buffer.
     ///   - name: the same bytes.
     static func request(
         of publish: MQTT.Publish, _ packet: ReceivedPacket, topic: ByteRange,
@@ -24,7 +24,7 @@ extension MQTTDecoder {
         return request
     }
 
-    /// What a will sends.
+    /// The send of a will.
     static func request(of will: MQTT.Will, _ packet: ReceivedPacket) -> SendRequest {
         var request = request(
             topic: packet.place(will.topic), name: will.topic.bytes(in: packet.body),
@@ -59,8 +59,8 @@ extension MQTTDecoder {
         return request
     }
 
-    /// `$u/user`, `$u` for the users in the properties, `$g/group` or `$b`; false where no user or
-    /// group can have that name.
+    /// Decodes `$u/user`, `$u` for the users in the properties, `$g/group` or `$b`; false if no
+    /// user or group can have that name.
     private static func address(
         _ topic: ByteRange, _ name: UnsafeRawBufferPointer
     ) -> (SendTarget, isValid: Bool)? {
@@ -77,8 +77,8 @@ extension MQTTDecoder {
         }
     }
 
-    /// Puts the binary form of a JSON message in place of it, and counts the bytes of its shortest
-    /// JSON form; nil where it is none.
+    /// Replaces a JSON message with its binary form, and returns the size of its shortest JSON
+    /// form; nil if it is not a message.
     private static func readMessage(
         _ json: ByteRange, _ packet: ReceivedPacket
     ) -> (message: ByteRange, byteCount: Int)? {
@@ -86,7 +86,7 @@ extension MQTTDecoder {
         let message = packet.replace(json, byteCount: Int(json.count)) { output in
             TextBody.readJSON(json.bytes(in: packet.bytes), into: output) ?? 0
         }
-        // Even an empty text has its type in front.
+        // Even an empty text has its type before it.
         guard !message.isEmpty,
             let byteCount = TextBody.minimalJSONByteCount(message.bytes(in: packet.bytes))
         else { return nil }
@@ -95,15 +95,15 @@ extension MQTTDecoder {
 
     // MARK: - Properties
 
-    /// Takes the properties that travel with a message, moved together where others stand between
-    /// them, and of a message to an address those that the broker reads: `mid`, the application's
-    /// id, and on `$u` the receivers in `to`.
+    /// Decodes the properties of a message and moves those that are forwarded together. For a
+    /// message to an address it reads `mid`, the application's id, and on `$u` the receivers in
+    /// `to`.
     private static func takeProperties(
         _ section: MQTT.PropertySection, of owner: MQTT.PropertyOwner, _ packet: ReceivedPacket,
         into request: inout SendRequest
     ) {
         if request.isForTopic {
-            // On a plain topic all of them are the publisher's own [MQTT-3.3.2-17].
+            // On a plain topic all of them belong to the publisher [MQTT-3.3.2-17].
             request.properties = carried(section, of: owner, packet)
             return
         }
@@ -129,9 +129,9 @@ extension MQTTDecoder {
         }
     }
 
-    /// As above for a message to users, a group or everybody. Reserved user properties are
+    /// The same for a message to users, a group or everybody. Reserved user properties are
     /// stripped: only the broker may set them, and receivers must not see the list of recipients.
-    /// The list of `to` is written in front of the other properties, in less room.
+    /// The list of `to` is written before the other properties, in its shorter form.
     private static func takeAddressed(
         _ section: MQTT.PropertySection, of owner: MQTT.PropertyOwner, _ packet: ReceivedPacket,
         into request: inout SendRequest
@@ -159,7 +159,8 @@ extension MQTTDecoder {
             if receivers.count == 0 || receivers.hasInvalid { request.fault = .topicNameInvalid }
             if receivers.count > WireLimits.receiverCountMaximum { request.fault = .quotaExceeded }
         } else if receivers.count > 0 || receivers.hasInvalid {
-            // The topic names the receiver: a list beside it is a mistake that nobody must miss.
+            // The topic names the receiver: a list in addition is a mistake of the client, which is
+            // refused.
             request.fault = .topicNameInvalid
         }
     }
@@ -171,7 +172,7 @@ extension MQTTDecoder {
         guard request.packetIdentifier > 0, !request.properties.isEmpty else { return }
         var reader = MQTT.PropertyReader(
             MQTT.PropertySection(carried: request.properties), of: owner, in: bytes)
-        // Checked when it was read: an error cannot come.
+        // They were checked when they were read, so this cannot fail.
         while let property = try? reader.next() {
             guard property.identifier == .userProperty,
                 property.text.bytes(in: bytes).elementsEqual(MessageProperty.identifier.utf8Bytes)
@@ -188,16 +189,16 @@ extension MQTTDecoder {
 }
 
 extension SendRequest {
-    /// Whether it is for a plain topic, and for no address.
+    /// Whether the topic is plain, not an address.
     fileprivate var isForTopic: Bool {
         if case .topic = target { true } else { false }
     }
 }
 
 extension ReceivedPacket {
-    /// Puts what `body` makes of some bytes, which is no longer than they are, in their place.
+    /// Replaces bytes with the output of `body`, which is not longer.
     ///
-    /// - Parameter byteCount: bytes that `body` needs at most.
+    /// - Parameter byteCount: the maximum that `body` writes.
     fileprivate func replace(
         _ range: ByteRange, byteCount: Int, _ body: (UnsafeMutableRawBufferPointer) -> Int
     ) -> ByteRange {
@@ -212,27 +213,29 @@ extension ReceivedPacket {
     }
 }
 
-/// User properties that mean something here.
+/// The user properties that the broker reads or sets.
 enum MessageProperty {
     /// From a sender: one receiver of a list.
     static let receiver: StaticString = "to"
-    /// From a sender, and back in the acknowledgement: the application's own id of a message.
+    /// From a sender, and returned in the acknowledgement: the application's id of a message.
     static let identifier: StaticString = "mid"
     /// In an acknowledgement: the reason code of MRT, as a decimal number.
     static let reason: StaticString = "reason"
-    /// In an acknowledgement: a receiver's place in the list, from 0, and why it was refused.
+    /// In an acknowledgement: the position of a refused receiver in the list, from 0, and the
+    /// reason.
     static let refused: StaticString = "refused"
-    /// In an acknowledgement: how many receivers were refused of a message that others got.
+    /// In an acknowledgement: the number of receivers that were refused while others got the
+    /// message.
     static let refusedCount: StaticString = "refused-count"
-    /// To a receiver: who sent it, when, and to which group.
+    /// To a receiver: the sender, the time, and the group.
     static let sender: StaticString = "from"
     static let time: StaticString = "time"
     static let group: StaticString = "groupid"
-    /// To a receiver: the broker died between a send and its acknowledgement, and the sender sent
+    /// To a receiver: the broker ended between a send and its acknowledgement, and the sender sent
     /// again. The DUP flag means something else.
     static let doubt: StaticString = "possible-duplicate"
 
-    /// Whether a property of a message to an address is said by the broker alone.
+    /// Whether only the broker may set a property of a message to an address.
     static func isReserved(_ name: UnsafeRawBufferPointer) -> Bool {
         for reserved in [receiver, sender, time, group, doubt]
         where name.elementsEqual(reserved.utf8Bytes) {
@@ -242,12 +245,12 @@ enum MessageProperty {
     }
 }
 
-/// The receivers that a message names in its properties.
+/// The receivers in the properties of a message.
 private struct ReceiverList {
     private(set) var count = 0
     private(set) var hasInvalid = false
 
-    /// Writes each `to` as a byte of length and the name.
+    /// Writes each `to` as a length byte and the name.
     mutating func write(
         _ section: MQTT.PropertySection, of owner: MQTT.PropertyOwner,
         in body: UnsafeRawBufferPointer, to writer: inout PacketWriter

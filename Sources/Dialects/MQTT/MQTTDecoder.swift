@@ -1,5 +1,5 @@
-// MQTT packets as events, for all three versions. The addresses of users, groups and everybody are
-// topics here, and their messages JSON; both are turned into what MRT sends.
+// Decodes the packets of all three MQTT versions into events. Addresses of users, groups and
+// everybody are topics here, and their messages JSON; both are converted to the form of MRT.
 
 import BrokerCore
 import Primitives
@@ -8,13 +8,13 @@ import WireFormat
 enum MQTTDecoder {
     // MARK: - CONNECT
 
-    /// The event of a CONNECT, its will included, or why it cannot become one.
+    /// The event of a CONNECT with its will, or the reason to refuse it.
     static func event(
         of connect: MQTT.Connect, _ packet: ReceivedPacket, terms: ListenerTerms,
         in context: inout some DecodingContext & ~Copyable
     ) -> Result<Event, DialectRefusal> {
         do throws(DialectRefusal) {
-            // There is one method [MQTT-4.12.0-1].
+            // The broker supports one method [MQTT-4.12.0-1].
             if let method = connect.authenticationMethod,
                 !isTokenMethod(method.bytes(in: packet.body))
             {
@@ -26,8 +26,8 @@ enum MQTTDecoder {
             var device = packet.place(connect.clientIdentifier)
             let claim = try claim(of: connect, packet, terms: terms, in: &context)
             if case .anonymous = claim, TextRules.isIdentifier(device.bytes(in: packet.bytes)) {
-                // The client id is the user; it is that user's one device. Where no user can have
-                // that name, the core makes one of it, and the id is the device.
+                // The client id is the user, and the device is empty. If the id is not a valid user
+                // name, the core derives one, and the id is the device.
                 device = .empty
             }
             let will = connect.will.map { will in
@@ -48,27 +48,28 @@ enum MQTTDecoder {
         }
     }
 
-    /// The method of section 4.12 that is known: the data is a token, in CONNECT and again in every
-    /// AUTH with which the client shows a fresh one.
+    /// The authentication method of section 4.12 that the broker supports: the data is a token, in
+    /// CONNECT and in every AUTH with which the client presents a new one.
     static let tokenMethod: StaticString = "token"
 
     static func isTokenMethod(_ name: UnsafeRawBufferPointer) -> Bool {
         name.elementsEqual(tokenMethod.utf8Bytes)
     }
 
-    /// Bytes of the longest client id that is taken: a device's name is told with one byte of
-    /// length. The specification asks for 23 [MQTT-3.1.3-5].
+    /// The longest accepted client id: the wire gives the device's name a length byte. The
+    /// specification requires 23 [MQTT-3.1.3-5].
     private static let clientIdentifierMaximum = 255
 
-    /// Who the client says it is. The password is the credential: an app key where the user name is
-    /// the app, a slash and the user; otherwise a token. Without one, the transport may have proved
-    /// who it is, or the listener may vouch for it.
+    /// The identity of the client. The password is the credential: an app key if the user name is
+    /// `APP/USER`, otherwise a token. Without a password, the transport may have verified the
+    /// client, or the listener accepts it without credentials.
     private static func claim(
         of connect: MQTT.Connect, _ packet: ReceivedPacket, terms: ListenerTerms,
         in context: inout some DecodingContext & ~Copyable
     ) throws(DialectRefusal) -> Claim {
         let (bytes, connection) = (packet.bytes, packet.connection)
-        // Where the method brings a token, that is it; otherwise the password is.
+        // The data of the authentication method, if there is any, is the token; otherwise the
+        // password.
         if let token = connect.authenticationData {
             let place = packet.place(token)
             guard let claim = context.claim(token: place, in: bytes, from: connection) else {
@@ -94,7 +95,7 @@ enum MQTTDecoder {
         return .anonymous(user: packet.place(connect.clientIdentifier))
     }
 
-    /// App and user of a user name like `app/user`.
+    /// App and user of a user name of the form `app/user`.
     private static func parts(
         of name: ByteRange, in bytes: UnsafeRawBufferPointer
     ) -> (app: ByteRange, user: ByteRange)? {
@@ -109,13 +110,13 @@ enum MQTTDecoder {
 
     private static func sessionExpiry(_ connect: MQTT.Connect) -> UInt32? {
         if connect.version == .v5 { return connect.sessionExpirySeconds }
-        // A clean session ends with its connection; another lives as long as the broker says.
+        // A clean session ends with its connection; others have the broker's default expiry.
         return connect.isCleanStart ? 0 : nil
     }
 
     // MARK: - Established
 
-    /// The event of a step in the exchange about one publication.
+    /// The event of a step in the exchange of one publication.
     static func event(
         of wireStep: MQTT.Acknowledgement.Step, as step: PacketStep, version: MQTT.Version,
         in packet: ReceivedPacket
@@ -125,8 +126,8 @@ enum MQTTDecoder {
             packet.connection, packetIdentifier: answer.packetIdentifier, step, answer.reason)
     }
 
-    /// The event of a SUBSCRIBE. Its filters stay where they lie; the options behind each of them
-    /// are written again as the core wants them, since MQTT 3.1 leaves bits of them open.
+    /// The event of a SUBSCRIBE. Its filters stay in place. The options after each filter are
+    /// rewritten for the core, because MQTT 3.1 leaves some of their bits undefined.
     static func event(of subscribe: MQTT.Subscribe, _ packet: ReceivedPacket) -> Event {
         for (filter, options) in MQTT.SubscriptionList(subscribe, in: packet.body) {
             let place = packet.place(filter)

@@ -1,5 +1,5 @@
-// From effects to MQTT packets, for all three versions. A publication is encoded once per version;
-// each receiver's packet is a small header and one or two copies.
+// Encodes effects as MQTT packets, for all three versions. A publication is encoded once per
+// version; each receiver's packet is a small header and one or two copies.
 
 import BrokerCore
 import BrokerTerms
@@ -12,12 +12,12 @@ struct MQTTEncoder: ~Copyable {
     private var since5 = EncodedPublication()
     private let packetMaximum: UInt32
 
-    /// - Parameter packetMaximum: what clients are told is the largest packet the broker takes.
+    /// - Parameter packetMaximum: the largest packet of a client, which CONNACK announces.
     init(packetMaximum: UInt32) {
         self.packetMaximum = packetMaximum
     }
 
-    /// Forgets the publications of the last turn.
+    /// Discards the publications of the last turn.
     mutating func begin() {
         before5.publication = .max
         since5.publication = .max
@@ -75,7 +75,7 @@ struct MQTTEncoder: ~Copyable {
             context.write(packet, to: connection, from: $0)
         }
         guard isWritten else {
-            // It cannot be told what it is granted.
+            // The client accepts no packet that could announce what it was granted.
             context.append(.peerFaulted(connection, .packetTooLarge))
             refuse(connection, .packetTooLarge, version: version, in: context)
             return
@@ -83,7 +83,7 @@ struct MQTTEncoder: ~Copyable {
         context.establish(connection, keepAliveSeconds: acceptance.keepAliveSeconds)
     }
 
-    /// Tells why a client is not let in, then closes.
+    /// Refuses a login with a reason, then closes.
     func refuse(
         _ connection: ConnectionID, _ reason: ReasonCode, version: MQTT.Version,
         in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
@@ -93,8 +93,8 @@ struct MQTTEncoder: ~Copyable {
         context.close(connection)
     }
 
-    /// Ends a connection with a reason. One that waits for its answer has not heard CONNACK, and
-    /// nothing else may be the first packet that it hears [MQTT-3.2.0-1].
+    /// Ends a connection with a reason. If CONNACK has not been sent, it is the only packet that
+    /// may be [MQTT-3.2.0-1].
     func end(
         _ connection: ConnectionID, _ reason: ReasonCode, version: MQTT.Version,
         in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
@@ -112,8 +112,8 @@ struct MQTTEncoder: ~Copyable {
 
     // MARK: - Answers
 
-    /// Writes a packet that the client waits for. Where it takes none of that size it cannot be
-    /// served.
+    /// Writes a packet that the client waits for. A client that does not accept a packet of that
+    /// size is disconnected.
     private func write(
         _ packet: some ShortenablePacket, to connection: ConnectionID,
         from source: UnsafeRawBufferPointer,
@@ -124,8 +124,8 @@ struct MQTTEncoder: ~Copyable {
         }
     }
 
-    /// What became of a QoS 0 publication. There is no packet for that: the connection of one that
-    /// was refused ends.
+    /// The result of a QoS 0 publication, which has no packet. The connection of a refused one is
+    /// closed.
     func report(
         _ result: SendResult, in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
@@ -145,8 +145,8 @@ struct MQTTEncoder: ~Copyable {
         }
     }
 
-    /// A step of an exchange. What went wrong is told in words too, and the result of a message
-    /// that has an id of the application's, if the client wants to hear of it [MQTT-3.1.2-29].
+    /// A step of an exchange. A failure has a reason string, and the result of a message with an
+    /// application's id, if the client accepts them [MQTT-3.1.2-29].
     private func answer(
         _ answer: PacketAnswer, version: MQTT.Version,
         in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
@@ -154,7 +154,7 @@ struct MQTTEncoder: ~Copyable {
         let isPublishAnswer = answer.step == .accepted || answer.step == .received
         var reason = isPublishAnswer ? answer.reason.inPublishAnswer : answer.reason
         if version < .v5 && reason.isFailure && isPublishAnswer {
-            // There is no negative answer [MQTT-3.3.5-2 of 3.1.1].
+            // No negative acknowledgement exists [MQTT-3.3.5-2 of 3.1.1].
             guard acknowledgesRefused(answer.connection, in: context) else {
                 context.append(.peerFaulted(answer.connection, answer.reason))
                 return
@@ -180,7 +180,8 @@ struct MQTTEncoder: ~Copyable {
         }
         packet.properties = MQTT.PropertySection(
             carried: source.appendProperties(of: answer, in: context.loop))
-        // What does not fit is left out, the words first [MQTT-3.4.2-2], [MQTT-3.4.2-3].
+        // Properties that do not fit are omitted, the reason string first [MQTT-3.4.2-2],
+        // [MQTT-3.4.2-3].
         let maximum = context.conversations.packetMaximum(of: answer.connection)
         if packet.encodedByteCount > maximum { packet.reasonString = nil }
         if packet.encodedByteCount > maximum {
@@ -193,8 +194,8 @@ struct MQTTEncoder: ~Copyable {
         }
     }
 
-    /// What becomes of a publication that is refused and that MQTT has no negative answer for: any
-    /// in 3.1 and 3.1.1, QoS 0 in 5.0. The log tells of it in any case.
+    /// Handles a refused publication for which MQTT has no negative acknowledgement: any in 3.1 and
+    /// 3.1.1, QoS 0 in 5.0. The log records it in any case.
     private func acknowledgesRefused(
         _ connection: ConnectionID,
         in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
@@ -209,7 +210,7 @@ struct MQTTEncoder: ~Copyable {
         context.conversations[connection]?.traits.contains(.wantsProblemInformation) == true
     }
 
-    /// What became of a fresh token [MQTT-4.12.1-2].
+    /// The result of a new token [MQTT-4.12.1-2].
     func answerCredential(
         _ connection: ConnectionID, _ reason: ReasonCode,
         in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
@@ -224,8 +225,8 @@ struct MQTTEncoder: ~Copyable {
         write(packet, to: connection, from: method, in: context)
     }
 
-    /// The answer to a SUBSCRIBE or an UNSUBSCRIBE: a code for each filter, and the first refusal
-    /// in words.
+    /// The answer to a SUBSCRIBE or an UNSUBSCRIBE: a code for each filter, and a reason string for
+    /// the first refusal.
     private func answer(
         _ answer: FilterAnswer, version: MQTT.Version,
         in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
@@ -263,7 +264,7 @@ struct MQTTEncoder: ~Copyable {
 }
 
 extension ConversationTable {
-    /// Tells a client why it is sent away before it was let in.
+    /// Tells a client the reason why its login is refused.
     func refuse(
         _ connection: ConnectionID, _ reason: ReasonCode, version: MQTT.Version,
         through host: inout some ConnectionHost & ~Copyable
@@ -273,7 +274,7 @@ extension ConversationTable {
         if version == .v5 {
             packet.reasonString = ByteRange(offset: 0, count: text.count)
         }
-        // A client that takes not even this much is sent nothing [MQTT-3.1.2-24].
+        // A client that does not accept even this size is sent nothing [MQTT-3.1.2-24].
         write(packet, to: connection, from: text, through: &host)
     }
 
@@ -285,23 +286,23 @@ extension ConversationTable {
         var packet = MQTT.Disconnect(.v5, reason)
         let text = reason.text.utf8Bytes
         packet.reasonString = ByteRange(offset: 0, count: text.count)
-        // A client that takes not even this much is sent nothing [MQTT-3.1.2-24].
+        // A client that does not accept even this size is sent nothing [MQTT-3.1.2-24].
         write(packet, to: connection, from: text, through: &host)
     }
 }
 
 extension ReasonCode {
-    /// The reason as a CONNACK may bear it.
+    /// The reason as a code of CONNACK.
     fileprivate var inConnack: ReasonCode { isInConnack ? self : .unspecifiedError }
 
-    /// The reason as a DISCONNECT may bear it.
+    /// The reason as a code of DISCONNECT.
     fileprivate var inDisconnect: ReasonCode {
         if isInDisconnect(from: .broker) { return self }
         return self == .badUserNameOrPassword ? .notAuthorized : .unspecifiedError
     }
 
-    /// The reason as a PUBACK or PUBREC may bear it. A message that is too large breaks a limit; to
-    /// end the connection for it would make a client send it again for ever.
+    /// The reason as a code of PUBACK or PUBREC. A message that is too large exceeds a quota:
+    /// closing the connection would make a client send it again forever.
     fileprivate var inPublishAnswer: ReasonCode {
         if isInPublishAnswer { return self }
         return self == .packetTooLarge ? .quotaExceeded : .unspecifiedError
@@ -320,7 +321,7 @@ extension MQTT.Acknowledgement.Step {
 }
 
 extension [UInt8] {
-    /// Appends bytes; where they are.
+    /// Appends bytes; returns their range.
     fileprivate mutating func appendRange(_ bytes: some Collection<UInt8>) -> ByteRange {
         append(contentsOf: bytes)
         return ByteRange(offset: count - bytes.count, count: bytes.count)
@@ -340,7 +341,7 @@ extension [UInt8] {
         appendText(value)
     }
 
-    /// Appends what an answer says in user properties.
+    /// Appends the user properties of an answer.
     fileprivate mutating func appendProperties(
         of answer: PacketAnswer, in loop: borrowing LoopEffects
     ) -> ByteRange {
@@ -360,7 +361,7 @@ extension [UInt8] {
         return ByteRange(offset: start, count: count - start)
     }
 
-    /// Appends how many receivers were refused, where some were.
+    /// Appends the number of refused receivers, if there are any.
     fileprivate mutating func appendRefusedCount(of answer: PacketAnswer) -> ByteRange {
         let start = count
         if answer.refusedCount > 0 {

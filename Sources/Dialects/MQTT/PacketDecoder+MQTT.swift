@@ -1,5 +1,4 @@
-// The packets of an MQTT connection: the first one, later ones, and the numbers that stand for
-// topics.
+// The packets of an MQTT connection: the first one, later ones, and topic aliases.
 
 import BrokerCore
 import Primitives
@@ -32,7 +31,8 @@ extension PacketDecoder {
                 refuse(connection, refusal.reason, in: &context)
             }
         } catch {
-            // What 3.1.1 has no return code for gets no answer [MQTT-3.1.4-1 of 3.1.1].
+            // 3.1.1 has no return code for the other reasons, so there is no answer [MQTT-3.1.4-1
+            // of 3.1.1].
             if version == .v5 || error == .clientIdentifierNotValid {
                 refuse(connection, error.reason, in: &context)
             } else {
@@ -82,7 +82,7 @@ extension PacketDecoder {
         case .unsubscribe:
             let unsubscribe = try MQTT.Unsubscribe(version, body: body)
             if version < .v5, unsubscribe.filterCount > CoreLimits.filtersPerPacketMaximum {
-                // UNSUBACK says that all of them have ended [MQTT-3.10.4-4 of 3.1.1].
+                // UNSUBACK of 3.1.1 confirms that all of them have ended [MQTT-3.10.4-4 of 3.1.1].
                 end(connection, for: .quotaExceeded)
                 return
             }
@@ -97,20 +97,20 @@ extension PacketDecoder {
                     connection,
                     DisconnectRequest(
                         sessionExpirySeconds: disconnect.sessionExpirySeconds,
-                        // Only a normal one removes the will [MQTT-3.14.4-3].
+                        // Only a normal disconnection removes the will [MQTT-3.14.4-3].
                         sendsWill: disconnect.reason != .normalDisconnection)))
-            // Nothing follows it [MQTT-3.14.4-1].
+            // No packet may follow [MQTT-3.14.4-1].
             conversations[known: connection].phase = .closing
         case .connect:
-            // A second one [MQTT-3.1.0-2].
+            // A second CONNECT [MQTT-3.1.0-2].
             throw .protocolError
         case .connack, .suback, .unsuback, .pingresp:
-            // The broker's own.
+            // Packets that only a broker sends.
             throw .protocolError
         }
     }
 
-    /// A PUBLISH that gives its topic a number, or has only that.
+    /// A PUBLISH that sets a topic alias, or has only the alias.
     private mutating func readAliased(
         _ publish: MQTT.Publish, _ packet: ReceivedPacket,
         in context: inout some DecodingContext & ~Copyable
@@ -134,7 +134,7 @@ extension PacketDecoder {
             events.append(.sendReceived(connection, request))
             return
         }
-        // One that was never set is a protocol error (section 3.3.4).
+        // An alias that was never set is a protocol error (section 3.3.4).
         guard let name = conversations.aliases(from: connection)?.topic(of: alias) else {
             throw alias > TopicAliasLimits.countMaximum ? .topicAliasInvalid : .protocolError
         }
@@ -151,14 +151,14 @@ extension PacketDecoder {
         events.append(.sendReceived(connection, request))
     }
 
-    /// A client shows a fresh token in place of the one it was let in with (section 4.12.1).
+    /// A client presents a new token in place of the one of its login (section 4.12.1).
     private mutating func authenticateAgain(
         _ auth: MQTT.Auth, _ packet: ReceivedPacket,
         in context: inout some DecodingContext & ~Copyable
     ) throws(WireError) -> Event {
         let connection = packet.connection
-        // Only who has named a method may [MQTT-4.12.0-6], and only with that [MQTT-4.12.1-1]; no
-        // step of ours asks for another.
+        // The client must have named a method [MQTT-4.12.0-6], and must name the same one
+        // [MQTT-4.12.1-1]. The broker never asks for another step.
         guard auth.reason == .reauthenticate,
             conversations[known: connection].traits.contains(.authenticates),
             let method = auth.authenticationMethod,
@@ -173,7 +173,7 @@ extension PacketDecoder {
 }
 
 extension Conversation {
-    /// A CONNECT goes to the core: what it asks for is remembered until it is told what it gets.
+    /// A CONNECT goes to the core. The client's options are stored until CONNACK is written.
     fileprivate mutating func expect(answerTo connect: MQTT.Connect) {
         phase = .awaitingAnswer
         keepAliveRequested = connect.keepAliveSeconds

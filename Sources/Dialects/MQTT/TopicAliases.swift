@@ -1,38 +1,37 @@
-// Numbers that stand for topics on one connection (MQTT 5.0 section 3.3.2.3.4), in each direction.
-// They live and die with the connection; what they may hold of the broker's memory is bounded.
+// Topic aliases of one connection (MQTT 5.0 section 3.3.2.3.4), in each direction. They end with
+// the connection, and their memory is bounded.
 
 import Primitives
 
-/// The bounds of what one connection's aliases hold.
+/// Limits of one connection's aliases.
 public enum TopicAliasLimits {
-    /// Aliases of one connection in one direction: a device publishes on a few topics, over and
-    /// over.
+    /// Aliases of one connection in one direction: a device publishes repeatedly on a few topics.
     public static let countMaximum: UInt16 = 16
-    /// Bytes of all topics that a client has given aliases, and of all that the broker has: with
-    /// both, a connection holds at most 8 KiB.
+    /// Bytes of all topics with an alias, for each direction: a connection holds at most 8 KiB for
+    /// both.
     public static let byteCountMaximum = 4_096
     /// Bytes that aliases may add to one burst of packets: each topic once.
     public static let burstByteCountMaximum = byteCountMaximum
 }
 
-/// Topics that a client has given numbers.
+/// Topics for which a client has set aliases.
 struct IncomingAliases {
-    /// By alias less one; empty where none was given.
+    /// By alias less one; empty if the alias is not set.
     private var topics: [[UInt8]] = []
     private var byteCount = 0
-    /// Where a topic lies behind the burst that is being read; by alias less one.
+    /// The position of a topic after the burst that is being read; by alias less one.
     private var places: [ByteRange] = []
 
-    /// What became of an alias.
+    /// The result of setting an alias.
     enum Outcome {
         case noted
-        /// The topics would take more room than a connection has.
+        /// The topics would exceed the limit of a connection.
         case noRoom
-        /// It is above what the broker said it takes [MQTT-3.3.2-9].
+        /// The alias is above the maximum that the broker announced [MQTT-3.3.2-9].
         case outOfRange
     }
 
-    /// Lets an alias stand for a topic, in place of the one before; it lies at `place` in the
+    /// Sets an alias for a topic, in place of its previous one. The topic is at `place` in the
     /// buffer of the burst.
     mutating func set(
         _ alias: UInt16, to topic: UnsafeRawBufferPointer, at place: ByteRange
@@ -51,28 +50,29 @@ struct IncomingAliases {
         return .noted
     }
 
-    /// The topic that an alias stands for; nil where it stands for none.
+    /// The topic of an alias; nil if it is not set.
     func topic(of alias: UInt16) -> [UInt8]? {
         let index = Int(alias) - 1
         guard index < topics.count, !topics[index].isEmpty else { return nil }
         return topics[index]
     }
 
-    /// Where the topic of an alias lies in the buffer of the burst; empty before it was put there.
+    /// The position of an alias's topic in the buffer of the burst; empty before it was copied
+    /// there.
     func place(of alias: UInt16) -> ByteRange { places[Int(alias) - 1] }
 
     mutating func setPlace(_ place: ByteRange, of alias: UInt16) { places[Int(alias) - 1] = place }
 
-    /// Another burst begins, in another place.
+    /// Another burst begins, at another position.
     mutating func forgetPlaces() {
         for index in places.indices { places[index] = .empty }
     }
 }
 
-/// Topics that the broker has given numbers, as many as the client takes. The first that come get
-/// one and keep it: a client that hears more topics than that hears the rest in full.
+/// Topics for which the broker has set aliases, up to the client's maximum. The first topics keep
+/// their aliases; all further topics are sent in full.
 struct OutgoingAliases {
-    /// The most that the client takes; 0 for none.
+    /// The client's topic alias maximum; 0 for none.
     let maximum: UInt16
     /// By alias less one.
     private var topics: [(hash: UInt64, name: [UInt8])] = []
@@ -80,7 +80,7 @@ struct OutgoingAliases {
 
     init(maximum: UInt16) { self.maximum = min(maximum, TopicAliasLimits.countMaximum) }
 
-    /// The alias of a topic; nil where it has none.
+    /// The alias of a topic; nil if it has none.
     func alias(of topic: UnsafeRawBufferPointer, hash: UInt64) -> UInt16? {
         for index in topics.indices
         where topics[index].hash == hash && topics[index].name.elementsEqual(topic) {
@@ -89,7 +89,7 @@ struct OutgoingAliases {
         return nil
     }
 
-    /// The alias that a topic may get; nil where there is none left for it.
+    /// The alias that a topic may get; nil if none is left.
     func nextAlias(for topic: UnsafeRawBufferPointer) -> UInt16? {
         guard topics.count < Int(maximum),
             byteCount + topic.count <= TopicAliasLimits.byteCountMaximum
@@ -97,13 +97,13 @@ struct OutgoingAliases {
         return UInt16(topics.count + 1)
     }
 
-    /// The client has been told of the next alias.
+    /// The next alias was sent to the client.
     mutating func append(_ topic: UnsafeRawBufferPointer, hash: UInt64) {
         topics.append((hash, Array(topic)))
         byteCount += topic.count
     }
 
-    /// Tells topics apart quickly; equal ones have equal hashes (FNV-1a).
+    /// Distinguishes topics quickly; equal topics have equal hashes (FNV-1a).
     static func hash(_ topic: UnsafeRawBufferPointer) -> UInt64 {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         for byte in topic { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }

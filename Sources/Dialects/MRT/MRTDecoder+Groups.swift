@@ -1,25 +1,25 @@
-// Requests about groups and wills, as events. A request that breaks a rule of text is refused by
-// itself, in its place; whether it may be done is the core's decision.
+// Requests about groups and wills, as events. A request with an invalid text is refused in its
+// place among the answers; the core decides whether a request is permitted.
 
 import BrokerCore
 import BrokerTerms
 import Primitives
 import WireFormat
 
-/// One REQUEST on its way to becoming an event.
+/// One REQUEST while it is decoded into an event.
 struct ReceivedRequest {
     let connection: ConnectionID
     let identifier: UInt64
     let operation: MRT.Operation?
-    /// Place of the parameters in `bytes`.
+    /// The position of the parameters in `bytes`.
     let parameters: ByteRange
     let bytes: UnsafeRawBufferPointer
-    /// Bytes that a result may have for its RESPONSE to be a packet that the client takes.
+    /// The size that a result may have so that its RESPONSE is a packet that the client accepts.
     let resultByteCountMaximum: Int
 
     var content: UnsafeRawBufferPointer { parameters.bytes(in: bytes) }
 
-    /// The place in `bytes` of a range within the parameters.
+    /// The range in `bytes` of a range of the parameters.
     func place(_ range: ByteRange) -> ByteRange { range.shifted(by: Int(parameters.offset)) }
 
     func fault(_ reason: ReasonCode) -> Event {
@@ -56,7 +56,7 @@ extension MRTDecoder {
                     seed: seed)))
     }
 
-    /// An operation on a group that exists.
+    /// An operation on an existing group.
     static func changeGroup(_ request: ReceivedRequest) throws(WireError) -> Event {
         let content = request.content
         switch request.operation {
@@ -104,7 +104,8 @@ extension MRTDecoder {
                 byteCountMaximum: request.resultByteCountMaximum))
     }
 
-    /// Whether all on an allow list obey the rule of ids. Users who are not known yet may be on it.
+    /// Whether all users on an allow list have valid names. Users who are not known yet may be on
+    /// it.
     private static func areIdentifiers(_ list: MRT.AllowList, _ request: ReceivedRequest) -> Bool {
         guard case .only(_, let ids) = list else { return true }
         var walk = MRT.IdentifierList(ids, in: request.content)

@@ -1,5 +1,5 @@
-// MRT packets as events. Ids and payloads are checked by the rules of PROTOCOL.md; a send that
-// breaks them is refused by itself, a packet that cannot be read ends the connection.
+// Decodes MRT packets into events. Ids and payloads are checked by the rules of PROTOCOL.md. A send
+// that breaks them is refused; a malformed packet ends the connection.
 
 import BrokerCore
 import BrokerTerms
@@ -9,9 +9,9 @@ import WireFormat
 enum MRTDecoder {
     // MARK: - CONNECT
 
-    /// The event of a CONNECT, or why it cannot become one.
+    /// The event of a CONNECT, or the reason to refuse it.
     ///
-    /// - Parameter gateway: who carries the connection, if it is a channel.
+    /// - Parameter gateway: the connection that carries it, if it is a channel.
     static func event(
         of connect: MRT.Connect, _ packet: ReceivedPacket, gateway: ConnectionID?,
         terms: ListenerTerms, in context: inout some DecodingContext & ~Copyable
@@ -35,7 +35,7 @@ enum MRTDecoder {
             guard !device.isEmpty else {
                 return .failure(DialectRefusal(reason: .clientIdentifierNotValid))
             }
-            // The client id is the user; it is that user's one device.
+            // The client id is the user, and the device is empty.
             claim = .anonymous(user: device)
             device = .empty
         }
@@ -63,7 +63,7 @@ enum MRTDecoder {
                     newCookie: context.makeRandomNumber())))
     }
 
-    /// The claim of a credential that is there, or why it is worth nothing.
+    /// The claim of a credential, or the reason why the credential is invalid.
     private static func claim(
         _ credential: MRT.Credential, _ packet: ReceivedPacket, gateway: ConnectionID?,
         in context: inout some DecodingContext & ~Copyable
@@ -99,7 +99,7 @@ enum MRTDecoder {
 
     // MARK: - Established
 
-    /// The event of an AUTH: a new credential on a connection that goes on.
+    /// The event of an AUTH: a new credential on an open connection.
     static func event(
         of auth: MRT.ClientAuth, _ packet: ReceivedPacket, gateway: ConnectionID?,
         in context: inout some DecodingContext & ~Copyable
@@ -110,10 +110,9 @@ enum MRTDecoder {
         }
     }
 
-    /// Appends what a packet says to the events of the turn.
+    /// Appends the event of a packet to the events of the turn.
     ///
-    /// - Parameter clientPacketMaximum: bytes of the largest packet that the client takes; 0 for
-    ///   any.
+    /// - Parameter clientPacketMaximum: the largest packet that the client accepts; 0 for any.
     static func read(
         _ type: MRT.PacketType, _ packet: ReceivedPacket, clientPacketMaximum: UInt32,
         into events: inout ContiguousArray<Event>,
@@ -178,10 +177,10 @@ enum MRTDecoder {
             messageByteCount: judged.messageByteCount, fault: judged.fault)
     }
 
-    /// What is wrong with a message, of a send or a will, and how large it is in its JSON form; the
-    /// size is 0 where it has none.
+    /// The fault of a message, of a send or a will, and its size in JSON form, which is 0 if it has
+    /// none.
     ///
-    /// - Parameter base: where the bytes begin that the target's ranges are relative to.
+    /// - Parameter base: the position that the target's ranges are relative to.
     static func judge(
         _ target: MRT.Target, from base: Int, payload: ByteRange, isRaw: Bool,
         in bytes: UnsafeRawBufferPointer
@@ -257,7 +256,7 @@ extension Grade {
 }
 
 extension MRT.Credential {
-    /// What the client calls its user; empty where a token says it.
+    /// The user that the client names; empty if the token determines it.
     var user: ByteRange {
         switch self {
         case .none, .token: .empty

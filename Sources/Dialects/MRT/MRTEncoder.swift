@@ -1,5 +1,5 @@
-// From effects to MRT packets. A message for many is encoded once; each receiver's packet is a
-// small header and a copy.
+// Encodes effects as MRT packets. A message for many receivers is encoded once; each receiver's
+// packet is a small header and a copy.
 
 import BrokerCore
 import BrokerTerms
@@ -16,19 +16,19 @@ struct MRTEncoder: ~Copyable {
     private var isPossibleDuplicate = false
     private let packetMaximum: UInt32
 
-    /// - Parameter packetMaximum: what clients are told is the largest packet the broker takes.
+    /// - Parameter packetMaximum: the largest packet of a client, which CONNACK announces.
     init(packetMaximum: UInt32) {
         self.packetMaximum = packetMaximum
     }
 
-    /// Forgets the publication of the last turn.
+    /// Discards the publication of the last turn.
     mutating func begin() {
         tailPublication = .max
     }
 
     // MARK: - Deliveries
 
-    /// - Parameter index: the place of the effect among those of the loop.
+    /// - Parameter index: the index of the effect among those of the loop.
     @inline(__always)
     mutating func deliver(
         _ delivery: Delivery, at index: Int,
@@ -41,7 +41,8 @@ struct MRTEncoder: ~Copyable {
         }
     }
 
-    /// Whether this is the only delivery of its publication: those of one message come in a run.
+    /// Whether this is the only delivery of its publication: deliveries of one message are
+    /// consecutive.
     @inline(__always)
     private func isAlone(
         _ delivery: Delivery, at index: Int, in loop: borrowing LoopEffects
@@ -52,7 +53,7 @@ struct MRTEncoder: ~Copyable {
         return next.publication != delivery.publication
     }
 
-    /// Encodes a publication for its one receiver, without a copy of it in between.
+    /// Encodes a publication for its only receiver, without an intermediate copy.
     private func deliverAlone(
         _ delivery: Delivery,
         in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
@@ -65,7 +66,8 @@ struct MRTEncoder: ~Copyable {
         write(delivery, head, in: context) { tail.write(to: &$0) }
     }
 
-    /// Writes one receiver's packet; the part that all receivers get is encoded with the first.
+    /// Writes one receiver's packet; the part that is common to all receivers is encoded with the
+    /// first.
     @inline(__always)
     private mutating func deliverToMany(
         _ delivery: Delivery,
@@ -81,8 +83,8 @@ struct MRTEncoder: ~Copyable {
         write(delivery, head, in: context) { $0.write(bytes: tail) }
     }
 
-    /// Writes one receiver's packet; one that is larger than the receiver takes comes back as an
-    /// event.
+    /// Writes one receiver's packet. If it is larger than the receiver accepts, an event reports
+    /// it.
     @inline(__always)
     private func write(
         _ delivery: Delivery, _ head: MRT.DeliverHead,
@@ -101,7 +103,7 @@ struct MRTEncoder: ~Copyable {
         }
     }
 
-    /// Encodes what all receivers of a publication get alike.
+    /// Encodes the part of a publication that is common to all receivers.
     private mutating func encodeTail(of publication: UInt32, in loop: borrowing LoopEffects) {
         let block = loop.block(of: publication)
         isRaw = block.marks.contains(.raw)
@@ -125,7 +127,7 @@ struct MRTEncoder: ~Copyable {
             context.write(packet, to: result.connection, from: context.bytes)
             return
         }
-        // Refused receivers are rare: the packet is put together in a buffer of its own.
+        // Refused receivers are rare: the packet is built in a separate buffer.
         var source = Array(result.messageIdentifier.bytes(in: context.bytes))
         packet.messageIdentifier = ByteRange(offset: 0, count: source.count)
         packet.refusedCount = UInt64(result.refusedCount)
@@ -208,7 +210,8 @@ struct MRTEncoder: ~Copyable {
         packet.payloadMaximum = acceptance.payloadMaximum
         packet.user = acceptance.user
         guard context.write(packet, to: connection, from: context.bytes) else {
-            // Only on a channel, whose gateway takes less than a client of its own has to.
+            // Only for a channel: its gateway accepts less than a client with its own connection
+            // must.
             context.append(.peerFaulted(connection, .packetTooLarge))
             refuse(connection, .packetTooLarge, retryAfterSeconds: 0, in: context)
             return
@@ -216,8 +219,8 @@ struct MRTEncoder: ~Copyable {
         context.establish(connection, keepAliveSeconds: acceptance.keepAliveSeconds)
     }
 
-    /// Tells why a client is not let in, by number for the client, and in words for the person who
-    /// looks for the fault; then closes.
+    /// Refuses a login with a reason code for the client and a reason string for people, then
+    /// closes.
     func refuse(
         _ connection: ConnectionID, _ reason: ReasonCode, retryAfterSeconds: UInt32,
         in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
@@ -238,8 +241,8 @@ struct MRTEncoder: ~Copyable {
         context.close(connection)
     }
 
-    /// Ends a connection with a reason. One that is taken over while it still waits for its answer
-    /// has not heard CONNACK, and nothing else may be the first packet that it hears.
+    /// Ends a connection with a reason. A connection that is taken over before its CONNACK gets a
+    /// CONNACK, which must be the first packet.
     func end(
         _ connection: ConnectionID, _ reason: ReasonCode,
         in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>

@@ -19,7 +19,7 @@ extension PacketDecoder {
             switch decoded {
             case .success(let event):
                 conversations[known: connection].phase = .awaitingAnswer
-                // A channel waits by itself: its gateway has others to be read.
+                // Only the channel waits: its gateway has others that must be read.
                 if !connection.isChannel { context.holdConnection(connection) }
                 events.append(event)
             case .failure(let refusal):
@@ -59,7 +59,7 @@ extension PacketDecoder {
         }
     }
 
-    /// What the listener that a connection came from lets its clients do.
+    /// The options of the listener that accepted the connection.
     func terms(of connection: ConnectionID) -> ListenerTerms {
         terms[Int(conversations[known: connection].terms)]
     }

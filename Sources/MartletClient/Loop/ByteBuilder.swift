@@ -1,8 +1,8 @@
-// Gathers the bytes of a packet's fields, so that the packet can name them as ranges.
+// Collects the bytes of a packet's fields, so that the packet can refer to them as ranges.
 
 import Primitives
 
-/// Bytes that grow, and the ranges of what was added.
+/// A growing buffer, and the ranges of what was added.
 struct ByteBuilder {
     private(set) var bytes: [UInt8] = []
 
@@ -14,7 +14,7 @@ struct ByteBuilder {
         return range
     }
 
-    /// Adds ids, each with its byte of length. They have at most 255 bytes.
+    /// Adds ids, each with its length byte. They have at most 255 bytes.
     mutating func append(identifiers: [String]) -> ByteRange {
         let start = bytes.count
         for identifier in identifiers {

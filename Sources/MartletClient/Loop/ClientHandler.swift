@@ -1,11 +1,11 @@
-// The background thread's side: commands, connections and deadlines find their client, and after
-// each the client does what has become possible.
+// The handler of the background thread's loop: it dispatches commands, connection events and
+// deadlines to their clients, and lets each client continue afterwards.
 
 import BrokerTerms
 import NetTransport
 import Primitives
 
-/// What the event loop tells, and which client it concerns.
+/// The clients of the event loop and their connections.
 struct ClientHandler: LoopHandler, ~Copyable {
     private let loop: ClientLoop
     private var sessions: [UInt64: ClientSession] = [:]
@@ -18,7 +18,7 @@ struct ClientHandler: LoopHandler, ~Copyable {
         resolution = NameResolution(loop)
     }
 
-    // MARK: - The loop's calls
+    // MARK: - Calls of the loop
 
     mutating func opened(
         _ connection: ConnectionID, _ origin: ConnectionOrigin, in loop: inout EventLoop
@@ -59,7 +59,7 @@ struct ClientHandler: LoopHandler, ~Copyable {
         settle(session, &loop)
     }
 
-    // A client listens nowhere, and says its goodbyes before it stops the loop.
+    // A client has no listeners, and disconnects before it stops the loop.
     mutating func turnedAway(
         _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout EventLoop
     ) {}
@@ -111,14 +111,14 @@ struct ClientHandler: LoopHandler, ~Copyable {
         case .acknowledge(_, let record): session.acknowledge(record, in: &loop)
         case .leave(_, let endsSession, let completion):
             session.leave(endsSession, completion, in: &loop)
-        case .open, .resolved: preconditionFailure("handled above")
+        case .open, .resolved: preconditionFailure("command for \(identifier) was handled before")
         }
         settle(session, &loop)
     }
 
-    // MARK: - Afterwards
+    // MARK: - After each call
 
-    /// Follows a client up: its connection, its deadline, its end.
+    /// Updates the handler's view of a client: its connection, its deadline, its end.
     private mutating func settle(_ session: ClientSession, _ loop: inout EventLoop) {
         if session.wantsResolution {
             session.wantsResolution = false
@@ -146,7 +146,7 @@ struct ClientHandler: LoopHandler, ~Copyable {
 }
 
 extension TransportCloseCause {
-    /// For people, where the system has no words.
+    /// A text for causes without a text of the system.
     fileprivate var explanation: String {
         switch self {
         case .closedByHandler, .loopStopped: ""

@@ -1,13 +1,13 @@
-// The one background thread of all clients of a process, and the queue of commands that reaches it.
+// The background thread of all clients of a process, and its command queue.
 
 import NetTransport
 import Synchronization
 import Threads
 
-/// How a call ends.
+/// The result of a call.
 typealias Completion<Value: Sendable> = @Sendable (Result<Value, MartletError>) -> Void
 
-/// What applications ask of the background thread; the first value names the client.
+/// The commands of applications to the background thread; the first value names the client.
 enum ClientCommand: Sendable {
     case open(ClientBlueprint)
     case connect(UInt64, ticket: UInt64, Completion<ConnectionTerms>)
@@ -16,10 +16,10 @@ enum ClientCommand: Sendable {
     case cancel(UInt64, ticket: UInt64)
     case acknowledge(UInt64, InboxRecord)
     case leave(UInt64, endsSession: Bool, @Sendable () -> Void)
-    /// A name was looked up, for all who wait for it.
+    /// A name was resolved, for all clients that wait for it.
     case resolved(ServerAddress, NameLookupResult)
 
-    /// Ends the call that asked: there is no thread to carry it out.
+    /// Ends the call of a command: there is no thread to execute it.
     func fail(_ error: MartletError) {
         switch self {
         case .open(let blueprint): blueprint.eventBuffer.finish()
@@ -32,7 +32,7 @@ enum ClientCommand: Sendable {
     }
 }
 
-/// What a client is made of, on its way to the thread that will own it.
+/// The parts of a new client, for the thread that will own it.
 struct ClientBlueprint: Sendable {
     let identifier: UInt64
     let settings: ClientSettings
@@ -40,28 +40,28 @@ struct ClientBlueprint: Sendable {
     let eventBuffer: EventBuffer
 }
 
-/// A send, and whom to tell.
+/// A send, and its completion.
 struct PendingSend: Sendable {
     let ticket: UInt64
     let send: EncodedSend
     let completion: Completion<Receipt>
 }
 
-/// A request, and whom to tell.
+/// A request, and its completion.
 struct PendingRequest: Sendable {
     let ticket: UInt64
     let request: ClientRequest
     let completion: Completion<ClientAnswer>
 }
 
-/// The way to the background thread.
+/// Starts the background thread and passes commands to it.
 final class ClientLoop: Sendable {
     /// Started with the first client, and never stopped: an idle loop sleeps.
     static let shared: Result<ClientLoop, MartletError> = start()
 
     private struct Queue {
         var commands: [ClientCommand] = []
-        /// Why there is no thread to carry them out.
+        /// The reason why there is no thread to execute commands.
         var failure: MartletError?
     }
 
@@ -77,7 +77,7 @@ final class ClientLoop: Sendable {
         lastIdentifier.add(1, ordering: .relaxed).newValue
     }
 
-    /// Hands a command to the thread. Commands are carried out in order.
+    /// Passes a command to the thread. Commands are executed in order.
     func post(_ command: ClientCommand) {
         let failure = queue.withLock { queue in
             if queue.failure == nil { queue.commands.append(command) }
@@ -86,7 +86,7 @@ final class ClientLoop: Sendable {
         if let failure { command.fail(failure) } else { handle.wake() }
     }
 
-    /// What was posted since the last time.
+    /// The commands that were passed since the last call.
     func takeCommands() -> [ClientCommand] {
         queue.withLock { queue in
             defer { queue.commands = [] }

@@ -1,16 +1,16 @@
-// The memory of one client's machine: made with the client, freed with it.
+// The memory of one client's machine: allocated with the client, freed with it.
 
 import ClientCore
 
-/// The buffers of one client's machine, which live as long as it does.
+/// The buffers of one client's machine, which exist as long as it does.
 final class ClientMemories {
     let memory: ClientMemory
     let identity: ClientIdentity
-    /// Where the machine writes what is to be sent.
+    /// The buffer that the machine writes its bytes into.
     let transmit: UnsafeMutableRawBufferPointer
     private let credentials: UnsafeMutableRawBufferPointer
 
-    /// Large blocks come from the system untouched, and cost memory only as far as they are used.
+    /// Large blocks come from the system, and use memory only as far as they are used.
     init(_ settings: ClientSettings) {
         func allocate(_ byteCount: Int) -> UnsafeMutableRawBufferPointer {
             .allocate(byteCount: byteCount, alignment: 8)
@@ -28,7 +28,7 @@ final class ClientMemories {
         memory.receive.deallocate()
         memory.outbox.deallocate()
         transmit.deallocate()
-        // The credential does not stay behind in free memory.
+        // The credential must not remain in free memory.
         credentials.initializeMemory(as: UInt8.self, repeating: 0)
         credentials.deallocate()
     }

@@ -1,5 +1,5 @@
-// A client without a thread, a socket or a clock: whoever holds it is the transport, the broker and
-// the time. Fuzzing and tests run the very session of ``Client`` in it; no program does.
+// A client without a thread, a socket or a clock: the caller acts as the transport, the broker and
+// the time. Fuzzing and tests run the session of ``Client`` in it; no program does.
 
 import BrokerTerms
 import ClientCore
@@ -9,7 +9,7 @@ import Threads
 import WireFormat
 
 package final class ClientRehearsal {
-    /// The loop as far as a session sees it: one connection at a time, and what leaves on it.
+    /// The loop as a session sees it: one connection at a time, and its outgoing bytes.
     private struct Transport: ClientTransport, ~Copyable {
         var now = Instant(milliseconds: 1_000_000)
         var outgoing: [UInt8] = []
@@ -52,10 +52,10 @@ package final class ClientRehearsal {
     private let eventBuffer = EventBuffer()
     private var transport = Transport()
     private var lastTicket: UInt64 = 0
-    /// Calls that have ended, in words.
+    /// Results of calls that have ended, as text.
     private let outcomes = Locked<[String]>([])
 
-    /// - Parameter settings: with a numeric address and without TLS.
+    /// - Parameter settings: must have a numeric address and no TLS.
     package init(_ settings: ClientSettings) throws(MartletError) {
         try settings.check()
         session = ClientSession(
@@ -91,7 +91,7 @@ package final class ClientRehearsal {
         }
     }
 
-    /// A request with these parameters; whatever the answer is, it is read as each kind of answer.
+    /// A request with these parameters; every answer is decoded as each kind of answer.
     package func ask(_ operation: MRT.Operation, _ parameters: [UInt8]) {
         ask(ClientRequest(operation: operation, parameters: parameters))
     }
@@ -118,10 +118,10 @@ package final class ClientRehearsal {
 
     package func leave() { session.leave(false, {}, in: &transport) }
 
-    /// What has happened, as far as the application has not heard of it.
+    /// The events that the application has not read.
     package func takeEvent() -> Client.Event? { eventBuffer.takeNext() }
 
-    /// Numbered messages that the application has not taken.
+    /// The number of numbered messages that the application has not read.
     package var numberedCount: Int { eventBuffer.numberedCount }
 
     private func makeTicket() -> UInt64 {
@@ -184,7 +184,7 @@ package final class ClientRehearsal {
         settle()
     }
 
-    /// What the client has said; the network has taken it.
+    /// The client's outgoing bytes, which are then sent.
     package func takeOutgoing() -> [UInt8] {
         let bytes = transport.outgoing
         transport.outgoing = []

@@ -1,10 +1,10 @@
-// What a client asks of the broker beside sending, and the answers.
+// The requests of a client, and their answers.
 
 import BrokerTerms
 import ClientCore
 import WireFormat
 
-/// A request, in the bytes of its packet's parameters.
+/// A request, as the parameters of its packet.
 struct ClientRequest: Sendable {
     let operation: MRT.Operation
     let parameters: [UInt8]
@@ -14,7 +14,7 @@ struct ClientRequest: Sendable {
         self.parameters = parameters
     }
 
-    /// - Parameter source: what the ranges of `part` point into.
+    /// - Parameter source: the bytes that the ranges of `part` refer to.
     init(_ operation: MRT.Operation, part: some RequestPart, source: [UInt8]) {
         self.operation = operation
         parameters = [UInt8](unsafeUninitializedCapacity: part.byteCount) { buffer, count in
@@ -34,7 +34,7 @@ struct ClientRequest: Sendable {
         ClientRequest(operation: .unsubscribe, parameters: Array(filter.utf8))
     }
 
-    /// What it does to the subscriptions and the will that the client keeps up by itself, once the
+    /// The change to the subscriptions and the will that the client restores by itself, once the
     /// broker has answered.
     var lastingEffect: LastingEffect? {
         switch operation {
@@ -49,11 +49,11 @@ struct ClientRequest: Sendable {
         }
     }
 
-    /// Bytes of the packet, at most.
+    /// An upper bound of the packet's size.
     var byteCountMaximum: Int { parameters.count + ClientBounds.sendOverheadMaximum }
 }
 
-/// What outlives a request, and is asked for again where a session is new.
+/// State that outlives a request, and is requested again if a session is new.
 enum LastingEffect {
     case subscribed(String, Grade)
     case unsubscribed(String)
@@ -61,14 +61,14 @@ enum LastingEffect {
     case willCleared
 }
 
-/// What the broker answered, where it did what was asked.
+/// The broker's answer to a successful request.
 struct ClientAnswer: Sendable {
     let reason: ReasonCode
     let content: [UInt8]
 }
 
 extension ClientMachine {
-    /// Asks; the answer comes under the id that is returned.
+    /// Sends a request; its answer has the returned id.
     mutating func ask(_ request: ClientRequest) throws(ClientError) -> UInt64 {
         try request.parameters.span.bytes.withUnsafeBytes { bytes throws(ClientError) in
             try self.request(request.operation, parameters: bytes)
@@ -77,22 +77,22 @@ extension ClientMachine {
 }
 
 extension MartletError {
-    /// The broker answered with what is no answer.
+    /// The broker's answer is invalid.
     static var unreadableAnswer: MartletError {
         .refused(.malformedPacket, "the broker's answer cannot be read")
     }
 }
 
-/// Where a user stands.
+/// The presence of a user.
 public struct Presence: Hashable, Sendable {
     /// Whether a device of the user is connected.
     public var isOnline: Bool
-    /// Unix milliseconds of the last change; nil where none is known.
+    /// Unix milliseconds of the last change; nil if none is known.
     public var since: UInt64?
-    /// The devices that are connected.
+    /// The connected devices.
     public var devices: [String]
 
-    /// Reads the content of a response; nil where it is none.
+    /// Decodes a response; nil if it is invalid.
     init?(_ content: [UInt8]) {
         let presence = content.withUnsafeBytes { bytes -> Presence? in
             guard let answer = try? MRT.PresenceAnswer(bytes) else { return nil }

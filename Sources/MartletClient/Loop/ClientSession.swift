@@ -1,5 +1,6 @@
-// One client on the background thread: its machine, its connection, and who waits for what. It is
-// the shell around ``ClientMachine``: the machine decides, this carries bytes and answers.
+// One client on the background thread: its machine, its connection, and its waiting calls. It is
+// the shell around ``ClientMachine``: the machine decides, and this class transports bytes and
+// results.
 
 import BrokerTerms
 import ClientCore
@@ -7,7 +8,7 @@ import NetTransport
 import Primitives
 import WireFormat
 
-/// A client's life on the background thread, and only there.
+/// A client on the background thread, which alone uses it.
 final class ClientSession {
     /// A call that waits until the machine's outbox has room.
     enum Call {
@@ -39,42 +40,42 @@ final class ClientSession {
 
     // The connection.
     private(set) var connection: ConnectionID?
-    /// A connection that this client has given up and the handler has yet to forget.
+    /// A connection that this client has given up and the handler must still remove.
     var formerConnection: ConnectionID?
     private var isOpen = false
     /// Addresses of the server that this attempt has not tried.
     private var addresses: ArraySlice<SocketAddress> = []
-    /// A host name has to be looked up.
+    /// A host name must be resolved.
     var wantsResolution = false
     private var isResolving = false
-    /// What the attempt met last, for people.
+    /// The last error of the attempt, as text.
     private var detail = ""
-    /// What the broker granted last; nil until the first login.
+    /// The last granted terms; nil until the first login.
     private var terms: ConnectionTerms?
     private var failedAttempts = 0
 
-    // Who waits.
+    // Waiting calls.
     private var connectWaiters: [UInt64: Completion<ConnectionTerms>] = [:]
     private var leaveWaiters: [@Sendable () -> Void] = []
     private var calls = FIFO<Call>()
     private var sends: [UInt64: PendingSend] = [:]
     private var requests: [UInt64: PendingRequest] = [:]
-    /// What is subscribed, to be subscribed again where a session is new.
+    /// The subscriptions, to be requested again if a session is new.
     private var subscriptions: [String: Grade] = [:]
-    /// Subscriptions that this client makes again by itself, by request id.
+    /// Subscriptions that this client requests again, by request id.
     private var renewals: [UInt64: String] = [:]
-    /// The will that the application set, to be set again where it was sent.
+    /// The will that the application set, to be set again if it was sent.
     private var will: ClientRequest?
-    /// The request by which this client sets the will again; 0 for none.
+    /// The request with which this client sets the will again; 0 for none.
     private var willRenewal: UInt64 = 0
-    /// The highest number under the present epoch that went to the application.
+    /// The highest number in the present epoch that was passed to the application.
     private var handedOver: UInt64 = 0
 
-    // The end.
-    /// What every further call ends with; nil as long as the client goes on.
+    // Closing.
+    /// The error of every further call; nil while the client works.
     private var ending: MartletError?
     private var isLeaving = false
-    /// Nothing is left to do, and no further call can come.
+    /// Nothing is left to do, and no further call can be made.
     private(set) var isOver = false
 
     // The handler's timer.
@@ -87,7 +88,7 @@ final class ClientSession {
         tls = blueprint.tls
         eventBuffer = blueprint.eventBuffer
         memory = ClientMemories(settings)
-        // A client keeps its sends in memory, so each process begins a numbering of its own.
+        // A client keeps its sends in memory, so each process begins a new numbering.
         var record = ClientRecord(outboxEpoch: .random(in: 1 ... .max))
         record.inbox = settings.inbox.map { MRT.Resume(epoch: $0.epoch, lastNumber: $0.number) }
         handedOver = settings.inbox?.number ?? 0
@@ -140,7 +141,7 @@ final class ClientSession {
     }
 
     func acknowledge(_ record: InboxRecord, in loop: inout some ClientTransport & ~Copyable) {
-        // A message of an earlier session may be taken late: its number means nothing now.
+        // A message of an earlier session may be read late: its number is void.
         guard machine.inboxRecord?.epoch == record.epoch, record.number <= handedOver else {
             return
         }
@@ -224,7 +225,7 @@ final class ClientSession {
         }
     }
 
-    /// Connects to the next address of the server; without one the attempt has failed.
+    /// Connects to the next address of the server; if there is none, the attempt has failed.
     private func tryNextAddress(_ loop: inout some ClientTransport & ~Copyable) {
         while let address = addresses.popFirst() {
             do throws(TransportError) {
@@ -244,7 +245,7 @@ final class ClientSession {
         addresses = []
         isOpen = false
         guard let connection else { return }
-        // What is unsent belongs to a conversation that is over; without it the end is orderly.
+        // Unsent bytes belong to a connection that has ended; without them the close is orderly.
         loop.close(connection, afterFlush: loop.outgoingByteCount(of: connection) == 0)
         formerConnection = connection
         self.connection = nil
@@ -252,7 +253,7 @@ final class ClientSession {
 
     // MARK: - The machine
 
-    /// Does all that has become possible: events, bytes, calls that waited.
+    /// Executes everything that has become possible: events, bytes, waiting calls.
     func service(in loop: inout some ClientTransport & ~Copyable) {
         repeat {
             drainEvents(&loop)
@@ -271,12 +272,12 @@ final class ClientSession {
             let count = machine.transmit(into: memory.transmit, now: loop.now)
             guard count > 0 else { return }
             let bytes = UnsafeRawBufferPointer(rebasing: memory.transmit[..<count])
-            // Where it is not taken the connection is closing, and `closed` follows.
+            // If the bytes are not accepted, the connection is closing, and `closed` follows.
             guard loop.append(bytes, to: connection) else { return }
         }
     }
 
-    /// Hands waiting calls to the machine, in order, as long as it has room. True if it took any.
+    /// Passes waiting calls to the machine, in order, while it has room. True if it passed any.
     private func admitCalls() -> Bool {
         var isAnyTaken = false
         while let call = calls.first {
@@ -317,7 +318,7 @@ final class ClientSession {
         requests[try machine.ask(pending.request)] = pending
     }
 
-    /// What can never fit would wait for ever.
+    /// A packet that can never fit would wait forever.
     private func checkSize(_ byteCount: Int) throws(ClientError) {
         if byteCount + ClientBounds.outboxEntryOverhead > settings.outboxByteCount {
             throw .refused(.packetTooLarge)
@@ -368,8 +369,8 @@ final class ClientSession {
     private func deliveredReceived(
         _ packet: MRT.Deliver, _ change: MRT.GroupEvent?, now: Instant
     ) {
-        // A broker that keeps to the window never comes here, unless the application takes nothing
-        // while sessions end: what is refused comes again on the next connection.
+        // A broker that respects the window never causes this, unless the application reads nothing
+        // while sessions end: refused deliveries are repeated on the next connection.
         if packet.number > 0, eventBuffer.numberedCount >= numberedCountMaximum {
             machine.refuse(.receiveMaximumExceeded, delivery: packet.number, now: now)
             return
@@ -438,7 +439,7 @@ final class ClientSession {
             .success(ClientAnswer(reason: response.reason, content: Array(content))))
     }
 
-    /// The session is new: what was subscribed in the old one is asked for again.
+    /// The session is new: the subscriptions of the old one are requested again.
     private func renewSubscriptions() {
         for (filter, grade) in subscriptions where !renewals.values.contains(filter) {
             do throws(ClientError) {
@@ -453,7 +454,7 @@ final class ClientSession {
     /// The will was sent, or ended with its session: it is set again.
     private func renewWill() {
         guard let will, willRenewal == 0 else { return }
-        // A newer one that is under way is sent again before this, and must not be replaced by it.
+        // A newer one that is in flight is sent again before this, and must not be replaced by it.
         let isNewerUnderWay = requests.values.contains {
             $0.request.operation == .setWill || $0.request.operation == .clearWill
         }
@@ -470,7 +471,7 @@ final class ClientSession {
         eventBuffer.put(.willLost(reason))
     }
 
-    // MARK: - The end
+    // MARK: - Closing
 
     private func disconnectedReceived(
         _ disconnection: ClientDisconnection, _ loop: inout some ClientTransport & ~Copyable
@@ -500,7 +501,7 @@ final class ClientSession {
         return "\(settings.server): \(cause)"
     }
 
-    /// Answers everybody who still waits; the client does nothing more.
+    /// Ends all waiting calls; the client does nothing more.
     private func end(_ error: MartletError) {
         isOver = isLeaving
         if ending == nil {

@@ -1,5 +1,5 @@
-// What one client needs of the loop that carries its bytes: a seam, so that a test or a fuzzer can
-// be the network, the broker and the clock.
+// The interface of one client to the loop that transports its bytes, so that a test or a fuzzer can
+// act as the network, the broker and the clock.
 
 import BrokerTerms
 import NetTransport
@@ -7,12 +7,12 @@ import Primitives
 
 protocol ClientTransport: ~Copyable {
     var now: Instant { get }
-    /// Begins a connect; the session hears `opened` or `closed`.
+    /// Begins a connect; the session gets `opened` or `closed`.
     mutating func dial(
         _ address: SocketAddress, _ tls: ClientTLSContext?, serverName: String,
         resuming ticket: TLSSessionTicket?
     ) throws(TransportError) -> ConnectionID
-    /// Adds bytes to what leaves. False where the connection is not open any more.
+    /// Appends outgoing bytes. False if the connection is no longer open.
     mutating func append(_ bytes: UnsafeRawBufferPointer, to connection: ConnectionID) -> Bool
     func outgoingByteCount(of connection: ConnectionID) -> Int
     mutating func close(_ connection: ConnectionID, afterFlush: Bool)

@@ -1,21 +1,21 @@
-// Events on their way from the background thread to the application. It knows no connection; what
-// it may hold is bounded by the inbox window and by its own bounds for what has no number.
+// Events from the background thread to the application. It knows no connection. The inbox window
+// bounds numbered messages, and limits of its own bound everything else.
 
 import Threads
 
-/// A queue with one reader, who may sleep.
+/// A queue with one reader, which may wait.
 final class EventBuffer: Sendable {
     typealias Waiter = CheckedContinuation<Client.Event?, Never>
 
     fileprivate struct State {
         var events = FIFO<Client.Event>()
-        /// Numbered messages that the application has not taken.
+        /// Numbered messages that the application has not read.
         var numberedCount = 0
         var transientCount = 0
         var connectionEventCount = 0
         var droppedCount = 0
         var waiter: Waiter?
-        /// The last numbered message that the application has taken.
+        /// The last numbered message that the application has read.
         var taken: InboxRecord?
         var stopReason: ReasonCode?
         var isFinished = false
@@ -23,7 +23,7 @@ final class EventBuffer: Sendable {
 
     private let state = Locked(State())
 
-    /// Why the client is stopped for good; nil where it is not.
+    /// The reason why the client stopped permanently; nil if it did not.
     var stopReason: ReasonCode? { state.withLock { $0.stopReason } }
 
     /// Numbered messages that wait for the application.
@@ -45,7 +45,7 @@ final class EventBuffer: Sendable {
         if let (waiter, event) = woken { waiter.resume(returning: event) }
     }
 
-    /// Nothing comes any more; what is there can still be taken.
+    /// No more events follow; those in the buffer can still be read.
     func finish(_ reason: ReasonCode? = nil) {
         let waiter = state.withLock { state -> Waiter? in
             guard !state.isFinished else { return nil }
@@ -59,7 +59,7 @@ final class EventBuffer: Sendable {
 
     // MARK: - The application
 
-    /// The record of the message that was taken last, once.
+    /// The record of the message that was read last, once.
     func takeRecord() -> InboxRecord? {
         state.withLock { state in
             defer { state.taken = nil }
@@ -67,7 +67,7 @@ final class EventBuffer: Sendable {
         }
     }
 
-    /// The next event where there is one now.
+    /// The next event if there is one now.
     func takeNext() -> Client.Event? { state.withLock { $0.dequeue() } }
 
     /// The next event, as soon as there is one; nil at the end.
@@ -77,7 +77,9 @@ final class EventBuffer: Sendable {
                 let outcome: Client.Event?? = state.withLock { state in
                     if let event = state.dequeue() { return .some(event) }
                     if state.isFinished || Task.isCancelled { return .some(nil) }
-                    precondition(state.waiter == nil, "a client's events have one reader at a time")
+                    precondition(
+                        state.waiter == nil,
+                        "a second task reads the events of a client, \(state.numberedCount) wait")
                     state.waiter = continuation
                     return nil
                 }
@@ -106,7 +108,7 @@ extension EventBuffer.State {
             guard transientCount < ClientBounds.transientBufferMaximum else { return }
             transientCount += 1
         case .connected, .disconnected:
-            // The last one tells the state, so it is the oldest that is dropped.
+            // The newest event has the present state, so the oldest is dropped.
             if connectionEventCount == ClientBounds.connectionEventsMaximum {
                 _ = events.remove { $0.isOfConnection }
             } else {
@@ -165,7 +167,7 @@ struct FIFO<Element> {
         let element = elements[head]
         elements[head] = nil
         head += 1
-        // What was taken out is given back when it is half of the memory.
+        // Memory of removed elements is freed when it is half of the total.
         if head * 2 > elements.count {
             elements.removeFirst(head)
             head = 0
@@ -173,7 +175,7 @@ struct FIFO<Element> {
         return element
     }
 
-    /// Takes out the first element for which `isWanted` holds.
+    /// Removes the first element for which `isWanted` returns true.
     mutating func remove(where isWanted: (Element) -> Bool) -> Element? {
         for index in head..<elements.count where isWanted(elements[index]!) {
             return elements.remove(at: index)

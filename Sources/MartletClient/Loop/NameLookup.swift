@@ -1,18 +1,18 @@
-// Looks host names up beside an event loop, because the system's resolver blocks: while one name
-// server does not answer, the loop goes on with everything else.
+// Resolves host names outside of the event loop, because the system's resolver blocks: while one
+// name server does not answer, the loop continues with everything else.
 
 import NetTransport
 import Threads
 
-/// What the resolver found. A success has at least one address.
+/// The resolver's result. A success has at least one address.
 package typealias NameLookupResult = Result<[SocketAddress], TransportError>
 
 /// A short-lived thread for each name.
 package enum NameLookup {
     /// Begins a lookup.
     ///
-    /// - Parameter completion: called on the thread of the lookup; on this one if the system has no
-    ///   thread to give.
+    /// - Parameter completion: called on the thread of the lookup; on the calling one if the system
+    ///   cannot create a thread.
     package static func begin(
         _ server: ServerAddress, completion: @escaping @Sendable (NameLookupResult) -> Void
     ) {
@@ -29,7 +29,7 @@ package enum NameLookup {
     }
 }
 
-/// The lookups under way of a client's event loop. Used on the background thread only.
+/// The running lookups of a client's event loop. Used on the background thread only.
 struct NameResolution: ~Copyable {
     private let loop: ClientLoop
     private var waiting: [ServerAddress: [UInt64]] = [:]
@@ -38,7 +38,7 @@ struct NameResolution: ~Copyable {
         self.loop = loop
     }
 
-    /// Looks an address up for a client; `resolved` comes as a command.
+    /// Resolves an address for a client; the result is the command `resolved`.
     mutating func resolve(_ server: ServerAddress, for client: UInt64) {
         let isUnderWay = waiting[server] != nil
         waiting[server, default: []].append(client)

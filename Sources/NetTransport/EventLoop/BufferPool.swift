@@ -1,10 +1,10 @@
-// Free memory blocks for bytes that wait, in sizes of powers of two. A loop's own; it knows no
-// connection.
+// Free memory blocks for waiting bytes, in sizes of powers of two. Each loop has one; it knows no
+// connections.
 import CLinuxShims
 import Glibc
 
-/// Blocks of 512 bytes to 1 MiB that are used again instead of going through the allocator; larger
-/// ones come from the allocator directly.
+/// Blocks of 512 bytes to 1 MiB that are reused instead of going through the allocator; larger ones
+/// come from the allocator directly.
 struct BufferPool: ~Copyable {
     private static let smallestBits = 9
     private static let largestBits = 20
@@ -16,7 +16,7 @@ struct BufferPool: ~Copyable {
         var stack: UnsafeMutablePointer<UnsafeMutableRawPointer>
         let capacity: Int
         var count = 0
-        /// The fewest blocks that lay free since the last trim: those nobody needed.
+        /// The smallest number of free blocks since the last trim: these were not needed.
         var idle = 0
     }
 
@@ -40,7 +40,7 @@ struct BufferPool: ~Copyable {
         free.deallocate()
     }
 
-    /// A block of at least `byteCount` bytes and its real size. Its bytes are whatever they were.
+    /// A block of at least `byteCount` bytes and its real size. Its contents are undefined.
     mutating func take(_ byteCount: Int) -> (block: UnsafeMutableRawPointer, capacity: Int) {
         let index = BufferPool.sizeIndex(byteCount)
         guard index < BufferPool.sizes else { return (allocate(byteCount), byteCount) }
@@ -52,7 +52,7 @@ struct BufferPool: ~Copyable {
         return (blocks.pointee.stack[blocks.pointee.count], capacity)
     }
 
-    /// Gives a block back with the size that ``take(_:)`` told.
+    /// Returns a block with the size that ``take(_:)`` returned.
     mutating func giveBack(_ block: UnsafeMutableRawPointer, capacity: Int) {
         let index = BufferPool.sizeIndex(capacity)
         guard index < BufferPool.sizes, free[index].count < free[index].capacity else {
@@ -63,7 +63,7 @@ struct BufferPool: ~Copyable {
         free[index].count += 1
     }
 
-    /// Returns to the allocator what has lain idle since the last trim.
+    /// Returns blocks to the allocator that were unused since the last trim.
     mutating func trim() {
         var freedBytes = 0
         for index in 0..<BufferPool.sizes {
@@ -79,7 +79,7 @@ struct BufferPool: ~Copyable {
         if freedBytes >= TransportLimits.heapTrimMinimum { malloc_trim(0) }
     }
 
-    /// True while nothing lies in the pool: there is nothing to trim.
+    /// True if the pool is empty: there is nothing to trim.
     var isEmpty: Bool {
         for index in 0..<BufferPool.sizes where free[index].count > 0 { return false }
         return true

@@ -1,30 +1,30 @@
-// The two records of a connection: what is touched for every message, in one cache line, and the
-// rest apart. Plain values; what happens to them stands in EventLoop and its extensions.
+// The two records of a connection: the part that every message uses, in one cache line, and the
+// rest. They are plain values; EventLoop and its extensions contain the operations.
 import COpenSSL
 import Glibc
 import Primitives
 
-/// The hot record: exactly one cache line (a test holds it to 64 bytes), because at 10,000
-/// receivers it is cache misses that a fan-out pays for.
+/// The hot record: exactly one cache line (a test requires 64 bytes), because cache misses
+/// determine the cost of a fan-out to 10,000 receivers.
 @usableFromInline
 struct ConnectionSlot {
-    /// Where a connection stands. Exits in parentheses.
+    /// The phase of a connection. Exits in parentheses.
     @usableFromInline
     enum Phase: UInt8 {
         /// No connection (connecting, handshaking, open).
         case free
-        /// Our connect is under way (handshaking, open, dead).
+        /// An outgoing connect is in progress (handshaking, open, dead).
         case connecting
-        /// TLS is being agreed (open, dead).
+        /// The TLS handshake is in progress (open, dead).
         case handshaking
         /// Bytes flow (flushing, dead).
         case open
-        /// Closing: what is to be sent is still being sent, nothing else is taken (draining, dead).
+        /// Closing: unsent bytes are still being sent, nothing else is accepted (draining, dead).
         case flushing
-        /// Closing: all is sent and our side is shut; the peer's end is awaited so that its last
-        /// bytes do not make the kernel reset what we sent (dead).
+        /// Closing: all bytes are sent and this side is shut down; the loop waits until the peer
+        /// closes, so that its last bytes do not make the kernel reset the connection (dead).
         case draining
-        /// Closed; the handler has yet to hear it (free).
+        /// Closed; the handler's `closed` was not called yet (free).
         case dead
     }
 
@@ -35,23 +35,24 @@ struct ConnectionSlot {
         @usableFromInline
         init(rawValue: UInt8) { self.rawValue = rawValue }
 
-        /// On the list of those to send at the end of the turn, or waiting for the kernel's buffer.
+        /// On the list of connections to send at the end of the turn, or waiting for the kernel's
+        /// buffer.
         @usableFromInline static var sendPending: Flags { Flags(rawValue: 1) }
-        /// The kernel's buffer is full; epoll will tell.
+        /// The kernel's buffer is full; epoll reports when it has space.
         static var sendBlocked: Flags { Flags(rawValue: 2) }
-        /// On the list of those to read without asking epoll.
+        /// On the list of connections to read without epoll.
         static var readListed: Flags { Flags(rawValue: 4) }
-        /// Somebody wants nothing to be read for now: `readPauses` says who.
+        /// Reading is paused, for the reasons in `readPauses`.
         static var readPaused: Flags { Flags(rawValue: 8) }
-        /// OpenSSL can read on only when it has been able to write.
+        /// OpenSSL must write before it can read on.
         static var readWaitsForWrite: Flags { Flags(rawValue: 16) }
-        /// OpenSSL can write on only when it has been able to read.
+        /// OpenSSL must read before it can write on.
         static var writeWaitsForRead: Flags { Flags(rawValue: 32) }
-        /// Kept bytes are to be shown (again) even if none are added.
+        /// The kept bytes must be passed to the handler (again) even if none are added.
         static var showKept: Flags { Flags(rawValue: 64) }
     }
 
-    /// What epoll has been told to watch for.
+    /// The events that epoll watches for.
     enum Interest: UInt8 {
         case nothing
         case input
@@ -61,7 +62,7 @@ struct ConnectionSlot {
 
     var descriptor: Int32
     @usableFromInline var generation: UInt32
-    /// The outgoing bytes are `outgoingStart..<outgoingEnd` of this block; nil when there are none.
+    /// The outgoing bytes are `outgoingStart..<outgoingEnd` of this block; nil if there are none.
     @usableFromInline var outgoing: UnsafeMutableRawPointer?
     @usableFromInline var outgoingStart: UInt32
     @usableFromInline var outgoingEnd: UInt32
@@ -75,15 +76,15 @@ struct ConnectionSlot {
     @usableFromInline var phase: Phase
     @usableFromInline var flags: Flags
     var interest: Interest
-    /// Who wants nothing to be read for now; `readPaused` while that is anybody.
+    /// The reasons to pause reading; `readPaused` is set while there is any.
     var readPauses: ReadPause = []
-    /// The size the last outgoing block grew to, as a power of two: the next one begins there.
+    /// The size of the last outgoing block, as a power of two: the next one begins with it.
     var outgoingBits: UInt8
 
     @usableFromInline
     var outgoingByteCount: Int { Int(outgoingEnd &- outgoingStart) }
 
-    /// A slot without a connection, for a tenant of `generation`.
+    /// A slot without a connection, for the next one of `generation`.
     init(freeWithGeneration generation: UInt32) {
         descriptor = -1
         self.generation = generation
@@ -102,8 +103,8 @@ struct ConnectionSlot {
     }
 }
 
-/// The cold record: set up, deadlines, the way out. 72 bytes, in an order that leaves no gaps: an
-/// idle connection consists of its records, and nothing else.
+/// The cold record: setup, deadlines, closing. 72 bytes, in an order without gaps: an idle
+/// connection consists only of its records.
 ///
 /// Narrow counts are set through `pointee`: Swift 6.3.1 emits invalid code under the thread
 /// sanitizer where they are set through a pointer's subscript.
@@ -128,18 +129,18 @@ struct ConnectionDetails {
     @NarrowCount var packetMaximum = 0
     @NarrowCount var keptCount = 0
     @NarrowCount var keptCapacity = 0
-    /// Kept bytes below which they need not be shown.
+    /// The number of kept bytes below which they need not be passed to the handler.
     @NarrowCount var keptAwaited = 0
     /// The errno behind the cause, or 0.
     var systemError: Int32 = 0
     /// The OpenSSL error behind the cause, or 0; all of them fit.
     @NarrowCount var tlsError = 0
-    /// What certificate verification found: X509_V_OK, or why not.
+    /// The result of certificate verification: X509_V_OK, or the error.
     var verification: Int16 = 0
     var cause = TransportCloseCause.closedByHandler
 }
 
-/// A list of slots in which each stands at most once: reserved for all, so that adding never
+/// A list of slots in which each occurs at most once: reserved for all, so that adding never
 /// allocates.
 @usableFromInline
 struct SlotList {
@@ -157,8 +158,8 @@ struct SlotList {
     }
 }
 
-/// Address space for `count` values, all bits zero. Only pages that are touched cost memory, and
-/// nothing ever moves. Ends with ``releaseReserved(_:_:)``.
+/// Address space for `count` values, all bits zero. Only used pages cost memory, and nothing ever
+/// moves. Freed by ``releaseReserved(_:_:)``.
 func reserveZeroed<Value>(_ count: Int, of type: Value.Type) -> UnsafeMutablePointer<Value> {
     let byteCount = count * MemoryLayout<Value>.stride
     let memory = mmap(

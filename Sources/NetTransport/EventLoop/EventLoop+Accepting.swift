@@ -164,7 +164,7 @@ extension EventLoop {
         )
     }
 
-    /// An option that a fresh socket of ours cannot refuse.
+    /// Sets an option that a new socket cannot refuse.
     private func setOption(_ descriptor: Int32, level: Int32, name: Int32, to value: Int32) {
         var value = value
         let result = setsockopt(
@@ -173,8 +173,8 @@ extension EventLoop {
         precondition(result == 0 || errno == EINVAL, "setsockopt: \(systemErrorText(errno))")
     }
 
-    /// Goes on with a TLS handshake, if the turn still has handshakes to give; else epoll, being
-    /// level-triggered, reports the connection again in the next turn.
+    /// Continues a TLS handshake, if the turn has not reached its limit of handshakes; otherwise
+    /// epoll, which is level-triggered, reports the connection again in the next turn.
     mutating func handshake<Handler: LoopHandler & ~Copyable>(
         _ slot: Int, _ handler: inout Handler
     ) {
@@ -187,7 +187,7 @@ extension EventLoop {
         }
     }
 
-    /// One step of a handshake, either end. True when it is done.
+    /// One step of a handshake, as client or server. True when it is complete.
     mutating func advanceHandshake(_ slot: Int) -> Bool {
         guard let session = slots[slot].tls else {
             preconditionFailure("slot \(slot) has no TLS")
@@ -204,13 +204,13 @@ extension EventLoop {
         counters.handshakesCompleted += 1
         if SSL_session_reused(session) == 1 { counters.handshakesResumed += 1 }
         becomeOpen(slot)
-        // The peer's first bytes may have come along with the end of its handshake.
+        // The peer's first bytes may have arrived with the end of its handshake.
         if SSL_has_pending(session) == 1 { listForReading(slot) }
         return true
     }
 
-    /// A connection is ready for bytes. Our own connects have no deadline from here on; accepted
-    /// ones keep theirs until the handler has authenticated them.
+    /// A connection is open. Outgoing connections have no deadline from here on; accepted ones keep
+    /// theirs until the handler has authenticated them.
     mutating func becomeOpen(_ slot: Int) {
         if slots[slot].phase == .handshaking, details[slot].isPending { handshakingCount -= 1 }
         slots[slot].phase = .open
@@ -261,7 +261,7 @@ extension EventLoop {
                 }
                 if isCrowded(listeners[index].listener) { continue }
             }
-            // Where even this fails for lack of memory, the listener rests once more.
+            // If even this fails for lack of memory, the listener pauses again.
             listeners[index].rest = watch(index) ? nil : .exhausted(until: pauseEnd)
         }
     }

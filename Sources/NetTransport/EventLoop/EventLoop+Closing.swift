@@ -7,16 +7,16 @@ import Glibc
 extension EventLoop {
     /// Closes a connection. `closed` follows, once, in a later turn.
     ///
-    /// With `afterFlush`, what was appended is sent first, then TLS and TCP are shut down in
-    /// order, for at most the configured linger time; without, it is cut off now. Either way
-    /// nothing is received or taken for it any more.
+    /// With `afterFlush`, the unsent bytes are sent first, then TLS and TCP are shut down in order,
+    /// for at most the configured linger time; without it, the connection is closed immediately. In
+    /// both cases no more bytes are received or accepted for it.
     public mutating func close(_ connection: ConnectionID, afterFlush: Bool) {
         guard let slot = slot(of: connection) else { return }
         close(slot, .closedByHandler, afterFlush: afterFlush)
     }
 
-    /// The reason of a closed connection in words (errno's, OpenSSL's, the certificate's), during
-    /// the handler's `closed`; empty where the cause says everything.
+    /// The reason of a closed connection as text (of errno, OpenSSL or the certificate), during the
+    /// handler's `closed`; empty if the cause is sufficient.
     public func closeDetail(of connection: ConnectionID) -> String {
         let slot = connection.slot
         guard slot < slotsTouched, slots[slot].generation == connection.generation else {
@@ -126,8 +126,8 @@ extension EventLoop {
         }
     }
 
-    /// OpenSSL gave up on a connection. Its alert to the peer is on the way already; the socket is
-    /// shut down in order so that the peer gets to read it.
+    /// OpenSSL failed on a connection. Its alert to the peer is already written; the socket is shut
+    /// down in order so that the peer can read it.
     mutating func failTLS(_ slot: Int, _ error: Int32) {
         let systemError = errno
         let failure = OpenSSLFailure.take()
@@ -170,7 +170,7 @@ extension EventLoop {
         releaseOutgoing(slot)
         EventLoop.freeSession(slots[slot].tls)
         slots[slot].tls = nil
-        // Closing takes the descriptor out of epoll: it is the only one of its socket.
+        // Closing removes the descriptor from epoll: it is the only one of its socket.
         Glibc.close(slots[slot].descriptor)
         slots[slot].descriptor = -1
         slots[slot].phase = .dead

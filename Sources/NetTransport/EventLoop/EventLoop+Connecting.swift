@@ -39,8 +39,8 @@ extension EventLoop {
         return begin(socket.release(), peer: address, session: session)
     }
 
-    /// Takes over a stream socket that is connected already, such as one end of a pair. It must be
-    /// non-blocking, and belongs to the loop from here on; `opened` follows.
+    /// Takes over a stream socket that is already connected, such as one end of a pair. It must be
+    /// non-blocking; the loop owns it from here on. `opened` follows.
     public mutating func adopt(socket: Int32) throws(TransportError) -> ConnectionID {
         do throws(TransportError) {
             try checkRoom()

@@ -4,7 +4,7 @@ import BrokerTerms
 import Primitives
 
 extension EventLoop {
-    /// Sets the connection's one deadline, in place of the one it has. A `keepAlive` starts again
+    /// Sets the connection's one deadline, in place of its previous one. A `keepAlive` starts again
     /// with every byte that arrives.
     public mutating func setDeadline(
         _ deadline: ConnectionDeadline, for connection: ConnectionID,

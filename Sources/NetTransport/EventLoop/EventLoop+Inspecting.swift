@@ -1,8 +1,8 @@
-// What can be asked about a connection, for logs and for logins by certificate.
+// Queries about a connection, for logs and for logins by certificate.
 import BrokerTerms
 import COpenSSL
 
-/// What TLS agreed on for a connection.
+/// The TLS parameters of a connection.
 public struct TLSSummary: Sendable, Equatable {
     /// Such as `TLSv1.3`.
     public let version: String
@@ -23,7 +23,7 @@ extension EventLoop {
         return details[slot].peer
     }
 
-    /// What TLS agreed on; nil for a plain or unknown connection.
+    /// The TLS parameters; nil for a plain or unknown connection.
     public func tlsSummary(of connection: ConnectionID) -> TLSSummary? {
         guard let slot = slot(of: connection), let session = slots[slot].tls,
             let version = SSL_get_version(session), let cipher = SSL_get_current_cipher(session),
@@ -34,14 +34,14 @@ extension EventLoop {
             isResumed: SSL_session_reused(session) == 1)
     }
 
-    /// The identity whose pre-shared key the connection was made with; nil where none was used, or
-    /// the key has been taken away or replaced since.
+    /// The identity whose pre-shared key the connection uses; nil if it uses none, or the key was
+    /// removed or replaced since.
     public func preSharedIdentity(of connection: ConnectionID) -> PreSharedIdentity? {
         guard let slot = slot(of: connection), let session = slots[slot].tls else { return nil }
         return PreSharedKeys.identity(of: session)
     }
 
-    /// The certificate that the peer showed, in DER; nil where it showed none. It has been verified
+    /// The certificate that the peer presented, in DER; nil if it presented none. It was verified
     /// according to the TLS context.
     public func peerCertificate(of connection: ConnectionID) -> [UInt8]? {
         guard let slot = slot(of: connection), let session = slots[slot].tls,

@@ -26,7 +26,7 @@ public struct ReadPause: OptionSet, Hashable, Sendable {
 
 extension EventLoop {
     /// Stops `received` for this connection until ``resumeReading(_:from:)`` with the same reason;
-    /// unconsumed bytes are kept, and the kernel's buffer fills up and holds the peer back.
+    /// unconsumed bytes are kept, and the kernel's full buffer slows the peer down.
     public mutating func pauseReading(
         _ connection: ConnectionID, for reason: ReadPause = .handler
     ) {
@@ -35,8 +35,8 @@ extension EventLoop {
         set(.readPaused, slot)
     }
 
-    /// Ends a pause. Where it was the last one, reading goes on where ``pauseReading(_:for:)``
-    /// stopped it, with the kept bytes in the next turn.
+    /// Ends a pause. After the last one, reading continues where ``pauseReading(_:for:)`` stopped
+    /// it, with the kept bytes in the next turn.
     public mutating func resumeReading(
         _ connection: ConnectionID, from reason: ReadPause = .handler
     ) {
@@ -52,8 +52,8 @@ extension EventLoop {
         updateInterest(slot)
     }
 
-    /// The largest packet (unconsumed bytes at rest) of this connection from now on, up to the
-    /// configured maximum. A larger one closes it with `packetTooLarge`.
+    /// Sets the largest packet (unconsumed bytes) of this connection, up to the configured maximum.
+    /// A larger one closes it with `packetTooLarge`.
     public mutating func setPacketMaximum(_ byteCount: Int, for connection: ConnectionID) {
         precondition(
             byteCount <= configuration.packetMaximum,
@@ -62,8 +62,8 @@ extension EventLoop {
         (details + slot).pointee.packetMaximum = byteCount
     }
 
-    /// Copies bytes to the end of the turn's arena, where they stay as long as those of the
-    /// connections. Within `received`, at most ``TransportLimits/arenaAdditionMaximum`` in all.
+    /// Copies bytes to the end of the turn's arena, where they are valid as long as those of the
+    /// connections. Within `received`, at most ``TransportLimits/arenaAdditionMaximum`` in total.
     public mutating func appendToArena(_ bytes: UnsafeRawBufferPointer) -> ByteRange {
         precondition(
             arenaMemory.count - arenaUsed >= bytes.count,
@@ -82,14 +82,15 @@ extension EventLoop {
         toRead.append(slot)
     }
 
-    /// Reads the connections whose bytes epoll does not report: those in OpenSSL's or kept buffers.
+    /// Reads the connections whose bytes epoll does not report: bytes in OpenSSL's or kept buffers.
     @usableFromInline
     mutating func readListed<Handler: LoopHandler & ~Copyable>(_ handler: inout Handler) {
         guard toRead.count > 0 else { return }
         swap(&toRead, &readingNow)
         for index in 0..<readingNow.count {
             let slot = Int(readingNow.slots[index])
-            // A slot that was closed since, and perhaps taken again, does not bear the flag.
+            // A slot whose connection was closed since, and that may have a new one, does not have
+            // the flag.
             guard slots[slot].flags.contains(.readListed) else { continue }
             clear(.readListed, slot)
             if slots[slot].phase == .open { read(slot, &handler) }
@@ -103,7 +104,7 @@ extension EventLoop {
         guard slots[slot].phase == .open else { return }
         if slots[slot].flags.contains(.readPaused) {
             if signals & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0 {
-                // Reported whether one asks or not: leaving it would spin.
+                // epoll always reports it: ignoring it would spin.
                 closeAfterFailure(slot)
             } else {
                 updateInterest(slot)
@@ -141,7 +142,7 @@ extension EventLoop {
         keepRest(slot, of: bytes, consumption)
     }
 
-    /// One burst into the arena, kept bytes first. Nil when there is nothing (new) to show.
+    /// Reads one burst into the arena, kept bytes first. Nil if there is nothing (new) to pass on.
     private mutating func receive(_ slot: Int) -> ByteRange? {
         if slots[slot].kept == nil {
             let count = receiveBurst(slot, into: arenaMemory.baseAddress! + arenaUsed)
@@ -152,8 +153,7 @@ extension EventLoop {
         let base = arenaMemory.baseAddress! + arenaUsed
         var count = 0
         if slots[slot].flags.contains(.showKept) {
-            // Nothing is added: a handler that pauses again and again must not gather more and
-            // more.
+            // No bytes are added: a handler that pauses repeatedly must not collect more and more.
             clear(.showKept, slot)
             if let session = slots[slot].tls, SSL_has_pending(session) == 1 { listForReading(slot) }
         } else if keptCount < details[slot].keptAwaited {
@@ -169,7 +169,7 @@ extension EventLoop {
         return takeArena(keptCount + count)
     }
 
-    /// Adds to a packet whose length is known, without a way through the arena until it is
+    /// Appends to a packet whose length is known, without copying it through the arena until it is
     /// complete.
     private mutating func receiveAwaited(_ slot: Int) -> ByteRange? {
         let keptCount = details[slot].keptCount
@@ -179,7 +179,7 @@ extension EventLoop {
         }
         let count = receiveBurst(slot, into: kept + keptCount)
         guard count > 0 else { return nil }
-        // Not `+=`, for the compiler's sake: see `set(_:_:)`.
+        // Not `+=`, because of the compiler: see `set(_:_:)`.
         (details + slot).pointee.keptCount = keptCount + count
         guard details[slot].keptCount >= details[slot].keptAwaited else { return nil }
         let range = takeArena(details[slot].keptCount)
@@ -243,7 +243,7 @@ extension EventLoop {
 
     // MARK: - The socket
 
-    /// At most ``TransportLimits/burstMaximum`` bytes. 0: nothing now, or the connection was
+    /// Reads at most ``TransportLimits/burstMaximum`` bytes. 0: nothing now, or the connection was
     /// closed.
     private mutating func receiveBurst(_ slot: Int, into target: UnsafeMutableRawPointer) -> Int {
         let count =
@@ -274,8 +274,8 @@ extension EventLoop {
         }
     }
 
-    /// Record after record. What stays inside OpenSSL when the burst is full, epoll does not know:
-    /// the connection is listed.
+    /// Reads record after record. epoll does not know the bytes that remain in OpenSSL when the
+    /// burst is full: the connection is put on a list.
     private mutating func receiveTLS(_ slot: Int, into target: UnsafeMutableRawPointer) -> Int {
         guard let session = slots[slot].tls else { preconditionFailure("slot \(slot) has no TLS") }
         var total = 0
@@ -284,7 +284,8 @@ extension EventLoop {
                 session, target + total, Int32(TransportLimits.burstMaximum - total))
             guard count > 0 else {
                 let error = SSL_get_error(session, count)
-                // What came before an end or an error is shown first; it comes up again next turn.
+                // The bytes before an end or an error are passed on first; the error occurs again
+                // in the next turn.
                 if total > 0, error != SSL_ERROR_WANT_READ, error != SSL_ERROR_WANT_WRITE {
                     ERR_clear_error()
                     listForReading(slot)

@@ -7,12 +7,12 @@ import Glibc
 
 /// How bytes are treated if their connection reads too slowly.
 public enum Traffic: Hashable, Sendable {
-    /// Refused, and counted, when more than the connection's `outgoingMaximum` would wait, or more
-    /// than its share where all connections hold `outgoingTotalMaximum`.
+    /// Refused, and counted, if more than the connection's `outgoingMaximum` would wait, or more
+    /// than its share while all connections together hold `outgoingTotalMaximum`.
     case droppable
-    /// Must not be missing in the stream: the connection is closed when more than the configured
-    /// `outgoingHardMaximum` would wait. Where all hold `outgoingTotalMaximum`, those are closed
-    /// that hold the most.
+    /// The stream is invalid without it: the connection is closed if more than the configured
+    /// `outgoingHardMaximum` would wait. While all connections together hold
+    /// `outgoingTotalMaximum`, those that hold the most are closed.
     case required
 }
 
@@ -31,8 +31,8 @@ extension EventLoop {
         return true
     }
 
-    /// Reserves `byteCount` bytes behind the unsent bytes, for encoders that write in place. Nil
-    /// where `append` returns false. Write, then call ``commit(_:for:)``; any other call in between
+    /// Reserves `byteCount` bytes after the unsent bytes, for encoders that write in place. Nil if
+    /// `append` would return false. Write, then call ``commit(_:for:)``; any other call in between
     /// invalidates the pointer. Bytes that are not committed are not sent.
     @inlinable
     public mutating func reserve(
@@ -76,14 +76,14 @@ extension EventLoop {
     }
 
     /// Whether bytes wait because the peer does not read; ``LoopHandler/outgoingDrained(_:in:)``
-    /// tells when they are gone.
+    /// reports when they are sent.
     public func isSendBlocked(_ connection: ConnectionID) -> Bool {
         guard let slot = slot(of: connection) else { return false }
         return slots[slot].flags.contains(.sendBlocked)
     }
 
-    /// Waiting bytes beyond which this connection's droppable traffic is refused from now on; at
-    /// most the configured `outgoingHardMaximum`.
+    /// Sets the number of waiting bytes above which this connection's droppable traffic is refused;
+    /// at most the configured `outgoingHardMaximum`.
     public mutating func setOutgoingMaximum(_ byteCount: Int, for connection: ConnectionID) {
         precondition(
             byteCount <= configuration.outgoingHardMaximum,
@@ -94,7 +94,7 @@ extension EventLoop {
 
     // MARK: - Blocks
 
-    /// The slow path of `reserve`: refuses past the bound, or finds a larger block.
+    /// The slow path of `reserve`: refuses above the limit, or takes a larger block.
     @usableFromInline
     mutating func makeRoom(
         _ byteCount: Int, for slot: Int, traffic: Traffic
@@ -121,8 +121,8 @@ extension EventLoop {
         }
         let start = Int(slots[slot].outgoingStart)
         let oldCapacity = Int(slots[slot].outgoingCapacity)
-        // Moving to the front is worth it only where it frees at least half: else a slow reader's
-        // block would be moved again and again.
+        // Moving the bytes to the front pays only if it frees at least half: otherwise the block of
+        // a slow reader would be moved again and again.
         if waiting + byteCount <= oldCapacity / 2 {
             old.copyMemory(from: old + start, byteCount: waiting)
         } else {
@@ -176,7 +176,7 @@ extension EventLoop {
 
     mutating func releaseOutgoing(_ slot: Int) {
         guard let block = slots[slot].outgoing else { return }
-        // The next block begins with what this one held, up to a full TLS record.
+        // The next block begins with the size of this one, up to a full TLS record.
         let used = max(1, Int(slots[slot].outgoingEnd))
         let bits = Int.bitWidth - (used - 1).leadingZeroBitCount
         slots[slot].outgoingBits = UInt8(min(bits, 14))
@@ -190,11 +190,11 @@ extension EventLoop {
 
     // MARK: - Sending
 
-    /// Whether connections wait for which earlier turns had no time.
+    /// Whether connections wait that earlier turns had no time for.
     @usableFromInline
     var hasLateSends: Bool { lateSent < toSendLate.count }
 
-    /// Sends for the connections on the lists, each once, as far as a turn has time. New ones come
+    /// Sends for the connections on the lists, each once, within the limit of a turn. New ones come
     /// first: the answer for one client does not wait behind a message for ten thousand others. The
     /// arena is free after this.
     @usableFromInline
@@ -220,7 +220,7 @@ extension EventLoop {
         toSend.count = 0
     }
 
-    /// Takes those off the late list to whom it has been sent.
+    /// Removes the connections from the late list that have been sent to.
     private mutating func forgetSent() {
         guard lateSent > 0 else { return }
         let count = toSendLate.count - lateSent
@@ -241,7 +241,7 @@ extension EventLoop {
         if slots[slot].outgoingByteCount > 0 {
             let sent = slots[slot].tls == nil ? sendPlain(slot) : sendTLS(slot)
             guard slots[slot].phase == .open || slots[slot].phase == .flushing else { return }
-            // Not `+=`, for the compiler's sake: see `set(_:_:)`.
+            // Not `+=`, because of the compiler: see `set(_:_:)`.
             slots[slot].outgoingStart = slots[slot].outgoingStart + UInt32(sent)
         }
         guard slots[slot].outgoingByteCount == 0 else {
@@ -283,7 +283,8 @@ extension EventLoop {
         }
     }
 
-    /// Everything in as few records as TLS allows (16 KiB each), until the kernel takes no more.
+    /// Sends everything in as few records as TLS allows (16 KiB each), until the kernel's buffer is
+    /// full.
     private mutating func sendTLS(_ slot: Int) -> Int {
         guard let block = slots[slot].outgoing, let session = slots[slot].tls else {
             preconditionFailure("slot \(slot) has no outgoing block or no TLS session")
@@ -308,7 +309,7 @@ extension EventLoop {
         return sent
     }
 
-    /// Handles that the kernel's buffer has space again.
+    /// The kernel's buffer has space again.
     mutating func becameWritable<Handler: LoopHandler & ~Copyable>(
         _ slot: Int, _ handler: inout Handler
     ) {
@@ -335,14 +336,14 @@ extension EventLoop {
 
     // MARK: - epoll
 
-    /// Registers a new connection. Where the kernel has no room for another watch, the connection
-    /// is closed with its reason.
+    /// Registers a new connection. If the kernel has no memory for it, the connection is closed
+    /// with that reason.
     mutating func register(_ slot: Int, _ interest: ConnectionSlot.Interest) {
         slots[slot].interest = interest
         if !tellEpoll(slot, EPOLL_CTL_ADD) { failSystem(slot, errno) }
     }
 
-    /// Makes epoll watch for `interest`; no system call where it does already.
+    /// Makes epoll watch for `interest`; no system call if it does already.
     mutating func watch(_ slot: Int, _ interest: ConnectionSlot.Interest) {
         guard slots[slot].interest != interest else { return }
         slots[slot].interest = interest

@@ -9,9 +9,9 @@ import Primitives
 /// The connections of one thread. Create it on the thread that runs it, add listeners, and call
 /// ``run(_:)``. Other threads may only use its ``LoopHandle``.
 ///
-/// A turn: wait; tell closed connections; read; deadlines; `turnEnded`; send. Everything appended
-/// during a turn leaves at its end with one `send` or `SSL_write` per connection: that coalescing
-/// is worth a factor of 13 and costs no latency (docs/PERFORMANCE.md).
+/// A turn: wait; report closed connections; read; deadlines; `turnEnded`; send. All bytes that were
+/// appended during a turn are sent at its end with one `send` or `SSL_write` per connection: this
+/// coalescing gives a factor of 13 and costs no latency (docs/PERFORMANCE.md).
 public struct EventLoop: ~Copyable {
     /// The options of a loop. The defaults are ``TransportLimits``.
     public struct Configuration: Sendable {
@@ -19,27 +19,28 @@ public struct EventLoop: ~Copyable {
         public var loopIndex: UInt8 = 0
         /// At most `ConnectionID.slotsMaximum`.
         public var connectionsMaximum = TransportLimits.connectionsMaximum
-        /// Accepted connections that have not logged in: with so many, listeners rest and others
-        /// wait in the kernel.
+        /// The maximum of accepted connections that have not logged in. At this number listeners
+        /// pause, and further connections wait in the kernel.
         public var pendingMaximum = TransportLimits.connectionsMaximum
-        /// TLS handshakes of accepted connections under way: with so many, TLS listeners rest.
+        /// The maximum of TLS handshakes of accepted connections. At this number TLS listeners
+        /// pause.
         public var handshakesMaximum = TransportLimits.connectionsMaximum
-        /// A connection that is silent for so long and has not logged in is closed while others
-        /// wait for its place.
+        /// A connection that has not logged in and is silent for this long is closed while others
+        /// wait to be accepted.
         public var crowdedSilenceMilliseconds = TransportLimits.crowdedSilenceMilliseconds
         /// Limits connections, in total and per address; nil for no such limits.
         public var connectionLimiter: ConnectionLimiter?
-        /// The largest packet that `setPacketMaximum` will ever be given.
+        /// The largest value that `setPacketMaximum` will be given.
         public var packetMaximum = TransportLimits.packetMaximum
-        /// What a connection may send as one packet until `setPacketMaximum`.
+        /// The largest packet of a connection until `setPacketMaximum`.
         public var firstPacketMaximum = TransportLimits.firstPacketMaximum
-        /// Waiting bytes beyond which droppable traffic is refused, until `setOutgoingMaximum`.
+        /// Waiting bytes above which droppable traffic is refused, until `setOutgoingMaximum`.
         public var outgoingMaximum = TransportLimits.outgoingMaximum
-        /// Waiting bytes beyond which a connection is closed; at least `outgoingMaximum`, at most
-        /// 2 GiB.
+        /// Waiting bytes above which a connection is closed; at least `outgoingMaximum`, at most 2
+        /// GiB.
         public var outgoingHardMaximum = TransportLimits.outgoingHardMaximum
-        /// Memory of bytes that wait for all connections, beyond which those give way that hold
-        /// the most.
+        /// Memory of bytes that wait for all connections. Above it, the connections that hold the
+        /// most are closed.
         public var outgoingTotalMaximum = TransportLimits.outgoingTotalMaximum
         public var authenticationMilliseconds = TransportLimits.authenticationMilliseconds
         public var lingerMilliseconds = TransportLimits.lingerMilliseconds
@@ -48,9 +49,9 @@ public struct EventLoop: ~Copyable {
         public var acceptsPerTurn = TransportLimits.acceptsPerTurnMaximum
         public var handshakesPerTurn = TransportLimits.handshakesPerTurnMaximum
         public var sendsPerTurn = TransportLimits.sendsPerTurnMaximum
-        /// SO_SNDBUF of every connection; nil leaves it to the kernel, which tunes it well.
+        /// SO_SNDBUF of every connection; nil leaves it to the kernel's tuning.
         public var kernelSendBufferBytes: Int32?
-        /// What is added to the monotonic clock to give the broker's time; may be negative.
+        /// The offset of the broker's time to the monotonic clock; may be negative.
         public var clockOffsetMilliseconds: Int64 = 0
 
         public init() {}
@@ -74,17 +75,17 @@ public struct EventLoop: ~Copyable {
     /// The bytes that were passed to `received` since the last `turnEnded`.
     public var arena: UnsafeRawBufferPointer { UnsafeRawBufferPointer(arenaMemory) }
 
-    /// The same bytes, for a handler that rewrites what it is shown; nobody else reads them.
+    /// The same bytes, for a handler that rewrites the bytes it received; nobody else reads them.
     public var mutableArena: UnsafeMutableRawBufferPointer { arenaMemory }
 
     /// The number of connections, including those that are being set up or closed.
     public internal(set) var connectionCount = 0
 
-    /// Accepted connections whose handler has not yet set a deadline of its own: they are not
-    /// logged in.
+    /// Accepted connections that have not logged in: the handler has not set a deadline of its own
+    /// for them.
     public internal(set) var pendingCount = 0
 
-    /// Those among them whose TLS handshake is under way.
+    /// Those of them with a TLS handshake in progress.
     public internal(set) var handshakingCount = 0
 
     @usableFromInline let slots: UnsafeMutablePointer<ConnectionSlot>
@@ -94,14 +95,15 @@ public struct EventLoop: ~Copyable {
     /// Slots below this one have been used.
     var slotsTouched = 0
     @usableFromInline var toSend: SlotList
-    /// Connections for which earlier turns had no time, from `lateSent` on.
+    /// Connections that earlier turns had no time for, from `lateSent` on.
     @usableFromInline var toSendLate: SlotList
     @usableFromInline var lateSent = 0
-    /// Whether this turn is the first one after all who were ready have been read and sent to.
+    /// Whether this turn is the first one after every ready connection was read and sent to.
     public internal(set) var beginsRound = true
-    /// Turns since the last that did.
+    /// Turns since the last such turn.
     private var turnsOfRound = 0
-    /// Connections to read without epoll: OpenSSL holds their bytes, or kept bytes are to be shown.
+    /// Connections to read without epoll: OpenSSL holds their bytes, or kept bytes must be passed
+    /// on.
     var toRead: SlotList
     var readingNow: SlotList
     /// Closed connections for which the handler's `closed` was not called yet.
@@ -112,7 +114,7 @@ public struct EventLoop: ~Copyable {
     let arenaMemory: UnsafeMutableRawBufferPointer
     var arenaUsed = 0
     var pool: BufferPool
-    /// Bytes of the blocks that connections hold for what waits.
+    /// Bytes of the blocks with unsent bytes of all connections.
     var outgoingHeld = 0
     var poolTrim = Instant.never
     var wheel: TimerWheel
@@ -202,8 +204,8 @@ public struct EventLoop: ~Copyable {
         while turn(&handler) {}
     }
 
-    /// One turn, waiting at most `waitMaximum` milliseconds for something to happen (-1: as long as
-    /// it takes). False when the loop has stopped.
+    /// Runs one turn, waiting at most `waitMaximum` milliseconds for events (-1: without a limit).
+    /// False when the loop has stopped.
     @inlinable
     public mutating func turn<Handler: LoopHandler & ~Copyable>(
         _ handler: inout Handler, waitMaximum: Int = -1
@@ -244,9 +246,9 @@ public struct EventLoop: ~Copyable {
         return max(0, Int(count))
     }
 
-    /// Connections that are ready come in the kernel's order. As long as there may be more of them
-    /// than one turn takes, or sends wait, it is the same round; after so many turns that each
-    /// connection has been read and sent to, it is another.
+    /// Ready connections are reported in the kernel's order. While there may be more than one turn
+    /// handles, or sends wait, the round continues; it ends after so many turns that each
+    /// connection has been read and sent to.
     private mutating func noteRound(isHeard: Bool) {
         turnsOfRound += 1
         beginsRound =
@@ -256,7 +258,7 @@ public struct EventLoop: ~Copyable {
         if beginsRound { turnsOfRound = 0 }
     }
 
-    /// How long epoll may wait: not at all while there is something to do without it.
+    /// How long epoll may wait: not at all while there is work.
     private func waitMilliseconds(_ maximum: Int) -> Int32 {
         if dead.count > 0 || toRead.count > 0 || toSend.count > 0 || hasLateSends { return 0 }
         if handle.isStopRequested, !isStopping { return 0 }
@@ -266,7 +268,7 @@ public struct EventLoop: ~Copyable {
         let limit = maximum < 0 ? Int32.max : Int32(clamping: maximum)
         guard next != .never else { return maximum < 0 ? -1 : limit }
         let current = EventLoop.readClock(offset: configuration.clockOffsetMilliseconds)
-        // The clock is read in whole milliseconds, rounded down: waiting one more never wakes
+        // The clock is read in whole milliseconds, rounded down: one millisecond more never wakes
         // early.
         return min(limit, Int32(clamping: next.milliseconds(since: current)))
     }

@@ -1,48 +1,49 @@
-// What a loop counts, as plain numbers that only the loop writes, and their copy that other threads
-// read. No lock: a reader may see numbers of two neighbouring turns side by side.
+// The counters of a loop, as plain numbers that only the loop writes, and a copy of them for other
+// threads. There is no lock: a reader may see numbers of two consecutive turns together.
 import Synchronization
 
-/// Totals since the loop was made, and a few numbers of now. Every field is a `UInt64`: that is how
-/// they are published.
+/// Totals since the loop was created, and a few present values. Every field is a `UInt64`, because
+/// the copy is an array of words.
 public struct LoopCounters: Sendable, Equatable {
     public var turns: UInt64 = 0
-    /// Connections taken from listeners.
+    /// Connections accepted from listeners.
     public var accepted: UInt64 = 0
     /// Outgoing connects begun.
     public var connectsBegun: UInt64 = 0
     /// Connections that reached `opened`.
     public var opened: UInt64 = 0
     public var handshakesCompleted: UInt64 = 0
-    /// Connections at this moment that have not logged in.
+    /// Present number of connections that have not logged in.
     public var pending: UInt64 = 0
-    /// Bytes of memory at this moment that hold what waits to be sent.
+    /// Present memory of unsent bytes.
     public var outgoingHeld: UInt64 = 0
-    /// Those among the pending whose TLS handshake is under way.
+    /// Those among the pending with a TLS handshake in progress.
     public var handshaking: UInt64 = 0
     /// Completed handshakes that resumed an earlier session.
     public var handshakesResumed: UInt64 = 0
-    /// Accepted sockets closed at once because there were enough of them, or the table was full.
+    /// Accepted sockets closed at once because the limit of connections was reached, or the table
+    /// was full.
     public var refusedByMaximum: UInt64 = 0
-    /// Accepted sockets closed at once because their address had enough connections.
+    /// Accepted sockets closed at once because of the limit per address.
     public var refusedByAddress: UInt64 = 0
-    /// Times a listener was rested because descriptors or memory ran out, or too many connections
-    /// had not logged in.
+    /// Pauses of a listener because descriptors or memory ran out, or too many connections had not
+    /// logged in.
     public var acceptPauses: UInt64 = 0
     /// Application bytes (after TLS).
     public var bytesReceived: UInt64 = 0
-    /// Application bytes (before TLS) that the kernel or OpenSSL took.
+    /// Application bytes (before TLS) that the kernel or OpenSSL accepted.
     public var bytesSent: UInt64 = 0
-    /// Calls of `recv` and `SSL_read` that brought bytes.
+    /// Calls of `recv` and `SSL_read` that returned bytes.
     public var receives: UInt64 = 0
-    /// Calls of `send` and `SSL_write` that took bytes.
+    /// Calls of `send` and `SSL_write` that accepted bytes.
     public var sends: UInt64 = 0
-    /// Sends after which bytes were left because the kernel's buffer was full.
+    /// Sends after which bytes remained because the kernel's buffer was full.
     public var shortWrites: UInt64 = 0
-    /// Droppable appends that were refused because too much was waiting already.
+    /// Droppable appends that were refused because too many bytes were waiting.
     public var drops: UInt64 = 0
-    /// Changes of what epoll watches for a connection, beyond its registration.
+    /// Changes of the events that epoll watches for, beyond the registration.
     public var interestChanges: UInt64 = 0
-    /// Turns that were ended early because the arena was full.
+    /// Turns that ended early because the arena was full.
     public var arenaFills: UInt64 = 0
     private var closedByCause = InlineArray<16, UInt64>(repeating: 0)
 
@@ -66,7 +67,7 @@ public struct LoopCounters: Sendable, Equatable {
     }
 }
 
-/// The copy of a loop's counters that every thread may read.
+/// The copy of a loop's counters for other threads.
 final class PublishedCounters: Sendable {
     private static let wordCount = MemoryLayout<LoopCounters>.size / MemoryLayout<UInt64>.size
 

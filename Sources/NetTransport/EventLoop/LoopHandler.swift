@@ -4,22 +4,21 @@ import Primitives
 
 /// Handles the events of a loop. All calls run on the loop's thread, one at a time. The loop is
 /// passed as an argument, so a handler stores no reference to it.
-///
-/// A connection's life as the handler sees it: at most one `opened`, any number of `received` and
-/// `deadlineReached` after it, then exactly one `closed`. A connection that fails before it is
-/// open (no TLS, refused connect) has only `closed`.
+/// The calls for one connection: at most one `opened`, any number of `received` and
+/// `deadlineReached` after it, then exactly one `closed`. A connection that fails before it is open
+/// (no TLS, refused connect) has only `closed`.
 ///
 /// There are no default implementations, so that the compiler reports a missing method. A default
 /// would also hide a generic method of the same name, which would never be called.
 public protocol LoopHandler: ~Copyable {
-    /// An accepted connection has finished its TLS handshake (a plain one: has been accepted), or
-    /// an outgoing connect has succeeded, TLS included.
+    /// An accepted connection has completed its TLS handshake (a plain one: has been accepted), or
+    /// an outgoing connect, including TLS, has succeeded.
     mutating func opened(
         _ connection: ConnectionID, _ origin: ConnectionOrigin, in loop: inout EventLoop)
 
-    /// Bytes arrived: everything of this connection that has not been consumed yet, in one piece.
-    /// They stand in `loop.arena` and stay there until `turnEnded` returns, so that ranges of them
-    /// may be kept that long. The answer says how many were consumed; the others come again.
+    /// Bytes arrived: all unconsumed bytes of this connection, contiguous. They are in `loop.arena`
+    /// until `turnEnded` returns, so ranges of them are valid that long. The result is the number
+    /// of consumed bytes; the others are passed again.
     mutating func received(
         _ bytes: ByteRange, from connection: ConnectionID, in loop: inout EventLoop
     ) -> Consumption
@@ -27,8 +26,8 @@ public protocol LoopHandler: ~Copyable {
     /// A connection that could not send everything has now sent all of it.
     mutating func outgoingDrained(_ connection: ConnectionID, in loop: inout EventLoop)
 
-    /// The deadline set for the connection has come. The loop closes nothing by itself; the
-    /// deadline is gone.
+    /// The deadline of the connection is reached. The loop does not close the connection, and the
+    /// deadline is removed.
     mutating func deadlineReached(
         _ deadline: ConnectionDeadline, _ connection: ConnectionID, in loop: inout EventLoop)
 
@@ -41,14 +40,14 @@ public protocol LoopHandler: ~Copyable {
     mutating func turnedAway(
         _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout EventLoop)
 
-    /// Another thread called `LoopHandle.wake` at least once since the last time.
+    /// Another thread called `LoopHandle.wake` at least once since the last call.
     mutating func woken(in loop: inout EventLoop)
 
     /// All events of the turn have been delivered. Bytes appended now are sent in this turn. Called
     /// once per turn, and more often when the arena is full.
     mutating func turnEnded(in loop: inout EventLoop)
 
-    /// A stop was requested. What is appended now is still sent; all connections are closed when
+    /// A stop was requested. Bytes appended now are still sent; all connections are closed when
     /// this returns.
     mutating func stopping(in loop: inout EventLoop)
 }
@@ -57,7 +56,7 @@ public protocol LoopHandler: ~Copyable {
 public enum ConnectionOrigin: Hashable, Sendable {
     /// Accepted; the tag is the ``Listener``'s.
     case listener(tag: UInt32)
-    /// Our own connect.
+    /// An outgoing connection.
     case connect
 }
 
@@ -73,13 +72,14 @@ public enum RefusalCause: Hashable, Sendable {
 
 /// The result of a handler's `received`.
 public struct Consumption: Hashable, Sendable {
-    /// Bytes that need not be shown again, from the front.
+    /// Bytes from the front that need not be passed again.
     public let consumed: Int
-    /// Bytes, from the first unconsumed one, below which showing them again is useless.
+    /// The number of bytes, from the first unconsumed one, below which passing them again is
+    /// useless.
     public let awaited: Int
 
-    /// `consumed` bytes are done with. Where a whole packet's length is already known, `awaiting`
-    /// is that length: the loop then gathers it without showing, and copying, it piece by piece.
+    /// `consumed` bytes were processed. If the length of a whole packet is known, `awaiting` is
+    /// that length: the loop then collects it without passing, and copying, it piece by piece.
     @inlinable
     public init(consumed: Int, awaiting awaited: Int = 0) {
         self.consumed = consumed
@@ -89,27 +89,27 @@ public struct Consumption: Hashable, Sendable {
 
 /// The one deadline a connection may have.
 public enum ConnectionDeadline: UInt8, Hashable, Sendable {
-    /// Counts from when it was set. Every accepted connection begins with it.
+    /// Counts from when it was set. Every accepted connection begins with one.
     case authentication
-    /// Counts from the last bytes that arrived; silence for that long reaches it.
+    /// Counts from the last bytes that arrived.
     case keepAlive
 }
 
-/// Why a connection ended. The numbers index `LoopCounters`.
+/// The cause for which a connection ended. The numbers index `LoopCounters`.
 public enum TransportCloseCause: UInt8, CaseIterable, Hashable, Sendable {
     /// The handler closed it.
     case closedByHandler
     /// The peer closed its side.
     case peerClosed
-    /// The peer or the network broke it; the detail is the errno's text.
+    /// The connection was reset or lost; the detail is the errno's text.
     case networkFailure
     /// TLS failed, in the handshake or after; the detail is OpenSSL's reason.
     case tlsFailure
-    /// The TLS handshake was not done when the authentication deadline came.
+    /// The TLS handshake was not complete at the authentication deadline.
     case handshakeTimeout
     /// The outgoing connect, or its handshake, took too long.
     case connectTimeout
-    /// The peer did not take what was to be sent within the linger time.
+    /// The peer did not read the last bytes within the linger time.
     case lingerTimeout
     /// More traffic that must not be dropped was waiting than the hard maximum.
     case outgoingOverflow

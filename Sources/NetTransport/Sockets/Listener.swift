@@ -1,5 +1,5 @@
-// A listening socket: bound, listening, owned, and shared by as many loops as want to accept from
-// it. It accepts nothing itself and knows no connection.
+// A listening socket, shared by the loops that accept from it. It accepts nothing itself and knows
+// no connections.
 import CLinuxShims
 import Glibc
 
@@ -8,14 +8,14 @@ import Glibc
 public final class Listener: Sendable {
     let descriptor: Int32
 
-    /// Where it listens; with the port that the system chose where 0 was asked for.
+    /// Its address, with the port that the system chose if 0 was requested.
     public let address: SocketAddress
 
     /// The TLS context of its connections; nil for plain ones.
     public let tls: ServerTLSContext?
 
-    /// A number of the caller's choice that comes back with each connection, such as the index in
-    /// the configuration's list.
+    /// A number of the caller's choice that each connection reports, such as the index in the
+    /// configuration's list.
     public let tag: UInt32
 
     /// The socket's path in the file system, for a Unix-domain listener.
@@ -27,7 +27,8 @@ public final class Listener: Sendable {
         backlog: Int32 = TransportLimits.listenBacklog
     ) throws(TransportError) {
         let socket = try OpenDescriptor(family: address.familyCode)
-        // Without it a restarted broker waits a minute for its old connections' TIME-WAIT.
+        // Without it a restarted broker could not bind until its old connections' TIME-WAIT ends, a
+        // minute.
         try socket.setOption(SOL_SOCKET, SO_REUSEADDR, to: 1)
         if address.family == .version6 {
             try socket.setOption(
@@ -57,7 +58,7 @@ public final class Listener: Sendable {
     }
 
     /// Listens on a Unix-domain stream socket with mode 0600: only the owner may connect. A socket
-    /// left behind at `path` is replaced; any other file there is an error.
+    /// that remains at `path` is replaced; any other file there is an error.
     public init(unixPath path: String, tag: UInt32 = 0) throws(TransportError) {
         var information = stat()
         if lstat(path, &information) == 0 {
@@ -68,7 +69,7 @@ public final class Listener: Sendable {
         }
         let socket = try OpenDescriptor(family: AF_UNIX)
         var address = try unixAddress(path)
-        // fchmod on the unbound socket decides the mode the path is born with: no moment is open.
+        // fchmod before bind sets the mode of the new path: there is no moment with another mode.
         guard fchmod(socket.number, 0o600) == 0 else {
             throw .system(call: "fchmod", subject: path, errno: errno)
         }
@@ -94,8 +95,7 @@ public final class Listener: Sendable {
     }
 }
 
-/// The kernel's name for a socket's path; an error where it is longer than the 107 bytes it may
-/// have.
+/// The kernel's name for a socket's path; an error if it is longer than the maximum of 107 bytes.
 private func unixAddress(_ path: String) throws(TransportError) -> sockaddr_un {
     var address = sockaddr_un()
     address.sun_family = sa_family_t(AF_UNIX)

@@ -1,4 +1,4 @@
-// Ownership of a descriptor while it is being set up: it closes unless it is given away.
+// Owns a descriptor while it is being set up: it closes unless it is released.
 import CLinuxShims
 import Glibc
 
@@ -16,7 +16,7 @@ struct OpenDescriptor: ~Copyable {
         Glibc.close(number)
     }
 
-    /// Gives the descriptor away; the caller closes it from now on.
+    /// Releases the descriptor; the caller must close it.
     consuming func release() -> Int32 {
         let number = number
         discard self

@@ -1,5 +1,5 @@
-// An IPv4 or IPv6 address with its port as a plain value, and its way to and from the kernel's
-// sockaddr. It resolves no names; Resolver does.
+// An IPv4 or IPv6 address with its port as a plain value, and its conversion to and from the
+// kernel's sockaddr. It resolves no names; Resolver does.
 import CLinuxShims
 import Glibc
 
@@ -14,9 +14,9 @@ public struct SocketAddress: Hashable, Sendable {
     let family: Family
     /// In host byte order.
     public let port: UInt16
-    /// Which interface a link-local IPv6 address belongs to; else 0.
+    /// The interface of a link-local IPv6 address; otherwise 0.
     let scope: UInt32
-    /// The address's 16 bytes as they stand on the wire; IPv4 uses the first four.
+    /// The address's 16 bytes in network order; IPv4 uses the first four.
     private let high: UInt64
     private let low: UInt64
 
@@ -34,7 +34,7 @@ public struct SocketAddress: Hashable, Sendable {
     /// The peer of a Unix-domain connection, which has no address.
     public static let local = SocketAddress(family: .local, port: 0, scope: 0, high: 0, low: 0)
 
-    /// Every interface, IPv6 and (by dual stack) IPv4.
+    /// Every interface, IPv6 and (dual-stack) IPv4.
     public static func any(port: UInt16) -> SocketAddress {
         SocketAddress(family: .version6, port: port, scope: 0, high: 0, low: 0)
     }
@@ -44,8 +44,8 @@ public struct SocketAddress: Hashable, Sendable {
         SocketAddress(numericHost: "127.0.0.1", port: port)!
     }
 
-    /// Reads a numeric address such as `192.0.2.1` or `2001:db8::1`; nil for anything else. Names
-    /// are the business of ``Resolver``.
+    /// Reads a numeric address such as `192.0.2.1` or `2001:db8::1`; nil for anything else.
+    /// ``Resolver`` resolves names.
     public init?(numericHost host: String, port: UInt16) {
         var bytes = (UInt64(0), UInt64(0))
         if inet_pton(AF_INET, host, &bytes) == 1 {
@@ -65,7 +65,7 @@ public struct SocketAddress: Hashable, Sendable {
     /// True for the address of every interface.
     public var isUnspecified: Bool { family != .local && high == 0 && low == 0 }
 
-    /// The address without its port, as people write it.
+    /// The address without its port, as text.
     public var host: String {
         guard family != .local else { return "local" }
         var bytes = (high, low)
@@ -88,7 +88,7 @@ public struct SocketAddress: Hashable, Sendable {
         }
     }
 
-    /// Reads what the kernel or the resolver wrote; ``local`` for families other than IP.
+    /// Reads a sockaddr from the kernel or the resolver; ``local`` for families other than IP.
     init(storage: sockaddr_storage) {
         self = withUnsafeBytes(of: storage) { bytes in
             switch Int32(storage.ss_family) {
@@ -107,8 +107,8 @@ public struct SocketAddress: Hashable, Sendable {
                 }
                 let port = UInt16(bigEndian: address.sin6_port)
                 if words.0 == 0, UInt32(truncatingIfNeeded: words.1) == Self.mappedPrefix {
-                    // A dual-stack listener's name for an IPv4 peer. One peer has one address,
-                    // whichever listener it came to.
+                    // A dual-stack listener reports IPv4 peers so. One peer has one address,
+                    // whichever listener accepted it.
                     return SocketAddress(
                         family: .version4, port: port, scope: 0, high: words.1 >> 32, low: 0)
                 }
@@ -121,13 +121,14 @@ public struct SocketAddress: Hashable, Sendable {
         }
     }
 
-    /// Lends the kernel's form. Not for ``local``: a Unix-domain socket is named by its path.
+    /// Passes the kernel's form to `body`. Not for ``local``: a Unix-domain socket is named by its
+    /// path.
     func withSockaddr<Result>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> Result) -> Result {
         var storage = sockaddr_storage()
         let size = withUnsafeMutableBytes(of: &storage) { bytes -> Int in
             switch family {
             case .local:
-                preconditionFailure("a Unix-domain socket has no numeric address")
+                preconditionFailure("\(self) has no numeric address")
             case .version4:
                 var address = sockaddr_in()
                 address.sin_family = sa_family_t(AF_INET)

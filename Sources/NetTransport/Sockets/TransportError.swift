@@ -1,19 +1,18 @@
-// What can go wrong while a transport is set up: one enum for the module. What goes wrong with a
-// connection later is a TransportCloseCause; what is our own bug traps.
+// The errors of setting up a transport: one enum for the module. A later failure of a connection is
+// a TransportCloseCause; a fault of this code traps.
 import Glibc
 
-/// Why a listener, a TLS context, a connect or the loop itself could not be set up.
+/// The reason why a listener, a TLS context, a connect or the loop itself could not be set up.
 public enum TransportError: Error, Equatable, Sendable {
-    /// A system call failed: which one, on what, and its errno.
+    /// A system call failed: its name, its object, and its errno.
     case system(call: String, subject: String, errno: Int32)
-    /// OpenSSL refused: what was being done, the file concerned (empty if none), OpenSSL's own
-    /// words.
+    /// OpenSSL failed: the operation, the file concerned (empty if none), and OpenSSL's text.
     case tls(action: String, file: String, detail: String)
-    /// A name that does not resolve, or an address that cannot be read.
+    /// A name that does not resolve, or an invalid address.
     case address(String, detail: String)
-    /// The loop's table holds as many connections as it was made for.
+    /// The loop's table is full.
     case connectionsMaximumReached(Int)
-    /// The loop is stopping and begins nothing new.
+    /// The loop is stopping and starts nothing new.
     case loopStopping
 }
 
@@ -36,7 +35,7 @@ extension TransportError: CustomStringConvertible {
     }
 }
 
-/// The system's sentence for an errno, with its number.
+/// The system's text for an errno, with its number.
 func systemErrorText(_ errno: Int32) -> String {
     // glibc's strerror is safe to call from several threads since 2.32.
     "\(String(cString: strerror(errno))) (errno \(errno))"

@@ -5,13 +5,14 @@ import Primitives
 
 /// The TLS settings of outgoing connections.
 public final class ClientTLSContext: Sendable {
-    /// The authorities that may have signed the server's certificate.
+    /// The authorities that are trusted to sign the server's certificate.
     public enum Trust: Sendable, Equatable {
         /// The operating system's certificate authorities.
         case system
         /// The authorities in a PEM file, and no others.
         case authorityFile(String)
-        /// Anybody. Encrypted, but not protected against an active attacker: for measuring only.
+        /// No verification: encrypted, but not protected against an active attacker. For
+        /// measurements only.
         case anyServerWithoutVerification
     }
 
@@ -82,7 +83,7 @@ public final class ClientTLSContext: Sendable {
 
 /// A session ticket with which a client resumes a TLS session. It is no login credential.
 public final class TLSSessionTicket: @unchecked Sendable {
-    // Unchecked: an SSL_SESSION is counted by OpenSSL and not changed after it was taken.
+    // Unchecked: OpenSSL counts references to an SSL_SESSION, and does not change it afterwards.
     let pointer: OpaquePointer
 
     init(adopting pointer: OpaquePointer) {

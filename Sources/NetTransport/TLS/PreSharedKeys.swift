@@ -15,12 +15,12 @@ public struct PreSharedIdentity: Hashable, Sendable {
     }
 }
 
-/// The pre-shared keys of a server, shared by its TLS contexts. Lives as long as the process:
-/// OpenSSL's contexts point at it.
+/// The pre-shared keys of a server, shared by its TLS contexts. It exists as long as the process,
+/// because OpenSSL's contexts refer to it.
 public final class PreSharedKeys: Sendable {
     private struct State {
         var keys: [String: [UInt8]] = [:]
-        /// A number for each key ever known, by which a TLS session remembers its own. Keys come
+        /// A number for each key ever known, by which a TLS session identifies its key. Keys come
         /// from the operator's file, so there are few.
         var numbers: [PreSharedIdentity: Int] = [:]
         var identities: [PreSharedIdentity] = []
@@ -49,7 +49,7 @@ public final class PreSharedKeys: Sendable {
                 let identity = PreSharedIdentity(name: name, keyMark: Self.mark(of: key))
                 guard state.numbers[identity] == nil else { continue }
                 state.identities.append(identity)
-                // From 1: a TLS session without one remembers 0.
+                // From 1: a TLS session without a key has 0.
                 state.numbers[identity] = state.identities.count
             }
         }
@@ -97,8 +97,7 @@ public final class PreSharedKeys: Sendable {
             var mark = Self.mark(of: secret)
             guard let number = state.numbers[PreSharedIdentity(name: identity, keyMark: mark)]
             else { return 0 }
-            // What a ticket of TLS 1.2 says of the key; in 1.3 there is no session yet, and no
-            // ticket.
+            // The key that a TLS 1.2 ticket names; in 1.3 there is no session yet, and no ticket.
             if let started = SSL_get_session(session),
                 SSL_SESSION_set1_ticket_appdata(started, &mark, MemoryLayout<UInt64>.size) != 1
             {
@@ -106,7 +105,7 @@ public final class PreSharedKeys: Sendable {
             }
             key.update(from: secret, count: secret.count)
             SSL_set_ex_data(session, 0, UnsafeMutableRawPointer(bitPattern: number))
-            // A TLS 1.3 ticket would not say whose it is. Nothing is lost: a handshake with a
+            // A TLS 1.3 ticket would not name its identity. Nothing is lost: a handshake with a
             // pre-shared key is as cheap as a resumption.
             SSL_set_num_tickets(session, 0)
             return UInt32(secret.count)
@@ -122,7 +121,7 @@ public final class PreSharedKeys: Sendable {
                 let identity = state.identities[number - 1]
                 return state.isCurrent(identity) ? identity : nil
             }
-            // A resumed TLS 1.2 session carries its identity along, and what its key was.
+            // A resumed TLS 1.2 session contains its identity and the number of its key.
             guard let carried = SSL_get_psk_identity(session), let mark = ticketMark(of: session)
             else { return nil }
             let identity = PreSharedIdentity(name: String(cString: carried), keyMark: mark)

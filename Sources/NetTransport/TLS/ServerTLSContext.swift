@@ -8,10 +8,10 @@ import Threads
 /// The TLS settings of a listener. Open connections keep the settings they started with; new ones
 /// use those of the last ``replace(with:)``.
 public final class ServerTLSContext: Sendable {
-    /// Whether a client has to present a certificate, and from which authority.
+    /// Whether a client must present a certificate, and from which authority.
     public enum ClientCertificates: Sendable, Equatable {
         case notRequested
-        /// A certificate that does not verify ends the handshake; a missing one does not.
+        /// An invalid certificate ends the handshake; a missing one does not.
         case optional(authorityFile: String)
         case required(authorityFile: String)
     }
@@ -46,7 +46,7 @@ public final class ServerTLSContext: Sendable {
     private let state: Locked<State>
 
     /// Reads the files. Throws `TransportError.tls`, which names the file and OpenSSL's reason.
-    /// Session tickets are on, under random keys until ``setTicketKeys(_:)`` says otherwise.
+    /// Session tickets are enabled, under random keys until ``setTicketKeys(_:)``.
     public init(_ options: Options) throws(TransportError) {
         var keys = [UInt8](repeating: 0, count: ServerTLSContext.ticketKeyByteCount)
         precondition(
@@ -56,8 +56,8 @@ public final class ServerTLSContext: Sendable {
         state = Locked(State(context: context, ticketKeys: keys))
     }
 
-    /// Reads the files again, or others, for the connections that come from now on. When it throws,
-    /// nothing has changed. Ticket keys stay. Callable from any thread.
+    /// Reads the files again, or others, for new connections. If it throws, nothing has changed.
+    /// Ticket keys stay. Callable from any thread.
     public func replace(with options: Options) throws(TransportError) {
         try state.withLock { state throws(TransportError) in
             state.context = try ServerTLSContext.makeContext(options, ticketKeys: state.ticketKeys)
@@ -78,7 +78,8 @@ public final class ServerTLSContext: Sendable {
     public var certificateExpiryUnixSeconds: Int64 {
         state.withLock { state in
             guard let certificate = SSL_CTX_get0_certificate(state.context.pointer) else {
-                preconditionFailure("the server's TLS context has no certificate")
+                preconditionFailure(
+                    "TLS context \(state.context.pointer) has no server certificate")
             }
             var end = tm()
             guard ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &end) == 1 else {
@@ -90,7 +91,7 @@ public final class ServerTLSContext: Sendable {
         }
     }
 
-    /// A server session on a connected descriptor; nil when OpenSSL is out of memory.
+    /// Creates a server session on a connected descriptor; nil when OpenSSL is out of memory.
     func makeSession(descriptor: Int32) -> OpaquePointer? {
         let session = state.withLock { SSL_new($0.context.pointer) }
         guard let session else { return nil }
@@ -109,7 +110,7 @@ public final class ServerTLSContext: Sendable {
             method: TLS_server_method(), from: options.oldestVersion, to: options.newestVersion)
         try context.use(
             certificateChainFile: options.certificateChainFile, keyFile: options.keyFile)
-        // Sessions are resumed by ticket alone: a cache would cost memory per client and a lock.
+        // Sessions are resumed by ticket only: a cache would cost memory per client and a lock.
         openssl_ctx_set_session_cache(context.pointer, Int(SSL_SESS_CACHE_OFF))
         // One ticket, not OpenSSL's two: a device has one connection, and each costs a record.
         _ = SSL_CTX_set_num_tickets(context.pointer, 1)

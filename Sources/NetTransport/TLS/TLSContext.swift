@@ -1,5 +1,5 @@
-// What both ends' TLS contexts share: the settings that make OpenSSL cheap on many idle
-// non-blocking sockets, and errors that name the file concerned.
+// The settings that client and server contexts share: they make OpenSSL cheap on many idle
+// non-blocking sockets. Errors name the file concerned.
 import COpenSSL
 import Glibc
 
@@ -16,11 +16,11 @@ public enum TLSVersion: Sendable {
     }
 }
 
-/// An SSL_CTX with one owner. OpenSSL counts its own references: a session keeps the context it was
-/// made from alive, which is what makes replacing one under way harmless.
+/// An SSL_CTX with one owner. OpenSSL counts its references: a session keeps its context alive, so
+/// a context can be replaced while it is in use.
 struct TLSContext: ~Copyable, @unchecked Sendable {
-    // Unchecked: OpenSSL allows SSL_new on one context from many threads, and nothing else is
-    // called on a context once it has been set up.
+    // Unchecked: OpenSSL allows SSL_new on one context from many threads, and no other function is
+    // called on a context after its setup.
     let pointer: OpaquePointer
 
     /// AES-128-GCM first: it is the fastest on processors with AES instructions. ChaCha20 is for
@@ -37,7 +37,7 @@ struct TLSContext: ~Copyable, @unchecked Sendable {
             throw .tls(action: "create a TLS context", file: "", detail: OpenSSLFailure.take().text)
         }
         openssl_ctx_set_mode(pointer, openssl_mode_for_event_loops())
-        // One read(2) brings many records instead of two reads for each.
+        // One read(2) returns many records instead of two reads for each.
         openssl_ctx_set_read_ahead(pointer, 1)
         // Renegotiation would allow a peer any number of handshakes. A close without close_notify
         // counts as a close: packets contain their length, so a truncation is detected anyway.
@@ -78,8 +78,8 @@ struct TLSContext: ~Copyable, @unchecked Sendable {
         }
     }
 
-    /// Suites for pre-shared keys in TLS 1.2: with forward secrecy first, then what small devices
-    /// have [RFC 9257, RFC 7925]. TLS 1.3 needs none of its own.
+    /// Suites for pre-shared keys in TLS 1.2: those with forward secrecy first, then those that
+    /// small devices have [RFC 9257, RFC 7925]. TLS 1.3 needs none of its own.
     private static let suites12PreShared =
         suites12 + ":ECDHE-PSK-CHACHA20-POLY1305:PSK-AES128-GCM-SHA256:PSK-AES256-GCM-SHA384"
         + ":PSK-AES128-CCM"
@@ -91,8 +91,8 @@ struct TLSContext: ~Copyable, @unchecked Sendable {
         }
     }
 
-    /// Refuses the certificates that the revocation lists in a PEM file name. Every authority of a
-    /// chain must have a list there whose time is not over.
+    /// Refuses the certificates in the revocation lists of a PEM file. Every authority of a chain
+    /// must have a list that has not expired.
     func revoke(listFile: String) throws(TransportError) {
         let store = SSL_CTX_get_cert_store(pointer)
         guard let lookup = X509_STORE_add_lookup(store, X509_LOOKUP_file()),

@@ -5,9 +5,9 @@ import CTLSMemory
 
 /// Reuses the memory of TLS records, so that sending over TLS does not allocate.
 public enum TLSMemory {
-    /// Makes OpenSSL use it in this process, whose threads should live as long as it does.
+    /// Makes OpenSSL use it in this process, whose threads should exist as long as the process.
     ///
-    /// - Returns: false where OpenSSL has been used already, and goes on as it began.
+    /// - Returns: false if OpenSSL has allocated before, and keeps its allocator.
     @discardableResult
     public static func install() -> Bool {
         CRYPTO_set_mem_functions(

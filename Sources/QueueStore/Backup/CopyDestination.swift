@@ -13,13 +13,13 @@ struct CopyDestination: ~Copyable {
         DirectoryLock.fileName, StagingFile.folderName, "lost+found",
     ]
 
-    /// Throws unless a path can name a directory for a copy and there is nothing in the way.
+    /// Throws unless a path can name a directory for a copy, and the directory is absent or empty.
     ///
-    /// - Parameter besides: further names that may be there.
-    /// - Returns: whether the directory is not there yet.
+    /// - Parameter besides: names of files that may exist there.
+    /// - Returns: whether the directory does not exist yet.
     @discardableResult
     static func check(_ path: String, besides: Set<String> = []) throws(StoreError) -> Bool {
-        // A path with a NUL would be cut off there and name another directory.
+        // A path with a NUL would be truncated there and name another directory.
         guard !path.isEmpty, !path.utf8.contains(0) else { throw .impossiblePath(path) }
         guard let directory = opendir(path) else {
             if errno == ENOENT { return true }
@@ -39,7 +39,7 @@ struct CopyDestination: ~Copyable {
         return false
     }
 
-    /// Makes the directory (0700, where it is missing) and takes its lock.
+    /// Creates the directory (0700, if it is missing) and takes its lock.
     init(_ path: String, besides: Set<String>) throws(StoreError) {
         let isNew = try CopyDestination.check(path, besides: besides)
         let lock = try DirectoryLock(directory: path, createsDirectory: true)

@@ -10,7 +10,7 @@ public final class CopyProgress: Sendable {
 
     public init() {}
 
-    /// Bytes that were read, of the original and then of the copy.
+    /// Bytes read so far, of the original and then of the copy.
     public var doneByteCount: Int { done.load(ordering: .relaxed) }
     /// The maximum of bytes to read: twice those of the original, free pages included.
     public var totalByteCount: Int { total.load(ordering: .relaxed) }

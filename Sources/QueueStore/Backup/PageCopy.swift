@@ -1,9 +1,8 @@
-// The pages of a copy, written one after the other as the walk over the original has checked them.
-// Only what is reached is in it, so it has no holes and no free pages. It knows where pages go, and
-// not what is in them.
+// The pages of a copy, written in sequence as the check of the original reaches them. A copy
+// contains only reachable pages, so it has no holes and no free pages. This code knows the numbers
+// of pages and not their contents.
 //
-// LMDB's own copy (mdb_env_copy) reads the original through its map and follows pages that nobody
-// has checked.
+// LMDB's own copy (mdb_env_copy) reads the original through its map and follows unchecked pages.
 
 import Glibc
 
@@ -17,10 +16,10 @@ struct PageCopy {
     private var writtenByteCount: Int
     private var pending: [UInt8] = []
 
-    /// Bytes per write: enough that the system call costs little, and little enough memory.
+    /// Bytes per write: large enough that the system call costs little, and small in memory.
     private static let pendingByteCountMaximum = 1 << 20
 
-    /// Writes into a file that is empty, which the caller closes.
+    /// Writes into an empty file, which the caller closes.
     init(descriptor: Int32, path: String, pageByteCount: Int) {
         self.descriptor = descriptor
         self.path = path
@@ -29,7 +28,7 @@ struct PageCopy {
         pending.reserveCapacity(PageCopy.pendingByteCountMaximum + (64 << 10))
     }
 
-    /// Appends a page under its new number, which it is given and which is returned.
+    /// Appends a page under its new number, which is written into the page and returned.
     mutating func append(_ page: UnsafeMutableRawBufferPointer) throws(StoreError) -> UInt64 {
         let number = nextPage
         page.storeBytes(of: number.littleEndian, as: UInt64.self)
@@ -37,14 +36,14 @@ struct PageCopy {
         return number
     }
 
-    /// Appends further pages of a large value, which bear no number.
+    /// Appends further pages of a large value; they contain no page number.
     mutating func appendRest(_ pages: UnsafeRawBufferPointer) throws(StoreError) {
         nextPage += UInt64(pages.count / pageByteCount)
         pending.append(contentsOf: pages)
         if pending.count >= PageCopy.pendingByteCountMaximum { try flush() }
     }
 
-    /// Writes the meta pages, as LMDB's own compact copy has them: the commits 0 and 1.
+    /// Writes the meta pages as LMDB's own compact copy does: the commits 0 and 1.
     mutating func finish(_ meta: StoreMeta, trees: TreeRecord) throws(StoreError) {
         try flush()
         let bytes = UnsafeMutableRawBufferPointer.allocate(

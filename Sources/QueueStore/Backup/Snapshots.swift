@@ -31,11 +31,11 @@ struct Snapshots {
 }
 
 extension Environment {
-    /// Whether a reader, of whatever process, sees an earlier state than that of the last commit.
+    /// Whether a reader of any process sees an earlier state than the last commit.
     fileprivate var hasOldReader: Bool {
         var info = MDB_envinfo()
         mdb_env_info(handle, &info)
-        // The store's own is the only one.
+        // The only reader is the store's own.
         if info.me_numreaders <= 1 { return false }
         var search = ReaderSearch(lastCommit: info.me_last_txnid)
         mdb_reader_list(

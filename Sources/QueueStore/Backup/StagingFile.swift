@@ -1,16 +1,16 @@
-// A new data file: written in a folder of its own, and given the store's name when all of it is on
-// the disk. So a directory holds a whole store or none, also where the power went while the first
-// pages were written: nobody had been told anything by then, and the next start begins anew.
+// A new data file: written in its own folder, and renamed to the store's file when all of it is on
+// disk. A directory therefore contains a complete store or none, even after a loss of power while
+// the first pages were written: nothing had been acknowledged then, and the next start begins anew.
 
 import Glibc
 
-/// A data file that is not the store's yet. Whoever has one holds the directory's lock.
+/// A data file that is not the store's yet. Its owner holds the directory's lock.
 struct StagingFile {
     static let folderName = "new"
 
     private let directory: String
 
-    /// Makes the folder, without what an earlier attempt left in it.
+    /// Creates the folder, without the files of an earlier attempt.
     init(directory: String) throws(StoreError) {
         try StagingFile.removeLeftover(in: directory)
         self.directory = directory
@@ -19,7 +19,7 @@ struct StagingFile {
         }
     }
 
-    /// Removes what an earlier attempt left in a directory.
+    /// Removes the files of an earlier attempt from a directory.
     static func removeLeftover(in directory: String) throws(StoreError) {
         let folder = directory + "/" + folderName
         guard unlink(folder + "/" + Environment.dataFile) == 0 || errno == ENOENT,
@@ -31,8 +31,8 @@ struct StagingFile {
     var folder: String { directory + "/" + StagingFile.folderName }
     var path: String { folder + "/" + Environment.dataFile }
 
-    /// Makes the staging file the store's file. All of its bytes are synced, as each commit leaves
-    /// them.
+    /// Makes the staging file the store's file. All of its bytes are synced, because each commit
+    /// syncs them.
     func publish() throws(StoreError) {
         guard rename(path, directory + "/" + Environment.dataFile) == 0, rmdir(folder) == 0 else {
             throw .system(call: "rename", path: path, errno: errno)
@@ -46,7 +46,8 @@ func syncDirectory(_ path: String) throws(StoreError) {
     let descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
     guard descriptor >= 0 else { throw .system(call: "open", path: path, errno: errno) }
     defer { close(descriptor) }
-    // Some file systems keep no such order and say EINVAL: theirs is no better without us.
+    // Some file systems return EINVAL: they cannot sync a directory, and their order cannot be
+    // improved.
     guard fsync(descriptor) == 0 || errno == EINVAL else {
         throw .system(call: "fsync", path: path, errno: errno)
     }

@@ -1,18 +1,18 @@
 // One committed state of a store, held while it is copied. LMDB does not reuse pages that a read
-// transaction sees, so commits go on meanwhile, and the file may grow. Every page is read with
-// pread(2) and checked before it is written: a damaged store makes an error and no copy.
+// transaction sees, so commits continue meanwhile, and the file may grow. Every page is read with
+// pread(2) and checked before it is written: a damaged store gives an error and no copy.
 
 import BrokerCore
 import CLMDB
 import Glibc
 
-/// A state of a store, until ``end()``. One thread at a time uses it.
+/// A state of a store, until ``end()``. Only one thread at a time may use it.
 public final class StoreSnapshot: @unchecked Sendable {
     private let transaction: OpaquePointer
     private let file: PageFile
     private let meta: StoreMeta
 
-    /// Takes the state after the last commit, also where another process commits meanwhile.
+    /// Takes the state after the last commit, even while another process commits.
     init(_ environment: borrowing Environment, _ file: PageFile) throws(StoreError) {
         for _ in 0..<StoreSnapshot.attemptMaximum {
             var begun: OpaquePointer?
@@ -33,25 +33,26 @@ public final class StoreSnapshot: @unchecked Sendable {
         throw .damagedPage(number: 0, finding: "the meta pages do not say what the readers see")
     }
 
-    /// A commit of another process falls between two system calls once in a while, and not often.
+    /// A commit of another process may fall between two system calls, but rarely does so
+    /// repeatedly.
     private static let attemptMaximum = 100
 
-    /// Lets go of the state. Called once, before the store is closed.
+    /// Releases the state. Called once, before the store is closed.
     public func end() {
         mdb_txn_abort(transaction)
     }
 
-    /// Copies the state into a directory that is new or empty, checks the copy, and only then
-    /// gives it its name. Where that fails, the directory is left as it was.
+    /// Copies the state into a new or empty directory, checks the copy, and then renames it to its
+    /// final name. If that fails, the directory is left as it was.
     ///
-    /// The first opening of the copy gives it an identity of its own, so that the core renews
-    /// all epochs: what was promised after the copy was made is not in it.
+    /// The first opening of the copy gives it a new identity, so that the core renews all epochs:
+    /// the copy lacks everything that was acknowledged after it was made.
     ///
-    /// - Parameter besides: names that may be in the directory.
+    /// - Parameter besides: names of files that may exist in the directory.
     public func copy(
         to destination: String, besides: Set<String> = [], progress: CopyProgress? = nil
     ) throws(StoreError) -> CopyReport {
-        // Read twice: in the store, and in the copy.
+        // Each page is read twice: in the store, and in the copy.
         progress?.begin(totalByteCount: 2 * (meta.lastPage + 1) * meta.pageByteCount)
         let place = try CopyDestination(destination, besides: besides)
         do throws(StoreError) {
@@ -83,7 +84,7 @@ public final class StoreSnapshot: @unchecked Sendable {
         do {
             let environment = try Environment(
                 stagingFile: stagingFile, mapByteCount: StoreOptions().mapByteCount)
-            // It may be of an older format: the copy's first opening upgrades it.
+            // It may have an older format: the first opening of the copy upgrades it.
             let formats = StoreFormats.known
             found = try storedFormat(environment, directory: file.path) ?? formats.current
             try formats.check(found)
@@ -94,7 +95,8 @@ public final class StoreSnapshot: @unchecked Sendable {
             let isBackup = try metaValue(
                 .backup, transaction: transaction.handle, table: transaction.tables.meta
             ) { _ in true }
-            // A backup is written whole, so its length is known. A store's last pages may be free.
+            // A backup is written completely, so its length is known. The last pages of a store may
+            // be free.
             try require(
                 isBackup == nil || (meta.lastPage + 1) * meta.pageByteCount <= meta.byteCount,
                 page: meta.lastPage, "the file is too short")
@@ -112,19 +114,19 @@ public final class StoreSnapshot: @unchecked Sendable {
     }
 }
 
-/// What became of a copy.
+/// The result of a copy.
 public struct CopyReport: Hashable, Sendable {
     public let byteCount: Int
-    /// What is damaged in the original and so in the copy, and keeps no broker from starting.
+    /// Damage in the original, and so in the copy, that does not prevent a start.
     public let verification: VerificationReport
 }
 
 extension LMDBQueueStore {
-    /// The one file in a store's directory that a backup has to keep.
+    /// The only file of a store's directory that a backup must contain.
     public static let dataFileName = Environment.dataFile
 
-    /// Takes the state after the last commit, to be copied by another thread while this one goes
-    /// on. It has to be ended before the store is closed.
+    /// Takes the state after the last commit, so that another thread can copy it while this one
+    /// continues. It must be ended before the store is closed.
     public func snapshot() throws(StoreError) -> StoreSnapshot {
         try StoreSnapshot(
             environment,
@@ -140,8 +142,8 @@ extension LMDBQueueStore {
         return try snapshot.copy(to: destination)
     }
 
-    /// Copies the store in a directory that another process may have open; never one that this
-    /// process has open. Meanwhile the other process does not reuse pages, so its file may grow.
+    /// Copies the store of a directory that another process may have open, but not this process.
+    /// Meanwhile the other process does not reuse pages, so its file may grow.
     @discardableResult
     public static func copy(
         directory: String, to destination: String, besides: Set<String> = [],

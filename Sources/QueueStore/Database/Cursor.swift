@@ -1,13 +1,13 @@
-// A cursor of LMDB with the key and value it last stood on. Thin on purpose: one call each, the
-// bytes stay where LMDB has them, and nothing is allocated per step.
+// A cursor of LMDB with its current key and value. Each function is one call, the bytes stay in
+// LMDB's memory, and a step allocates nothing.
 
 import CLMDB
 
-/// A place in one table, within one transaction. Key and value are valid until the next change in
-/// that transaction.
+/// A position in one table, within one transaction. Key and value are valid until the next change
+/// in that transaction.
 struct Cursor {
     let handle: OpaquePointer
-    /// Where keys are built; lives as long as the store.
+    /// The buffer for keys; it exists as long as the store.
     private let scratch: UnsafeMutableRawPointer
     private var keyValue = MDB_val()
     private var dataValue = MDB_val()
@@ -24,25 +24,25 @@ struct Cursor {
     var key: UnsafeRawBufferPointer { UnsafeRawBufferPointer(keyValue) }
     var value: UnsafeRawBufferPointer { UnsafeRawBufferPointer(dataValue) }
 
-    /// Goes to what follows, and to the first at the beginning; false where there is nothing.
+    /// Moves to the next entry, or to the first at the beginning; false if there is none.
     @inline(__always)
     mutating func next() throws(StoreError) -> Bool { try move(MDB_NEXT) }
 
-    /// Goes to the first entry that is not before `key`.
+    /// Moves to the first entry that is not before `key`.
     @inline(__always)
     mutating func seek(notBefore key: EntryKey) throws(StoreError) -> Bool {
         prepare(key)
         return try move(MDB_SET_RANGE)
     }
 
-    /// Goes to exactly `key`.
+    /// Moves to exactly `key`.
     @inline(__always)
     mutating func seek(_ key: EntryKey) throws(StoreError) -> Bool {
         prepare(key)
         return try move(MDB_SET)
     }
 
-    /// Goes to exactly the number `key`.
+    /// Moves to exactly the number `key`.
     @inline(__always)
     mutating func seek(_ key: UInt64) throws(StoreError) -> Bool {
         prepare(key)
@@ -54,8 +54,8 @@ struct Cursor {
         try found(mdb_cursor_get(handle, &keyValue, &dataValue, operation), "mdb_cursor_get")
     }
 
-    /// Puts a key and gives the place for its value, to be filled before anything else is done.
-    /// False where the key exists already (or, appending, is not behind all others).
+    /// Inserts a key and returns the space for its value, which must be filled before any other
+    /// call. False if the key exists already (or, when appending, is not after all others).
     @inline(__always)
     mutating func reserve(
         _ key: EntryKey, byteCount: Int, flags: Int32
@@ -85,7 +85,7 @@ struct Cursor {
         return dataValue.mv_data
     }
 
-    /// Removes what the cursor stands on; ``next()`` goes to what followed it.
+    /// Removes the current entry; ``next()`` moves to the one that followed it.
     @inline(__always)
     func delete() throws(StoreError) {
         try check(mdb_cursor_del(handle, 0), "mdb_cursor_del")

@@ -11,7 +11,7 @@ struct DescriptorReserve: ~Copyable {
 
     private let descriptors: [Int32]
 
-    /// Nil where the process has not so many left, or no `/dev/null`.
+    /// Nil if the process has too few descriptors left, or no `/dev/null`.
     init?() {
         var descriptors: [Int32] = []
         while descriptors.count < Self.count {

@@ -4,15 +4,15 @@ import Glibc
 
 /// Holds a directory for this process until it goes out of scope or the process dies.
 ///
-/// LMDB lets several processes share a file; two brokers would still hand out the same numbers
-/// twice. flock(2) is released by the kernel, so a crash leaves nothing to clean up, and it
-/// excludes a second opening within the same process too, which LMDB forbids.
+/// LMDB lets several processes share a file, but two brokers would assign the same numbers twice.
+/// The kernel releases flock(2), so a crash leaves nothing to clean up. The lock also excludes a
+/// second opening within the same process, which LMDB forbids.
 struct DirectoryLock: ~Copyable {
     private let descriptor: Int32
 
     static let fileName = "martlet.lock"
 
-    /// Makes the directory (0700, where it is missing) and takes the lock.
+    /// Creates the directory (0700, if it is missing) and takes the lock.
     init(directory: String, createsDirectory: Bool) throws(StoreError) {
         if createsDirectory {
             if mkdir(directory, 0o700) == 0 {
@@ -44,7 +44,7 @@ struct DirectoryLock: ~Copyable {
     }
 
     deinit {
-        // A child that is being started holds the same open file until it runs its own program:
+        // A child process that is being started shares the open file until it runs its own program:
         // closing alone would leave the lock with it.
         _ = flock(descriptor, LOCK_UN)
         Glibc.close(descriptor)

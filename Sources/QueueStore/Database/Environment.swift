@@ -16,9 +16,9 @@ struct Environment: ~Copyable {
     /// Released after the environment is closed: fields outlive `deinit`.
     private let lock: DirectoryLock?
 
-    /// Opens the environment in a directory that exists, and holds `lock` as long as it is open.
+    /// Opens the environment in an existing directory, and holds `lock` while it is open.
     ///
-    /// Syncing stays as LMDB has it: fdatasync before and after the meta page of every commit.
+    /// Syncing stays at LMDB's default: fdatasync before and after the meta page of every commit.
     /// MDB_NOSYNC, MDB_MAPASYNC and MDB_WRITEMAP would be faster and lose acknowledged messages.
     init(
         directory: String, lock: consuming DirectoryLock?, mapByteCount: Int,
@@ -29,13 +29,13 @@ struct Environment: ~Copyable {
             flags: isReadOnly ? MDB_RDONLY : 0)
     }
 
-    /// Opens a staging file, and makes its file where there is none. Nobody else knows of it.
+    /// Opens a staging file, and creates it if it is missing. No other code has it open.
     init(stagingFile: StagingFile, mapByteCount: Int) throws(StoreError) {
         try self.init(
             path: stagingFile.folder, lock: nil, mapByteCount: mapByteCount, flags: MDB_NOLOCK)
     }
 
-    /// Opens a staging file that is finished, to read it.
+    /// Opens a complete staging file for reading.
     init(reading stagingFile: StagingFile, mapByteCount: Int) throws(StoreError) {
         try self.init(
             path: stagingFile.folder, lock: nil, mapByteCount: mapByteCount,
@@ -68,12 +68,12 @@ struct Environment: ~Copyable {
         try check(mdb_env_set_maxdbs(handle, UInt32(Tables.names.count)), "mdb_env_set_maxdbs")
         // MDB_NOTLS: a read transaction belongs to its handle, not to the thread that opened it.
         try check(mdb_env_open(handle, path, UInt32(MDB_NOTLS | flags), 0o600), "mdb_env_open")
-        // A reader whose process died would pin old pages for ever, and the file would grow.
+        // A reader whose process died would pin old pages forever, and the file would grow.
         try check(mdb_reader_check(handle, nil), "mdb_reader_check")
     }
 
     /// Closes LMDB's environment and opens it again, which frees the memory that it keeps. The
-    /// directory stays locked. Every transaction must have ended, those of snapshots too. After an
+    /// directory stays locked. Every transaction must have ended, also those of snapshots. After an
     /// error the file is not open.
     ///
     /// - Parameter reserve: descriptors for LMDB to use. Connections that are accepted meanwhile
@@ -98,7 +98,7 @@ struct Environment: ~Copyable {
         return Int(statistics.ms_psize)
     }
 
-    /// Bytes of the file that LMDB has ever used: what lies beyond has never held a page.
+    /// Bytes of the file that LMDB has ever used: no page was ever written beyond.
     var highWaterByteCount: Int {
         var info = MDB_envinfo()
         mdb_env_info(handle, &info)
@@ -112,12 +112,12 @@ struct Environment: ~Copyable {
     }
 }
 
-/// The named databases. Names are on disk.
+/// The named databases. Their names are on disk.
 struct Tables {
     static let names: Set = ["messages", "releases", "entries", "records", "doomed", "damaged"]
 
     /// LMDB's unnamed database, which holds the roots of the others and is rewritten with every
-    /// commit anyway. The store's own few values live there, so that the stamp costs no page.
+    /// commit. The store's own few values are in it, so that the stamp costs no page.
     let meta: MDB_dbi = 1
     let messages: MDB_dbi
     let releases: MDB_dbi
@@ -126,8 +126,8 @@ struct Tables {
     let doomed: MDB_dbi
     let damaged: MDB_dbi
 
-    /// Opens the databases, and makes those that the store cannot have yet. Any other that is
-    /// missing is damage: made anew, it would hide what was lost.
+    /// Opens the databases, and creates those that the store cannot have yet. Any other missing one
+    /// is damage: creating it would hide the loss.
     init(transaction: OpaquePointer, making missing: Set<String> = []) throws(StoreError) {
         func open(_ name: String) throws(StoreError) -> MDB_dbi {
             var table: MDB_dbi = 0
@@ -145,7 +145,7 @@ struct Tables {
         damaged = try open("damaged")
     }
 
-    /// Bytes of all pages in use within a transaction, LMDB's own list of free pages included.
+    /// Bytes of all pages in use within a transaction, including LMDB's own list of free pages.
     func usedByteCount(transaction: OpaquePointer) -> UInt64 {
         let freeList: MDB_dbi = 0
         var pages = 0

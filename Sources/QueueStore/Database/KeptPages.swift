@@ -12,12 +12,12 @@ struct KeptPages {
 
     private var lastNeeded: Instant?
 
-    /// Notes a transaction that changes at most `countMaximum` scattered pages.
+    /// Records a transaction that changes at most `countMaximum` scattered pages.
     mutating func note(countMaximum: Int, at moment: Moment) {
         if countMaximum >= Self.countMinimum { lastNeeded = moment.instant }
     }
 
-    /// They cannot be released now.
+    /// The blocks cannot be released now.
     mutating func postpone(at now: Instant) { lastNeeded = now }
 
     /// Whether many blocks are kept and no transaction has needed them for a while.

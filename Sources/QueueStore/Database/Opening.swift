@@ -14,7 +14,7 @@ struct Opening {
     /// The format before an upgrade; nil if it was current.
     let olderFormat: UInt32?
 
-    /// Checks the store in an environment, upgrades one of an older format, and makes one where the
+    /// Checks the store in an environment, upgrades an older format, and creates a store if the
     /// environment is empty.
     init(
         environment: borrowing Environment, directory: String, formats: StoreFormats,
@@ -24,8 +24,8 @@ struct Opening {
         if let found { try formats.check(found) }
         let steps = found.map { formats.steps(from: $0) } ?? []
         olderFormat = steps.isEmpty ? nil : found
-        // One transaction: a crash leaves a whole store, or none; the older format, or the current
-        // one.
+        // One transaction: after a crash there is a complete store or none, in the older format or
+        // the current one.
         var transaction = try WriteTransaction(
             environment: environment,
             making: found.map { formats.newTables(since: $0) } ?? Tables.names,
@@ -44,9 +44,9 @@ struct Opening {
         try transaction.commit()
     }
 
-    /// The store's identity: a new one in a new store, and in a backup that is opened for the first
-    /// time. What a device was told after the backup was made is not in it, so its numbers must not
-    /// pass for a continuation.
+    /// The store's identity: a new one for a new store, and for a backup that is opened for the
+    /// first time. A backup lacks what devices were told after it was made, so its numbers must not
+    /// count as a continuation.
     private static func settleIdentity(
         _ transaction: borrowing WriteTransaction
     ) throws(StoreError) -> StoreIdentity {
@@ -75,7 +75,7 @@ struct Opening {
             scratch: transaction.scratch)
         var queues: [QueueID] = []
         while try doomed.next() {
-            // A damaged key could name a queue that is alive.
+            // A damaged key could name an existing queue.
             guard doomed.key.count == 8,
                 SealedValue.open(doomed.value, seed: .doomedQueue, key: doomed.key) != nil
             else { throw .damagedMeta(name: "list of deleted queues") }

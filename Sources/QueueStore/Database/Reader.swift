@@ -1,12 +1,12 @@
-// Reading: loads and sweeps see the state after the last commit, copy what they need and end. An
-// open reader would pin old pages, and the file would grow. It changes nothing: what a load finds
-// expired or damaged it notes for the write transaction that follows.
+// Loads and sweeps read the state after the last commit, copy what they need and end. An open
+// reader would pin old pages, and the file would grow. Reading changes nothing: expired and damaged
+// entries are recorded for the write transaction that follows.
 
 import BrokerCore
 import CLMDB
 import Primitives
 
-/// An entry that a reader found must leave.
+/// An entry that a reader found and that must be removed.
 struct Leaving {
     enum Cause {
         case expired
@@ -45,7 +45,7 @@ struct Reader: ~Copyable {
         mdb_txn_reset(handle)
     }
 
-    /// Ends the transaction for good; before the environment is closed.
+    /// Ends the transaction finally; before the environment is closed.
     func close() {
         mdb_cursor_close(entries.handle)
         mdb_cursor_close(messages.handle)
@@ -59,12 +59,12 @@ struct Reader: ~Copyable {
         try check(mdb_cursor_renew(handle, messages.handle), "mdb_cursor_renew")
     }
 
-    /// Lets go of it.
+    /// Releases the state.
     func end() {
         mdb_txn_reset(handle)
     }
 
-    /// Answers one request: the blocks go behind those already in the result.
+    /// Answers one request: the blocks are appended to those in the result.
     mutating func load(
         _ request: LoadRequest, now: Instant, into result: inout StoreResult,
         leaving: inout [Leaving]
@@ -100,16 +100,16 @@ struct Reader: ~Copyable {
         result.loads.append(loaded)
     }
 
-    /// Examines up to `countMaximum` entries from `start` on, and appends those that are expired;
-    /// gives where the next sweep starts, or nil where this one came to the end. Unreadable entries
-    /// are left to the load that comes upon them.
+    /// Examines up to `countMaximum` entries from `start` on, and appends those that have expired.
+    /// Returns where the next sweep starts, or nil if this one reached the end. Unreadable entries
+    /// are left for the load that finds them.
     mutating func sweep(
         from start: EntryKey, countMaximum: Int, now: Instant, into expired: inout [ExpiredEntry]
     ) throws(StoreError) -> EntryKey? {
         var isThere = try entries.seek(notBefore: start)
         var examinedCount = 0
         while isThere {
-            // A key that is none has no queue to be reported under; --verify-store names it.
+            // An invalid key has no queue to be reported under; --verify-store names it.
             guard let key = EntryKey(entries.key) else {
                 isThere = try entries.next()
                 continue
@@ -134,7 +134,7 @@ struct Reader: ~Copyable {
         case leaves(Leaving.Cause)
     }
 
-    /// Checks the entry the cursor stands on, and finds its body.
+    /// Checks the cursor's current entry, and finds its body.
     @inline(__always)
     private mutating func examine(
         _ key: EntryKey, sentThrough: UInt64, now: Instant
@@ -153,7 +153,7 @@ struct Reader: ~Copyable {
 }
 
 extension LoadedEntry {
-    /// An entry that was read, its block copied behind those in `blocks`.
+    /// An entry that was read; its block is appended to `blocks`.
     @inline(__always)
     fileprivate init(
         _ entry: StoredEntry, at key: EntryKey, block: UnsafeRawBufferPointer,

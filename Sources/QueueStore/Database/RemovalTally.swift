@@ -3,7 +3,7 @@
 import BrokerCore
 import Primitives
 
-/// Why an entry was set aside. On disk: never change or reuse one.
+/// The reason why an entry was set aside. On disk: never change or reuse a value.
 enum DamageCause: UInt8 {
     /// The entry failed its checksum.
     case unreadableEntry = 1
@@ -17,8 +17,8 @@ struct RemovalTally {
     var released: [UInt64] = []
     var expired = TallyList()
     var damaged = TallyList()
-    /// Whether the core still counts the entries that are being removed: those that are damaged
-    /// must be reported by queue then, otherwise they are only counted.
+    /// Whether the core still counts the entries that are being removed: damaged ones must then be
+    /// reported by queue, otherwise they are only counted.
     var countsDamage = true
     private(set) var damagedUncounted: UInt64 = 0
 
@@ -40,8 +40,8 @@ struct RemovalTally {
     }
 }
 
-/// Tallies per queue. Entries come queue by queue, so looking at the last one is enough to add up
-/// most; a queue may still stand in it twice.
+/// Tallies per queue. Entries arrive queue by queue, so comparing with the last tally is enough for
+/// most; a queue may still occur twice.
 struct TallyList {
     private(set) var tallies: [QueueTally] = []
 

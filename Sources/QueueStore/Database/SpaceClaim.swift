@@ -6,22 +6,21 @@ import Glibc
 
 /// The allocated part of the data file.
 struct SpaceClaim {
-    /// The data file, as LMDB has it open.
+    /// LMDB's descriptor of the data file.
     var descriptor: Int32
     /// Bytes from the start of the file that have blocks on disk.
     private(set) var byteCount = 0
-    /// False on file systems without fallocate: there LMDB finds out within a commit whether there
-    /// is room. A copy-on-write file system (btrfs) accepts the call and does not keep
-    /// the promise.
+    /// False on file systems without fallocate: there LMDB detects a full disk only within a
+    /// commit. A copy-on-write file system (btrfs) accepts the call and does not keep the promise.
     private(set) var isSupported = true
 
     init(descriptor: Int32) {
         self.descriptor = descriptor
     }
 
-    /// Claims the first `needed` bytes of the file and as much of `wanted` more as there is room
-    /// for, in a step that saves calls where there is plenty. False where the disk or a quota has
-    /// not even what is needed. The file's length stays: LMDB alone decides that.
+    /// Claims the first `needed` bytes of the file, and as much of `wanted` more as the disk has,
+    /// in steps that save system calls. False if the disk or a quota does not have `needed`. The
+    /// file's length stays: only LMDB changes it.
     mutating func extend(to needed: Int, wanting wanted: Int) -> Bool {
         if needed + wanted <= byteCount || !isSupported { return true }
         var extra = wanted + StoreLimits.claimStepByteCount
@@ -32,7 +31,7 @@ struct SpaceClaim {
         return needed <= byteCount || claim(needed)
     }
 
-    /// Whether the disk has not even the smallest step behind the file and what is claimed of it.
+    /// Whether the disk has less than the smallest step beyond the file and its claimed space.
     var isDiskFull: Bool {
         mutating get {
             var status = stat()
@@ -45,7 +44,8 @@ struct SpaceClaim {
     private mutating func claim(_ end: Int) -> Bool {
         var result: Int32
         repeat {
-            // From the claimed end on; at first from 0, which also fills holes of the file.
+            // From the end of the claimed part on; at first from 0, which also fills holes of the
+            // file.
             result = fallocate(
                 descriptor, FALLOC_FL_KEEP_SIZE, off_t(byteCount), off_t(end - byteCount))
         } while result != 0 && errno == EINTR

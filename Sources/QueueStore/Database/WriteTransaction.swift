@@ -1,5 +1,5 @@
-// One write transaction and the changes that are made in it. It knows each kind of change and
-// nothing of batches, refusals or files. Nothing it does is seen by anyone before commit().
+// One write transaction and its changes. It implements each kind of change and knows no batches,
+// refusals or files. Nobody sees its changes before commit().
 
 import BrokerCore
 import CLMDB
@@ -10,19 +10,20 @@ struct WriteTransaction: ~Copyable {
     let handle: OpaquePointer
     let tables: Tables
     let scratch: UnsafeMutableRawPointer
-    /// One cursor per table that is written per message: what lies beside the last change is found
+    /// One cursor per table that is written per message: an entry beside the last change is found
     /// without a search from the root.
     var entries: Cursor
     var messages: Cursor
 
-    /// Begins a transaction on tables that are open.
+    /// Begins a transaction on open tables.
     init(
         environment: borrowing Environment, tables: Tables, scratch: UnsafeMutableRawPointer
     ) throws(StoreError) {
         try self.init(environment: environment, scratch: scratch) { _ in tables }
     }
 
-    /// Begins the first transaction after an opening, which opens the tables and makes some.
+    /// Begins the first transaction after an opening, which opens the tables and creates missing
+    /// ones.
     init(
         environment: borrowing Environment, making missing: Set<String>,
         scratch: UnsafeMutableRawPointer
@@ -62,10 +63,10 @@ struct WriteTransaction: ~Copyable {
         mdb_txn_abort(handle)
     }
 
-    /// Makes it durable: returns after the disk has it.
+    /// Commits the transaction: returns after the data is on disk.
     ///
-    /// No room is a failure before the meta page was written, so nothing happened and the caller
-    /// may try less. Anything else may have come from the sync itself and is fatal.
+    /// A lack of space is detected before the meta page is written, so nothing has changed and the
+    /// caller may try again with less. Any other error may come from the sync itself and is fatal.
     consuming func commit() throws(StoreError) {
         let handle = handle
         discard self
@@ -85,7 +86,7 @@ struct WriteTransaction: ~Copyable {
 
     // MARK: Messages and entries
 
-    /// Appends a body. Its id is above all that are stored.
+    /// Appends a body. Its id must be above all stored ones.
     @inline(__always)
     mutating func put(_ message: MessagePut, block: UnsafeRawBufferPointer) throws(StoreError) {
         precondition(message.receiverCount > 0, "message \(message.id.raw) has no receivers")
@@ -98,7 +99,7 @@ struct WriteTransaction: ~Copyable {
             to: place, id: message.id.raw, receiverCount: message.receiverCount, block: block)
     }
 
-    /// Puts an entry under a number that its queue has not used.
+    /// Inserts an entry under a number that its queue has not used.
     @inline(__always)
     mutating func put(_ entry: StoredEntry, at key: EntryKey) throws(StoreError) {
         let place = try entries.reserve(
@@ -107,7 +108,7 @@ struct WriteTransaction: ~Copyable {
         entry.write(to: place, key: key)
     }
 
-    /// Replaces the state of an entry, if it is there.
+    /// Replaces the state of an entry, if it exists.
     mutating func setState(
         _ state: EntryState, at key: EntryKey, removalTally: inout RemovalTally
     ) throws(StoreError) {
@@ -121,7 +122,7 @@ struct WriteTransaction: ~Copyable {
         entry.write(to: place, key: key)
     }
 
-    /// Removes one entry, if it is there.
+    /// Removes one entry, if it exists.
     mutating func remove(_ key: EntryKey, removalTally: inout RemovalTally) throws(StoreError) {
         guard try entries.seek(key) else { return }
         _ = try take(key, removalTally: &removalTally)
@@ -151,7 +152,7 @@ struct WriteTransaction: ~Copyable {
         return removal
     }
 
-    /// Removes the oldest entries of a queue behind a number.
+    /// Removes the oldest entries of a queue after a number.
     mutating func trim(
         _ trim: QueueTrim, removalTally: inout RemovalTally
     ) throws(StoreError) -> QueueTally {
@@ -171,7 +172,7 @@ struct WriteTransaction: ~Copyable {
         return tally
     }
 
-    /// Moves entries of a queue behind those of another; gives what was moved.
+    /// Moves entries of a queue after those of another; returns the moved ones.
     ///
     /// The entries are held in memory meanwhile: queues are bounded, and the destination's numbers
     /// may lie on either side of the source's in the table.
@@ -207,7 +208,7 @@ struct WriteTransaction: ~Copyable {
         return tally
     }
 
-    /// Moves one entry into another queue; false where it is not there, or cannot be read.
+    /// Moves one entry into another queue; false if it does not exist, or cannot be read.
     mutating func move(
         _ move: EntryMove, removalTally: inout RemovalTally
     ) throws(StoreError) -> Bool {
@@ -224,8 +225,8 @@ struct WriteTransaction: ~Copyable {
         return true
     }
 
-    /// Removes the entry the cursor stands on and lets go of its body; nil, and set aside, where it
-    /// cannot be read.
+    /// Removes the cursor's current entry and releases its body; nil if it cannot be read, in which
+    /// case it is set aside.
     @inline(__always)
     mutating func take(
         _ key: EntryKey, removalTally: inout RemovalTally
@@ -241,8 +242,8 @@ struct WriteTransaction: ~Copyable {
 
     // MARK: Damage
 
-    /// Moves the entry the cursor stands on to the table of the damaged, where nothing reads it but
-    /// a person. It keeps holding its body, which is part of the evidence.
+    /// Moves the cursor's current entry to the table of damaged entries, which only people read.
+    /// The entry keeps its body, which may help to find the cause.
     mutating func setAside(
         _ key: EntryKey, _ cause: DamageCause, removalTally: inout RemovalTally
     ) throws(StoreError) {
@@ -260,10 +261,10 @@ struct WriteTransaction: ~Copyable {
 
     // MARK: Bodies
 
-    /// Removes the bodies whose last entry has left and counts the releases of the others.
+    /// Removes the bodies whose last entry was removed, and counts the releases of the others.
     ///
-    /// Releases are gathered over the whole transaction first: a body whose 10,000 receivers
-    /// acknowledge together is touched once.
+    /// Releases are collected over the whole transaction first: a body that 10,000 receivers
+    /// acknowledge together is changed once.
     mutating func settleReleases(_ removalTally: inout RemovalTally) throws(StoreError) {
         removalTally.released.sort()
         var index = 0
@@ -278,7 +279,7 @@ struct WriteTransaction: ~Copyable {
     }
 
     private mutating func release(_ id: UInt64, count: UInt32) throws(StoreError) {
-        // A body that is missing, or whose count cannot be read, stays as it is: --verify-store
+        // A body that is missing, or whose count cannot be read, stays unchanged: --verify-store
         // reports it.
         guard try messages.seek(id),
             let receiverCount = StoredMessage.receiverCount(messages.value, id: id)
@@ -305,8 +306,8 @@ struct WriteTransaction: ~Copyable {
 
     // MARK: Deleted queues
 
-    /// Removes entries of a deleted queue, at most `countMaximum`. What is left is remembered in
-    /// the store itself, so that a crash does not forget it.
+    /// Removes entries of a deleted queue, at most `countMaximum`. The store records that the rest
+    /// must be removed, so that a crash does not lose it.
     mutating func delete(
         queue: QueueID, countMaximum: Int, removalTally: inout RemovalTally
     ) throws(StoreError) -> Removal {
@@ -326,7 +327,7 @@ struct WriteTransaction: ~Copyable {
 
     // MARK: Records
 
-    /// Puts or deletes one record of the core.
+    /// Writes or deletes one record of the core.
     func change(_ change: RecordChange) throws(StoreError) {
         precondition(
             change.key.count <= RecordChange.keyByteCountMaximum,
@@ -343,7 +344,7 @@ struct WriteTransaction: ~Copyable {
         }
     }
 
-    /// Puts a value behind its checksum.
+    /// Writes a value after its checksum.
     func putSealed(
         _ value: UnsafeRawBufferPointer, key: UnsafeRawBufferPointer, table: MDB_dbi,
         seed: ChecksumSeed
@@ -354,19 +355,19 @@ struct WriteTransaction: ~Copyable {
         SealedValue.write(to: place.mv_data, seed: seed, key: key, value: value)
     }
 
-    /// Deletes a key, if it is there.
+    /// Deletes a key, if it exists.
     func deleteSealed(key: UnsafeRawBufferPointer, table: MDB_dbi) throws(StoreError) {
         var keyValue = MDB_val(key)
         _ = try found(mdb_del(handle, table, &keyValue, nil), "mdb_del")
     }
 }
 
-/// What a walk over a queue removed.
+/// The result of removing entries from a queue.
 struct Removal {
     var tally: QueueTally
-    /// Entries that were looked at, damaged ones included.
+    /// Entries that were examined, including damaged ones.
     var examinedCount = 0
-    /// Whether nothing is left in the range that was asked for.
+    /// Whether no entry is left in the requested range.
     var isComplete = true
 }
 

@@ -1,13 +1,13 @@
-// The checksum over everything the store keeps: LMDB has none, and bit rot must be refused, never
-// delivered. It detects accidents; it is no defence against someone who can
-// write the file.
+// The checksum of everything in the store. LMDB has none, and damaged data must be refused and
+// never delivered. It detects accidents; it does not protect against someone who can write the
+// file.
 
 /// A running 64-bit checksum of 8-byte words.
 ///
 /// Each step is a bijection of the state for a given word, and of the word for a given state, so
-/// damage that is confined to one word of a record is always detected; any other goes unnoticed
-/// once in 2⁶⁴. One multiplication for 8 bytes is several times as fast as a table-driven CRC-32C,
-/// and needs no instruction that a processor may lack.
+/// damage within one word of a record is always detected; any other damage goes undetected once in
+/// 2⁶⁴. One multiplication for 8 bytes is several times as fast as a table-driven CRC-32C, and
+/// needs no instruction that a processor may lack.
 struct Checksum {
     /// The sum of the words so far.
     private(set) var value: UInt64
@@ -15,7 +15,7 @@ struct Checksum {
     /// 2⁶⁴ divided by the golden ratio, made odd: multiplication by an odd number is a bijection.
     private static let multiplier: UInt64 = 0x9E37_79B9_7F4A_7C15
 
-    /// Starts a sum. Tables have different seeds, so that a record that turns up in another table
+    /// Starts a sum. Tables have different seeds, so that a record that appears in another table
     /// fails there.
     @inline(__always)
     init(_ seed: ChecksumSeed) {
@@ -25,7 +25,7 @@ struct Checksum {
     @inline(__always)
     mutating func mix(_ word: UInt64) {
         value = (value ^ word) &* Checksum.multiplier
-        // The product's low bits depend on low bits only; its high half repairs that.
+        // The product's low bits depend on low bits only; mixing in its high half corrects that.
         value ^= value >> 32
     }
 
@@ -47,7 +47,7 @@ struct Checksum {
     }
 }
 
-/// Where a checksum starts. On disk: never change or reuse one.
+/// The seed of a checksum. On disk: never change or reuse one.
 enum ChecksumSeed: UInt64 {
     case meta = 1
     case messageHead = 2

@@ -1,5 +1,5 @@
-// The store's own few values: which format it has, which store it is, and when it last committed.
-// They lie in LMDB's unnamed database, each behind a checksum.
+// The store's own few values: its format, its identity, and its last commit. They are in LMDB's
+// unnamed database, each after a checksum.
 
 import BrokerCore
 import CLMDB
@@ -12,13 +12,13 @@ enum MetaKey: String {
     case format = "martlet.format"
     /// 16 random bytes.
     case identity = "martlet.identity"
-    /// Empty; there if this is a backup that has not been opened yet.
+    /// Empty; present if this is a backup that has not been opened yet.
     case backup = "martlet.backup"
     /// ``MetaStamp``.
     case stamp = "martlet.stamp"
 }
 
-/// What each commit leaves behind about itself.
+/// The stamp that each commit writes.
 ///
 /// 48 bytes: instant u64 | Unix milliseconds u64 | boot u64, u64 | boot milliseconds u64 | next
 /// message u64, little-endian.
@@ -26,7 +26,7 @@ struct MetaStamp {
     static let byteCount = 48
 
     var stamp: StoreStamp
-    /// Above every message id that was ever stored, also where the message is gone.
+    /// Above every message id that was ever stored, even if the message was deleted.
     var nextMessage: UInt64
 
     init(stamp: StoreStamp, nextMessage: UInt64) {
@@ -46,7 +46,7 @@ struct MetaStamp {
         nextMessage = bytes.littleEndian(at: 40)
     }
 
-    /// The bytes, to be put.
+    /// The bytes to write.
     var bytes: [UInt8] {
         littleEndianBytes([
             stamp.moment.instant.milliseconds, stamp.moment.unixMilliseconds, stamp.boot.high,
@@ -62,8 +62,8 @@ extension StoreIdentity {
         return StoreIdentity(high: generator.next(), low: generator.next())
     }
 
-    /// The identity of this boot of the machine, or zeros where the kernel does not tell: then no
-    /// stamp is of the same boot, since a stamp of zeros is not believed either.
+    /// The identity of this boot of the machine, or zeros if the kernel does not provide one: then
+    /// no stamp is of the same boot, because a stamp of zeros is not trusted either.
     public static func currentBoot() -> StoreIdentity {
         let descriptor = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return StoreIdentity(high: 0, low: 0) }
@@ -89,7 +89,7 @@ extension StoreStamp {
     }
 }
 
-/// Reads one of the store's own values; nil where there is none.
+/// Reads one of the store's own values; nil if there is none.
 func metaValue<Value>(
     _ key: MetaKey, transaction: OpaquePointer, table: MDB_dbi,
     decode: (UnsafeRawBufferPointer) -> Value?
@@ -109,7 +109,7 @@ func metaValue<Value>(
     }
 }
 
-/// Numbers, one after the other.
+/// Numbers in sequence.
 func littleEndianBytes(_ numbers: [UInt64]) -> [UInt8] {
     numbers.flatMap { number in withUnsafeBytes(of: number.littleEndian) { [UInt8]($0) } }
 }

@@ -1,6 +1,6 @@
-// How keys and values lie on disk. Keys are big-endian, so that the order of their bytes is the
-// order of their numbers; values are little-endian. Each value begins with a checksum over its key
-// and the rest of itself. It knows nothing of transactions.
+// The layout of keys and values on disk. Keys are big-endian, so that the order of their bytes is
+// the order of their numbers; values are little-endian. Each value begins with a checksum of its
+// key and the rest of itself. This code knows no transactions.
 //
 //   messages   key: message u64
 //              checksum u64 | receiver count u32 | count check u32 | block
@@ -13,14 +13,14 @@
 //   damaged    key: queue u64 | number u64
 //              checksum u64 | cause u8 | value of the entry as it was found
 //
-// A body's own count of receivers has a check of its own: a release reads the count and need not
-// sum up a body it is about to delete.
+// A body's count of receivers has its own check: a release reads the count and need not compute the
+// checksum of a body that it is about to delete.
 
 import BrokerCore
 import CLMDB
 import Primitives
 
-/// Where an entry stands: its queue and its number there.
+/// The position of an entry: its queue and its number in it.
 struct EntryKey: Hashable, Comparable {
     static let byteCount = 16
 
@@ -33,7 +33,7 @@ struct EntryKey: Hashable, Comparable {
         self.number = number
     }
 
-    /// Nil where the bytes are no such key.
+    /// Nil if the bytes are no such key.
     @inline(__always)
     init?(_ bytes: UnsafeRawBufferPointer) {
         guard bytes.count == EntryKey.byteCount else { return nil }
@@ -75,7 +75,7 @@ struct StoredEntry {
         state.isExpired(Instant(milliseconds: deadline), at: now)
     }
 
-    /// Nil where the bytes are not what was written under this key.
+    /// Nil if the bytes are not what was written under this key.
     @inline(__always)
     init?(_ bytes: UnsafeRawBufferPointer, key: EntryKey) {
         guard bytes.count == StoredEntry.byteCount, let grade = Grade(rawValue: bytes[34])
@@ -122,7 +122,7 @@ struct StoredEntry {
 enum StoredMessage {
     static let headByteCount = 16
 
-    /// Writes head and block; `bytes` has room for exactly both.
+    /// Writes head and block; `bytes` must have room for exactly both.
     @inline(__always)
     static func write(
         to bytes: UnsafeMutableRawPointer, id: UInt64, receiverCount: UInt32,
@@ -139,7 +139,7 @@ enum StoredMessage {
         }
     }
 
-    /// The receiver count, or nil where it fails its check.
+    /// The receiver count, or nil if its check fails.
     @inline(__always)
     static func receiverCount(_ bytes: UnsafeRawBufferPointer, id: UInt64) -> UInt32? {
         guard bytes.count >= headByteCount else { return nil }
@@ -147,7 +147,7 @@ enum StoredMessage {
         return bytes.littleEndian(at: 12) == countCheck(id: id, receiverCount: count) ? count : nil
     }
 
-    /// The block, or nil where head or block fail their checksum.
+    /// The block, or nil if the checksum of head or block fails.
     @inline(__always)
     static func block(_ bytes: UnsafeRawBufferPointer, id: UInt64) -> UnsafeRawBufferPointer? {
         guard let count = receiverCount(bytes, id: id) else { return nil }
@@ -177,7 +177,7 @@ enum StoredMessage {
     }
 }
 
-/// The value of a release record: how many receivers of a message have let go of it.
+/// The value of a release record: how many receivers of a message have released it.
 enum StoredRelease {
     static let byteCount = 12
 
@@ -186,7 +186,7 @@ enum StoredRelease {
         bytes.storeBytes(of: count.littleEndian, toByteOffset: 8, as: UInt32.self)
     }
 
-    /// Nil where the bytes are not what was written under this key.
+    /// Nil if the bytes are not what was written under this key.
     static func count(_ bytes: UnsafeRawBufferPointer, id: UInt64) -> UInt32? {
         guard bytes.count == byteCount else { return nil }
         let count: UInt32 = bytes.littleEndian(at: 8)
@@ -201,8 +201,8 @@ enum StoredRelease {
     }
 }
 
-/// A value of any bytes behind its checksum: records, the store's own values, and what is set
-/// aside.
+/// A value of any bytes after its checksum: records, the store's own values, and entries that were
+/// set aside.
 enum SealedValue {
     static let headByteCount = 8
 
@@ -217,7 +217,7 @@ enum SealedValue {
         }
     }
 
-    /// The value, or nil where the bytes are not what was written under this key.
+    /// The value, or nil if the bytes are not what was written under this key.
     static func open(
         _ bytes: UnsafeRawBufferPointer, seed: ChecksumSeed, key: UnsafeRawBufferPointer
     ) -> UnsafeRawBufferPointer? {
@@ -238,7 +238,7 @@ enum SealedValue {
 }
 
 extension UnsafeRawBufferPointer {
-    /// What LMDB hands out, as bytes.
+    /// LMDB's value as bytes.
     @inline(__always)
     init(_ value: MDB_val) {
         self.init(start: value.mv_data, count: value.mv_size)

@@ -1,40 +1,39 @@
-// The layouts on disk that there have been, and how a store of an older one becomes one of the
-// present one. A format is everything that lies on disk: tables, keys and values of this module,
-// and the records that the core lays out.
+// The formats of the store, and the upgrade of an older one. A format is everything on disk:
+// tables, keys and values of this module, and the records of the core.
 //
-// To change it: add a step to `StoreFormats.known`, and rows of the format that it leaves behind to
+// To change the format, add a step to `StoreFormats.known`, and rows of the older format to
 // Tests/Vectors.
 
 import CLMDB
 
 /// The step from one format to the next.
 struct FormatStep: Sendable {
-    /// Tables that the older format had not.
+    /// Tables that the older format did not have.
     var newTables: Set<String> = []
-    /// Changes what is stored. It sees nothing but the transaction, which a failure or a crash
-    /// undoes as a whole.
+    /// Changes the stored data. It uses only the transaction, which a failure or a crash undoes as
+    /// a whole.
     let change: @Sendable (inout WriteTransaction) throws(StoreError) -> Void
 }
 
 /// The formats that a broker knows.
 struct StoreFormats: Sendable {
-    /// Those of this broker: one, so far.
+    /// The current format: the only one so far.
     static let known = StoreFormats(oldest: 1, steps: [])
 
-    /// The oldest that can be upgraded.
+    /// The oldest format that can be upgraded.
     let oldest: UInt32
     /// From the oldest to the current one.
     let steps: [FormatStep]
 
     var current: UInt32 { oldest + UInt32(steps.count) }
 
-    /// Throws unless this broker can read the format, or make it one that it can.
+    /// Throws unless this broker can read the format, or upgrade it.
     func check(_ found: UInt32) throws(StoreError) {
         guard found <= current else { throw .newerFormat(found: found, known: current) }
         guard found >= oldest else { throw .olderFormat(found: found, oldest: oldest) }
     }
 
-    /// The steps that a store of an older format has ahead of it.
+    /// The remaining steps for a store of an older format.
     func steps(from found: UInt32) -> ArraySlice<FormatStep> {
         steps.dropFirst(Int(found - oldest))
     }
@@ -45,8 +44,7 @@ struct StoreFormats: Sendable {
     }
 }
 
-/// The format of a store; nil where there is nothing in the environment. Throws where there is
-/// something, and it is none of ours.
+/// The format of a store; nil if the environment is empty. Throws if its contents are not a store.
 func storedFormat(
     _ environment: borrowing Environment, directory: String
 ) throws(StoreError) -> UInt32? {

@@ -1,7 +1,7 @@
-// Checks the form of every page of a data file before LMDB follows them: LMDB trusts its pages, and
-// a damaged pointer or length takes it out of the file or over the page of somebody else. The same
-// walk makes copies: what it hands on is what it has checked. It knows the layout of LMDB 0.9 on
-// 64-bit machines (data format 1) and nothing of what the values mean.
+// Checks the form of every page of a data file before LMDB follows them. LMDB trusts its pages, and
+// a damaged pointer or length makes it read outside of the file or write over another page. The
+// same walk makes copies: it passes on only what it has checked. It knows the layout of LMDB 0.9 on
+// 64-bit machines (data format 1) and not the meaning of the values.
 //
 //   page      number u64 | pad u16 | flags u16 | lower u16 | upper u16 | offsets of nodes, u16 each
 //   node      low u16 | high u16 | flags u16 | key length u16 | key | data
@@ -20,34 +20,34 @@ struct PageCheck: ~Copyable {
     private let meta: StoreMeta
     private let progress: CopyProgress?
     private var copy: PageCopy?
-    /// One byte per page of the file: whether something points at it, or it is free.
+    /// One byte per page of the file: whether a page refers to it, or it is free.
     private var isTaken: [Bool]
-    /// Free pages behind the end of the file, which were never written. They are those that a list
-    /// in the file names: how many there could be is what a damaged meta page says.
+    /// Free pages after the end of the file, which were never written. They are those that a list
+    /// in the file names: a damaged meta page could claim any number of them.
     private var freeBehindEnd: Set<Int> = []
     /// A page of memory for each level of the walk. The tables' levels follow those of the unnamed
-    /// tree, which names them.
+    /// tree, which contains their roots.
     private var levels: [UnsafeMutableRawBufferPointer] = []
 
     private var pageByteCount: Int { meta.pageByteCount }
 
     private static let headerByteCount = PageFile.headerByteCount
     private static let nodeHeaderByteCount = 8
-    /// LMDB's own bound on the height of a tree (CURSOR_STACK).
+    /// LMDB's own limit of the height of a tree (CURSOR_STACK).
     private static let depthMaximum = 32
-    /// Pages of a large value that are read at once, while it is copied.
+    /// Pages of a large value that are read at once while it is copied.
     private static let chunkPageCount = 16
-    /// The flags of the three kinds of pages. A page in a file has no other: those of tables with
-    /// duplicates do not occur in this store, and those of pages in memory make LMDB write to the
-    /// file's mapping, which is read-only.
+    /// The flags of the three kinds of pages. A page in a file has no other flags: this store has
+    /// no tables with duplicates, and the flag of pages in memory makes LMDB write to the file's
+    /// mapping, which is read-only.
     private static let branch: UInt16 = 0x01
     private static let leaf: UInt16 = 0x02
     private static let overflow: UInt16 = 0x04
 
     /// Checks the newest commit of the data file at a path.
     ///
-    /// - Returns: how many pages behind the end of the file are in no list of free pages. LMDB
-    ///   makes none. Nothing is lost by them, but new pages begin behind them.
+    /// - Returns: the number of pages after the end of the file that are in no list of free pages.
+    ///   LMDB creates none. They lose nothing, but new pages begin after them.
     @discardableResult
     static func run(path: String, progress: CopyProgress? = nil) throws(StoreError) -> Int {
         let file = try PageFile(path: path)
@@ -57,8 +57,8 @@ struct PageCheck: ~Copyable {
         return meta.lastPage + 1 - check.isTaken.count - check.freeBehindEnd.count
     }
 
-    /// Checks what a commit reaches and writes it, without its free pages, into a file that is
-    /// empty. Nobody may reuse the commit's pages meanwhile.
+    /// Checks the pages that a commit reaches and writes them, without its free pages, into an
+    /// empty file. The commit's pages must not be reused meanwhile.
     static func copy(
         _ file: PageFile, _ meta: StoreMeta, to descriptor: Int32, path: String,
         progress: CopyProgress?
@@ -87,7 +87,7 @@ struct PageCheck: ~Copyable {
         for level in levels { level.deallocate() }
     }
 
-    /// Gives the unnamed tree, with the root that it has in the copy.
+    /// The unnamed tree, with its root in the copy.
     private mutating func checkAll() throws(StoreError) -> TreeRecord {
         var trees = meta.trees
         trees.root = try checkTree(trees, foundOn: meta.page, content: .trees, base: 0)
@@ -108,7 +108,7 @@ struct PageCheck: ~Copyable {
         case freePages
     }
 
-    /// What a walk counted, to be compared with what the tree says of itself.
+    /// The counts of a walk, to be compared with those in the tree's record.
     private struct Counts: Equatable {
         var branchPages: UInt64 = 0
         var leafPages: UInt64 = 0
@@ -119,7 +119,7 @@ struct PageCheck: ~Copyable {
     private struct Walk {
         var content: Content
         var depth: Int
-        /// Where its levels begin among those of the check.
+        /// The first of its levels among those of the check.
         var base: Int
         var counts = Counts()
         /// Keys come in ascending order over the whole tree.
@@ -127,7 +127,7 @@ struct PageCheck: ~Copyable {
         var hasPrevious = false
     }
 
-    /// Checks a tree; gives the root that it has in the copy, or its own.
+    /// Checks a tree; returns its root in the copy, or its own.
     private mutating func checkTree(
         _ tree: TreeRecord, foundOn page: Int, content: Content, base: Int
     ) throws(StoreError) -> UInt64 {
@@ -151,7 +151,7 @@ struct PageCheck: ~Copyable {
         return root
     }
 
-    /// Checks a page and what it leads to; gives the number that it has in the copy, or its own.
+    /// Checks a page and everything it leads to; returns its number in the copy, or its own.
     private mutating func checkPage(
         _ number: UInt64, level: Int, notBefore: UnsafeRawBufferPointer?, _ walk: inout Walk
     ) throws(StoreError) -> UInt64 {
@@ -167,8 +167,8 @@ struct PageCheck: ~Copyable {
                 && upper <= pageByteCount, page: page, "its bounds are impossible")
         let nodeCount = (lower - PageCheck.headerByteCount) / 2
         if isLeaf { walk.counts.leafPages += 1 } else { walk.counts.branchPages += 1 }
-        // Nodes lie back to back from `upper` to the end: one of another length would overlap its
-        // neighbour, and LMDB would tear that apart when it moves them.
+        // Nodes are contiguous from `upper` to the end: one of another length would overlap the
+        // next node, and LMDB would corrupt that when it moves them.
         var filledByteCount = 0
         for index in 0..<nodeCount {
             let slot = PageCheck.headerByteCount + 2 * index
@@ -210,7 +210,8 @@ struct PageCheck: ~Copyable {
         return try copy?.append(room) ?? number
     }
 
-    /// Checks what a node of a branch leads to, and turns it to the copy's page.
+    /// Checks the page that a node of a branch refers to, and changes the reference to the copy's
+    /// page.
     private mutating func checkChild(
         of page: Int, in room: UnsafeMutableRawBufferPointer, offset: Int,
         notBefore bound: UnsafeRawBufferPointer?, level: Int, walk: inout Walk
@@ -247,7 +248,7 @@ struct PageCheck: ~Copyable {
         walk.hasPrevious = true
     }
 
-    /// Checks a node of a leaf and what it leads to; gives where it ends within the page.
+    /// Checks a node of a leaf and what it refers to; returns where it ends within the page.
     private mutating func checkLeafNode(
         of page: Int, in room: UnsafeMutableRawBufferPointer, offset: Int, dataOffset: Int,
         below level: Int, walk: inout Walk
@@ -286,7 +287,7 @@ struct PageCheck: ~Copyable {
 
     // MARK: Pages
 
-    /// The memory of a level; the walk stands on one page of each.
+    /// The memory of a level; the walk holds one page of each.
     private mutating func memory(level: Int) -> UnsafeMutableRawBufferPointer {
         while levels.count <= level {
             levels.append(.allocate(byteCount: pageByteCount, alignment: 16))
@@ -294,7 +295,7 @@ struct PageCheck: ~Copyable {
         return levels[level]
     }
 
-    /// Takes a page that something points at: nothing else has it.
+    /// Marks a page as referred to; fails if another page refers to it.
     private mutating func take(_ number: UInt64) throws(StoreError) -> Int {
         try require(
             number <= UInt64(meta.lastPage), page: 0, "a pointer leads to page \(number), outside")
@@ -306,7 +307,7 @@ struct PageCheck: ~Copyable {
         return page
     }
 
-    /// Reads a page that says its own number and the kind that is expected.
+    /// Reads a page that must contain its own number and have the expected kind.
     private func load(
         _ page: Int, into room: UnsafeMutableRawBufferPointer, kind: UInt16
     ) throws(StoreError) {
@@ -319,7 +320,7 @@ struct PageCheck: ~Copyable {
         try require(flags == kind, page: page, "it is of another kind")
     }
 
-    /// Takes the pages of a large value; gives how many they are, and the first one's number in the
+    /// Marks the pages of a large value; returns their count, and the first one's number in the
     /// copy, or its own.
     private mutating func takeOverflow(
         _ number: UInt64, byteCount: Int, isFreeList: Bool
@@ -357,7 +358,7 @@ struct PageCheck: ~Copyable {
         return (count, moved)
     }
 
-    /// Takes the pages of one record of the free list: a count, then page numbers, descending.
+    /// Marks the pages of one record of the free list: a count, then page numbers, descending.
     private mutating func takeFree(
         _ list: UnsafeRawBufferPointer, _ page: Int
     ) throws(StoreError) {
@@ -376,7 +377,7 @@ struct PageCheck: ~Copyable {
         }
     }
 
-    /// Takes a free page; false where it is taken.
+    /// Marks a free page; false if it is marked already.
     private mutating func takeFree(_ page: Int) -> Bool {
         guard page < isTaken.count else { return freeBehindEnd.insert(page).inserted }
         guard !isTaken[page] else { return false }

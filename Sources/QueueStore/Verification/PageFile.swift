@@ -1,10 +1,10 @@
 // A store's data file, read with pread(2). LMDB reads through a map of the file, where a page that
-// is cut off or that the disk cannot read ends the process with a signal; here it is an error. It
-// knows the two meta pages and nothing of the trees.
+// is cut off or unreadable ends the process with a signal; here it is an error. This code knows the
+// two meta pages and nothing of the trees.
 
 import Glibc
 
-/// An open data file. It is only read.
+/// An open data file, which is only read.
 final class PageFile: Sendable {
     let path: String
     private let descriptor: Int32
@@ -20,7 +20,7 @@ final class PageFile: Sendable {
         self.path = path
     }
 
-    /// The file of a store that is open; `path` is for messages.
+    /// The file of an open store; `path` is for messages.
     init(duplicating other: Int32, path: String) throws(StoreError) {
         descriptor = fcntl(other, F_DUPFD_CLOEXEC, 0)
         guard descriptor >= 0 else { throw .system(call: "fcntl", path: path, errno: errno) }
@@ -31,8 +31,8 @@ final class PageFile: Sendable {
         close(descriptor)
     }
 
-    /// Drops what the kernel remembers of the file, so that the next read asks the disk. Advice:
-    /// a file system may ignore it.
+    /// Drops the kernel's cache of the file, so that the next read comes from the disk. It is
+    /// advice: a file system may ignore it.
     func forgetCachedPages() {
         _ = posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED)
     }
@@ -66,18 +66,18 @@ final class PageFile: Sendable {
         try read(into: bytes, at: pageByteCount, page: 1)
         let second = try PageFile.commit(
             UnsafeRawBufferPointer(bytes), page: 1, pageByteCount: pageByteCount)
-        // Each commit writes the meta page whose turn it is; both start with the commit 0.
+        // Commits write the two meta pages alternately; both start with the commit 0.
         let isSecondNewer = first.number < second.number
         let (newer, older) = isSecondNewer ? (second, first) : (first, second)
         try require(
             newer.number - older.number <= 1, page: 0,
             "the meta pages are not of successive commits")
-        // LMDB counts commits and has the largest number for "no reader".
+        // LMDB counts commits and uses the largest number for "no reader".
         try require(
             newer.number < PageFile.commitMaximum, page: isSecondNewer ? 1 : 0,
             "the commit's number is impossible")
-        // The last page may be free and never written: only what is reached has to be there. More
-        // than LMDB can address is damage, and would be taken for a size of memory.
+        // The last page may be free and never written: only reachable pages must exist. More pages
+        // than LMDB can address are damage, and would be taken for a size of memory.
         try require(
             newer.lastPage >= 1 && newer.lastPage < PageFile.pageMaximum,
             page: isSecondNewer ? 1 : 0,
@@ -91,7 +91,7 @@ final class PageFile: Sendable {
     /// 16 TiB of pages of 4 KiB, and beyond every map that an operator can set.
     private static let pageMaximum: UInt64 = 1 << 32
 
-    /// No store gets there: a thousand commits a second for 140,000 years.
+    /// No store reaches it: a thousand commits a second for 140,000 years.
     private static let commitMaximum: UInt64 = 1 << 62
 
     /// Reads whole pages.
@@ -124,7 +124,7 @@ final class PageFile: Sendable {
         var trees: TreeRecord
     }
 
-    /// Checks a meta page and gives the commit it is of.
+    /// Checks a meta page and returns its commit.
     private static func commit(
         _ bytes: UnsafeRawBufferPointer, page: Int, pageByteCount: Int
     ) throws(StoreError) -> Commit {
@@ -146,20 +146,20 @@ final class PageFile: Sendable {
     }
 }
 
-/// What the meta pages say of the newest commit, and how long the file is.
+/// The newest commit according to the meta pages, and the length of the file.
 struct StoreMeta: Sendable {
     let byteCount: Int
     let pageByteCount: Int
-    /// LMDB's number of the commit, which is also that of a transaction that reads it.
+    /// LMDB's number of the commit, which is also the number of a transaction that reads it.
     let commit: UInt64
     let lastPage: Int
-    /// The meta page that says so.
+    /// The meta page of the commit.
     let page: Int
     let freePages: TreeRecord
     let trees: TreeRecord
 }
 
-/// What LMDB keeps of a tree, in a meta page or in a leaf of the unnamed tree.
+/// LMDB's record of a tree, in a meta page or in a leaf of the unnamed tree.
 struct TreeRecord: Sendable {
     let flags: UInt16
     let depth: Int
@@ -167,10 +167,10 @@ struct TreeRecord: Sendable {
     let leafPages: UInt64
     let overflowPages: UInt64
     let entries: UInt64
-    /// All ones where the tree is empty.
+    /// All ones if the tree is empty.
     var root: UInt64
 
-    /// Where the root stands in a record.
+    /// The offset of the root in a record.
     static let rootOffset = 40
     static let noRoot = UInt64.max
 
@@ -208,7 +208,7 @@ struct TreeRecord: Sendable {
     }
 }
 
-/// Throws what is wrong with a page unless the condition holds.
+/// Throws the fault of a page unless the condition holds.
 func require(
     _ condition: Bool, page: Int, _ finding: @autoclosure () -> String
 ) throws(StoreError) {

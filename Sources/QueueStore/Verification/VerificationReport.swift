@@ -1,19 +1,18 @@
-// What a verification of a whole store found, in lines for a person.
+// The result of verifying a whole store, in lines of text.
 
-/// The outcome of ``LMDBQueueStore/verify(directory:)``.
+/// The result of ``LMDBQueueStore/verify(directory:)``.
 public struct VerificationReport: Hashable, Sendable {
-    /// What is wrong, one line each; empty for a sound store. Cut off after ``findingsMaximum``.
+    /// The findings, one line each; empty for a sound store. Truncated after ``findingsMaximum``.
     public internal(set) var findings: [String] = []
-    /// What there is: counts, and damage that was set aside before.
+    /// The contents: counts, and damage that was set aside before.
     public internal(set) var summary: [String] = []
-    /// Findings, those that were cut off included.
+    /// The number of findings, including those beyond the maximum.
     public internal(set) var findingCount = 0
 
-    /// A damaged disk damages thousands of records in one way: the first ones tell the story.
+    /// A damaged disk damages thousands of records in one way: the first ones show it.
     public static let findingsMaximum = 1_000
 
-    /// The first finding that keeps a broker from starting. Damaged messages do not: they are set
-    /// aside.
+    /// The first finding that prevents a start. Damaged messages do not: they are set aside.
     public internal(set) var fatalFinding: String?
 
     public var preventsStart: Bool { fatalFinding != nil }

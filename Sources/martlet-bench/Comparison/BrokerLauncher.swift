@@ -1,20 +1,20 @@
-// The brokers of a comparison: started in a temporary directory on free ports of 127.0.0.1, found
-// when they answer, ended with the harness.
+// Starts the brokers of a comparison in a temporary directory on free ports of 127.0.0.1, waits
+// until they answer, and ends them with the harness.
 
 import CLinuxShims
 import Glibc
 
-/// How a broker is started.
+/// The command that starts a broker.
 struct BrokerRecipe {
     var name: String
-    /// A shell's command line with placeholders.
+    /// A shell command with placeholders.
     var command: String
     var configuration = ""
-    /// Whether it takes a certificate; where that comes from does not matter.
+    /// Whether it takes a certificate, from any source.
     var hasTLS = true
 }
 
-/// A name in a comparison: a broker and the dialect it is spoken to.
+/// A name in a comparison: a broker and the dialect of the load.
 struct Subject {
     var name: String
     var broker: String
@@ -37,7 +37,7 @@ struct BrokerLauncher: ~Copyable {
     private var recipes: [BrokerRecipe]
     private(set) var subjects: [Subject]
 
-    /// - Parameter programs: where martletd is.
+    /// - Parameter programs: the directory of martletd.
     init(programs: String) throws(BenchFailure) {
         self.programs = programs
         var template = Array("/tmp/martlet-bench-XXXXXX".utf8CString)
@@ -56,7 +56,7 @@ struct BrokerLauncher: ~Copyable {
         ]
     }
 
-    /// Ends all brokers and leaves nothing behind.
+    /// Ends all brokers and removes their files.
     mutating func close() {
         for broker in running { BrokerLauncher.end(broker.process) }
         running = []
@@ -66,13 +66,13 @@ struct BrokerLauncher: ~Copyable {
     private static let builtIn = [
         BrokerRecipe(
             name: "martlet",
-            // The others say nothing of each client either.
+            // The other brokers do not log each client either.
             command: "{programs}/martletd --dev --data {directory}/data --set log.level=warning "
                 + "--listen 'tcp://127.0.0.1:{port}?anonymous' "
                 + "--listen 'tls://127.0.0.1:{tlsPort}?anonymous'"),
         BrokerRecipe(
             name: "mosquitto", command: "mosquitto -c {configuration}",
-            // Only root can read the files of root: it keeps the user who started it.
+            // Only root can read the files of root: it must not change its user.
             configuration: """
                 user {user}
                 allow_anonymous true
@@ -95,8 +95,8 @@ struct BrokerLauncher: ~Copyable {
                 mqtt { host: 127.0.0.1, port: {port} }
                 """,
             hasTLS: false),
-        // Not in Debian: a build of one's own must be on the path. More than one thread costs it
-        // more per message than it gains.
+        // Not in Debian: a build of it must be on the path. More than one thread costs more per
+        // message than it gains.
         BrokerRecipe(
             name: "flashmq", command: "flashmq --config-file {configuration}",
             configuration: """
@@ -124,7 +124,7 @@ struct BrokerLauncher: ~Copyable {
                 """),
     ]
 
-    /// Makes the brokers of a scenario file known.
+    /// Adds the brokers of a scenario file.
     mutating func add(_ brokers: [ScenarioFile.Broker]) {
         for broker in brokers where !recipes.contains(where: { $0.name == broker.name }) {
             recipes.append(
@@ -146,7 +146,7 @@ struct BrokerLauncher: ~Copyable {
             == 0
     }
 
-    /// What stands in a plan so that it measures this subject; nil where the broker cannot.
+    /// The plan's values for this subject; nil if the broker has no such load.
     mutating func aim(_ plan: inout Plan, at subject: Subject) throws(BenchFailure) -> Bool {
         let recipe = recipe(of: subject.broker)
         guard plan.tls == nil || recipe.hasTLS else { return false }
@@ -154,8 +154,8 @@ struct BrokerLauncher: ~Copyable {
         BrokerLauncher.awaitQuiet(broker.process)
         plan.host = "127.0.0.1"
         plan.port = plan.tls == nil ? broker.port : broker.tlsPort
-        // From an address of its own, since the ports of the load before stay taken for a minute: a
-        // storm of connects would wait for the kernel to find free ones, and not for the broker.
+        // A separate source address, because the ports of the previous load stay in TIME_WAIT for a
+        // minute: a burst of connects would measure the kernel's search for free ports.
         measurements += 1
         plan.sourceAddresses = [
             "127.1.\(measurements / 250 % 250).\(measurements % 250 + 1)"
@@ -164,19 +164,19 @@ struct BrokerLauncher: ~Copyable {
         return true
     }
 
-    /// The next time the broker is measured it is a new process.
+    /// Makes the next measurement of the broker start a new process.
     mutating func forget(_ subject: Subject) {
         guard let index = running.firstIndex(where: { $0.name == subject.broker }) else { return }
         BrokerLauncher.end(running.remove(at: index).process)
     }
 
-    /// Certificate and key of every server of the comparison: those that `martletd --dev` makes.
+    /// Certificate and key of every server of the comparison: those of `martletd --dev`.
     mutating func certificate() throws(BenchFailure) -> (chain: String, key: String) {
         _ = try started(recipe(of: "martlet"), probe: .mrt)
         return certificateFiles
     }
 
-    /// Copied to where they stay when Martlet is started anew.
+    /// Copied to a place that remains when Martlet is started again.
     private var certificateFiles: (chain: String, key: String) {
         ("\(directory)/server.pem", "\(directory)/server-key.pem")
     }
@@ -194,7 +194,7 @@ struct BrokerLauncher: ~Copyable {
         _ recipe: BrokerRecipe, probe dialect: LoadDialect
     ) throws(BenchFailure) -> Running {
         if let broker = running.first(where: { $0.name == recipe.name }) { return broker }
-        // Others need the certificate that Martlet makes.
+        // Other brokers need the certificate that Martlet creates.
         if recipe.name != "martlet", recipe.hasTLS { _ = try certificate() }
         let own = try makeDirectory(recipe.name)
         let port = try BrokerLauncher.freePort()
@@ -202,7 +202,7 @@ struct BrokerLauncher: ~Copyable {
         try HarnessFile.write(
             fill(recipe.configuration, in: own, port: port, tlsPort: tlsPort),
             to: "\(own)/configuration")
-        // An orphan would go on for ever: the broker ends with the harness, however that ends.
+        // An orphan would run forever: the broker ends with the harness, however that ends.
         let command = fill(recipe.command, in: own, port: port, tlsPort: tlsPort)
         let process = spawn(
             "command -v setpriv >/dev/null && exec setpriv --pdeathsig TERM \(command)\n"
@@ -223,7 +223,7 @@ struct BrokerLauncher: ~Copyable {
         return broker
     }
 
-    /// A new one, of which nothing is left in the end.
+    /// A new temporary directory, which is removed at the end.
     mutating func makeDirectory(_ name: String) throws(BenchFailure) -> String {
         starts += 1
         let own = "\(directory)/\(name)-\(starts)"
@@ -240,7 +240,7 @@ struct BrokerLauncher: ~Copyable {
             "certificate": certificateFiles.chain, "key": certificateFiles.key, "user": user,
             "configuration": "\(own)/configuration",
         ]
-        // A brace that is no placeholder's stays.
+        // A brace that begins no placeholder stays.
         var filled = ""
         var rest = text[...]
         while let open = rest.firstIndex(of: "{") {
@@ -285,8 +285,8 @@ struct BrokerLauncher: ~Copyable {
         throw BenchFailure("\(broker.name) does not answer:\n\(text ?? "its log cannot be read")")
     }
 
-    /// Waits until a broker is done with the load before: it may still be closing ten thousand
-    /// connections. At most five seconds, for one that is never quiet.
+    /// Waits until a broker has finished the previous load: it may still be closing ten thousand
+    /// connections. At most five seconds, for a broker that is never idle.
     private static func awaitQuiet(_ process: pid_t) {
         let source = CostSource.process(Int(process))
         var before = source.read()?.cpuNanoseconds
@@ -300,9 +300,9 @@ struct BrokerLauncher: ~Copyable {
 
     // MARK: - Processes
 
-    /// Runs a shell's command; its process id, or -1. The command is the process where it begins
-    /// with exec. Signals of the terminal are the harness's alone, which ends its brokers when
-    /// their clients have left; those that it blocks for itself are not blocked there.
+    /// Runs a shell command; returns its process id, or -1. The command is the process if it begins
+    /// with exec. Signals of the terminal go only to the harness, which ends its brokers when their
+    /// clients have disconnected; signals that the harness blocks are not blocked in the command.
     private func spawn(_ command: String, log: String) -> pid_t {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
@@ -338,7 +338,7 @@ struct BrokerLauncher: ~Copyable {
 
     private static func end(_ process: pid_t) {
         kill(process, SIGTERM)
-        // A broker that does not go is gone by force: nothing of it is needed any more.
+        // A broker that does not exit is killed: its data is no longer needed.
         for _ in 0..<100 {
             var status: Int32 = 0
             if waitpid(process, &status, WNOHANG) != 0 { return }
@@ -348,7 +348,7 @@ struct BrokerLauncher: ~Copyable {
         wait(for: process)
     }
 
-    /// A port that is free at this moment.
+    /// A port that is free now.
     private static func freePort() throws(BenchFailure) -> UInt16 {
         let descriptor = linux_stream_socket(AF_INET)
         defer { Glibc.close(descriptor) }
@@ -365,7 +365,7 @@ struct BrokerLauncher: ~Copyable {
         return UInt16(bigEndian: address.sin_port)
     }
 
-    /// Where this program is: martletd is built beside it.
+    /// The directory of this program: martletd is built beside it.
     static func ownDirectory() -> String {
         var path = [CChar](repeating: 0, count: Int(PATH_MAX))
         let count = readlink("/proc/self/exe", &path, path.count - 1)

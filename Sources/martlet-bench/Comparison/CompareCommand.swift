@@ -1,6 +1,6 @@
 // `martlet-bench compare`: the same loads for several brokers in turn, round after round, so that
-// whatever else the machine does hits all alike. What counts are ratios; the floor is the machine's
-// own share.
+// other load on the machine affects all alike. The results are ratios; the floor is the cost of the
+// machine.
 
 import CommandLineOptions
 import Glibc
@@ -16,18 +16,19 @@ enum CompareOption: String, OptionRules {
     var shape: OptionShape { .value }
 
     static let helpPage = """
-        martlet-bench compare: several brokers under the same loads, in turn
+        martlet-bench compare: measure several brokers under the same loads, in turn
 
           martlet-bench compare Bench/Scenarios/deliveries.json5
           martlet-bench compare --only 'fan-in' --rounds 1 Bench/Scenarios/*.json5
 
-          --rounds N        how often each load is given to each broker (the file's)
-          --seconds S       how long each is measured (the file's)
-          --subjects A,B    only these of the file's subjects
+          --rounds N        measurements of each load with each broker (as in the file)
+          --seconds S       duration of each measurement (as in the file)
+          --subjects A,B    only these subjects of the file
           --only TEXT       only scenarios whose name contains the text
-          --write FILE      puts each file's table between the lines <!-- table NAME --> and
-                            <!-- end --> of FILE; NAME is the scenario file's, without .json5
-          --programs DIR    where martletd is (beside martlet-bench)
+          --write FILE      write each file's table between the lines <!-- table NAME --> and
+                            <!-- end --> of FILE; NAME is the name of the scenario file without
+                            .json5
+          --programs DIR    the directory of martletd (the one of martlet-bench)
           -h, --help        print this page and exit
 
         A scenario file is JSON5:
@@ -36,12 +37,12 @@ enum CompareOption: String, OptionRules {
               rounds: 3, seconds: 4,
               subjects: ["floor", "martlet", "mosquitto", "mine"],
               scenarios: [
-                  // `load` is a command line of martlet-bench without address, dialect and pace of
-                  // time. `measure` says what is compared: cpu (seconds per million), rate, p50,
-                  // p99, idle (bytes of a connection), written (bytes to the disk each) or memory
-                  // (bytes held each); an interval may stand before it: "drain rate". `goal` holds
-                  // Martlet to a multiple of the floor, or to be so many times better than the
-                  // best of the others. The floor of an offline load is LMDB alone.
+                  // `load` is a command line of martlet-bench without address, dialect and
+                  // duration. `measure` is the compared value: cpu (seconds per million), rate,
+                  // p50, p99, idle (bytes per connection), written (bytes to disk per message) or
+                  // memory (bytes per session); it may follow a phase: "drain rate". `goal` limits
+                  // Martlet to a multiple of the floor, or requires a multiple of the best other
+                  // broker. The floor of an offline load is LMDB alone.
                   {name: "fan-out 1000", load: "fanout -c 1000 -F 16", measure: "cpu",
                    goal: {floor: 1.5, best: 2}},
                   // A new process for each measurement, and only for some subjects.
@@ -101,7 +102,7 @@ enum CompareCommand {
         }
     }
 
-    /// A file as the command line narrows it down.
+    /// A file, limited by the command line.
     private static func prepared(
         _ path: String, _ options: ParsedOptions<CompareOption>
     ) throws(UsageError) -> ScenarioFile {
@@ -119,10 +120,9 @@ enum CompareCommand {
     }
 }
 
-/// Places in a document that a program writes.
+/// Parts of a document that a program writes.
 enum Markers {
-    /// The document with the lines between a table's marks replaced; nil where it has no such
-    /// marks.
+    /// The document with the lines between a table's marks replaced; nil if it has no such marks.
     static func replace(_ name: String, with table: String, in text: String) -> String? {
         var lines = text.split(separator: "\n", omittingEmptySubsequences: false)
         guard let start = lines.firstIndex(of: "<!-- table \(name) -->"),

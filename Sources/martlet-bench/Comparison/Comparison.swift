@@ -2,13 +2,13 @@
 
 import CommandLineOptions
 
-/// What was measured, by scenario and subject.
+/// The measurements, by scenario and subject.
 struct Comparison {
     private var values: [String: [Double]] = [:]
     private var names: [String] = []
     private(set) var faultCount = 0
 
-    /// Every scenario for every subject in turn, round after round.
+    /// Measures every scenario with every subject in turn, round after round.
     static func run(
         _ file: ScenarioFile, launcher: inout BrokerLauncher
     ) throws(BenchFailure) -> Comparison {
@@ -71,8 +71,8 @@ struct Comparison {
                 + "\(entry.measure.unit)\(report.isClean ? "" : " WITH FAULTS")")
     }
 
-    /// Nil where a subject has no such load: pairs and a fan-in have no floor, since each message
-    /// is read as often as it is written. That of an offline load is LMDB's.
+    /// Nil if a subject has no such load: pairs and a fan-in have no floor, because each message is
+    /// read as often as it is written. The floor of an offline load is LMDB.
     private func plan(
         _ entry: ScenarioFile.Entry, subject name: String, file: ScenarioFile,
         launcher: inout BrokerLauncher
@@ -100,7 +100,7 @@ struct Comparison {
 
     // MARK: - The table
 
-    /// Medians; in parentheses how many times better Martlet is.
+    /// Medians; in parentheses the ratio to Martlet.
     func table(of file: ScenarioFile) -> String {
         var rows = [
             "| scenario | unit | "
@@ -125,7 +125,7 @@ struct Comparison {
         return rows.joined(separator: "\n")
     }
 
-    /// What the goal is and whether it was reached, for each of its parts.
+    /// Each part of the goal, and whether it was reached.
     private func verdict(_ entry: ScenarioFile.Entry) -> String {
         guard let own = median(entry, "martlet") else { return "" }
         var parts: [String] = []
@@ -164,7 +164,7 @@ struct Comparison {
         return list.count % 2 == 1 ? list[middle] : (list[middle - 1] + list[middle]) / 2
     }
 
-    /// Three digits are all that a shared machine is worth.
+    /// Three digits: a shared machine is not more precise.
     static func text(_ value: Double) -> String {
         switch value.magnitude {
         case 100...: Decimal.text(value, 0)

@@ -1,28 +1,28 @@
-// A file of scenarios to compare brokers by: what stands in it, with every complaint naming its
-// line. It starts and measures nothing.
+// A file of scenarios to compare brokers with. Every error names its line. It starts and measures
+// nothing.
 
 import CommandLineOptions
 import JSON5
 
 struct ScenarioFile {
-    /// One load and what is compared of it.
+    /// One load and its compared value.
     struct Entry {
         var name: String
-        /// Words of a command line, beginning with the scenario.
+        /// A command line that begins with the scenario.
         var load: [String]
         var measure: Measure
         var goal: Goal
-        /// Nil for all of the file's.
+        /// Nil for all subjects of the file.
         var subjects: [String]?
-        /// Whether each measurement has a new process.
+        /// Whether each measurement starts a new process.
         var isFresh: Bool
     }
 
-    /// What Martlet should reach; nil where nothing is said.
+    /// The goal of Martlet; nil for none.
     struct Goal {
-        /// At most so many times the floor.
+        /// At most this many times the floor.
         var floor: Double?
-        /// At least so many times better than the best of the others.
+        /// At least this many times better than the best other broker.
         var best: Double?
     }
 
@@ -35,7 +35,7 @@ struct ScenarioFile {
         var hasTLS: Bool
     }
 
-    /// The file's, without its ending.
+    /// The name of the file, without its ending.
     var name: String
     var rounds = 3
     var seconds = 4
@@ -44,7 +44,7 @@ struct ScenarioFile {
     var brokers: [Broker] = []
 }
 
-/// A number that a report has.
+/// A number of a report.
 struct Measure: Equatable {
     enum Kind: String, CaseIterable {
         /// Broker CPU seconds per million operations.
@@ -57,15 +57,15 @@ struct Measure: Equatable {
         case idle
         /// Bytes to the disk per operation.
         case written
-        /// Bytes of memory per operation that are still held at the end.
+        /// Bytes of memory per operation that are still allocated at the end.
         case memory
     }
 
     var kind: Kind
-    /// The interval it is taken from; nil for the first.
+    /// The phase that it is taken from; nil for the first.
     var interval: String?
 
-    /// Nil where the text is none.
+    /// Nil if the text is no measure.
     init?(_ text: String) {
         let words = text.split(separator: " ").map(String.init)
         guard let last = words.last, let kind = Kind(rawValue: last), words.count <= 2 else {
@@ -87,7 +87,7 @@ struct Measure: Equatable {
         }
     }
 
-    /// Nil where the report does not have it.
+    /// Nil if the report does not have it.
     func value(in report: Report) -> Double? {
         let interval = report.intervals.first { $0.name == self.interval ?? $0.name }
         switch kind {
@@ -154,7 +154,7 @@ extension ScenarioFile {
             case "name": entry.name = try reader.text(member.node)
             case "load":
                 entry.load = try reader.text(member.node).split(separator: " ").map(String.init)
-                // What the comparison itself says may not stand here a second time.
+                // Options that the comparison sets itself are not allowed here.
                 do throws(UsageError) {
                     _ = try BenchProgram.plan(for: entry.load[...])
                 } catch {
@@ -227,7 +227,7 @@ extension ScenarioFile {
     }
 }
 
-/// Values out of a JSON5 document, and complaints that name their place.
+/// Values of a JSON5 document, and errors with their place.
 struct NodeReader {
     let path: String
     let text: [UInt8]

@@ -1,7 +1,7 @@
-// The floor: the least that anybody has to do for a fan-out. What a publisher sends in one turn
-// goes to every subscriber in one write, unchanged; there are no sessions, topics, limits or
-// checks. It speaks just enough MQTT 3.1.1 for the load to run against it, and does what its peers
-// say; bytes that are no MQTT of the load's go nowhere or to the subscribers.
+// The floor: the minimal work of a fan-out. The bytes of a publisher in one turn go to every
+// subscriber in one write, unchanged; there are no sessions, topics, limits or checks. It
+// implements just enough of MQTT 3.1.1 for the load, and trusts its peers; other bytes are ignored
+// or forwarded.
 
 import CLinuxShims
 import COpenSSL
@@ -13,7 +13,7 @@ struct FloorServer: ~Copyable {
         var session: OpaquePointer?
         var isShaking: Bool
         var isReceiver = false
-        /// The beginning of a packet that has not come in full.
+        /// The beginning of an incomplete packet.
         var kept: [UInt8] = []
     }
 
@@ -24,15 +24,15 @@ struct FloorServer: ~Copyable {
     private var peers: [Peer?] = []
     private var receivers: ContiguousArray<Int32> = []
     private var input = [UInt8](repeating: 0, count: 1 << 18)
-    /// What this turn's publishers sent.
+    /// The bytes of this turn's publishers.
     private var turn: [UInt8] = []
 
-    /// How long a wait may last before the thread looks whether it should stop.
+    /// The longest wait before the thread checks whether it must stop.
     private static let waitMilliseconds: Int32 = 100
 
     /// Listens on a free port of 127.0.0.1. The port is ``port``.
     ///
-    /// - Throws: why not, in words.
+    /// - Throws: the reason as text.
     init(certificateFile: String?, keyFile: String?) throws(BenchFailure) {
         let listener = linux_stream_socket(AF_INET)
         self.listener = listener
@@ -60,7 +60,7 @@ struct FloorServer: ~Copyable {
     private static func makeContext(
         _ certificateFile: String, _ keyFile: String
     ) throws(BenchFailure) -> OpaquePointer {
-        // The suite that the broker prefers as well, so that both do the same arithmetic.
+        // The broker's preferred suite, so that both do the same arithmetic.
         guard let context = SSL_CTX_new(TLS_server_method()),
             SSL_CTX_use_certificate_chain_file(context, certificateFile) == 1,
             SSL_CTX_use_PrivateKey_file(context, keyFile, SSL_FILETYPE_PEM) == 1,
@@ -102,9 +102,9 @@ struct FloorServer: ~Copyable {
         Glibc.close(listener)
     }
 
-    // MARK: - The point of it
+    // MARK: - Fan-out
 
-    /// One write for each subscriber.
+    /// One write to each subscriber.
     private mutating func forward() {
         guard !turn.isEmpty else { return }
         turn.withUnsafeBytes { bytes in
@@ -125,7 +125,7 @@ struct FloorServer: ~Copyable {
             if count > 0 {
                 rest = UnsafeRawBufferPointer(rebasing: rest[count...])
             } else {
-                // Peers of the floor always read: waiting for one holds nobody up for long.
+                // Peers of the floor always read, so waiting for one delays nobody for long.
                 var wait = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
                 guard poll(&wait, 1, 1000) == 1, wait.revents & Int16(POLLERR | POLLHUP) == 0
                 else { return }
@@ -175,7 +175,7 @@ struct FloorServer: ~Copyable {
                 if isEnd { drop(descriptor) }
                 return
             }
-            // What subscribers send are acknowledgements.
+            // Subscribers send only acknowledgements.
             if !peers[Int(descriptor)]!.isReceiver { take(count, from: descriptor) }
         } while session != nil && SSL_has_pending(session) == 1
     }
@@ -189,7 +189,7 @@ struct FloorServer: ~Copyable {
 
     // MARK: - Packets
 
-    /// Answers what must be answered and gathers what is to be forwarded.
+    /// Answers requests and collects the bytes to forward.
     private mutating func take(_ count: Int, from descriptor: Int32) {
         var bytes = peers[Int(descriptor)]!.kept
         bytes += input[..<count]
@@ -219,7 +219,7 @@ struct FloorServer: ~Copyable {
         packet.withUnsafeBytes { send($0, to: descriptor) }
     }
 
-    /// A PUBACK with the publication's packet identifier, which stands behind its topic.
+    /// A PUBACK with the publication's packet identifier, which follows its topic.
     private func confirm(_ publication: ArraySlice<UInt8>, to descriptor: Int32) {
         let body = publication.drop { $0 == 0x32 }.drop { $0 >= 0x80 }.dropFirst()
         guard body.count >= 2 else { return }
@@ -240,7 +240,7 @@ struct FloorServer: ~Copyable {
                 return end <= bytes.count ? end : nil
             }
         }
-        // Not of the load's: it is passed over.
+        // Not a packet of the load: it is ignored.
         return bytes.count
     }
 }

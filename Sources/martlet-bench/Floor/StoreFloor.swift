@@ -1,21 +1,21 @@
-// The least that a durable message can cost: the rows that stand for it, put into LMDB by the least
-// code, and the commits that sync them. No connections, no sessions, no limits. What `compare`
-// calls the floor of an `offline` load.
+// The minimal cost of a durable message: its rows, written to LMDB by minimal code, and the commits
+// that sync them. There are no connections, sessions or limits. It is the floor of an `offline`
+// load in `compare`.
 
 import CLMDB
 import Glibc
 
-/// A store of its own in a directory that exists. Closed when it goes out of scope.
+/// A store in an existing directory. Closed when it goes out of scope.
 struct StoreFloor: ~Copyable {
     private let environment: OpaquePointer
     private let messages: MDB_dbi
     private let entries: MDB_dbi
 
-    /// What Martlet keeps beside a payload: the checksums and counts of a row, the head of a
+    /// Martlet's overhead beside a payload: the checksums and counts of a row, the head of a
     /// message and its sender's name; and the value of a queue's entry.
     private static let bodyOverheadByteCount = 48
     private static let entryByteCount = 36
-    /// Address space, of which only what is used costs anything.
+    /// Address space, of which only the used part costs anything.
     private static let mapByteCount = 1 << 36
 
     init(directory: String) throws(BenchFailure) {
@@ -39,8 +39,8 @@ struct StoreFloor: ~Copyable {
 
     deinit { mdb_env_close(environment) }
 
-    /// What the enqueueing of an `offline` load stores, in commits of as many messages as its
-    /// windows let be on their way.
+    /// Stores the messages of an `offline` load, in commits of as many messages as its windows
+    /// allow in flight.
     static func measure(_ plan: Plan, directory: String) throws(BenchFailure) -> Report {
         let floor = try StoreFloor(directory: directory)
         var each = plan.publisherCount
@@ -75,7 +75,7 @@ struct StoreFloor: ~Copyable {
             try put(
                 [UInt64(number + 1)], value: body, flags: MDB_APPEND, table: messages,
                 transaction: transaction)
-            // Publishers take turns; each fills its own receiver's queue, or everybody's.
+            // Publishers take turns; each fills its own receiver's queue, or all queues.
             let (round, publisher) = number.quotientAndRemainder(dividingBy: plan.publisherCount)
             let queues =
                 plan.topology == .pairs ? publisher..<publisher + 1 : 0..<plan.receiverCount
@@ -90,7 +90,7 @@ struct StoreFloor: ~Copyable {
         try StoreFloor.check(mdb_txn_commit(transaction))
     }
 
-    /// Numbers are big-endian in keys, so that their order is that of the bytes.
+    /// Numbers in keys are big-endian, so that their order is that of the bytes.
     private func put(
         _ key: [UInt64], value: [UInt8], flags: Int32, table: MDB_dbi,
         transaction: OpaquePointer?

@@ -1,27 +1,27 @@
-// What the load cares about in the packets that a broker sends, whatever the dialect, and who a
-// client is when it connects. It knows no sockets but for the one function that writes a packet.
+// The parts of a broker's packets that the load uses, for all dialects, and the identity of a
+// client. Only the function that writes a packet uses sockets.
 
 import BrokerTerms
 import NetTransport
 import Primitives
 import WireFormat
 
-/// One packet, as far as the load wants to know.
+/// One packet, as far as the load uses it.
 enum Incoming {
-    /// The broker let the client in, and takes so many unconfirmed sends at a time.
+    /// The login is accepted; the value is the maximum of unconfirmed sends.
     case connected(sendsMaximum: UInt16)
     case refused(code: UInt8)
-    /// A subscription or another request was granted; the content is the request's result.
+    /// A subscription or another request was granted; the content is the result of the request.
     case granted(content: ByteRange)
-    /// The acknowledgement is 0 where none is due.
+    /// The acknowledgement is 0 if none is required.
     case delivery(payload: ByteRange, acknowledgement: UInt64, qos: UInt8)
-    /// Something besides messages, to be acknowledged like one.
+    /// An event other than a message, which is acknowledged like one.
     case notice(acknowledgement: UInt64)
     /// MQTT, QoS 2: the broker releases the identifier of a delivery.
     case released(identifier: UInt16)
-    /// MQTT, QoS 2: the broker has a send and wants it released.
+    /// MQTT, QoS 2: the broker has received a send and waits for its release.
     case releaseWanted(identifier: UInt16)
-    /// The broker has taken a send: its number, as the codec gave it.
+    /// The broker has acknowledged a send: its number, as assigned by the codec.
     case confirmed(number: UInt64)
     /// The broker has refused a send.
     case sendRefused(number: UInt64, code: UInt8)
@@ -31,24 +31,24 @@ enum Incoming {
     case malformed
 }
 
-/// Who a client is when it connects.
+/// The identity of a client.
 struct ClientIdentity {
     var name: [UInt8]
     var user: [UInt8]?
     var password: [UInt8]?
     var expirySeconds: UInt32
-    /// Deliveries unacknowledged at a time, where the dialect asks for it.
+    /// The window of deliveries, if the dialect has one.
     var inboxWindow: UInt16
-    /// Numbered sends that this client has made so far; nil for one that makes none.
+    /// The number of numbered sends of this client so far; nil for a client that makes none.
     var numbersUsed: UInt64?
-    /// What is to be sent when the connection is lost.
+    /// The will.
     var will: OutgoingSource?
     var willQoS: UInt8
 }
 
 extension EventLoop {
-    /// Writes one packet of exactly `byteCount` bytes, to leave with this turn. A connection that
-    /// is gone takes nothing.
+    /// Writes one packet of exactly `byteCount` bytes, which is sent with this turn. Nothing is
+    /// written to a closed connection.
     @inline(__always)
     mutating func write(
         _ byteCount: Int, to connection: ConnectionID, _ body: (inout PacketWriter) -> Void
@@ -62,7 +62,7 @@ extension EventLoop {
         commit(byteCount, for: connection)
     }
 
-    /// Writes a packet of WireFormat, whose ranges are within `source`.
+    /// Writes a packet of WireFormat, whose ranges refer to `source`.
     mutating func write(
         _ packet: some WirePacket, from source: [UInt8] = [], to connection: ConnectionID
     ) {

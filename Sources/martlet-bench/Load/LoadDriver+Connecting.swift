@@ -1,23 +1,23 @@
-// How clients come in: a bounded number at a time, each with CONNECT, then, where it needs one, a
-// request: a receiver subscribes or joins, a publisher makes the group or leaves its will.
+// Connects clients: a bounded number at a time, each with CONNECT and, if needed, a request: a
+// receiver subscribes or joins a group, a publisher creates the group or sets its will.
 
 import NetTransport
 import Primitives
 import WireFormat
 
-/// Where the load goes, resolved.
+/// The target of the load, with resolved addresses.
 struct LoadTarget {
     var address: SocketAddress
     var serverName: String
     var sources: [SocketAddress]
     var tls: ClientTLSContext?
-    /// Whose costs are measured; nil to measure none.
+    /// The process whose costs are measured; nil for none.
     var cost: CostSource?
 }
 
 extension LoadDriver {
-    /// Connects that wait for their answer at a time: enough to keep a broker busy, few enough that
-    /// none of them waits for long.
+    /// Unanswered connects at a time: enough to keep a broker busy, and few enough that none of
+    /// them waits for long.
     private static let connectsUnderWayMaximum = 256
 
     mutating func connectMore(at now: UInt64, in loop: inout EventLoop) {
@@ -46,8 +46,8 @@ extension LoadDriver {
         }
     }
 
-    /// The first connection may bring what all others need: the session that they resume, or the
-    /// group that they join.
+    /// The first connection may provide what all others need: the TLS session that they resume, or
+    /// the group that they join.
     private var mayConnect: Bool {
         if connectsBegun == 0 { return true }
         if plan.resumesTLS, ticket == nil { return false }
@@ -65,7 +65,7 @@ extension LoadDriver {
     private mutating func nextToConnect(_ due: UInt64) -> Int? {
         if !toConnect.isEmpty {
             let place = toConnect.removeFirst()
-            // The one who makes the group comes first.
+            // The client that creates the group is the first.
             let isFounder = plan.scenario == .group && place == 0
             let client =
                 plan.scenario == .group
@@ -91,7 +91,7 @@ extension LoadDriver {
         defer { will?.bytes.deallocate() }
         let isNumbered = publisher >= 0 && plan.qos > 0
         if isNumbered {
-            // What a vanished connection left open is not asked for again.
+            // Open exchanges of a cut connection are not resumed.
             publishers[publisher].confirmedThrough = publishers[publisher].nextSequence
             publishers[publisher].confirmedBeyond = 0
         }
@@ -111,10 +111,10 @@ extension LoadDriver {
         }
     }
 
-    /// The broker has let a client in.
+    /// The broker has accepted a client's login.
     mutating func becameConnected(_ client: Int, in loop: inout EventLoop) {
         guard clients[client].phase == .introduced else {
-            fail("the broker let a client in twice")
+            fail("the broker accepted a login twice")
             return
         }
         let connection = clients[client].connection
@@ -137,8 +137,8 @@ extension LoadDriver {
         }
     }
 
-    /// Users of MRT get what is addressed to them without subscribing; subscriptions of sessions
-    /// that outlive their connection are there when it comes back.
+    /// Users of MRT receive messages to them without a subscription; the subscriptions of
+    /// persistent sessions exist when a client returns.
     private var needsSubscription: Bool {
         guard plan.scenario != .connect, plan.addressKind == .topic else { return false }
         return stage == .connecting || plan.scenario == .churn

@@ -1,5 +1,5 @@
-// The lives of clients that do more than stay: groups that are made and joined, sessions that are
-// cut, clients that vanish and come again, devices that sleep, readers that stall.
+// Clients that do more than stay connected: groups are created and joined, sessions are cut,
+// clients disconnect and return, devices sleep, readers stall.
 
 import NetTransport
 import Primitives
@@ -44,7 +44,7 @@ extension LoadDriver {
         becameReady(client, at: now, in: &loop)
     }
 
-    /// A client has come back to a load that goes on.
+    /// A client has returned during the load.
     mutating func resumedLife(_ client: Int, at now: UInt64, in loop: inout EventLoop) {
         switch plan.scenario {
         case .churn:
@@ -62,7 +62,7 @@ extension LoadDriver {
         }
     }
 
-    /// Everything that came together has been read and acknowledged.
+    /// Everything that arrived together has been read and acknowledged.
     mutating func burstEnded(of client: Int, at now: UInt64, in loop: inout EventLoop) {
         guard plan.scenario.reconnects, clients[client].phase == .ready else { return }
         switch stage {
@@ -84,7 +84,7 @@ extension LoadDriver {
         }
     }
 
-    /// One life, from when it should have begun.
+    /// The cycle of one client, from its scheduled start.
     private mutating func record(_ client: Int, at now: UInt64) {
         guard stage == .measuring else { return }
         tally.lives += 1
@@ -103,8 +103,7 @@ extension LoadDriver {
         loop.close(connection, afterFlush: true)
     }
 
-    /// The harness was asked to end: clients that are connected send DISCONNECT, and the others
-    /// close.
+    /// The harness was interrupted: connected clients send DISCONNECT, and the others close.
     mutating func disconnectAll(at now: UInt64, in loop: inout EventLoop) {
         if let reason = Interruption.reason { end(reason, with: .disconnecting, at: now) }
         for client in clients.indices {
@@ -120,7 +119,7 @@ extension LoadDriver {
         }
     }
 
-    /// A connection that we closed is gone.
+    /// A connection that this side closed has ended.
     mutating func hasLeft(_ client: Int) {
         guard plan.scenario == .churn, stage == .warmingUp || stage == .measuring else { return }
         clients[client].phase = .queued

@@ -1,4 +1,4 @@
-// From stage to stage, and what is measured on the way.
+// The stages of a run, and the measurements within them.
 
 import NetTransport
 import Primitives
@@ -21,7 +21,7 @@ extension LoadDriver {
         lastProgress = now
     }
 
-    /// Goes on to the next stage when this one is done.
+    /// Begins the next stage when this one is complete.
     mutating func advance(at now: UInt64, in loop: inout EventLoop) {
         switch stage {
         case .connecting:
@@ -103,8 +103,7 @@ extension LoadDriver {
         }
     }
 
-    /// Long enough for a broker that syncs its disk in between. Devices are silent while they
-    /// sleep.
+    /// Long enough for a broker that syncs its disk in between. Sleeping devices are silent.
     static let stallNanoseconds: UInt64 = 5_000_000_000
 
     private func isStalled(at now: UInt64) -> Bool {
@@ -112,7 +111,7 @@ extension LoadDriver {
         return now > lastProgress + LoadDriver.stallNanoseconds + sleep
     }
 
-    /// Deliveries that the messages sent so far ask for, but for those to readers that stall.
+    /// Deliveries that the messages sent so far require, except those to stalled readers.
     var expectedDeliveries: UInt64 {
         sendCount * UInt64(plan.receiversPerMessage)
     }
@@ -121,7 +120,7 @@ extension LoadDriver {
 
     private var isAllDelivered: Bool { tally.delivered == expectedDeliveries }
 
-    /// What a broker kept for readers that stalled comes in its own time.
+    /// Messages that a broker kept for stalled readers arrive later.
     private func isSettled(at now: UInt64) -> Bool {
         isAllDelivered && (plan.stalledCount == 0 || now > lastProgress + 1_000_000_000)
     }
@@ -170,7 +169,7 @@ extension LoadDriver {
             Interval(name: name, operation: operation, count: count, start: start, end: end))
     }
 
-    /// What happened in the last second: for the line that is printed, and for the charts.
+    /// The last second: for the line that is printed, and for the charts.
     mutating func sample(at now: UInt64) {
         var sample = Sample(nanoseconds: now)
         sample.stage = stage
@@ -190,7 +189,7 @@ extension LoadDriver {
         lastSample = sample
     }
 
-    /// How much of this stage is done, from 0 to 1.
+    /// The progress of this stage, from 0 to 1.
     func fraction(at now: UInt64) -> Double {
         func part(_ done: UInt64, of all: UInt64) -> Double {
             all == 0 ? 0 : min(1, Double(done) / Double(all))

@@ -1,6 +1,6 @@
-// The load: all clients of a run on one event loop, as a state machine. This file holds the state
-// and the way in from the loop; stages, connecting, publishing and the lives of clients who come
-// and go have files of their own.
+// The load: all clients of a run on one event loop, as a state machine. This file has the state and
+// the calls of the loop; stages, connecting, publishing and the clients' cycles have files of their
+// own.
 
 import BrokerTerms
 import Glibc
@@ -8,14 +8,14 @@ import NetTransport
 import Primitives
 import WireFormat
 
-/// Connects clients, sends what the plan says, and accounts for every delivery.
+/// Connects clients, sends the messages of the plan, and accounts for every delivery.
 struct LoadDriver: LoopHandler, ~Copyable {
-    /// Where a run stands. Exits in parentheses.
+    /// The stage of a run. Exits in parentheses.
     enum Stage: String {
         /// Clients connect and subscribe (leaving, warmingUp, enqueuing, cutting, holding,
         /// finished).
         case connecting
-        /// Offline: the receivers go away (connecting).
+        /// Offline: the receivers disconnect (connecting).
         case leaving
         /// Load, not measured yet (measuring).
         case warmingUp = "warming up"
@@ -23,15 +23,15 @@ struct LoadDriver: LoopHandler, ~Copyable {
         case measuring
         /// Offline: the publisher fills the queues (returning, finished).
         case enqueuing
-        /// Offline: the receivers come back and empty them (finished).
+        /// Offline: the receivers return and empty them (finished).
         case returning
         /// Will: the sessions are cut, their wills arrive (finished).
         case cutting
-        /// Nothing more is sent; what is on its way may arrive (finished).
+        /// Nothing more is sent; messages in flight may arrive (finished).
         case settling
         /// Idle connections are held (finished).
         case holding
-        /// The harness was asked to end: clients leave, so that no will is sent (finished).
+        /// The harness was interrupted: clients disconnect, so that no will is sent (finished).
         case disconnecting
         case finished
     }
@@ -39,20 +39,20 @@ struct LoadDriver: LoopHandler, ~Copyable {
     struct Client {
         enum Phase {
             case absent
-            /// Absent, and due to connect.
+            /// Disconnected, and scheduled to connect.
             case queued
             case connecting
-            /// CONNECT is on its way.
+            /// CONNECT was sent.
             case introduced
             case subscribing
             case ready
-            /// We have closed it; the loop has yet to say that it is gone.
+            /// Closed by this side; the loop has not reported it yet.
             case leaving
         }
 
         var connection = ConnectionID(rawValue: 0)
         var phase = Phase.absent
-        /// When it should have begun to connect.
+        /// When its connect was scheduled.
         var since: UInt64 = 0
         /// A device that is awake goes to sleep when it has all messages below this number.
         var goal: UInt64 = 0
@@ -60,11 +60,11 @@ struct LoadDriver: LoopHandler, ~Copyable {
 
     struct Publisher {
         var nextSequence: UInt64 = 0
-        /// Messages that are not delivered to all, and confirmed, yet.
+        /// Messages that are not delivered to all receivers, or not confirmed.
         var inFlight = 0
         var isListed = false
-        /// Sends up to this number are confirmed, and those of `confirmedBeyond` behind it: bit 0
-        /// is the next number.
+        /// Sends up to this number are confirmed, and those of `confirmedBeyond` after it: bit 0 is
+        /// the next number.
         var confirmedThrough: UInt64 = 0
         var confirmedBeyond: UInt64 = 0
     }
@@ -75,43 +75,43 @@ struct LoadDriver: LoopHandler, ~Copyable {
     /// When the run began; stamps count from here.
     let origin = monotonicNanoseconds()
     var stage = Stage.connecting
-    /// Why the run ended early; nil when it did not.
+    /// The reason why the run ended early; nil if it did not.
     var failure: String?
 
     /// Receivers first, then publishers, unless they are the same.
     var clients: ContiguousArray<Client>
     var clientBySlot: ContiguousArray<UInt32>
     var toConnect: Range<Int>
-    /// Clients who come again, from `reconnectsBegun` on.
+    /// Clients that return, from `reconnectsBegun` on.
     var reconnects: ContiguousArray<UInt32> = []
     var reconnectsBegun = 0
     var connectsUnderWay = 0
     var connectsBegun: UInt64 = 0
     var connectStart: UInt64
     var readyCount = 0
-    /// So many have to be ready before the run goes on.
+    /// The number of clients that must be ready before the run continues.
     var readyGoal: Int
     var ticket: TLSSessionTicket?
     private(set) var tlsSummary: TLSSummary?
-    /// The group of `group`, once the broker has made it.
+    /// The group of `group`, once the broker has created it.
     var group: [UInt8] = []
-    /// Wakings of `sleepy` that have come due.
+    /// Wake-ups of `sleepy` that were due.
     var wakesDue: UInt64 = 0
 
     var publishers: ContiguousArray<Publisher>
     var listedPublishers: ContiguousArray<UInt32> = []
     /// One for each pair, or one for all.
     var sources: ContiguousArray<OutgoingSource>
-    /// Receipts that each message in a window still waits for, by publisher and sequence number.
+    /// Outstanding receipts of each message in a window, by publisher and sequence number.
     var awaited: ContiguousArray<UInt32>
     let awaitedMask: UInt64
-    /// Open loop: messages that should have been sent since `paceStart`, over all publishers.
+    /// Open loop: messages that were due since `paceStart`, of all publishers.
     var scheduledCount: UInt64 = 0
     var paceStart: UInt64 = 0
 
     var sequences: ReceiverSequences
     var tally = LoadTally()
-    /// What is measured, up to the last second; `recentLatencies` go there.
+    /// The measurements, up to the last second; `recentLatencies` is added to them.
     var latencies = Histogram()
     var recentLatencies = Histogram()
     var intervals: [Interval] = []
@@ -153,12 +153,13 @@ struct LoadDriver: LoopHandler, ~Copyable {
         for source in sources { source.bytes.deallocate() }
     }
 
-    /// Connections that the loop has to have room for: who comes again may still be leaving.
+    /// Connections that the loop must have room for: a returning client's old one may still be
+    /// closing.
     static func slotCount(for plan: Plan) -> Int {
         plan.clientCount * (plan.scenario.reconnects ? 2 : 1) + 1
     }
 
-    // MARK: - From the loop
+    // MARK: - Calls of the loop
 
     mutating func opened(
         _ connection: ConnectionID, _ origin: ConnectionOrigin, in loop: inout EventLoop
@@ -220,7 +221,7 @@ struct LoadDriver: LoopHandler, ~Copyable {
         }
     }
 
-    // The driver listens nowhere, and has one thread.
+    // The driver has no listeners, and one thread.
     mutating func outgoingDrained(_ connection: ConnectionID, in loop: inout EventLoop) {}
     mutating func turnedAway(
         _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout EventLoop
@@ -299,7 +300,7 @@ struct LoadDriver: LoopHandler, ~Copyable {
     private mutating func takeDelivery(
         _ payload: UnsafeRawBufferPointer, of receiver: Int, at now: UInt64
     ) {
-        // A broker may send anything to anybody, also to clients that subscribe to nothing.
+        // A broker may send any packet to any client, also to one without subscriptions.
         guard plan.isReceiver(receiver), let stamp = Stamp(payload),
             stamp.publisher < plan.publisherCount,
             stamp.sequence < publishers[Int(stamp.publisher)].nextSequence,
@@ -333,12 +334,12 @@ struct LoadDriver: LoopHandler, ~Copyable {
         plan.topology == .everybody ? receiver * plan.publisherCount + publisher : receiver
     }
 
-    /// Receivers that do not read while they are measured are the last ones.
+    /// Receivers that do not read during the measurement are the last ones.
     func isStalledReader(_ client: Int) -> Bool {
         plan.isReceiver(client) && client >= plan.receiverCount - plan.stalledCount
     }
 
-    /// What to do where the very first connection has failed: there is no load yet.
+    /// The advice if the first connection has failed: there is no load yet.
     private func explain(_ cause: TransportCloseCause, _ detail: String) -> String {
         let detail = detail.isEmpty ? "" : ": \(detail)"
         guard tally.connected == 0 else { return "a connection failed, \(cause)\(detail)" }
@@ -358,7 +359,8 @@ struct LoadDriver: LoopHandler, ~Copyable {
         }
     }
 
-    /// In MQTT 5 a broker says how many unconfirmed sends it takes; more would be a fault of ours.
+    /// In MQTT 5 the broker announces its receive maximum; exceeding it would be a fault of the
+    /// load.
     private mutating func checkWindow(against maximum: UInt16) {
         guard plan.qos > 0, case .window(let window) = plan.pace, window > Int(maximum) else {
             return

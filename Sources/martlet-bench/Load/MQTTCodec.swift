@@ -1,7 +1,7 @@
-// The client's half of MQTT 3.1.1 and 5.0, as little of it as a load needs, so that any broker can
-// be given the same load. What connects and subscribes is WireFormat's; publications and their
-// acknowledgements, of which there are millions, are put together and taken apart here. It checks
-// nothing that the load's own accounting would not notice.
+// The client's half of MQTT 3.1.1 and 5.0, as far as a load needs it, so that any broker can get
+// the same load. WireFormat encodes connects and subscriptions; publications and their
+// acknowledgements, of which there are millions, are encoded and decoded here. It checks only what
+// the load's own accounting would not detect.
 
 import BrokerTerms
 import NetTransport
@@ -20,7 +20,7 @@ struct MQTTCodec {
         static let pubcomp: UInt8 = 0x70
     }
 
-    // MARK: - Coming and going
+    // MARK: - Connecting
 
     func writeConnect(
         _ identity: ClientIdentity, to connection: ConnectionID, in loop: inout EventLoop
@@ -30,7 +30,7 @@ struct MQTTCodec {
             source += bytes
             return ByteRange(offset: source.count - bytes.count, count: bytes.count)
         }
-        // Keep-alive stays 0: a run is short, and pings would be traffic of their own.
+        // The keep-alive is 0: a run is short, and pings would be additional traffic.
         var packet = MQTT.Connect(version)
         packet.isCleanStart = identity.expirySeconds == 0
         packet.sessionExpirySeconds = version == .v5 ? identity.expirySeconds : 0
@@ -60,15 +60,15 @@ struct MQTTCodec {
 
     // MARK: - Messages
 
-    /// `source` holds the topic and, behind it, the payload.
+    /// `source` contains the topic and, after it, the payload.
     ///
-    /// - Parameter number: 0 for QoS 0; else it gives the packet identifier.
+    /// - Parameter number: 0 for QoS 0; otherwise it determines the packet identifier.
     @inline(__always)
     func writePublish(
         topicByteCount: Int, qos: UInt8, number: UInt64, _ source: UnsafeRawBufferPointer,
         to connection: ConnectionID, in loop: inout EventLoop
     ) {
-        // In 5.0 one more byte says that there are no properties.
+        // In 5.0 one more byte: no properties.
         let extra = (number > 0 ? 4 : 2) + (version == .v5 ? 1 : 0)
         let bodyByteCount = source.count + extra
         let length = VariableInteger.byteCount(UInt64(bodyByteCount))
@@ -116,7 +116,7 @@ struct MQTTCodec {
         }
     }
 
-    /// Numbers from 1, as packet identifiers: they come round long after their window is gone.
+    /// Numbers from 1, as packet identifiers: they repeat long after their window has passed.
     static func packetIdentifier(of number: UInt64) -> UInt16 {
         UInt16((number - 1) % 65_535 + 1)
     }
@@ -139,7 +139,7 @@ struct MQTTCodec {
         }
     }
 
-    /// PUBACK and PUBCOMP, and a PUBREC that refuses; in 5.0 with a reason.
+    /// PUBACK and PUBCOMP, and a refusing PUBREC; in 5.0 with a reason.
     private func confirmation(_ body: UnsafeRawBufferPointer) -> Incoming {
         let number = UInt64(uint16(body, at: 0))
         return body.count > 2 && body[2] >= 0x80
@@ -159,7 +159,7 @@ struct MQTTCodec {
             offset += 2
         }
         if version == .v5 {
-            // Properties, of whatever kind: their length, and as many bytes.
+            // Properties of any kind: their length, and as many bytes.
             var length = 0
             var shift = 0
             repeat {

@@ -1,5 +1,4 @@
-// The client's half of MRT, as little of it as a load needs. The packets themselves are
-// WireFormat's.
+// The client's half of MRT, as far as a load needs it. WireFormat encodes the packets.
 
 import BrokerTerms
 import NetTransport
@@ -7,7 +6,7 @@ import Primitives
 import WireFormat
 
 enum MRTCodec {
-    // MARK: - Coming and going
+    // MARK: - Connecting
 
     static func writeConnect(
         _ identity: ClientIdentity, to connection: ConnectionID, in loop: inout EventLoop
@@ -37,7 +36,7 @@ enum MRTCodec {
         write(.subscribe, part, from: topic, to: connection, in: &loop)
     }
 
-    /// Asks for a group that everybody may join; its id is the content of what is granted.
+    /// Requests a group that everybody may join; its id is the content of the answer.
     static func writeGroupCreate(to connection: ConnectionID, in loop: inout EventLoop) {
         let title = Array("martlet-bench".utf8)
         let part = MRT.GroupCreate(
@@ -97,7 +96,7 @@ enum MRTCodec {
         }
     }
 
-    /// Acknowledges deliveries and results, each up to a number; 0 where there is nothing to say.
+    /// Acknowledges deliveries and results, each up to a number; 0 for nothing to acknowledge.
     static func writeAck(
         inbox: UInt64, resultsSeen: UInt64, to connection: ConnectionID, in loop: inout EventLoop
     ) {
@@ -153,7 +152,7 @@ enum MRTCodec {
         }
     }
 
-    /// A text message's payload begins behind its type.
+    /// The payload of a text message begins after its type.
     private static func payload(of packet: MRT.Deliver) -> ByteRange {
         packet.isRaw
             ? packet.payload

@@ -1,9 +1,9 @@
-// What a publisher sends: an address and, behind it, a payload. It knows no connection.
+// The message of a publisher: an address and, after it, a payload. It knows no connection.
 
 import Primitives
 import WireFormat
 
-/// To whom messages of a run are addressed.
+/// The kind of address of a run's messages.
 enum AddressKind {
     case topic
     /// The rest in MRT only, as text messages.
@@ -12,19 +12,18 @@ enum AddressKind {
     case everybody
 }
 
-/// One address and payload, whose stamp changes with each message. The memory is its owner's to
-/// free.
+/// One address and payload, whose stamp changes with each message. Its owner must free the memory.
 struct OutgoingSource {
     let bytes: UnsafeMutableRawBufferPointer
     let kind: AddressKind
     let addressByteCount: Int
-    /// Where the stamp stands.
+    /// The position of the stamp.
     let stampOffset: Int
 
     init(_ kind: AddressKind, address: [UInt8], payloadByteCount: Int) {
         self.kind = kind
         addressByteCount = address.count
-        // A message that is no plain topic's begins with its type: 0 is text.
+        // A message that is not to a plain topic begins with its type: 0 is text.
         stampOffset = address.count + (kind == .topic ? 0 : 1)
         bytes = .allocate(byteCount: stampOffset + payloadByteCount, alignment: 8)
         bytes.copyBytes(from: address)
@@ -41,7 +40,7 @@ struct OutgoingSource {
     var payload: [UInt8] { Array(bytes[addressByteCount...]) }
     var isRaw: Bool { kind == .topic }
 
-    /// As MRT has it, within ``bytes``.
+    /// The address in MRT, within ``bytes``.
     var target: MRT.Target {
         let range = ByteRange(offset: 0, count: addressByteCount)
         switch kind {

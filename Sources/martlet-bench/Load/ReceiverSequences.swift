@@ -1,21 +1,21 @@
-// What each receiver has got of each publisher: counts what is missing, what came twice and what
-// came late, from nothing but the sequence numbers in the payloads.
+// Counts the messages that each receiver got from each publisher: missing, duplicate and late ones,
+// from the sequence numbers in the payloads alone.
 
-/// One row per receiver and publisher who have to do with each other.
+/// One row per pair of receiver and publisher.
 struct ReceiverSequences {
-    /// What a message is to its receiver.
+    /// The class of a received message.
     enum Verdict {
         case inOrder
         /// After a later one.
         case late
-        /// It was there before, or it is too late to be told from a duplicate.
+        /// It arrived before, or is too late to be distinguished from a duplicate.
         case duplicate
     }
 
     private struct Row {
         /// The next sequence number in order.
         var next: UInt64 = 0
-        /// Whether each of the 64 numbers before `next` has come; bit 0 is the last.
+        /// Whether each of the 64 numbers before `next` has arrived; bit 0 is the last.
         var seen: UInt64 = 0
     }
 
@@ -27,13 +27,13 @@ struct ReceiverSequences {
         rows = ContiguousArray(repeating: Row(), count: rowCount)
     }
 
-    /// Messages of a row up to this one have come, or were passed over.
+    /// Messages of a row up to this one have arrived, or were skipped.
     func next(row: Int) -> UInt64 { rows[row].next }
 
     mutating func take(_ sequence: UInt64, row: Int) -> Verdict {
         let next = rows[row].next
         if sequence >= next {
-            // Numbers that were passed over are unseen; they may still come.
+            // Skipped numbers are missing; they may still arrive.
             let skipped = sequence - next
             rows[row].seen = skipped < 63 ? rows[row].seen << (skipped + 1) | 1 : 1
             rows[row].next = sequence + 1

@@ -1,6 +1,5 @@
-// What the harness writes into the first bytes of every payload, and reads back at the receiver:
-// whose message it is, which one, and when it should have been sent. Printable ASCII, because a
-// message of MRT is text.
+// The first bytes of every payload, which the receiver reads back: the publisher, the message, and
+// its scheduled time. Printable ASCII, because a message of MRT is text.
 
 /// The first 20 bytes of a payload: numbers in digits of six bits, least significant first, each a
 /// byte from `0` (0x30) to `o` (0x6F).
@@ -12,7 +11,7 @@ struct Stamp {
     var publisher: UInt32
     /// Counts a publisher's messages from 0.
     var sequence: UInt64
-    /// Nanoseconds since the run began; 48 bits are three days.
+    /// Nanoseconds since the beginning of the run; 48 bits are three days.
     var nanoseconds: UInt64
 
     init(publisher: UInt32, sequence: UInt64, nanoseconds: UInt64) {
@@ -21,11 +20,11 @@ struct Stamp {
         self.nanoseconds = nanoseconds
     }
 
-    /// Nil where the bytes are not a stamp.
+    /// Nil if the bytes are not a stamp.
     init?(_ bytes: UnsafeRawBufferPointer) {
         guard bytes.count >= Stamp.byteCount else { return nil }
         let digits = bytes.loadUnaligned(fromByteOffset: 0, as: UInt32.self)
-        // Bytes that are no digits may give more than four digits have.
+        // Bytes that are no digits may exceed four digits.
         publisher = UInt32(
             clamping: Stamp.decode(UInt64(UInt32(littleEndian: digits)) | 0x3030_3030 << 32))
         sequence = Stamp.decode(
@@ -47,7 +46,7 @@ struct Stamp {
 
     private static let zeros: UInt64 = 0x3030_3030_3030_3030
 
-    /// 48 bits spread over eight bytes of six: halves, quarters, eighths.
+    /// Spreads 48 bits over eight bytes of six: halves, quarters, eighths.
     private static func encode(_ value: UInt64) -> UInt64 {
         var bits = value & 0xFF_FFFF | (value >> 24 & 0xFF_FFFF) << 32
         bits = bits & 0x0000_0FFF_0000_0FFF | (bits >> 12 & 0x0000_0FFF_0000_0FFF) << 16
@@ -55,7 +54,7 @@ struct Stamp {
         return bits &+ zeros
     }
 
-    /// The reverse. Bytes that are no digits give some number; the reader checks it for sense.
+    /// The reverse. Bytes that are no digits give some number; the reader checks its plausibility.
     private static func decode(_ digits: UInt64) -> UInt64 {
         var bits = digits &- zeros
         bits = bits & 0x003F_003F_003F_003F | (bits >> 8 & 0x003F_003F_003F_003F) << 6

@@ -1,5 +1,5 @@
-// A histogram of times with the same relative error at every size, as HDR histograms have it: the
-// buckets of each power of two are equally wide. Recording is a shift and an addition.
+// A histogram of times with a constant relative error, like HDR histograms: the buckets of each
+// power of two are equally wide. Recording is a shift and an addition.
 
 /// Counts nanoseconds from 0 to about 18 minutes, each to within one part in 128.
 struct Histogram {
@@ -30,8 +30,8 @@ struct Histogram {
         maximum = max(maximum, other.maximum)
     }
 
-    /// The smallest time that at least `fraction` of all recorded ones do not exceed, to within the
-    /// histogram's precision; 0 when nothing was recorded.
+    /// The smallest time that at least `fraction` of all recorded ones do not exceed, within the
+    /// histogram's precision; 0 if nothing was recorded.
     func quantile(_ fraction: Double) -> UInt64 {
         let wanted = max(UInt64((Double(count) * fraction).rounded(.up)), 1)
         var seen: UInt64 = 0
@@ -42,13 +42,13 @@ struct Histogram {
         return maximum
     }
 
-    /// Values below 2^precisionBits have a bucket each; above, the leading bits choose.
+    /// Values below 2^precisionBits have a bucket each; above, the leading bits select it.
     static func bucket(of value: UInt64) -> Int {
         let capped = min(value, 1 << UInt64(exponentMaximum) - 1)
         let exponent = 63 - (capped | 1).leadingZeroBitCount
         guard exponent >= precisionBits else { return Int(capped) }
         let shift = exponent - precisionBits
-        // The leading bit of the shifted value is at precisionBits: it counts the power of two up.
+        // The leading bit of the shifted value is at precisionBits: it increments the power of two.
         return shift << precisionBits + Int(capped >> UInt64(shift))
     }
 

@@ -1,5 +1,5 @@
-// What is said while a run goes on: lines in emqtt_bench's form on standard output, and, on a
-// terminal, a bar that shows how far the stage has come on standard error.
+// The output during a run: lines in emqtt_bench's form on standard output, and, on a terminal, a
+// progress bar of the stage on standard error.
 
 import CommandLineOptions
 import Glibc
@@ -29,7 +29,7 @@ enum LiveLines {
     }
 }
 
-/// The bar. It draws over itself, so that a terminal keeps only the lines.
+/// The progress bar. It redraws itself, so that a terminal keeps only the lines.
 struct ProgressLine {
     private let isShown: Bool
     private var lastShown: UInt64 = 0
@@ -76,9 +76,9 @@ struct ProgressLine {
     }
 }
 
-/// Numbers as people and programs read them, without Foundation.
+/// Numbers as text, without Foundation.
 enum Decimal {
-    /// With so many digits behind the point.
+    /// With this many digits after the point.
     static func text(_ value: Double, _ places: Int) -> String {
         guard value.isFinite else { return "0" }
         var scale: Double = 1

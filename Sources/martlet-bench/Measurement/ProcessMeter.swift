@@ -1,5 +1,5 @@
-// What a process has used, read from /proc, and the clocks of this one. It measures nothing by
-// itself: two readings and a subtraction do.
+// The resources that a process has used, read from /proc, and the clocks of this one. A measurement
+// is the difference of two readings.
 
 import CommandLineOptions
 import Glibc
@@ -21,7 +21,7 @@ func nanoseconds(of clock: clockid_t) -> UInt64 {
     return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
 }
 
-/// Whose costs are measured.
+/// The process or thread whose costs are measured.
 enum CostSource {
     /// Another process, by its id.
     case process(Int)
@@ -35,24 +35,23 @@ struct CostReading {
     var cpuNanoseconds: UInt64 = 0
     /// 0 for a thread.
     var residentBytes: UInt64 = 0
-    /// The same without the pages of files that it has mapped, as a store: those are the kernel's
-    /// cache.
+    /// The same without the pages of mapped files, such as a store: those are the kernel's cache.
     var anonymousBytes: UInt64 = 0
     /// 0 for a thread.
     var descriptorCount = 0
-    /// What it had sent to the disk, page by page; 0 for threads and other users' processes.
+    /// Bytes that it wrote to disk, by page; 0 for threads and other users' processes.
     var writtenBytes: UInt64 = 0
 }
 
 extension CostSource {
-    /// Nil when the process is gone, or not ours to look at.
+    /// Nil if the process has ended, or belongs to another user.
     func read() -> CostReading? {
         switch self {
         case .thread(let clock):
             return CostReading(cpuNanoseconds: nanoseconds(of: clock))
         case .process(let process):
-            // Its own clock, since the ticks of /proc/PID/stat are a tenth of what a short load
-            // costs.
+            // Its own clock, because the ticks of /proc/PID/stat are a tenth of the cost of a short
+            // load.
             var clock = clockid_t()
             guard clock_getcpuclockid(pid_t(process), &clock) == 0,
                 let memory = ProcFile.text("/proc/\(process)/statm")?.split(separator: " "),
@@ -82,7 +81,7 @@ enum ProcFile {
         return text.isEmpty ? nil : text
     }
 
-    /// The first eight-byte words of a file; fewer where it is shorter.
+    /// The first eight-byte words of a file; fewer if it is shorter.
     static func words(_ path: String, count: Int) -> [UInt64] {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return [] }
@@ -93,7 +92,7 @@ enum ProcFile {
         }
     }
 
-    /// Out of the lines of /proc/PID/io.
+    /// From the lines of /proc/PID/io.
     static func writtenBytes(_ text: String) -> UInt64? {
         text.split(separator: "\n").first { $0.hasPrefix("write_bytes: ") }
             .flatMap { UInt64($0.dropFirst("write_bytes: ".count)) }
@@ -111,10 +110,10 @@ enum ProcFile {
     }
 }
 
-/// What this process may do, so that its limits are not taken for the broker's: looked at before
-/// the load begins, and named when one is met on the way.
+/// The limits of this process, so that they are not taken for the broker's: checked before the load
+/// begins, and named when one is reached.
 enum OwnLimits {
-    /// A connect that could not even begin, with what to do where that is known.
+    /// A connect that could not begin, with advice if there is any.
     static func explain(_ error: TransportError) -> String {
         guard case .system(_, _, let number) = error else { return "\(error)" }
         switch number {
@@ -128,10 +127,10 @@ enum OwnLimits {
         }
     }
 
-    /// What stands in the way of connects besides the broker: ports of earlier runs, which the
-    /// kernel keeps for a minute. While many are taken it looks long for a free one, at every
-    /// connect; and a connect from one whose other end still remembers it is answered only when it
-    /// is repeated, after 1, 3 and 7 seconds. Empty where that is not so.
+    /// The obstacles to connects besides the broker: ports of earlier runs, which the kernel keeps
+    /// for a minute. While many are in use, every connect searches long for a free one; and a
+    /// connect from a port whose other end still remembers it is answered only when it is repeated,
+    /// after 1, 3 and 7 seconds. Empty if there are none.
     static func explainWaiting(clients: Int) -> String {
         guard let ports = localPorts, let taken = waitingPorts, taken + clients > ports / 2 else {
             return ""
@@ -155,7 +154,8 @@ enum OwnLimits {
         return Int(words[name + 1])
     }
 
-    /// Raises the number of descriptors as far as it may be; complains when `clients` do not fit.
+    /// Raises the number of descriptors as far as possible; returns an error if `clients` do not
+    /// fit.
     static func prepare(
         for clients: Int, descriptorsPerClient: Int, sourceAddresses: Int
     ) throws(UsageError) {

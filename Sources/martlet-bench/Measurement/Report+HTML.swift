@@ -1,5 +1,5 @@
-// The results of a run as one page that needs nothing beside it: charts drawn as SVG, no script, no
-// font, no address of anybody else.
+// The results of a run as one self-contained page: charts drawn as SVG, without scripts, fonts or
+// external addresses.
 
 extension Report {
     var html: String {
@@ -98,7 +98,7 @@ struct Chart {
 
     var title: String
     var unit: String
-    /// Seconds, rising, one for each value of every series.
+    /// Seconds, increasing, one for each value of every series.
     var times: [Double]
     var series: [Series]
 

@@ -10,9 +10,9 @@ struct Report {
     let samples: [Sample]
     let latencies: Histogram
     let tally: LoadTally
-    /// When the run began, as the samples count.
+    /// The beginning of the run, on the samples' clock.
     let origin: UInt64
-    /// Deliveries that the sent messages ask for, but for those to readers that stall.
+    /// Deliveries that the sent messages require, except those to stalled readers.
     let expected: UInt64
     let expectedByStalled: UInt64
     let duplicates: UInt64
@@ -37,7 +37,7 @@ struct Report {
         loop = counters
     }
 
-    /// Of one interval without a load: the floor of a store.
+    /// The report of one phase without a load: the floor of a store.
     init(_ plan: Plan, _ interval: Interval) {
         self.plan = plan
         intervals = [interval]
@@ -51,16 +51,16 @@ struct Report {
         loop = LoopCounters()
     }
 
-    /// Messages that never came; after a failure also those that were still on their way.
+    /// Messages that never arrived; after a failure also those in flight.
     var lost: UInt64 { expected - min(expected, tally.delivered) }
 
-    /// Whether everything went as it should.
+    /// Whether everything succeeded.
     var isClean: Bool {
         failure == nil && lost == 0 && duplicates == 0 && disordered == 0
             && tally.connectionsLost == 0
     }
 
-    /// What the latencies of this run are the latencies of.
+    /// What the latencies of this run measure.
     var latencyName: String {
         switch plan.scenario {
         case .connect: "from the due time of a connect to its answer"
@@ -72,7 +72,7 @@ struct Report {
         }
     }
 
-    /// What limited the run besides the broker, in whole sentences.
+    /// The limits of the run besides the broker, in whole sentences.
     var advice: [String] {
         var advice: [String] = []
         if let busy = intervals.first(where: { $0.seconds > 0.5 && $0.ownShare > 0.9 }),
@@ -178,7 +178,7 @@ struct Report {
         return lines
     }
 
-    /// By how much the broker grew for each connection, from before the first connect to the end.
+    /// The growth of the broker per connection, from before the first connect to the end.
     var idleBytesPerConnection: Int64? {
         guard let first = intervals.first?.start.broker, let idle = intervals.last,
             idle.name == "idle", let last = idle.end.broker, idle.count > 0

@@ -1,4 +1,4 @@
-// `martlet app` and `martlet user`: apps, what their users may do, and users who are known before
+// `martlet app` and `martlet user`: apps, the rights of their users, and users who are known before
 // their first login.
 
 import Administration
@@ -24,7 +24,7 @@ enum AppCreateCommand {
             options.has(.json)
             ? jsonLine(AppKeyLine(app: app, key: reply.key)) : "\(app)\t\(reply.key)"
         guard StandardStream.output.print(line) else {
-            // The broker keeps only a hash, and an app stays once it is made.
+            // The broker keeps only a hash, and an app remains once it is created.
             throw CommandFailure(
                 "\(CommandFailure.output.message); the app \(app) is made, and its key is lost: "
                     + "nobody can log in with it. Its users need tokens (martlet token mint), or "

@@ -1,5 +1,5 @@
 // `martlet backup`: a copy of the store of a running broker. The broker makes it; this command
-// waits for its end and shows how far it is.
+// waits for its end and prints the progress.
 
 import Administration
 import CommandLineOptions
@@ -48,7 +48,7 @@ enum BackupCommand {
                 + "martletd --verify-store --data \(directory)", .failure)
     }
 
-    /// Asks until the backup has ended, however long it takes.
+    /// Polls until the backup has ended, without a time limit.
     private static func wait(
         for started: BackupStatus, _ broker: borrowing AdministrationClient
     ) throws(AdministrationError) -> BackupStatus {
@@ -72,10 +72,11 @@ enum BackupCommand {
     }
 
     private static let pauseMillisecondsMaximum: UInt32 = 500
-    /// Often enough that nobody takes it for stuck.
+    /// Often enough that nobody considers it stuck.
     private static let progressMilliseconds: UInt64 = 5_000
 
-    /// The broker has a working directory of its own: a path from here means nothing to it.
+    /// The broker has its own working directory, so a relative path would mean something else to
+    /// it.
     private static func absolute(_ path: String) throws(CommandFailure) -> String {
         if path.hasPrefix("/") { return path }
         guard let directory = getcwd(nil, 0) else {

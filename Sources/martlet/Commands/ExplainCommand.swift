@@ -1,4 +1,4 @@
-// `martlet explain`: which right lets a client do something, or that none does.
+// `martlet explain`: the right that allows an action of a client, or that none does.
 
 import Administration
 import CommandLineOptions

@@ -1,6 +1,6 @@
-// `martlet group` as a user: each command logs in, asks once and leaves; it is the user who is a
-// member, whatever the device. As the operator the same commands go another way
-// (GroupOperatorCommand.swift).
+// `martlet group` as a user: each command logs in, sends one request and disconnects. The user is
+// the member, regardless of the device. For the operator, GroupOperatorCommand.swift has the same
+// commands.
 
 import CommandLineOptions
 import Glibc
@@ -24,7 +24,7 @@ enum GroupOption: String, ConnectionRules, AdministrationRules {
 }
 
 extension ParsedOptions<GroupOption> {
-    /// Whether the operator asks, not a user: with `--data`, or where there is no token but a data
+    /// Whether the command acts as the operator: with `--data`, or if there is no token but a data
     /// directory.
     private var isOperator: Bool {
         if has(.data) { return true }
@@ -32,7 +32,7 @@ extension ParsedOptions<GroupOption> {
         return !hasToken && environment("MARTLET_DATA") != nil
     }
 
-    /// A word that the command cannot do without.
+    /// A required word.
     func word(
         _ index: Int, of command: Command, meaning: String
     ) throws(UsageError) -> String {
@@ -42,7 +42,7 @@ extension ParsedOptions<GroupOption> {
         return positionals[index]
     }
 
-    /// The users of a list with commas.
+    /// The users of a comma-separated list.
     func allowedUsers(_ list: String) -> [String] {
         list.split(separator: ",").map(String.init)
     }
@@ -64,21 +64,21 @@ extension ParsedOptions<GroupOption> {
     }
 }
 
-/// One group as it is printed, the operator's and the users' view alike.
+/// One group as it is printed, for operators and users.
 struct GroupLine: Encodable {
     var groupid: String
     var title: String
     var owner: String?
-    /// Whether the user who asks owns it; nil for the operator.
+    /// Whether the user owns it; nil for the operator.
     var own: Bool?
     var memberCount: Int?
     var isLimited: Bool?
-    /// Who may join; nil for everybody, and where one may not know.
+    /// The users who may join; nil for everybody, and if the user may not see them.
     var allowed: [String]?
     var meta: String?
     var members: [String]?
 
-    /// All that is known, one fact on each line.
+    /// All known properties, one on each line.
     var text: String {
         let everybody = isLimited == true ? "who is on its list" : "everybody"
         return textSheet([
@@ -107,7 +107,7 @@ enum GroupCommand {
         for line in lines { StandardStream.output.print(line) }
     }
 
-    /// One command with its words checked.
+    /// One command with checked words.
     private enum Request {
         case create(name: String, allowed: [String]?, meta: String)
         case join(String)
@@ -161,7 +161,7 @@ enum GroupCommand {
             }
         }
 
-        /// Does it; the lines to print.
+        /// Executes it; returns the lines to print.
         func carryOut(
             _ client: Client, isJSON: Bool
         ) async throws(MartletError) -> [String] {

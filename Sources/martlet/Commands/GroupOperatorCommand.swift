@@ -1,5 +1,5 @@
-// `martlet group` as the operator, over the socket in the data directory: for any group, past the
-// policy that decides who joins, and in the name of its owner.
+// `martlet group` as the operator, through the admin socket: on any group, without regard to the
+// policy that decides who may join, and in the name of the group's owner.
 
 import Administration
 import CommandLineOptions

@@ -67,7 +67,7 @@ enum ListenCommand {
         }
     }
 
-    /// Prints until there were so many, or the client has ended.
+    /// Prints messages until the count is reached, or the client has ended.
     private static func follow(
         _ client: Client, _ printer: MessagePrinter, count: Int?
     ) async throws {
@@ -104,13 +104,13 @@ enum ListenCommand {
     }
 }
 
-/// What is sent for the listener when it is lost.
+/// The will of the listener.
 private struct ListenerWill {
     let destination: Destination
     let text: String
     let delaySeconds: UInt32
 
-    /// Nil where none is asked for.
+    /// Nil if none is requested.
     init?(_ options: ParsedOptions<ListenOption>) throws(UsageError) {
         let targets: [Destination?] = [
             options[.willTo].map { .user($0) }, options[.willGroup].map { .group($0) },

@@ -1,4 +1,4 @@
-// `martlet presence`: whether a user is online, since when, with which devices.
+// `martlet presence`: whether a user is connected, since when, and with which devices.
 
 import CommandLineOptions
 import Glibc

@@ -28,9 +28,9 @@ enum SendOption: String, ConnectionRules {
 }
 
 enum SendCommand {
-    /// Long enough for a broker that restarts; a script is not to hang for ever.
+    /// Long enough for a broker that restarts; a script must not hang forever.
     private static let timeoutSecondsDefault: UInt64 = 60
-    /// Lines on their way at a time: more than any send window, less than a client queues.
+    /// Unanswered lines at a time: more than any send window, fewer than a client queues.
     private static let linesUnderWayMaximum: UInt64 = 1_000
 
     static func run(_ arguments: ArraySlice<String>) async throws {
@@ -59,11 +59,11 @@ enum SendCommand {
         }
     }
 
-    /// Every line of standard input is a message; all are on their way at once. The client keeps
-    /// its connection while there is no input, and makes it again where it is lost.
+    /// Every line of standard input is a message; lines are sent without waiting for answers. The
+    /// client stays connected while there is no input, and reconnects if the connection is lost.
     ///
-    /// - Parameter hasTimeout: the time of the whole command was given. Otherwise only what the
-    ///   broker has to answer has a limit, and input may take for ever.
+    /// - Parameter hasTimeout: whether the whole command has a time limit. Otherwise only the
+    ///   broker's answers have one, and the command waits for input without a limit.
     private static func sendLines(
         _ template: Template, client: Client, stop: CommandStop, hasTimeout: Bool
     ) async throws {
@@ -119,13 +119,13 @@ enum SendCommand {
             .someRefused)
     }
 
-    /// What a person can do about one refused receiver of a list.
+    /// Advice about one refused receiver of a list.
     private static func advice(_ reason: ReasonCode) -> String {
         reason == .topicNameInvalid
             ? "; make a user known with martlet user add" : CommandFailure.advice(reason)
     }
 
-    /// What all messages of one command have in common.
+    /// The common properties of all messages of one command.
     private struct Template {
         private let destination: Destination
         private let type: UInt8
@@ -167,7 +167,7 @@ enum SendCommand {
             expirySeconds = try options.expirySeconds(.expiry)
         }
 
-        /// An error of a send, with what a person can do about a name that the broker refuses.
+        /// An error of a send, with advice about a name that the broker refuses.
         func failure(_ error: MartletError) -> CommandFailure {
             guard case .refused(.topicNameInvalid, _) = error else { return CommandFailure(error) }
             let advice =
@@ -185,8 +185,8 @@ enum SendCommand {
             message(isBytes ? .bytes(Array(text.utf8)) : .text(text, type: type))
         }
 
-        /// One line of input, exactly as it is with `--bytes`; otherwise text, without the carriage
-        /// return of files from elsewhere.
+        /// One line of input, unchanged with `--bytes`; otherwise as text, without the carriage
+        /// return of files from other systems.
         func message(line: [UInt8], _ number: UInt64) throws(CommandFailure) -> OutgoingMessage {
             if isBytes { return message(.bytes(line)) }
             let characters = line.last == UInt8(ascii: "\r") ? line.dropLast() : line[...]

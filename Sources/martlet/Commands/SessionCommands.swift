@@ -1,4 +1,4 @@
-// `martlet session` and `martlet queue`: who is there, who was, what waits, and to end it.
+// `martlet session` and `martlet queue`: list, show and end sessions, and purge queues.
 
 import Administration
 import CommandLineOptions
@@ -19,7 +19,7 @@ enum SessionOption: String, AdministrationRules {
 }
 
 extension ParsedOptions<SessionOption> {
-    /// What the options mean; a word without dashes is the user.
+    /// The selection of the options; a word without dashes is the user.
     fileprivate func selection() throws -> SessionSelection {
         if has(.connected) && has(.away) {
             throw UsageError("--connected and --away together are nobody")
@@ -31,7 +31,7 @@ extension ParsedOptions<SessionOption> {
             awaySeconds: try duration(.olderThan))
     }
 
-    /// The same for what cannot be undone: it must name more than the app.
+    /// The same for commands that cannot be undone: it must name more than the app.
     fileprivate func narrowSelection() throws -> SessionSelection {
         let selection = try selection()
         guard selection.namesMoreThanApp else {
@@ -41,7 +41,7 @@ extension ParsedOptions<SessionOption> {
         return selection
     }
 
-    /// What becomes of the wills of those who are ended; nil for the default.
+    /// Whether the wills of the ended sessions are sent; nil for the default.
     fileprivate func sendsWills() throws(UsageError) -> Bool? {
         if has(.will) && has(.noWill) {
             throw UsageError("--will and --no-will contradict each other")
@@ -49,7 +49,7 @@ extension ParsedOptions<SessionOption> {
         return has(.will) ? true : has(.noWill) ? false : nil
     }
 
-    /// - Parameter endsSessions: the command ends sessions, so that it decides on wills.
+    /// - Parameter endsSessions: the command ends sessions, so it decides on their wills.
     fileprivate static func parse(
         _ arguments: ArraySlice<String>, endsSessions: Bool = false
     ) throws -> Self {
@@ -161,11 +161,10 @@ enum SessionDeleteCommand {
     }
 }
 
-/// What waits for each of a user's sessions, and, without a device, for the user before any
-/// session receives it.
+/// The queues of each of a user's sessions, and, without a device, the user's offline queue.
 enum QueueShowCommand {
     private struct Line: Encodable {
-        /// Nil for what waits for no session.
+        /// Nil for the offline queue.
         var device: String?
         var queue: Queue
     }

@@ -1,4 +1,4 @@
-// `martlet stats`: the broker's counters, once or again every second.
+// `martlet stats`: the broker's counters, once or every second.
 
 import Administration
 import CommandLineOptions
@@ -25,7 +25,7 @@ enum StatsCommand {
         }
     }
 
-    /// One line per counter; behind it how much it has changed since the last time.
+    /// One line per counter, with its change since the last time.
     private static func text(
         _ reply: ReadStatistics.Reply, _ earlier: [String: UInt64]
     ) -> String {

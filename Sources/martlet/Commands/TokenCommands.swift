@@ -1,4 +1,4 @@
-// `martlet token list` and `martlet token revoke`: which tokens there are, and to take them back.
+// `martlet token list` and `martlet token revoke`.
 
 import Administration
 import CommandLineOptions

@@ -1,5 +1,5 @@
-// `martlet token mint`: tokens for one user, for a list of users, or for thousands of devices that
-// are numbered through, into a file that whoever writes them into firmware can read.
+// `martlet token mint`: tokens for one user, for a list of users, or for thousands of numbered
+// devices, into a file that the tools of a factory can read.
 
 import Administration
 import CommandLineOptions
@@ -22,7 +22,7 @@ enum TokenMintOption: String, AdministrationRules {
     }
 }
 
-/// One token for each user: alone on its line for one, with the user before it for more.
+/// One token for each user: a single one alone on its line, several with the user before each.
 enum TokenMintCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try OptionParser<TokenMintOption>.options(arguments)
@@ -33,7 +33,7 @@ enum TokenMintCommand {
         }
         let expiry = try options.duration(options.has(.expires) ? .expires : .expiry)
         let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
-        // Before any token is made: one that cannot be written down is lost.
+        // Checked before any token is minted: a token that cannot be written is lost.
         let file = try options[.output].map { try TokenFile(path: $0) }
         var rest = users[...]
         while !rest.isEmpty {
@@ -65,7 +65,7 @@ enum TokenMintCommand {
                     + "keep it as you keep keys")
     }
 
-    /// One line each. A token whose line did not get out whole is lost, as are those behind it.
+    /// One line each. If a line was not written completely, its token and all later ones are lost.
     private static func print(
         _ tokens: [MintTokens.Token], _ options: ParsedOptions<TokenMintOption>, isOne: Bool,
         lost: (ArraySlice<MintTokens.Token>) -> CommandFailure
@@ -78,7 +78,7 @@ enum TokenMintCommand {
         }
     }
 
-    /// Revokes tokens that were not printed, because the broker keeps no copy to show again.
+    /// Revokes tokens that were not printed, because the broker keeps no copy to print again.
     private static func lost(
         _ tokens: ArraySlice<MintTokens.Token>, app: String,
         broker: borrowing AdministrationClient, after failure: CommandFailure
@@ -102,10 +102,10 @@ enum TokenMintCommand {
         return CommandFailure(text, failure.code)
     }
 
-    /// Ids that a message names.
+    /// The maximum of ids in a message.
     private static let namedMaximum = 20
 
-    /// Whose tokens: named one by one, listed in a file, or numbered.
+    /// The users: named one by one, listed in a file, or numbered.
     private static func users(
         _ options: ParsedOptions<TokenMintOption>
     ) throws -> [String] {
@@ -123,7 +123,7 @@ enum TokenMintCommand {
         return (first..<first + count).map { "\(prefix)\($0)" }
     }
 
-    /// One id on each line; empty lines mean nothing.
+    /// One id on each line; empty lines are ignored.
     private static func listedUsers(_ path: String) throws -> [String] {
         let stream = fopen(path == "-" ? "/dev/stdin" : path, "re")
         guard let stream else {
@@ -145,7 +145,7 @@ enum TokenMintCommand {
 }
 
 extension String {
-    /// Without the line feed, and the carriage return of files from elsewhere.
+    /// Without the line feed, and without the carriage return of files from other systems.
     fileprivate var trimmingLineEnd: String {
         var text = self[...]
         while text.unicodeScalars.last == "\n" || text.unicodeScalars.last == "\r" {
@@ -155,16 +155,16 @@ extension String {
     }
 }
 
-/// A file of tokens as comma-separated values, quoted as in RFC 4180 but with the line ends of
-/// Unix, for shells; readable by its owner only.
+/// A file of tokens as comma-separated values, quoted as in RFC 4180 but with Unix line ends, for
+/// shells; readable by its owner only.
 final class TokenFile {
     let path: String
     private let descriptor: Int32
     private var isFinished = false
 
-    /// Makes the file with its line of titles.
+    /// Creates the file with its header line.
     ///
-    /// - Throws: where there is a file already: its tokens may stand nowhere else.
+    /// - Throws: if the file exists: it may be the only copy of its tokens.
     init(path: String) throws(CommandFailure) {
         self.path = path
         descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
@@ -191,7 +191,7 @@ final class TokenFile {
         try write(text)
     }
 
-    /// Returns when it is on disk, and closed: some file systems tell only then that it is not.
+    /// Returns when the file is on disk and closed: some file systems report errors only then.
     func finish() throws(CommandFailure) {
         var fault: SystemError?
         if fsync(descriptor) != 0 { fault = .last }
@@ -200,7 +200,7 @@ final class TokenFile {
         if let fault { throw failure(fault, isFinal: true) }
     }
 
-    /// A field that could end itself stands in quotes.
+    /// A field that contains a separator is quoted.
     private static func field(_ text: String) -> String {
         guard text.contains(where: { $0 == "," || $0 == "\"" }) else { return text }
         let parts = text.split(separator: "\"", omittingEmptySubsequences: false)
@@ -215,7 +215,7 @@ final class TokenFile {
         }
     }
 
-    /// - Parameter isFinal: the file is written, and may lack any of its tokens.
+    /// - Parameter isFinal: whether the file was written, and may lack any of its tokens.
     private func failure(_ error: SystemError, isFinal: Bool) -> CommandFailure {
         CommandFailure(
             "cannot write \(path): \(error)"

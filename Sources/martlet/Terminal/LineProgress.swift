@@ -1,11 +1,11 @@
-// How far the lines of standard input are: sent, answered, refused. What the command says at its
-// end is counted here.
+// Counts the lines of standard input that were sent, answered and refused, for the message at the
+// end of the command.
 
 import CommandLineOptions
 import MartletClient
 import Threads
 
-/// Counts lines. Used by the task that reads and by the client's thread.
+/// Counts lines. The reading task and the client's thread use it.
 final class LineProgress: Sendable {
     private struct State {
         var sentCount: UInt64 = 0
@@ -13,7 +13,7 @@ final class LineProgress: Sendable {
         var failedCount: UInt64 = 0
         /// The first line that failed, counted from 1.
         var failure: (line: UInt64, error: MartletError)?
-        /// The first receivers who were refused, and how many were.
+        /// The first refused receivers, and their number.
         var refusals: [Receipt.Refusal] = []
         var refusedCount: UInt64 = 0
         var waiter: (limit: UInt64, CheckedContinuation<Void, Never>)?
@@ -28,8 +28,7 @@ final class LineProgress: Sendable {
         }
     }
 
-    /// Refused receivers that are named after many lines: enough for a person to see whose they
-    /// are.
+    /// Refused receivers that are named after many lines: enough to identify the users concerned.
     private static let namedMaximum = 100
 
     private let maximum: UInt64
@@ -37,7 +36,7 @@ final class LineProgress: Sendable {
     private let state = Locked(State())
 
     /// - Parameters:
-    ///   - maximum: lines that may be without an answer.
+    ///   - maximum: the maximum of unanswered lines.
     ///   - whenFailed: called with the first failure.
     init(maximum: UInt64, whenFailed: @escaping @Sendable () -> Void) {
         self.maximum = maximum
@@ -47,14 +46,14 @@ final class LineProgress: Sendable {
     var failure: (line: UInt64, error: MartletError)? { state.withLock { $0.failure } }
     /// The first receivers that were refused, ``namedMaximum`` at most.
     var refusals: [Receipt.Refusal] { state.withLock { $0.refusals } }
-    /// Receivers that were refused, in all.
+    /// The number of refused receivers.
     var refusedCount: UInt64 { state.withLock { $0.refusedCount } }
-    /// Lines that were handed to the client.
+    /// Lines that were passed to the client.
     var sentCount: UInt64 { state.withLock { $0.sentCount } }
     /// Lines that the broker has acknowledged.
     var answeredCount: UInt64 { state.withLock { $0.answeredCount } }
 
-    /// Waits until one more line may be sent; false when none shall be, because one has failed.
+    /// Waits until one more line may be sent; false if no more may be, because one has failed.
     func awaitRoom() async -> Bool {
         await wait(below: maximum)
         return failure == nil
@@ -63,7 +62,7 @@ final class LineProgress: Sendable {
     /// Waits until all have their result.
     func finish() async { await wait(below: 1) }
 
-    /// One line is sent; its number, from 1.
+    /// One line is sent; returns its number, from 1.
     func begin() -> UInt64 {
         state.withLock { state in
             state.sentCount += 1

@@ -1,11 +1,11 @@
-// Lines of standard input, read beside the tasks: a wait for input keeps no task from ending, and
-// no connection from being kept alive. Lines are bytes; who needs text checks them.
+// Reads lines of standard input on a thread of its own: waiting for input blocks neither the tasks
+// nor the keep-alive. Lines are bytes; the caller checks texts.
 
 import CommandLineOptions
 import Glibc
 import Threads
 
-/// Reads lines from a descriptor. One task takes them.
+/// Reads lines from a descriptor. Only one task may take them.
 final class LineReader: Sendable {
     private struct State {
         var lines: [[UInt8]] = []
@@ -20,10 +20,10 @@ final class LineReader: Sendable {
         case failed(CommandFailure)
     }
 
-    /// Bytes that are read ahead: few, because what was read and not sent is lost to whoever reads
-    /// the input next.
+    /// Bytes that are read ahead: few, because bytes that were read and not sent are lost for the
+    /// next reader of the input.
     private static let aheadByteCountMaximum = 64 * 1024
-    /// Bytes of a line: twice the largest message that a client of this tool can send.
+    /// The maximum of a line: twice the largest message that a client of this tool can send.
     private static let lineByteCountMaximum = 1 << 20
 
     private let descriptor: Int32
@@ -34,9 +34,9 @@ final class LineReader: Sendable {
         self.descriptor = descriptor
     }
 
-    /// Begins to read.
+    /// Starts reading.
     func start() throws(CommandFailure) {
-        // Nobody waits for this thread: a read may last for ever, and ends with the process.
+        // The thread is never joined: a read may block forever, and ends with the process.
         guard Thread.detach(name: "input", { self.read() }) else {
             throw CommandFailure("no thread to be had for standard input", .failure)
         }
@@ -61,7 +61,7 @@ final class LineReader: Sendable {
     /// Lines that were read and not taken.
     var untakenCount: Int { state.withLock { $0.lines.count } }
 
-    /// Ends the wait for more; lines that were read are not given out any more.
+    /// Ends the wait for more; lines that were read are no longer returned.
     func cancel() { finish(.cancelled) }
 
     /// Nil to wait; otherwise the line, or the end.
@@ -101,7 +101,7 @@ final class LineReader: Sendable {
                     .failed(CommandFailure("cannot read standard input: \(reason)", .failure)))
             }
             if count == 0 {
-                // The last line may lack its line feed.
+                // The last line may have no line feed.
                 if !rest.isEmpty { append([rest]) }
                 return finish(.ended)
             }

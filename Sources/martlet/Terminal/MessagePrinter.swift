@@ -1,4 +1,4 @@
-// A received message as one line: for people, or as JSON for programs.
+// A received message as one line: as text for people, or as JSON.
 
 import CommandLineOptions
 import FoundationEssentials
@@ -104,7 +104,7 @@ struct MessagePrinter {
 }
 
 extension MessagePrinter {
-    /// The system messages under their event names (docs/SDK.md, "Groups and wills").
+    /// The names of events (docs/SDK.md, "Groups and wills").
     private func json(_ change: GroupChange) -> String {
         switch change {
         case .joined(let user): #""event":"user.joined","userId":\#(JSONText.quoted(user))"#

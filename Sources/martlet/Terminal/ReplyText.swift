@@ -17,7 +17,7 @@ func dateText(unixSeconds: UInt64) -> String {
     Date(timeIntervalSince1970: TimeInterval(unixSeconds)).formatted(.iso8601)
 }
 
-/// From then until now; 0 where the broker's clock is ahead of this one.
+/// The time from then until now; 0 if the broker's clock is ahead of this one.
 func secondsSince(unixMilliseconds: UInt64) -> UInt64 {
     let now = UInt64(max(Date().timeIntervalSince1970, 0) * 1000)
     return now > unixMilliseconds ? (now - unixMilliseconds) / 1000 : 0

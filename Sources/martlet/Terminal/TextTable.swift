@@ -3,8 +3,8 @@
 
 import CommandLineOptions
 
-/// Prints rows under their titles, in pages: a page is as wide as what it holds and what came
-/// before.
+/// Prints rows under their titles, in pages: a column is as wide as its fields in this page and the
+/// pages before.
 struct TextTable {
     private let titles: [String]
     private var widths: [Int]
@@ -29,7 +29,7 @@ struct TextTable {
         rows.append(fields)
     }
 
-    /// The lines since the last page, titles first; nothing where there is nothing to show.
+    /// The lines since the last page, titles first; empty if there are none.
     mutating func takePage() -> [String] {
         guard !rows.isEmpty else { return [] }
         defer {
@@ -39,7 +39,7 @@ struct TextTable {
         return ((isBegun ? [] : [titles]) + rows).map(line)
     }
 
-    /// Prints what `takePage` gives; false when nobody reads any more.
+    /// Prints the lines that `takePage` returns; false if standard output is closed.
     mutating func printPage() -> Bool {
         takePage().allSatisfy { StandardStream.output.print($0) }
     }
@@ -55,7 +55,7 @@ struct TextTable {
     }
 }
 
-/// Names and values of one thing, one on each line.
+/// Names and values of one object, one on each line.
 func textSheet(_ rows: KeyValuePairs<String, String>) -> String {
     let width = (rows.map(\.key.count).max() ?? 0) + 1
     return rows.map { name, value in
@@ -69,7 +69,7 @@ func counted(_ count: some BinaryInteger, _ noun: String) -> String {
     "\(count) \(noun)\(count == 1 ? "" : "s")"
 }
 
-/// A time that has passed, in the largest unit that fits twice: `95 s`, `3 h`, `40 d`.
+/// A duration in the largest unit that fits twice: `95 s`, `3 h`, `40 d`.
 func duration(seconds: UInt64) -> String {
     for (unit, size) in [("d", 86_400), ("h", 3_600), ("min", 60)] as [(String, UInt64)]
     where seconds >= 2 * size {

@@ -1,10 +1,10 @@
-// Names, short and long, against the arrays that they stand for.
+// Names, short and long, compared with arrays.
 import Testing
 
 @testable import BrokerCore
 
 @Suite struct NameTests {
-    @Test func `a name gives back its bytes, however many`() {
+    @Test func `a name of any length returns its bytes`() {
         for count in 0...80 {
             let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 37) }
             let name = Name(bytes)
@@ -16,7 +16,7 @@ import Testing
         }
     }
 
-    @Test func `names differ where their bytes do`() {
+    @Test func `names differ if their bytes do`() {
         let names = [
             [], [0], [0, 0], Array(repeating: 0, count: 22), Array(repeating: 0, count: 23),
             Array("pump".utf8), Array("pumps".utf8), Array(repeating: 7, count: 64),

@@ -1,6 +1,6 @@
-// The bridge's promise: Mosquitto, martletd and the bridge are killed in turn while messages flow
-// both ways. Nothing acknowledged is lost, order is kept, and what is sent *once*, or with QoS 2,
-// arrives once.
+// The bridge's guarantee: Mosquitto, martletd and the bridge are killed in turn while messages flow
+// in both directions. No acknowledged message is lost, order is kept, and messages of grade *once*,
+// or QoS 2, arrive once.
 
 import Foundation
 import MartletClient
@@ -189,7 +189,7 @@ extension EndToEndTests {
         private static let roundCount = 2
 
         @Test(arguments: ["3.1.1", "5"])
-        func `nothing is lost, doubled or disordered by kills of either broker or the bridge`(
+        func `killing either broker or the bridge loses, duplicates and reorders no message`(
             version: String
         ) async throws {
             let crossing = try await Crossing(version: version)
@@ -227,7 +227,7 @@ extension EndToEndTests {
         }
 
         /// The same load and the same judgement find a bridge that forgets what it was doing.
-        @Test func `a bridge whose record is gone sends twice what is sent once`() async throws {
+        @Test func `a bridge without its record duplicates messages of grade once`() async throws {
             let crossing = try await Crossing(version: "5")
             var step = 0
             func hasRepetition() -> Bool {
@@ -248,7 +248,8 @@ extension EndToEndTests {
 
         /// Why Mosquitto is made to save before it is killed above: what docs/operating/bridge.md
         /// says of it is so.
-        @Test func `what Mosquitto has not saved when it is killed is lost`() async throws {
+        @Test func `messages that Mosquitto has not saved when it is killed are lost`() async throws
+        {
             let crossing = try await Crossing(version: "5")
             // Its session is saved, and what comes while the bridge is away is not.
             try await crossing.mosquitto.save()

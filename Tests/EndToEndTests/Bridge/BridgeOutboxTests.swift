@@ -1,5 +1,5 @@
-// The bridge's promise where it has taken all that it can: one broker stands still, the bridge is
-// full of what the other one has handed over, and then it is killed, or its connections are cut.
+// The bridge's guarantee when the bridge is full: one broker stalls until the bridge holds all it
+// can, and then the bridge is killed, or its connections are cut.
 
 import Foundation
 import MartletClient
@@ -94,7 +94,7 @@ extension Crossing {
 
 extension EndToEndTests {
     @Suite(.timeLimit(.minutes(4 * Sanitizer.patience))) struct BridgeOutboxTests {
-        @Test func `a bridge that is full loses and doubles nothing when it is killed or cut`()
+        @Test func `a full bridge loses and duplicates nothing when it is killed or cut`()
             async throws
         {
             let crossing = try await Crossing(version: "5", inFlight: 1_000)

@@ -95,7 +95,8 @@ extension EndToEndTests {
             #expect(total("refused_to_mqtt") == 0)
         }
 
-        @Test func `what can never be delivered is counted, told and put where it was asked for`()
+        @Test
+        func `permanently refused messages are counted, logged and published as dead letters`()
             async throws
         {
             let broker = try await TestBroker("limits.payloadMaximum=2000")
@@ -210,7 +211,9 @@ extension EndToEndTests {
             #expect(again("to_mqtt") == 0)
         }
 
-        @Test func `it logs in over TLS with a certificate, a user and a password`() async throws {
+        @Test func `the bridge logs in over TLS with a certificate, a user and a password`()
+            async throws
+        {
             let broker = try await TestBroker()
             let identities = try Identities()
             try await identities.makeAuthority()
@@ -269,7 +272,7 @@ extension EndToEndTests {
             #expect(mosquitto.process.text.contains("as bridge-under-test"))
         }
 
-        @Test func `a file with an error, and a token that is refused, end it with a reason`()
+        @Test func `an invalid file and a refused token end the bridge with a reason`()
             async throws
         {
             let broker = try await TestBroker()

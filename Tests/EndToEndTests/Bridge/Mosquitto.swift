@@ -1,5 +1,5 @@
-// A Mosquitto for one test, on a free port of this machine, with its state on disk; and a wire to
-// it that can be frozen.
+// A Mosquitto for one test, on a free port of this machine, with its state on disk; and a TCP relay
+// to it that can be stopped.
 
 import Foundation
 import TestSurroundings

@@ -1,6 +1,5 @@
-// Bytes that no client of ours would send, against a real broker: each kind is answered where the
-// protocol has a word for it, ends its connection where it must, moves a counter, and disturbs
-// nobody else.
+// Invalid bytes against a real broker: each kind is answered if the protocol has a code for it,
+// ends its connection if it must, increments a counter, and affects no other client.
 
 import Administration
 import BrokerTerms
@@ -37,7 +36,10 @@ extension EndToEndTests {
             ("more than the broker takes", [0x30, 0xFF, 0xFF, 0xFF, 0x7F], .packetTooLarge),
         ]
 
-        @Test func `what breaks the protocol is told why, counted, and ends alone`() async throws {
+        @Test
+        func `a protocol violation is answered with a reason, counted, and ends one connection`()
+            async throws
+        {
             let broker = try await TestBroker("log.level=info")
             let bystander = try await broker.client("bob")
             let token = try broker.token("alice")
@@ -57,7 +59,7 @@ extension EndToEndTests {
             #expect(try await bystander.nextMessage().text == "unharmed")
         }
 
-        @Test func `an operation that nobody knows is answered so, and all goes on`() async throws {
+        @Test func `an unknown operation is refused, and the connection continues`() async throws {
             let broker = try await TestBroker()
             let client = try WireClient(port: broker.plainPort)
             _ = try client.login(token: broker.token("alice"))
@@ -101,7 +103,7 @@ extension EndToEndTests {
             ("a type that cannot be", [0x00], nil),
         ]
 
-        @Test func `a bad beginning is refused or closed, and told`() async throws {
+        @Test func `an invalid first packet is refused or closed, and logged`() async throws {
             let broker = try await TestBroker()
             let bystander = try await broker.client("bob")
             for (name, bytes, reason) in Self.openings {
@@ -127,7 +129,9 @@ extension EndToEndTests {
             #expect(try await bystander.nextMessage().text == "unharmed")
         }
 
-        @Test func `a flood of bad logins is told in few lines and counted in full`() async throws {
+        @Test func `a flood of invalid logins is logged in few lines and counted completely`()
+            async throws
+        {
             let broker = try await TestBroker()
             let bystander = try await broker.client("bob")
             let count = 200
@@ -160,7 +164,7 @@ extension EndToEndTests {
             #expect(try await bystander.nextMessage().text == "unharmed")
         }
 
-        @Test func `a send that comes again takes place once, whichever way it comes`()
+        @Test func `a repeated send is delivered once`()
             async throws
         {
             let broker = try await TestBroker()
@@ -191,7 +195,7 @@ extension EndToEndTests {
             #expect(try client.nextDisconnect() == .protocolError)
         }
 
-        @Test func `a credential is exchanged for one of the same user, and for no other`()
+        @Test func `a credential can be replaced only by one of the same user`()
             async throws
         {
             let broker = try await TestBroker()
@@ -226,7 +230,7 @@ extension EndToEndTests {
             #expect(try await bob.nextMessage().text == "failed")
         }
 
-        @Test func `a revoked token's session is closed by the command line`() async throws {
+        @Test func `the command line closes the connection of a revoked token`() async throws {
             let broker = try await TestBroker()
             let settings = try broker.settings("alice")
             let alice = try await connected(Client(settings))

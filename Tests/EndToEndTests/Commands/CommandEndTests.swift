@@ -1,5 +1,5 @@
-// How commands end: by a signal, in time, at the end of slow input, and with an output that takes
-// nothing. What an exit code says is what has happened.
+// The end of commands: after a signal, at a timeout, at the end of slow input, and with a blocked
+// output. The exit code reports what has happened.
 
 import Foundation
 import Glibc
@@ -38,7 +38,7 @@ extension EndToEndTests {
         // MARK: - Signals
 
         @Test(arguments: [SIGINT, SIGTERM, SIGHUP])
-        func `a signal ends listen in order, and no will is sent`(signal: Int32) async throws {
+        func `a signal ends listen normally, and no will is sent`(signal: Int32) async throws {
             let broker = try await TestBroker()
             try broker.addUsers("alice")
             let child = try await listener(of: broker)
@@ -48,7 +48,7 @@ extension EndToEndTests {
             #expect(try broker.counter("wills/sent") == 0)
         }
 
-        @Test func `the second signal ends listen at once, though its broker is stuck`()
+        @Test func `the second signal ends listen at once, even if its broker is stopped`()
             async throws
         {
             let broker = try await TestBroker()
@@ -62,7 +62,7 @@ extension EndToEndTests {
             #expect(try await child.exit() == .code(143))
         }
 
-        @Test func `a listener below nohup survives its terminal`() async throws {
+        @Test func `listen under nohup survives its terminal`() async throws {
             let broker = try await TestBroker()
             try broker.addUsers("alice")
             let child = try await listener(of: broker, before: "trap '' HUP; ")
@@ -88,7 +88,7 @@ extension EndToEndTests {
             return (child, FileHandle(fileDescriptor: descriptor, closeOnDealloc: true))
         }
 
-        @Test func `the time of a command is over while it waits for input`() async throws {
+        @Test func `a timeout ends a command that waits for input`() async throws {
             let broker = try await TestBroker()
             try broker.addUsers("bob")
             let (child, input) = try await sender("--to=bob --timeout=2s", of: broker)
@@ -119,7 +119,7 @@ extension EndToEndTests {
             #expect(try await bob.nextTexts(1) == ["three"])
         }
 
-        @Test func `a failure ends the command though no further line comes`() async throws {
+        @Test func `a failure ends the command without another line of input`() async throws {
             let broker = try await TestBroker()
             let (child, input) = try await sender("--to=nobody", of: broker)
             try input.write(contentsOf: Data("one\n".utf8))
@@ -128,7 +128,7 @@ extension EndToEndTests {
             try input.close()
         }
 
-        @Test func `what is no UTF-8 is refused by its line, and bytes are sent as they are`()
+        @Test func `invalid UTF-8 is refused by its line number, and bytes are sent unchanged`()
             async throws
         {
             let broker = try await TestBroker()
@@ -155,7 +155,7 @@ extension EndToEndTests {
 
         // MARK: - Output
 
-        @Test func `a result that did not get out is no success, and a secret is taken back`()
+        @Test func `a result that cannot be written is an error, and its token is revoked`()
             async throws
         {
             let broker = try await TestBroker()
@@ -179,7 +179,7 @@ extension EndToEndTests {
         }
 
         /// The lock of the store was the first file that was opened, and the log was written to it.
-        @Test func `a program without standard streams writes into none of its files`()
+        @Test func `a program without standard streams writes no output into its files`()
             async throws
         {
             let data = FileManager.default.temporaryDirectory
@@ -207,7 +207,7 @@ extension EndToEndTests {
             #expect(mint.text.contains("revoked again"), "\(mint.text)")
         }
 
-        @Test func `listen says why its output ends, and acknowledges nothing that is not out`()
+        @Test func `listen reports a failed output and acknowledges only printed messages`()
             async throws
         {
             let broker = try await TestBroker()
@@ -223,7 +223,7 @@ extension EndToEndTests {
             #expect(heard.exit == .code(0) && heard.text.contains("alice (unicast): hello"))
         }
 
-        @Test func `a time without a unit is refused with what was meant`() async throws {
+        @Test func `a time without a unit is refused with the correct form`() async throws {
             let broker = try await TestBroker()
             let mint = try await shell("martlet token mint --user new --expires 10", of: broker)
             #expect(mint.exit == .code(1))
@@ -232,7 +232,7 @@ extension EndToEndTests {
 
         // MARK: - A broker that is none
 
-        @Test func `an AUTH that nobody asked for ends the connection, not the program`()
+        @Test func `an unrequested AUTH ends the connection, not the program`()
             async throws
         {
             var accepted = MRT.ConnectAccepted()

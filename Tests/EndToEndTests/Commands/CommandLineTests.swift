@@ -64,7 +64,7 @@ extension EndToEndTests {
             #expect(texts.map(String.init) == lines.map { "alice (unicast): \($0)" })
         }
 
-        @Test func `a line that is refused ends the command, though many are left`() async throws {
+        @Test func `a refused line ends the command before the remaining lines`() async throws {
             let broker = try await TestBroker("queues.messages=10")
             try broker.addUsers("bob")
             let lines = (0..<3_000).map { "line \($0)" }
@@ -74,7 +74,7 @@ extension EndToEndTests {
             #expect(try broker.counter("messages/received") == 10)
         }
 
-        @Test func `listen goes on exactly where its state file says`() async throws {
+        @Test func `listen continues at the position in its state file`() async throws {
             let broker = try await TestBroker()
             try broker.addUsers("bob")
             let state = "\(broker.directory)/bob.state"
@@ -98,7 +98,7 @@ extension EndToEndTests {
                 printed == ["0.0", "0.1", "0.2", "0.3", "1.0", "1.1", "1.2", "1.3", "2.0"])
         }
 
-        @Test func `failures have their exit code and say what to do`() async throws {
+        @Test func `failures have their exit code and give advice`() async throws {
             let broker = try await TestBroker()
             let unknown = try await martlet("send", "--to=nobody", "x", of: broker)
             #expect(unknown.exit == .code(0x90))
@@ -125,7 +125,7 @@ extension EndToEndTests {
             }
         }
 
-        @Test func `every verb has a page of help, and a wrong word is led to one`() async throws {
+        @Test func `every verb has a help page, and a wrong verb is corrected`() async throws {
             let broker = try await TestBroker()
             let page = try await martlet("help", "token", "mint", of: broker)
             #expect(page.exit == .code(0) && page.text.hasPrefix("martlet token mint --user"))
@@ -140,7 +140,7 @@ extension EndToEndTests {
             #expect(option.exit == .code(1) && option.text.contains("See martlet help token"))
         }
 
-        @Test func `tokens, users and apps can be made while the broker runs`() async throws {
+        @Test func `tokens, users and apps can be created while the broker runs`() async throws {
             let broker = try await TestBroker()
             let minted = try await martlet("token", "mint", "--user=carol", of: broker)
             #expect(minted.exit == .code(0))

@@ -1,4 +1,4 @@
-// The operator's commands as a person types them: tokens with rights, sessions, queues, backups.
+// The operator's commands: tokens with rights, sessions, queues, backups.
 
 import Foundation
 import MartletClient
@@ -16,7 +16,7 @@ extension EndToEndTests {
             return (try await child.exit(), child.text)
         }
 
-        @Test func `a lot of tokens is made with rights, listed and taken back`() async throws {
+        @Test func `a batch of tokens is minted with rights, listed and revoked`() async throws {
             let broker = try await TestBroker()
             let minted = try await martlet(
                 "token", "mint", "--user=pump-1", "--user=pump-2", "--batch=lot-1",
@@ -38,7 +38,7 @@ extension EndToEndTests {
             #expect(again.exit == .code(0) && again.text.isEmpty)
         }
 
-        @Test func `what is meant for nobody is an error, and makes nobody`() async throws {
+        @Test func `a command for an unknown user is an error, and creates no user`() async throws {
             let broker = try await TestBroker()
             let revoked = try await martlet("token", "revoke", "--id=aaaaaaaaaaaa", of: broker)
             #expect(revoked.exit == .code(2) && revoked.text.contains("no token agrees"))
@@ -50,7 +50,7 @@ extension EndToEndTests {
             #expect(try broker.counter("groups/count") == 0)
         }
 
-        @Test func `explain answers for addresses what the broker does`() async throws {
+        @Test func `explain gives the broker's decision for addresses`() async throws {
             let broker = try await TestBroker()
             try broker.addUsers("bob")
             _ = try await martlet(
@@ -73,7 +73,7 @@ extension EndToEndTests {
             }
         }
 
-        @Test func `an operator says whether the will of a client that is kicked is sent`()
+        @Test func `an operator decides whether the will of a kicked client is sent`()
             async throws
         {
             let broker = try await TestBroker()
@@ -102,7 +102,8 @@ extension EndToEndTests {
             await dave.close()
         }
 
-        @Test func `a full queue is told to the sender, the log and the receiver's statistics`()
+        @Test
+        func `a full queue is reported to the sender, in the log and in the receiver's statistics`()
             async throws
         {
             let broker = try await TestBroker("queues.messages=2", #"queues.policy="refuse""#)
@@ -130,7 +131,8 @@ extension EndToEndTests {
             #expect(try broker.counter("messages/refused/queue") == 2)
         }
 
-        @Test func `a refused login tells who it said it was, and only a credential counts`()
+        @Test
+        func `a refused login is logged with its names, and as auth_failed only for a credential`()
             async throws
         {
             let broker = try await TestBroker()
@@ -155,7 +157,7 @@ extension EndToEndTests {
             #expect(line.contains("user=demo/pump device=pump"), "\(line)")
         }
 
-        @Test func `sessions and what waits for them are shown and ended`() async throws {
+        @Test func `sessions and their queues are shown and ended`() async throws {
             let broker = try await TestBroker()
             let bob = try await broker.client("bob", device: "d1")
             let here = try await martlet("session", "list", "--connected", of: broker)
@@ -180,7 +182,7 @@ extension EndToEndTests {
             await alice.close()
         }
 
-        @Test func `what cannot be undone needs more than an app`() async throws {
+        @Test func `a command that cannot be undone requires more than an app`() async throws {
             let broker = try await TestBroker()
             for command in [["session", "delete"], ["queue", "purge"], ["token", "revoke"]] {
                 let child = try ChildProcess(
@@ -219,7 +221,7 @@ extension EndToEndTests {
             #expect(list.text.split(separator: "\n").map { $0.prefix(5) } == ["sn 1\t", "sn 2\t"])
         }
 
-        @Test func `the operator handles groups that are not the operator's`() async throws {
+        @Test func `the operator administers the groups of any owner`() async throws {
             let broker = try await TestBroker()
             var variables = try broker.environment("alice")
             variables["MARTLET_TOKEN"] = nil
@@ -255,7 +257,7 @@ extension EndToEndTests {
             await bob.close()
         }
 
-        @Test func `a backup is put back by the broker that will use it`() async throws {
+        @Test func `a backup is restored by the broker that will use it`() async throws {
             let broker = try await TestBroker()
             try broker.addUsers("bob")
             let alice = try await broker.client("alice")

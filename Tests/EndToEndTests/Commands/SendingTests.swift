@@ -1,4 +1,4 @@
-// Who receives what is sent, and what the sender is told.
+// The receivers of a send, and the result for its sender.
 
 import MartletClient
 import TestSurroundings
@@ -6,7 +6,7 @@ import Testing
 
 extension EndToEndTests {
     @Suite(.timeLimit(.minutes(1 * Sanitizer.patience))) struct SendingTests {
-        @Test func `a message to a user arrives at all of their devices`() async throws {
+        @Test func `a message to a user reaches all devices of the user`() async throws {
             let broker = try await TestBroker()
             let alice = try await broker.client("alice")
             let phone = try await broker.client("bob", device: "phone")
@@ -42,7 +42,7 @@ extension EndToEndTests {
             }
         }
 
-        @Test func `a broadcast reaches every session but its own`() async throws {
+        @Test func `a broadcast reaches every session except the sender's`() async throws {
             let broker = try await TestBroker()
             let alice = try await broker.client("alice", device: "one")
             let other = try await broker.client("alice", device: "two")
@@ -86,7 +86,7 @@ extension EndToEndTests {
             }
         }
 
-        @Test func `each grade arrives as what it is`() async throws {
+        @Test func `each message arrives with its grade`() async throws {
             let broker = try await TestBroker()
             let alice = try await broker.client("alice")
             let bob = try await broker.client("bob")
@@ -99,7 +99,8 @@ extension EndToEndTests {
             }
         }
 
-        @Test func `1024 bytes pass, 1025 are refused and reach nobody`() async throws {
+        @Test func `a message of 1024 bytes is delivered, and one of 1025 is refused`() async throws
+        {
             let broker = try await TestBroker()
             let alice = try await broker.client("alice")
             let bob = try await broker.client("bob")
@@ -114,7 +115,7 @@ extension EndToEndTests {
         }
 
         @Test(arguments: ["a/b", "a+b", "a#", "", String(repeating: "x", count: 65)])
-        func `an id that breaks its rule is refused`(id: String) async throws {
+        func `an invalid id is refused`(id: String) async throws {
             let broker = try await TestBroker()
             let alice = try await broker.client("alice")
             await #expect(throws: MartletError.refused(.topicNameInvalid, "")) {
@@ -125,7 +126,7 @@ extension EndToEndTests {
             }
         }
 
-        @Test func `presence tells who is there, with which devices`() async throws {
+        @Test func `presence reports connected users with their devices`() async throws {
             let broker = try await TestBroker()
             let alice = try await broker.client("alice")
             let away = try await alice.presence(of: "bob")
@@ -137,7 +138,7 @@ extension EndToEndTests {
             #expect(try await alice.presence(of: "bob").isOnline == false)
         }
 
-        @Test func `sends leave in the order of the calls`() async throws {
+        @Test func `sends are made in the order of the calls`() async throws {
             let broker = try await TestBroker()
             let alice = try await broker.client("alice")
             let bob = try await broker.client("bob")

@@ -1,5 +1,4 @@
-// What an app has otherwise than the rest of the broker, and what becomes of clients that share a
-// name.
+// Settings of a single app, and clients that share a name.
 
 import TestSurroundings
 import Testing
@@ -16,7 +15,8 @@ extension EndToEndTests {
             try await broker.stop()
         }
 
-        @Test func `a refused publication is acknowledged where the app wants it so`() async throws
+        @Test func `a refused publication is acknowledged if the app is configured so`()
+            async throws
         {
             try await with("apps=[{app: 'demo', refusedPublish: 'count'}]") { broker in
                 for version: MQTT.Version in [.v31, .v311] {
@@ -44,7 +44,7 @@ extension EndToEndTests {
             }
         }
 
-        @Test func `a client that is back at once takes nothing over`() async throws {
+        @Test func `a client that reconnects at once takes no session over`() async throws {
             try await with { broker in
                 for round in 0..<100 {
                     let peer = try MQTTPeer(.v311, "hasty")
@@ -59,7 +59,8 @@ extension EndToEndTests {
             }
         }
 
-        @Test func `clients that say all at once and leave harm nobody`() async throws {
+        @Test func `clients that send everything at once and leave affect no others`() async throws
+        {
             try await with { broker in
                 let reader = try MQTTPeer(.v311, "brief-reader")
                 try reader.subscribe(("brief", 0))
@@ -80,7 +81,8 @@ extension EndToEndTests {
             }
         }
 
-        @Test func `clients that take each other's place wait for it, and are let in`() async throws
+        @Test func `clients that take each other's session over wait, and are admitted`()
+            async throws
         {
             try await with("apps=[{app: 'demo', takeoversPerMinute: 2}]") { broker in
                 var peers = [try MQTTPeer(.v5, "rival")]

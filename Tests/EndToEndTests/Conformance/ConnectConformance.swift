@@ -1,4 +1,4 @@
-// CONNECT and CONNACK as MQTT has them: who is let in, who is not, and what they are told.
+// CONNECT and CONNACK of MQTT: accepted and refused logins, and their codes.
 
 import Testing
 import WireFormat
@@ -10,7 +10,7 @@ extension EndToEndTests.MQTTConformance {
 
         // [MQTT-3.1.0-1] [MQTT-3.1.0-1/311] [MQTT-4.8.0-1/311]
         @Test(arguments: [[0xC0, 0], [0x30, 3, 0, 1, 0x61], [0xE0, 0]] as [[UInt8]])
-        func `another first packet than CONNECT ends the connection`(bytes: [UInt8]) throws {
+        func `a first packet other than CONNECT ends the connection`(bytes: [UInt8]) throws {
             let peer = try MQTTPeer(.v311)
             try peer.wire.send(bytes)
             #expect(try peer.expectClose() == nil)
@@ -25,7 +25,7 @@ extension EndToEndTests.MQTTConformance {
         }
 
         // [MQTT-3.1.2-1] [MQTT-3.1.2-1/311]
-        @Test func `another protocol name is not served`() throws {
+        @Test func `an unknown protocol name is refused`() throws {
             let peer = try MQTTPeer(.v311)
             try peer.send(
                 0x10, MQTTBytes.text("MQTTX") + [4, 2, 0, 0] + MQTTBytes.text("other-name"))
@@ -34,7 +34,7 @@ extension EndToEndTests.MQTTConformance {
 
         // [MQTT-3.1.2-2] [MQTT-3.1.2-2/311]
         @Test(arguments: [3, 6, 0x84] as [UInt8])
-        func `a level that is not spoken is answered with return code 1`(level: UInt8) throws {
+        func `an unknown protocol level is answered with return code 1`(level: UInt8) throws {
             let peer = try MQTTPeer(.v311)
             try peer.send(
                 0x10, MQTTBytes.text("MQTT") + [level, 2, 0, 0] + MQTTBytes.text("other-level"))
@@ -44,7 +44,7 @@ extension EndToEndTests.MQTTConformance {
 
         // [MQTT-3.1.2-3] [MQTT-3.1.4-1] [MQTT-3.1.2-3/311] [MQTT-3.1.4-1/311]
         @Test(arguments: laterVersions)
-        func `the reserved flag of CONNECT has to be 0`(version: MQTT.Version) throws {
+        func `the reserved flag of CONNECT must be 0`(version: MQTT.Version) throws {
             let peer = try MQTTPeer(version)
             try peer.wire.send(
                 MQTTPeer.connectBytes(version, "reserved-flag", .init(flags: 0x03)))
@@ -68,7 +68,7 @@ extension EndToEndTests.MQTTConformance {
         // [MQTT-3.1.3-5] [MQTT-3.1.3-3] [MQTT-3.1.4-5] [MQTT-3.2.0-1] [MQTT-3.2.2-1]
         // [MQTT-3.1.3-5/311] [MQTT-3.1.3-3/311] [MQTT-3.1.4-4/311] [MQTT-3.2.0-1/311]
         @Test(arguments: everyVersion)
-        func `client ids of 1 to 23 letters and digits are let in`(version: MQTT.Version) throws {
+        func `client ids of 1 to 23 letters and digits are accepted`(version: MQTT.Version) throws {
             for name in ["Z", "0123456789abcdefghijklm", "NOPQRSTUVWXYZnopqrstuvw"] {
                 let peer = try MQTTPeer(version)
                 let connack = try peer.connect(name)
@@ -79,7 +79,7 @@ extension EndToEndTests.MQTTConformance {
 
         // [MQTT-3.1.3-5] [MQTT-3.1.3-2] [MQTT-3.1.3-5/311] [MQTT-3.1.3-2/311]
         @Test(arguments: everyVersion)
-        func `client ids of any characters are let in, each with a session of its own`(
+        func `client ids of any characters are accepted, each with a session of its own`(
             version: MQTT.Version
         ) throws {
             let long = String(repeating: "é/", count: 84)
@@ -98,7 +98,7 @@ extension EndToEndTests.MQTTConformance {
 
         // [MQTT-3.1.3-6] [MQTT-3.1.3-7] [MQTT-3.2.2-16]
         @Test(arguments: [true, false])
-        func `a client without an id is told the one it got`(isClean: Bool) throws {
+        func `a client without an id is told the assigned one`(isClean: Bool) throws {
             var names: Set<String> = []
             for _ in 0..<2 {
                 let peer = try MQTTPeer(.v5)
@@ -117,7 +117,7 @@ extension EndToEndTests.MQTTConformance {
         }
 
         // [MQTT-3.1.3-7] [MQTT-3.1.3-2] [MQTT-3.1.3-2/311]
-        @Test func `the id that a client got is its session's name`() throws {
+        @Test func `the assigned id identifies the session`() throws {
             let first = try MQTTPeer(.v5)
             let connack = try first.connect("", .init(properties: [.sessionExpiry(60)]))
             guard
@@ -134,7 +134,7 @@ extension EndToEndTests.MQTTConformance {
         }
 
         // [MQTT-3.1.3-6/311]
-        @Test func `an empty id with a clean session is let in`() throws {
+        @Test func `an empty id with a clean session is accepted`() throws {
             for _ in 0..<2 {
                 let peer = try MQTTPeer(.v311, "")
                 try peer.expectSilence()
@@ -153,7 +153,7 @@ extension EndToEndTests.MQTTConformance {
         // [MQTT-4.13.2-1] [MQTT-3.14.0-1]
         // [MQTT-3.1.3-9/311] [MQTT-3.2.2-4/311] [MQTT-3.2.2-5/311]
         @Test(arguments: everyVersion)
-        func `a client id that is refused is told so`(version: MQTT.Version) throws {
+        func `a refused client id has its reason code`(version: MQTT.Version) throws {
             let peer = try MQTTPeer(version)
             let connack = try peer.connect(Self.tooLong, .init(isClean: false))
             #expect(connack.flags == 0 && connack.code == (version == .v5 ? 0x85 : 2))
@@ -162,7 +162,7 @@ extension EndToEndTests.MQTTConformance {
 
         // [MQTT-3.1.4-6] [MQTT-3.1.4-5/311]
         @Test(arguments: everyVersion)
-        func `nothing behind a refused CONNECT is processed`(version: MQTT.Version) throws {
+        func `nothing after a refused CONNECT is processed`(version: MQTT.Version) throws {
             let topic = "refused/\(version.rawValue)"
             let listener = try MQTTPeer(.v311, "refused-listener")
             try listener.subscribe((topic, 0))
@@ -179,7 +179,7 @@ extension EndToEndTests.MQTTConformance {
 
         // [MQTT-3.1.4-3] [MQTT-4.13.2-1] [MQTT-3.1.4-2/311]
         @Test(arguments: everyVersion)
-        func `a second client of the same id takes the first one's place`(
+        func `a second client with the same id takes the session over`(
             version: MQTT.Version
         ) throws {
             let name = "taken-\(version.rawValue)"
@@ -190,7 +190,7 @@ extension EndToEndTests.MQTTConformance {
         }
 
         // [MQTT-3.1.2-22] [MQTT-3.1.2-24/311]
-        @Test func `who is silent for too long is disconnected`() throws {
+        @Test func `a client that is silent for too long is disconnected`() throws {
             let talker = try MQTTPeer(.v5, "talker", .init(keepAlive: 1))
             let silent = try everyVersion.map {
                 try MQTTPeer($0, "silent-\($0.rawValue)", .init(keepAlive: 1))
@@ -206,7 +206,7 @@ extension EndToEndTests.MQTTConformance {
         }
 
         // [MQTT-3.2.2-22] [MQTT-4.12.0-6] [MQTT-3.1.2-28]
-        @Test func `CONNACK has nothing that was not asked for`() throws {
+        @Test func `CONNACK has no property that was not requested`() throws {
             let peer = try MQTTPeer(.v5)
             let options = MQTTPeer.ConnectOptions(
                 keepAlive: 60, properties: [.responseInformation(0)])
@@ -216,7 +216,7 @@ extension EndToEndTests.MQTTConformance {
         }
 
         // [MQTT-4.12.0-1] [MQTT-4.12.0-4]
-        @Test func `an authentication method that is not served is refused`() throws {
+        @Test func `an unknown authentication method is refused`() throws {
             let peer = try MQTTPeer(.v5)
             let connack = try peer.connect(
                 "method", .init(properties: [.method("no-such-method")]))
@@ -232,7 +232,7 @@ extension EndToEndTests.MQTTConformance {
         }
 
         // [MQTT-4.12.0-5] [MQTT-4.12.1-1] [MQTT-4.12.1-2]
-        @Test func `authentication again is by the method of CONNECT, or ends the connection`()
+        @Test func `re-authentication with another method than in CONNECT ends the connection`()
             throws
         {
             let options = MQTTPeer.ConnectOptions(
@@ -273,7 +273,7 @@ extension EndToEndTests.MQTTConformance {
         // [MQTT-3.1.2-17] [MQTT-3.1.2-19] [MQTT-3.1.3-1] [MQTT-3.1.3-12]
         // [MQTT-3.1.2-19/311] [MQTT-3.1.2-21/311] [MQTT-3.1.3-1/311] [MQTT-3.1.3-11/311]
         @Test(arguments: everyVersion)
-        func `client id, will, user name and password stand in this order`(
+        func `client id, will, user name and password have this order`(
             version: MQTT.Version
         ) throws {
             let peer = try MQTTPeer(version)
@@ -288,7 +288,7 @@ extension EndToEndTests.MQTTConformance {
         // [MQTT-3.1.2-18/311] [MQTT-3.1.2-19/311] [MQTT-3.1.2-20/311] [MQTT-3.1.2-21/311]
         // [MQTT-3.1.2-22/311] [MQTT-3.1.4-1/311] [MQTT-3.2.2-6/311]
         @Test(arguments: laterVersions)
-        func `user name and password are there exactly where the flags say so`(
+        func `user name and password are present if and only if their flags are set`(
             version: MQTT.Version
         ) throws {
             var wrong: [(UInt8, String?, String?)] = [

@@ -1,5 +1,5 @@
-// The limits of MQTT 5.0 that each side tells the other: receive maximum, packet size, topic
-// aliases; and what is told beside a reason.
+// The limits of MQTT 5.0 that each side announces: receive maximum, packet size, topic aliases; and
+// problem information.
 
 import Testing
 import WireFormat
@@ -8,7 +8,8 @@ extension EndToEndTests.MQTTConformance {
     @Suite struct FlowTests {
         // [MQTT-3.3.4-9] [MQTT-3.3.4-10] [MQTT-4.9.0-1] [MQTT-4.9.0-2] [MQTT-4.9.0-3]
         @Test(arguments: [1, 2] as [UInt8])
-        func `a client has no more unanswered messages than it allows`(qos: UInt8) throws {
+        func `a client has no more unanswered messages than its receive maximum`(qos: UInt8) throws
+        {
             let listener = try MQTTPeer(
                 .v5, "quota-\(qos)", .init(properties: [.receiveMaximum(2)]))
             try listener.subscribe(("quota/\(qos)", 2))
@@ -32,7 +33,9 @@ extension EndToEndTests.MQTTConformance {
         }
 
         // [MQTT-3.3.4-7]
-        @Test func `who sends more than the broker's receive maximum is sent away`() async throws {
+        @Test func `a client that exceeds the broker's receive maximum is disconnected`()
+            async throws
+        {
             // As an option: by default such a client is not read from.
             let broker = try await TestBroker(
                 "mqtt.enforcesReceiveMaximum=true", "mqtt.receiveMaximum=20")
@@ -52,7 +55,7 @@ extension EndToEndTests.MQTTConformance {
         }
 
         @Test(arguments: [(.v311, 1), (.v311, 2), (.v5, 1), (.v5, 2)] as [(MQTT.Version, UInt8)])
-        func `who sends a thousand at once is held back, and loses nothing`(
+        func `a client that sends a thousand messages at once is held back without loss`(
             version: MQTT.Version, qos: UInt8
         ) async throws {
             let broker = try await TestBroker("mqtt.receiveMaximum=20")
@@ -96,7 +99,7 @@ extension EndToEndTests.MQTTConformance {
         }
 
         // [MQTT-3.1.2-24]
-        @Test func `a client that takes no packets at all is sent none`() throws {
+        @Test func `a client that accepts no packet of any size is sent none`() throws {
             for maximum in [1, 2, 4] as [UInt32] {
                 let peer = try MQTTPeer(.v5)
                 try peer.wire.send(
@@ -129,7 +132,7 @@ extension EndToEndTests.MQTTConformance {
         // [MQTT-3.5.2-2] [MQTT-3.5.2-3] [MQTT-3.6.2-2] [MQTT-3.6.2-3] [MQTT-3.7.2-2]
         // [MQTT-3.7.2-3] [MQTT-3.9.2-1] [MQTT-3.9.2-2] [MQTT-3.11.2-1] [MQTT-3.11.2-2]
         // [MQTT-3.14.2-3] [MQTT-3.14.2-4] [MQTT-3.15.2-2] [MQTT-3.15.2-3]
-        @Test func `no answer is larger than its client allows`() throws {
+        @Test func `no answer exceeds the client's maximum packet size`() throws {
             let maximum: UInt32 = 24
             let peer = try MQTTPeer(.v5)
             let connack = try peer.connect(
@@ -159,7 +162,7 @@ extension EndToEndTests.MQTTConformance {
         }
 
         // [MQTT-3.1.2-29]
-        @Test func `who wants no problem information gets codes only`() throws {
+        @Test func `a client without problem information gets codes only`() throws {
             let peer = try MQTTPeer(
                 .v5, "codes-only", .init(properties: [.problemInformation(0)]))
             try peer.sendPublish("$u/codes-only", "not JSON", qos: 1, identifier: 1)
@@ -232,7 +235,7 @@ extension EndToEndTests.MQTTConformance {
         }
 
         // [MQTT-3.1.2-27]
-        @Test func `who allows no topic aliases is sent none`() throws {
+        @Test func `a client that allows no topic aliases is sent none`() throws {
             let listener = try MQTTPeer(.v5, "no-aliases")
             try listener.subscribe(("no-aliases", 0))
             let sender = try MQTTPeer(.v5, "no-aliases-sender")

@@ -1,6 +1,5 @@
-// MQTT packets spelled by hand, and read by hand: a second reading of the specification, so that
-// what the broker's own codec got wrong is not got wrong here in the same way. It knows no
-// sockets.
+// MQTT packets encoded and decoded by hand: an independent reading of the specification, so that
+// the tests do not repeat an error of the broker's codec. It knows no sockets.
 
 import WireFormat
 

@@ -1,5 +1,5 @@
-// An MQTT client for tests that say exactly what is on the wire: every step of an exchange is a
-// call, and nothing is answered by itself.
+// An MQTT client for tests that state exactly what is on the wire: every step of an exchange is a
+// call, and nothing is answered automatically.
 
 import WireFormat
 

@@ -1,5 +1,5 @@
-// Packets that are none, thrown at a running broker: the connection ends, and somebody who stands
-// by notices nothing.
+// Invalid packets sent to a running broker: the connection ends, and another client is not
+// affected.
 
 import Foundation
 import Testing
@@ -42,7 +42,7 @@ extension EndToEndTests.MQTTConformance {
         // [MQTT-4.13.1-1] [MQTT-4.13.2-1] [MQTT-3.1.4-1] [MQTT-2.1.3-1] [MQTT-3.14.1-1]
         // [MQTT-3.14.2-1] [MQTT-4.8.0-1/311] [MQTT-2.2.2-1/311] [MQTT-2.2.2-2/311]
         // [MQTT-3.14.1-1/311] [MQTT-3.1.4-1/311]
-        @Test func `every invalid packet ends its connection, and nobody else's`() throws {
+        @Test func `every invalid packet ends only its own connection`() throws {
             let bystander = try MQTTPeer(.v5, "bystander")
             try bystander.subscribe(("bystander", 1))
             #expect(Vector.all.count > 250)
@@ -69,7 +69,7 @@ extension EndToEndTests.MQTTConformance {
         }
 
         // [MQTT-4.13.1-1] [MQTT-4.8.0-1/311]
-        @Test func `bytes that nobody chose end connections only`() throws {
+        @Test func `random bytes end only their connections`() throws {
             let bystander = try MQTTPeer(.v5, "random-bystander")
             var generator = SystemRandomNumberGenerator()
             for round in 0..<60 {

@@ -20,7 +20,7 @@ extension EndToEndTests.MQTTConformance {
         // [MQTT-4.3.2-2/311] [MQTT-4.3.3-1/311] [MQTT-4.3.3-2/311] [MQTT-2.3.1-5/311]
         // [MQTT-2.3.1-6/311] [MQTT-3.3.1-2/311]
         @Test(arguments: grades)
-        func `a message arrives with the lower QoS of its own and the subscription's`(
+        func `a message arrives with the lower QoS of publication and subscription`(
             version: MQTT.Version, sent: UInt8, granted: UInt8
         ) throws {
             let topic = "grades/\(version.rawValue)/\(sent)/\(granted)"
@@ -61,7 +61,7 @@ extension EndToEndTests.MQTTConformance {
 
         // [MQTT-4.3.3-10] [MQTT-4.3.3-12] [MQTT-4.3.3-2/311]
         @Test(arguments: everyVersion)
-        func `QoS 2 is delivered once until PUBREL, and anew after PUBCOMP`(
+        func `a QoS 2 identifier means one message until PUBREL, and a new one after PUBCOMP`(
             version: MQTT.Version
         ) throws {
             let topic = "exactly/\(version.rawValue)"
@@ -103,7 +103,7 @@ extension EndToEndTests.MQTTConformance {
 
         // [MQTT-3.3.5-2/311] [MQTT-4.8.0-2/311]
         @Test(arguments: [1, 2] as [UInt8])
-        func `a publication that 3.1.1 has no refusal for ends the connection`(
+        func `a refused publication ends the connection in 3.1.1`(
             qos: UInt8
         ) throws {
             let peer = try MQTTPeer(.v311, "unanswerable")
@@ -145,7 +145,7 @@ extension EndToEndTests.MQTTConformance {
         // [MQTT-3.3.2-2] [MQTT-4.7.0-1] [MQTT-4.7.3-1]
         // [MQTT-3.3.2-2/311] [MQTT-4.7.1-1/311] [MQTT-4.7.3-1/311]
         @Test(arguments: everyVersion)
-        func `a topic with wildcards or without anything ends the connection`(
+        func `an empty topic or one with wildcards ends the connection`(
             version: MQTT.Version
         ) throws {
             for topic in ["a/+", "#", "a/b#", ""] {
@@ -251,7 +251,9 @@ extension EndToEndTests.MQTTConformance {
         }
 
         // [MQTT-3.3.2-5] [MQTT-3.3.2-6]
-        @Test func `a message waits no longer than it is worth, and tells what is left`() throws {
+        @Test func `a message waits until its expiry, and is delivered with the remaining time`()
+            throws
+        {
             let options = MQTTPeer.ConnectOptions(
                 isClean: false, properties: [.sessionExpiry(60)])
             let first = try MQTTPeer(.v5, "expiring", options)

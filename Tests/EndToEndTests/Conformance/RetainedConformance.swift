@@ -1,4 +1,4 @@
-// Retained messages: which are kept, who is sent them, and with which flag.
+// Retained messages: which are kept, who receives them, and with which flag.
 
 import Testing
 import WireFormat
@@ -8,7 +8,7 @@ extension EndToEndTests.MQTTConformance {
         // [MQTT-3.3.1-5] [MQTT-3.3.1-9] [MQTT-3.3.1-5/311] [MQTT-3.3.1-6/311] [MQTT-3.3.1-7/311]
         // [MQTT-3.3.1-8/311]
         @Test(arguments: everyVersion)
-        func `the last retained message of each topic is sent to who subscribes later`(
+        func `the last retained message of each topic is sent to later subscribers`(
             version: MQTT.Version
         ) throws {
             let topic = "last/\(version.rawValue)"
@@ -48,7 +48,7 @@ extension EndToEndTests.MQTTConformance {
 
         // [MQTT-3.3.1-8] [MQTT-3.3.1-12/311]
         @Test(arguments: everyVersion)
-        func `a message without RETAIN leaves the retained one alone`(
+        func `a message without RETAIN does not change the retained one`(
             version: MQTT.Version
         ) throws {
             let topic = "alone/\(version.rawValue)"
@@ -65,7 +65,7 @@ extension EndToEndTests.MQTTConformance {
 
         // [MQTT-3.3.1-12] [MQTT-3.3.1-9/311]
         @Test(arguments: everyVersion)
-        func `an established subscription is sent a retained message without RETAIN`(
+        func `an established subscription receives a retained message without RETAIN`(
             version: MQTT.Version
         ) throws {
             let topic = "established/\(version.rawValue)"

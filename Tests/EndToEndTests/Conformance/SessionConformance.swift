@@ -1,4 +1,4 @@
-// Sessions: what is kept between two connections, what is sent again, and what is forgotten.
+// Sessions: what is kept between two connections, what is sent again, and what is discarded.
 
 import Testing
 import WireFormat
@@ -14,7 +14,7 @@ extension EndToEndTests.MQTTConformance {
         // [MQTT-3.1.2-4/311] [MQTT-3.1.2-5/311] [MQTT-3.2.2-2/311] [MQTT-3.2.2-3/311]
         // [MQTT-4.5.0-1/311] [MQTT-4.1.0-1/311]
         @Test(arguments: everyVersion)
-        func `a session goes on with its subscriptions and its messages`(
+        func `a session is resumed with its subscriptions and its messages`(
             version: MQTT.Version
         ) throws {
             let (name, topic) = ("kept-\(version.rawValue)", "kept/\(version.rawValue)")
@@ -36,7 +36,7 @@ extension EndToEndTests.MQTTConformance {
         // [MQTT-3.1.2-4] [MQTT-3.1.4-4] [MQTT-3.2.2-2]
         // [MQTT-3.1.2-6/311] [MQTT-3.1.4-3/311] [MQTT-3.2.2-1/311]
         @Test(arguments: everyVersion)
-        func `a clean start forgets what there was`(version: MQTT.Version) throws {
+        func `a clean start discards the session`(version: MQTT.Version) throws {
             let (name, topic) = ("cleaned-\(version.rawValue)", "cleaned/\(version.rawValue)")
             let first = try MQTTPeer(version, name, keeping())
             try first.subscribe((topic, 1))
@@ -74,7 +74,7 @@ extension EndToEndTests.MQTTConformance {
         }
 
         // [MQTT-4.13.1-1]
-        @Test func `a session that was to end at once cannot be prolonged by DISCONNECT`() throws {
+        @Test func `DISCONNECT cannot prolong a session with expiry 0`() throws {
             let peer = try MQTTPeer(.v5, "prolonged")
             try peer.send(0xE0, [0] + MQTTBytes.section([.sessionExpiry(60)], .v5))
             #expect(try peer.expectClose() == 0x82)
@@ -90,7 +90,7 @@ extension EndToEndTests.MQTTConformance {
         }
 
         // [MQTT-3.1.2-7/311]
-        @Test func `retained messages outlive the session of who sent them`() throws {
+        @Test func `retained messages outlive the session of their sender`() throws {
             let sender = try MQTTPeer(.v311, "outlived")
             try sender.publish("outlived", "still here", qos: 1, isRetained: true)
             try sender.disconnect()
@@ -104,7 +104,7 @@ extension EndToEndTests.MQTTConformance {
         // [MQTT-4.4.0-1/311] [MQTT-3.3.1-1/311] [MQTT-4.6.0-1/311] [MQTT-2.3.1-4/311]
         // [MQTT-4.3.2-1/311] [MQTT-4.3.3-1/311]
         @Test(arguments: everyVersion)
-        func `what was not acknowledged is sent again as it was`(version: MQTT.Version) throws {
+        func `unacknowledged messages are sent again unchanged`(version: MQTT.Version) throws {
             let (name, topic) = ("again-\(version.rawValue)", "again/\(version.rawValue)")
             let first = try MQTTPeer(version, name, keeping())
             try first.subscribe((topic, 2))
@@ -140,7 +140,9 @@ extension EndToEndTests.MQTTConformance {
 
         // [MQTT-4.4.0-2]
         @Test(arguments: [(1, 0x40), (2, 0x50)] as [(UInt8, UInt8)])
-        func `what a receiver refuses is not sent again`(qos: UInt8, firstByte: UInt8) throws {
+        func `a message that its receiver refused is not sent again`(qos: UInt8, firstByte: UInt8)
+            throws
+        {
             let name = "refuser-\(qos)"
             let first = try MQTTPeer(.v5, name, keeping())
             try first.subscribe(("refuser/\(qos)", 2))

@@ -1,5 +1,5 @@
-// One broker for all the tests of a suite: starting it takes longer than most of them. It must end
-// in order, with a store that is sound, whatever the tests threw at it.
+// One broker for all tests of a suite, because starting it takes longer than most of them. It must
+// end in order, with a sound store.
 
 import Foundation
 import Testing

@@ -1,4 +1,4 @@
-// Shared subscriptions: one of several members is sent each message.
+// Shared subscriptions: each message goes to one of several members.
 
 import Testing
 import WireFormat
@@ -7,7 +7,7 @@ extension EndToEndTests.MQTTConformance {
     @Suite struct SharedTests {
         // [MQTT-4.8.2-1] [MQTT-4.8.2-2]
         @Test(arguments: ["$share/name", "$share//a", "$share/a+b/c", "$share/a#/c", "$share/n/"])
-        func `a shared filter that is none is refused`(filter: String) throws {
+        func `an invalid shared filter is refused`(filter: String) throws {
             let peer = try MQTTPeer(.v5, "share-malformed")
             try peer.sendSubscribe([(filter, 0)], identifier: 1)
             guard let packet = try? peer.next(), packet.firstByte == 0x90 else { return }
@@ -15,7 +15,7 @@ extension EndToEndTests.MQTTConformance {
         }
 
         // [MQTT-4.8.2-3]
-        @Test func `each message is sent to one member, with the QoS that this one has`() throws {
+        @Test func `each message is sent to one member, with the QoS of that member`() throws {
             let members = try [("share-0", 0), ("share-1", 1), ("share-2", 2)].map {
                 (name, qos) in
                 let member = try MQTTPeer(.v5, name)
@@ -40,7 +40,7 @@ extension EndToEndTests.MQTTConformance {
         }
 
         // [MQTT-4.8.2-4]
-        @Test func `a delivery of QoS 2 that began waits for its client`() throws {
+        @Test func `a QoS 2 delivery that has begun waits for its client`() throws {
             let options = MQTTPeer.ConnectOptions(
                 isClean: false, properties: [.sessionExpiry(60)])
             let first = try MQTTPeer(.v5, "share-back", options)
@@ -60,7 +60,7 @@ extension EndToEndTests.MQTTConformance {
         }
 
         // [MQTT-4.8.2-5]
-        @Test func `a delivery of QoS 2 that began dies with its session`() throws {
+        @Test func `a QoS 2 delivery that has begun ends with its session`() throws {
             let first = try MQTTPeer(.v5, "share-dead")
             try first.subscribe(("$share/dead/shared/dead", 2))
             let sender = try MQTTPeer(.v5, "share-dead-sender")
@@ -74,7 +74,7 @@ extension EndToEndTests.MQTTConformance {
 
         // [MQTT-4.8.2-6]
         @Test(arguments: [(1, 0x40), (2, 0x50)] as [(UInt8, UInt8)])
-        func `what its receiver refuses is sent to nobody else`(
+        func `a message that its receiver refused is sent to no other member`(
             qos: UInt8, firstByte: UInt8
         ) throws {
             let filter = "$share/no/shared/no/\(qos)"

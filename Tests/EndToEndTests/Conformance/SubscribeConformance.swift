@@ -64,7 +64,7 @@ extension EndToEndTests.MQTTConformance {
         // [MQTT-4.7.1-1] [MQTT-4.7.1-2] [MQTT-4.7.3-1] [MQTT-3.8.3-1]
         // [MQTT-4.7.1-2/311] [MQTT-4.7.1-3/311] [MQTT-4.7.3-1/311] [MQTT-3.8.3-1/311]
         @Test(arguments: ["a#", "a/#/b", "#/a", "a+", "+a/b", "a/b+/c", "", "a\u{0}"])
-        func `a filter that is none is refused`(filter: String) throws {
+        func `an invalid filter is refused`(filter: String) throws {
             for version in everyVersion {
                 let peer = try MQTTPeer(version, "no-filter")
                 try peer.sendSubscribe([(filter, 0)], identifier: 1)
@@ -102,7 +102,7 @@ extension EndToEndTests.MQTTConformance {
         }
 
         // [MQTT-4.7.2-1] [MQTT-4.7.2-1/311]
-        @Test func `wildcards in front do not hear what begins with a dollar`() throws {
+        @Test func `a leading wildcard does not match topics that begin with a dollar`() throws {
             let listener = try MQTTPeer(.v311, "dollar")
             try listener.sendSubscribe([("#", 0), ("+/dollar", 0)], identifier: 1)
             let sender = try MQTTPeer(.v5, "dollar-sender")
@@ -137,7 +137,7 @@ extension EndToEndTests.MQTTConformance {
         }
 
         // [MQTT-3.3.4-3] [MQTT-3.3.4-4] [MQTT-3.3.4-5]
-        @Test func `a message brings the identifiers of all subscriptions that match`() throws {
+        @Test func `a message has the identifiers of all matching subscriptions`() throws {
             let listener = try MQTTPeer(.v5, "identifiers")
             try listener.subscribe(
                 ("identifiers/#", 1), properties: [.subscriptionIdentifier(268_435_455)])
@@ -158,7 +158,7 @@ extension EndToEndTests.MQTTConformance {
         }
 
         // [MQTT-3.8.3-3]
-        @Test func `with no local a session does not hear itself`() throws {
+        @Test func `with no local a session does not receive its own messages`() throws {
             let peer = try MQTTPeer(.v5, "no-local")
             try peer.subscribe(("no-local", 0x05))
             try peer.publish("no-local", "mine", qos: 1)
@@ -197,7 +197,7 @@ extension EndToEndTests.MQTTConformance {
 
         // [MQTT-3.10.4-3] [MQTT-3.10.4-3/311]
         @Test(arguments: everyVersion)
-        func `deliveries that have begun go on after UNSUBSCRIBE`(version: MQTT.Version) throws {
+        func `deliveries that have begun continue after UNSUBSCRIBE`(version: MQTT.Version) throws {
             let topic = "begun/\(version.rawValue)"
             let peer = try MQTTPeer(version, "begun")
             try peer.subscribe((topic, 2))
@@ -240,7 +240,7 @@ extension EndToEndTests.MQTTConformance {
         }
 
         // [MQTT-7.0.0-2/311] [MQTT-4.2-1] [MQTT-7.1.1-1/311]
-        @Test func `packets may come in any pieces`() throws {
+        @Test func `packets may arrive in any pieces`() throws {
             let peer = try MQTTPeer(.v311)
             let bytes =
                 MQTTPeer.connectBytes(.v311, "pieces", .init())

@@ -1,4 +1,4 @@
-// Wills: when they are published, how, and when they are forgotten.
+// Wills: when and how they are published, and when they are removed.
 
 import Testing
 import WireFormat
@@ -8,7 +8,7 @@ extension EndToEndTests.MQTTConformance {
         // [MQTT-3.1.2-7] [MQTT-3.1.2-8] [MQTT-3.1.2-9] [MQTT-3.1.2-12] [MQTT-3.1.2-14]
         // [MQTT-3.1.2-8/311] [MQTT-3.1.2-9/311] [MQTT-3.1.2-14/311] [MQTT-3.1.2-16/311]
         @Test(arguments: everyVersion, [0, 1, 2] as [UInt8])
-        func `a client that is lost leaves its will, of any QoS`(
+        func `the will of a lost client is sent, with any QoS`(
             version: MQTT.Version, qos: UInt8
         ) throws {
             let topic = "will/\(version.rawValue)/\(qos)"
@@ -45,7 +45,7 @@ extension EndToEndTests.MQTTConformance {
         // [MQTT-3.1.2-10] [MQTT-3.14.4-3] [MQTT-3.14.4-1] [MQTT-3.14.4-2]
         // [MQTT-3.1.2-10/311] [MQTT-3.14.4-3/311]
         @Test(arguments: everyVersion)
-        func `DISCONNECT takes the will back`(version: MQTT.Version) throws {
+        func `DISCONNECT removes the will`(version: MQTT.Version) throws {
             let topic = "will-back/\(version.rawValue)"
             let listener = try MQTTPeer(version, "will-back-listener")
             try listener.subscribe((topic, 1))
@@ -72,7 +72,8 @@ extension EndToEndTests.MQTTConformance {
 
         // [MQTT-3.1.2-8] [MQTT-3.1.2-8/311]
         @Test(arguments: everyVersion)
-        func `a client that breaks the protocol leaves its will`(version: MQTT.Version) throws {
+        func `the will of a client that violates the protocol is sent`(version: MQTT.Version) throws
+        {
             let topic = "will-fault/\(version.rawValue)"
             let listener = try MQTTPeer(version, "will-fault-listener")
             try listener.subscribe((topic, 1))
@@ -85,7 +86,7 @@ extension EndToEndTests.MQTTConformance {
 
         // [MQTT-3.1.2-12/311] [MQTT-3.1.2-11/311]
         @Test(arguments: everyVersion)
-        func `a client without a will leaves none`(version: MQTT.Version) throws {
+        func `no will is sent for a client without one`(version: MQTT.Version) throws {
             let topic = "will-none/\(version.rawValue)"
             let listener = try MQTTPeer(version, "will-none-listener")
             try listener.subscribe((topic, 1))
@@ -98,7 +99,7 @@ extension EndToEndTests.MQTTConformance {
         }
 
         // [MQTT-3.1.3-9] [MQTT-3.1.2-8]
-        @Test func `a will waits for its delay, and goes when its client is back`() throws {
+        @Test func `a will waits for its delay, and is removed when its client returns`() throws {
             let listener = try MQTTPeer(.v5, "delayed-listener")
             try listener.subscribe(("delayed", 1))
             let options = MQTTPeer.ConnectOptions(
@@ -119,7 +120,7 @@ extension EndToEndTests.MQTTConformance {
         }
 
         // [MQTT-3.1.2-8]
-        @Test func `the end of the session sends a will that waits`() throws {
+        @Test func `the end of the session sends a delayed will`() throws {
             let listener = try MQTTPeer(.v5, "hasty-listener")
             try listener.subscribe(("hasty", 1))
             let peer = try MQTTPeer(

@@ -1,4 +1,4 @@
-// A certificate that is renewed by somebody who knows nothing of the broker, such as an ACME
+// A certificate that is renewed by a program that does not notify the broker, such as an ACME
 // client.
 
 import Foundation
@@ -8,7 +8,7 @@ import Testing
 
 extension EndToEndTests {
     @Suite(.timeLimit(.minutes(1 * Sanitizer.patience))) struct CertificateRenewalTests {
-        @Test func `a renewed certificate is noticed without a signal, and nobody is cut off`()
+        @Test func `a renewed certificate is detected without a signal, and connections stay open`()
             async throws
         {
             let broker = try await TestBroker()

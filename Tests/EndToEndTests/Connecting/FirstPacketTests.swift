@@ -1,4 +1,4 @@
-// The limit of a CONNECT, over TCP and TLS, however its bytes are cut.
+// The limit of a CONNECT, over TCP and TLS, in any pieces.
 
 import BrokerTerms
 import MartletClient
@@ -31,7 +31,7 @@ extension EndToEndTests {
             return bytes
         }
 
-        @Test func `is the same over TCP and TLS, and in pieces, and is told`() async throws {
+        @Test func `is handled alike over TCP and TLS and in pieces, and is logged`() async throws {
             let broker = try await TestBroker()
             let context = try ClientTLSContext(trust: .authorityFile(broker.authority))
             for (byteCount, reason) in [

@@ -1,5 +1,5 @@
-// What an account server and a certificate authority do, with the openssl program: the broker is
-// shown nothing that its own code has made.
+// An account server and a certificate authority made with the openssl program, so that the broker
+// verifies nothing that its own code has created.
 
 import Foundation
 import TestSurroundings

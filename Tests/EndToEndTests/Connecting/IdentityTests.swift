@@ -1,5 +1,5 @@
-// Who a client is: web tokens of every algorithm, certificates and their revocation, pre-shared
-// keys, session tickets; against the daemon, with the openssl program at the other end.
+// The identity of a client: web tokens of every algorithm, certificates and their revocation,
+// pre-shared keys, session tickets; the openssl program is the other side.
 
 import Administration
 import BrokerTerms
@@ -26,7 +26,7 @@ extension EndToEndTests {
             return refused.reason
         }
 
-        @Test func `an account server's tokens of every algorithm let their users in`()
+        @Test func `tokens of an account server with every algorithm admit their users`()
             async throws
         {
             let identities = try Identities()
@@ -117,7 +117,7 @@ extension EndToEndTests {
             #expect(try refusal(of: token, broker) == .badUserNameOrPassword)
         }
 
-        @Test func `a certificate is a login until it is revoked, and a signal is enough for that`()
+        @Test func `a certificate is a credential until a reload revokes it`()
             async throws
         {
             let identities = try Identities()
@@ -155,7 +155,7 @@ extension EndToEndTests {
         }
 
         @Test(arguments: ["-tls1_2 -cipher PSK-AES128-GCM-SHA256", "-tls1_3"])
-        func `a pre-shared key is a login for openssl's own client`(version: String) async throws {
+        func `the openssl client logs in with a pre-shared key`(version: String) async throws {
             let identities = try Identities()
             let key = String(repeating: "5a", count: 16)
             try identities.write(Array("demo/meter:\(key)\n".utf8), to: "psk")
@@ -176,7 +176,7 @@ extension EndToEndTests {
             #expect(try broker.counter("connects/accepted") == 1)
         }
 
-        @Test func `a session ticket survives a restart, is no login, and needs a token anew`()
+        @Test func `a session ticket survives a restart and does not replace the token`()
             async throws
         {
             let identities = try Identities()
@@ -212,7 +212,8 @@ extension EndToEndTests {
             _ = try await fourth.exit()
         }
 
-        @Test func `tokens are revoked by id, device, user and lot, and sessions end at once`()
+        @Test
+        func `tokens are revoked by id, device, user and batch, and their connections end at once`()
             async throws
         {
             let broker = try await TestBroker()
@@ -247,7 +248,7 @@ extension EndToEndTests {
             #expect(try other.nextPacket().type == MRT.PacketType.pingResponse.rawValue)
         }
 
-        @Test func `a token is exchanged without losing the session`() async throws {
+        @Test func `a token is replaced without losing the session`() async throws {
             let broker = try await TestBroker()
             let administration = try AdministrationClient(dataDirectory: broker.directory)
             let old = try administration.send(

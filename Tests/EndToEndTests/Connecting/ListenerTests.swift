@@ -1,5 +1,4 @@
-// Who is let in, and what becomes of those who are not: TLS, logins, deadlines, and bytes that are
-// no protocol at all.
+// Accepted and refused connections: TLS, logins, deadlines, and bytes that are no protocol.
 
 import Administration
 import BrokerTerms
@@ -13,7 +12,7 @@ import WireFormat
 extension EndToEndTests {
     @Suite(.timeLimit(.minutes(1 * Sanitizer.patience))) struct ListenerTests {
         @Test(arguments: [TLSVersion.tls12, .tls13])
-        func `TLS 1.2 and 1.3 are spoken`(version: TLSVersion) async throws {
+        func `TLS 1.2 and 1.3 are supported`(version: TLSVersion) async throws {
             let broker = try await TestBroker()
             let context = try ClientTLSContext(
                 trust: .authorityFile(broker.authority), oldestVersion: version,
@@ -25,7 +24,7 @@ extension EndToEndTests {
             #expect(!accepted.isSessionPresent)
         }
 
-        @Test func `IPv6 is served like IPv4`() async throws {
+        @Test func `IPv6 works like IPv4`() async throws {
             let broker = try await TestBroker()
             var settings = try broker.settings("alice")
             settings.server.host = "::1"
@@ -34,7 +33,7 @@ extension EndToEndTests {
             #expect(try await alice.nextMessage().text == "to myself")
         }
 
-        @Test func `one connect after the other comes through at its first attempt`()
+        @Test func `consecutive connects succeed at their first attempt`()
             async throws
         {
             let broker = try await TestBroker()
@@ -61,7 +60,7 @@ extension EndToEndTests {
         @Test(arguments: [
             "mt1_aaaaaaaaaaaa_aaaaaaaaaaaaaaaaaaaaaaaaaa", "x", "eyJhbGciOiJub25lIn0.e30.",
         ])
-        func `a token that nobody made is refused`(token: String) async throws {
+        func `an unknown token is refused`(token: String) async throws {
             let broker = try await TestBroker()
             var settings = try broker.settings("alice")
             settings.credential = .token(token)
@@ -77,7 +76,7 @@ extension EndToEndTests {
             #expect(line.contains("code=134") && !line.contains(token))
         }
 
-        @Test func `a revoked token ends its connection and opens no other`() async throws {
+        @Test func `a revoked token ends its connection and allows no login`() async throws {
             let broker = try await TestBroker()
             let settings = try broker.settings("alice")
             let alice = try await connected(Client(settings))
@@ -124,7 +123,7 @@ extension EndToEndTests {
                 with: "event=connection_failed", "cause=tlsFailure")
         }
 
-        @Test func `a first packet that is not CONNECT ends the connection without a word`()
+        @Test func `a first packet that is not CONNECT ends the connection without an answer`()
             async throws
         {
             let broker = try await TestBroker()
@@ -204,7 +203,10 @@ extension EndToEndTests {
             }
         }
 
-        @Test func `who does not log in in time is cut off, with TLS and before it`() async throws {
+        @Test
+        func `a connection without a login in time is closed, before and after the TLS handshake`()
+            async throws
+        {
             let broker = try await TestBroker("limits.authenticationSeconds=1")
             // Nothing at all, on either port; an unfinished CONNECT; TLS and then silence.
             let silent = try WireClient(port: broker.plainPort)
@@ -220,7 +222,7 @@ extension EndToEndTests {
             #expect(try await patient.nextMessage().text == "still in")
         }
 
-        @Test func `a client that is silent for longer than it promised is sent away`()
+        @Test func `a client that exceeds its keep-alive is disconnected`()
             async throws
         {
             let broker = try await TestBroker()

@@ -1,4 +1,4 @@
-// A broker goes and comes back; the SDK notices, waits, returns, and goes on where it was.
+// A broker stops and returns; the SDK detects it, waits, reconnects and continues.
 
 import MartletClient
 import NetTransport
@@ -9,7 +9,7 @@ import WireFormat
 
 extension EndToEndTests {
     @Suite(.timeLimit(.minutes(1 * Sanitizer.patience))) struct ReconnectTests {
-        @Test func `a client comes back after a restart, and what it sent meanwhile arrives`()
+        @Test func `a client reconnects after a restart, and its messages of the meantime arrive`()
             async throws
         {
             let broker = try await TestBroker()
@@ -31,7 +31,9 @@ extension EndToEndTests {
             #expect(try await bob.nextTexts(1) == ["subscribed"])
         }
 
-        @Test func `a session that ends with its connection is subscribed again`() async throws {
+        @Test func `a client renews the subscriptions of a session that ends with its connection`()
+            async throws
+        {
             let broker = try await TestBroker()
             var settings = try broker.settings("bob")
             settings.sessionExpirySeconds = 0
@@ -47,7 +49,7 @@ extension EndToEndTests {
             #expect(try await bob.nextTexts(1) == ["again"])
         }
 
-        @Test func `a send that is cancelled while nobody is there ends`() async throws {
+        @Test func `a send that is cancelled without a broker ends`() async throws {
             let broker = try await TestBroker()
             let alice = try await broker.client("alice")
             try await broker.killNow()
@@ -57,7 +59,7 @@ extension EndToEndTests {
             #expect(throws: MartletError.cancelled) { try result.get() }
         }
 
-        @Test func `a connect that is cancelled ends, and the client goes on trying`()
+        @Test func `a cancelled connect ends, and the client continues to try`()
             async throws
         {
             let broker = try await TestBroker()
@@ -77,7 +79,7 @@ extension EndToEndTests {
             }
         }
 
-        @Test func `closing ends what waits, and the events`() async throws {
+        @Test func `closing ends waiting calls and the events`() async throws {
             let broker = try await TestBroker()
             let alice = try await broker.client("alice")
             try await broker.killNow()
@@ -90,7 +92,9 @@ extension EndToEndTests {
             await #expect(throws: MartletError.closed) { try await alice.connect() }
         }
 
-        @Test func `a slow reader costs its own messages and slows nobody else`() async throws {
+        @Test func `a slow reader loses only its own transient messages and delays no others`()
+            async throws
+        {
             let broker = try await TestBroker()
             let slow = try WireClient(port: broker.plainPort)
             _ = try slow.login(token: broker.token("slow"))

@@ -1,4 +1,4 @@
-// Several devices of one user, two that want to be the same one, and who hears of it.
+// Several devices of one user, two clients with one device name, and presence.
 
 import Administration
 import MartletClient
@@ -9,7 +9,7 @@ import WireFormat
 
 extension EndToEndTests {
     @Suite(.timeLimit(.minutes(1 * Sanitizer.patience))) struct SignOnTests {
-        @Test func `a device that is taken over is told why, by number and in words`()
+        @Test func `a device that is taken over gets a reason code and a reason string`()
             async throws
         {
             let broker = try await TestBroker()
@@ -34,7 +34,7 @@ extension EndToEndTests {
             #expect(try await other.nextMessage().text == "both")
         }
 
-        @Test func `who comes back by itself needs the cookie of its connection`() async throws {
+        @Test func `an automatic login needs the cookie of its connection`() async throws {
             let broker = try await TestBroker()
             let token = try broker.token("alice")
             let device = Array("pump".utf8)
@@ -59,7 +59,7 @@ extension EndToEndTests {
             #expect(try broker.counter("connects/takeovers") == 0)
         }
 
-        @Test func `presence tells since when and where, to who may ask`() async throws {
+        @Test func `presence reports time and devices to users with the right`() async throws {
             let broker = try await TestBroker()
             let watcher = try await broker.client("watcher")
             try broker.addUsers("bob")
@@ -89,7 +89,7 @@ extension EndToEndTests {
             }
         }
 
-        @Test func `who subscribes to presence hears devices come and go, also by a crash`()
+        @Test func `subscribers of presence receive connects and disconnects, also after a crash`()
             async throws
         {
             let broker = try await TestBroker()

@@ -1,6 +1,6 @@
-// The program, given a backup that is cut off or damaged: it refuses in words, with the exit code
-// of an unusable store, and no signal ends it. And a broker whose store is damaged while it runs: a
-// backup fails, the broker goes on.
+// The program with a truncated or damaged backup: it refuses with a message and the exit code of an
+// unusable store, and no signal ends it. And a broker whose store is damaged while it runs: a
+// backup fails, and the broker continues.
 
 import Foundation
 import MartletClient
@@ -28,7 +28,7 @@ extension EndToEndTests {
             return (broker, directory)
         }
 
-        @Test func `a backup that is cut off or damaged is refused in words, by each program`()
+        @Test func `every program refuses a truncated or damaged backup with a message`()
             async throws
         {
             let (broker, directory) = try await backup()
@@ -65,7 +65,7 @@ extension EndToEndTests {
             #expect(try await restore.exit() == .code(0), "\(restore.text)")
         }
 
-        @Test func `a broker whose store is damaged refuses a backup and goes on`() async throws {
+        @Test func `a broker with a damaged store refuses a backup and continues`() async throws {
             let (broker, _) = try await backup()
             let whole = try Data(contentsOf: data(broker.directory))
             let file = try FileHandle(forUpdating: data(broker.directory))

@@ -1,5 +1,5 @@
-// A disk that fails: the library that is preloaded into the broker (Tests/CDiskFaults), what it
-// wrote down, and what a disk may hold of that when the power goes.
+// A failing disk: the library that is preloaded into the broker (Tests/CDiskFaults), its record of
+// writes, and what a disk may contain after a loss of power.
 
 import Foundation
 import TestSurroundings

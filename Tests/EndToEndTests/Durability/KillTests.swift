@@ -1,5 +1,5 @@
-// The promise itself, under kill -9: what was acknowledged arrives; *once* never twice, *durable*
-// twice only when it is marked; numbers never go back.
+// The guarantee under kill -9: acknowledged messages arrive; *once* never twice, *durable* twice
+// only with a mark; numbers never decrease.
 
 import Foundation
 import MartletClient
@@ -14,7 +14,7 @@ extension EndToEndTests {
         /// Sends that are acknowledged between two kills, so that there is something to lose.
         private static let sendsBetweenKills = 400
 
-        @Test func `a broker that is killed again and again loses nothing it acknowledged`()
+        @Test func `a broker that is killed repeatedly loses no acknowledged message`()
             async throws
         {
             let broker = try await TestBroker()
@@ -57,7 +57,7 @@ extension EndToEndTests {
         private static let fatalCallCount =
             ProcessInfo.processInfo.environment["MARTLET_FATAL_CALLS"].flatMap { Int($0) } ?? 16
 
-        @Test func `a broker that is killed at every call that writes or syncs loses nothing`()
+        @Test func `a broker that is killed at every write and sync loses nothing`()
             async throws
         {
             let broker = try await TestBroker()

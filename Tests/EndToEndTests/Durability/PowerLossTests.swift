@@ -1,6 +1,6 @@
-// The promise when the power goes, or the disk is full. The real broker runs with a library between
-// it and the disk; what it wrote is put together again as a disk may hold it, and the real store
-// and the real broker have to find in it what was acknowledged.
+// The guarantee after a loss of power, or on a full disk. The real broker runs with a library
+// between it and the disk. The test rebuilds possible disks from its writes, and the real store and
+// the real broker must find every acknowledged message there.
 
 import Foundation
 import MartletClient
@@ -15,7 +15,7 @@ extension EndToEndTests {
         private static let lossCount =
             ProcessInfo.processInfo.environment["MARTLET_POWER_LOSSES"].flatMap { Int($0) } ?? 300
 
-        @Test func `a store that lost its power at any moment has every acknowledged message`()
+        @Test func `a store has every acknowledged message after a loss of power at any moment`()
             async throws
         {
             let faults = try DiskFaults(isLogging: true)
@@ -113,7 +113,9 @@ extension EndToEndTests {
             try await broker.killNow()
         }
 
-        @Test func `a store that lost its power while it was made is made again`() async throws {
+        @Test func `a store is created again after a loss of power during its creation`()
+            async throws
+        {
             let faults = try DiskFaults(isLogging: true)
             let broker = try await TestBroker(faults: faults)
             try await broker.killNow()
@@ -160,7 +162,9 @@ extension EndToEndTests {
             }
         }
 
-        @Test func `a full disk refuses sends, drains to nothing, and recovers without a restart`()
+        @Test
+        func
+            `on a full disk the broker refuses sends, drains, and recovers without a restart`()
             async throws
         {
             let faults = try DiskFaults()

@@ -1,4 +1,4 @@
-// What the real store finds on a disk. It knows no client and no broker.
+// The contents of a disk as the real store reads them. It knows no client and no broker.
 
 import BrokerCore
 import Foundation

@@ -1,5 +1,4 @@
-// No descriptors left: who is in goes on, new ones wait, and nobody has to restart
-// anything.
+// No descriptors left: connected clients continue, new ones wait, and no restart is needed.
 
 import Foundation
 import MartletClient
@@ -8,7 +7,7 @@ import Testing
 
 extension EndToEndTests {
     @Suite(.timeLimit(.minutes(2 * Sanitizer.patience))) struct DescriptorTests {
-        @Test func `a broker without descriptors serves those it has, and lets others in later`()
+        @Test func `a broker without descriptors serves its clients, and accepts others later`()
             async throws
         {
             // Those who say nothing are not to be sent away meanwhile.

@@ -1,5 +1,5 @@
-// No memory left: a fan-out to many who do not read. The broker's limits bound what it takes, so
-// that a ceiling of the system above them is never met: an allocation that fails would end the
+// No memory left: a fan-out to many clients that do not read. The broker's limits bound its memory,
+// so that the system's limit above them is never reached: a failed allocation would end the
 // process.
 
 import BrokerTerms
@@ -25,7 +25,8 @@ extension EndToEndTests {
             "limits.inboxWindowBytes=16384", "limits.sessionsPerUser=1000",
         ]
 
-        @Test func `a large fan-out to slow readers stays below a ceiling, and all of it arrives`()
+        @Test
+        func `a large fan-out to slow readers stays within a memory limit and arrives completely`()
             async throws
         {
             let broker = try await TestBroker(settings: Self.settings)
@@ -59,7 +60,7 @@ extension EndToEndTests {
 
         /// The ceiling proves something only where the load would go through it: the same flood
         /// without the limit on what waits for readers ends the process.
-        @Test func `without its limit the broker meets the ceiling`() async throws {
+        @Test func `without its limit the broker reaches the memory limit`() async throws {
             let others = Self.settings.filter { !$0.hasPrefix("limits.outgoingBytes") }
             let broker = try await TestBroker(settings: others)
             let deaf = try SlowFleet(
@@ -76,7 +77,7 @@ extension EndToEndTests {
 
         /// Each message changes a page of the queue of each session. LMDB keeps the memory of the
         /// pages that one commit changed.
-        @Test func `what a fan-out to many queues took is given back`() async throws {
+        @Test func `the memory of a fan-out to many queues is returned`() async throws {
             let broker = try await TestBroker(settings: ["limits.sessionsPerUser=1000"])
             for number in 0..<6 {
                 let away = try SlowFleet(

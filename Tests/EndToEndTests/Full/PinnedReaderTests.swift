@@ -1,5 +1,5 @@
-// Another process reads the store's file and does not end: the file grows, and there is a limit to
-// that. What the broker holds is drained meanwhile, and nobody has to restart it.
+// Another process reads the store's file and does not end: the file grows up to a limit. The
+// broker's queues are drained meanwhile, and no restart is needed.
 
 import Foundation
 import MartletClient
@@ -13,7 +13,7 @@ extension EndToEndTests {
         private static let growthLimit = 40 << 20
         private static let waitingCount = 200
 
-        @Test func `a reader that holds an old state stops sends, not drains, and not for ever`()
+        @Test func `a reader of an old snapshot stops sends until it ends, and no deliveries`()
             async throws
         {
             let broker = try await TestBroker(

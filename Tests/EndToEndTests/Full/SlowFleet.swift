@@ -1,5 +1,5 @@
-// Devices that are connected, subscribed, and do not read: until they are told to, and then they
-// take and acknowledge everything. They live on one loop, which a test drives turn by turn.
+// Devices that are connected, subscribed, and do not read until the test lets them; then they
+// receive and acknowledge everything. They are on one loop, which a test runs turn by turn.
 
 import BrokerTerms
 import MartletClient

@@ -1,5 +1,5 @@
-// A disk that fills with rows: groups with long lists and texts, tokens and subscriptions. What has
-// no room is refused by name, what makes room goes on, and what was confirmed outlives the process.
+// A disk that fills with rows: groups with long lists and texts, tokens and subscriptions. Growth
+// is refused by name, removals continue, and confirmed changes outlive the process.
 
 import MartletClient
 import Primitives
@@ -25,7 +25,9 @@ extension EndToEndTests {
             var tokens: [String] = []
         }
 
-        @Test func `full of rows refuses, drains, and keeps what was confirmed through a kill`()
+        @Test
+        func
+            `on a disk full of rows the broker refuses, drains, and keeps what it confirmed`()
             async throws
         {
             let disk = try #require(SmallDisk(byteCount: 96 << 20))

@@ -1,5 +1,5 @@
-// Sensors that a gateway attaches, with a real broker: a thousand on one connection, each a client
-// of its own.
+// Sensors that a gateway attaches, with a real broker: a thousand on one connection, each a
+// separate client.
 
 import BrokerTerms
 import Foundation
@@ -181,7 +181,9 @@ extension EndToEndTests {
             #expect(!gateway.wire.isClosed)
         }
 
-        @Test func `a lost gateway loses its sensors, and their messages wait`() async throws {
+        @Test func `the sensors of a lost gateway are disconnected, and their messages wait`()
+            async throws
+        {
             let broker = try await TestBroker()
             let bob = try await broker.client("bob")
             var gateway: WireGateway? = try WireGateway(broker)
@@ -221,7 +223,7 @@ extension EndToEndTests {
             #expect(try broker.counter("wills/sent") == 2)
         }
 
-        @Test func `a sensor that is attached elsewhere moves, and late packets do nothing`()
+        @Test func `a sensor that attaches elsewhere moves, and late packets are ignored`()
             async throws
         {
             let broker = try await TestBroker()
@@ -250,7 +252,7 @@ extension EndToEndTests {
             #expect(try await bob.nextTexts(1) == ["moved"])
         }
 
-        @Test func `who may not attach a user is refused on that channel alone`() async throws {
+        @Test func `a missing right to attach refuses only that channel`() async throws {
             let broker = try await TestBroker()
             let gateway = try WireGateway(broker)
             gateway.appendConnect(1, "bob")

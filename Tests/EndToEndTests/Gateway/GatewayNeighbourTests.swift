@@ -1,5 +1,5 @@
-// What one hostile device costs the others: devices that keep the rules send messages and wait for
-// their results, while the device on one more line sends whatever it likes as fast as it can.
+// The effect of one hostile device on the others: correct devices send messages and wait for
+// results, while the device on one more line sends invalid input as fast as it can.
 
 import Foundation
 import Gateway
@@ -139,7 +139,8 @@ extension EndToEndTests {
         /// Messages of all devices together in a second.
         private static let rate = 100.0
 
-        @Test func `a hostile device ends nobody, and delays the others by a bounded time`()
+        @Test
+        func `a hostile device ends no other connection, and delays the others by a bounded time`()
             async throws
         {
             let names = (1..<Self.lineCount).map { "plant7-\($0)" }

@@ -1,5 +1,5 @@
-// A gateway that has taken all that it can: the broker stands still, or the devices do not read.
-// Then it is killed, or cut from the broker. It acknowledges nothing, so nothing may be lost.
+// A full gateway: the broker stalls, or the devices do not read. Then it is killed, or cut from the
+// broker. It acknowledges nothing, so nothing may be lost.
 
 import Foundation
 import MartletClient
@@ -34,7 +34,7 @@ extension EndToEndTests {
         }
 
         @Test(.needsPseudoTerminals)
-        func `a gateway that is full loses and doubles nothing when it is killed or cut`()
+        func `a full gateway loses and duplicates nothing when it is killed or cut`()
             async throws
         {
             let broker = try await TestBroker("limits.sendWindow=128")

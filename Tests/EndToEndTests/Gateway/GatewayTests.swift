@@ -1,5 +1,5 @@
-// The gateway as a program: a device on a pseudo-terminal, the gateway, a real broker, and somebody
-// who listens. Each of the three is taken away while the others go on.
+// The gateway as a program: a device on a pseudo-terminal, the gateway, a real broker, and a
+// listener. Each of the first three is stopped while the others continue.
 
 import Foundation
 import MartletClient
@@ -239,7 +239,7 @@ extension EndToEndTests {
         }
 
         @Test(.needsPseudoTerminals)
-        func `without the broker a device has no connection, and resumes when it is back`()
+        func `without the broker a device has no connection, and resumes when the broker returns`()
             async throws
         {
             let broker = try await TestBroker()
@@ -266,7 +266,7 @@ extension EndToEndTests {
         }
 
         @Test(.needsPseudoTerminals)
-        func `a gateway that dies loses its devices, and the next one finds them`()
+        func `the devices of a killed gateway are lost, and resume with the next one`()
             async throws
         {
             let broker = try await TestBroker()
@@ -293,7 +293,7 @@ extension EndToEndTests {
         }
 
         @Test(.needsPseudoTerminals)
-        func `a device that comes back after a broken line loses no will`() async throws {
+        func `no will is sent for a device that returns after a broken line`() async throws {
             let broker = try await TestBroker()
             let device = try SerialDevice()
             let gateway = try await gateway(device, broker)
@@ -311,7 +311,7 @@ extension EndToEndTests {
         }
 
         @Test(.needsPseudoTerminals)
-        func `a device that errs or falls silent is detached, and its messages wait`()
+        func `a faulty or silent device is detached, and its messages wait`()
             async throws
         {
             let broker = try await TestBroker()
@@ -349,7 +349,7 @@ extension EndToEndTests {
             #expect(try await gateway.process.exit() == .code(0))
         }
 
-        @Test func `a line that refuses connections is reported once, and found when it is there`()
+        @Test func `a line that refuses connections is reported once, and opened when it accepts`()
             async throws
         {
             let broker = try await TestBroker()
@@ -383,7 +383,7 @@ extension EndToEndTests {
         }
 
         @Test(.needsPseudoTerminals)
-        func `a read full of OPEN, noise and data costs neither the gateway nor a device`()
+        func `one read of OPEN, noise and data harms neither the gateway nor a device`()
             async throws
         {
             let broker = try await TestBroker()
@@ -415,7 +415,7 @@ extension EndToEndTests {
             #expect(try await gateway.process.exit() == .code(0))
         }
 
-        @Test func `a token in a file is taken from who keeps it to himself`() async throws {
+        @Test func `a token file that others can read is refused`() async throws {
             let broker = try await TestBroker()
             let path = "\(broker.directory)/gate.token"
             let token = try broker.token("gate", rights: ["attach:plant7-*"])
@@ -435,7 +435,7 @@ extension EndToEndTests {
             #expect(try await kept.process.exit() == .code(0))
         }
 
-        @Test func `a gateway whose token is refused says so and ends`() async throws {
+        @Test func `a gateway whose token is refused reports it and ends`() async throws {
             let broker = try await TestBroker()
             let child = try TestGateway(
                 [

@@ -1,5 +1,5 @@
-// Devices at the far ends of a gateway's lines: the client's machine, as every device has it,
-// behind the frames of a serial line. One thread serves all of them.
+// Devices on a gateway's lines: the client's machine behind the frames of a serial line. One thread
+// serves all of them.
 
 import ClientCore
 import Foundation

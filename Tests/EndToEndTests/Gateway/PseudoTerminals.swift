@@ -1,5 +1,4 @@
-// Whether there are pseudo-terminals, which stand for serial lines. Some containers have none, nor
-// has a root that was made by hand.
+// Whether the system has pseudo-terminals, which replace serial lines. Some containers have none.
 
 import Foundation
 import Testing

@@ -1,4 +1,4 @@
-// Two clients who do nothing but talk to each other while others misbehave, and what they notice.
+// Two correct clients that exchange messages while others misbehave, and their measurements.
 
 import Foundation
 import MartletClient

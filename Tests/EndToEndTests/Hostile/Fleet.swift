@@ -1,5 +1,4 @@
-// A fleet of clients on one loop, which all connect at once, and the order in which they are let
-// in.
+// A fleet of clients on one loop that connect at once, and the order in which they are admitted.
 
 import BrokerTerms
 import MartletClient

@@ -1,5 +1,5 @@
-// Clients who mean harm, or are broken, each while two others go on talking: who lose nothing, and
-// wait no longer than a crowded machine makes them. The broker's memory stays within bounds.
+// Hostile and faulty clients, each while two others exchange messages: these lose nothing, and wait
+// no longer than a busy machine makes them. The broker's memory stays within limits.
 
 import Administration
 import BrokerTerms
@@ -40,7 +40,7 @@ extension EndToEndTests {
 
         private static let tlsBeginning: [UInt8] = [0x16, 0x03, 0x01, 0x02, 0x00, 0x01, 0x00]
 
-        @Test func `the silent and the half-handshaken are cut off`() async throws {
+        @Test func `silent connections and partial handshakes are closed`() async throws {
             try await attack("silent", ["limits.authenticationSeconds=2"]) { broker in
                 var sockets: [RawSocket] = []
                 for _ in 0..<200 {
@@ -58,7 +58,7 @@ extension EndToEndTests {
             }
         }
 
-        @Test func `who drips byte by byte is cut off too`() async throws {
+        @Test func `a client that sends byte by byte is closed too`() async throws {
             try await attack("dripping", ["limits.authenticationSeconds=1"]) { broker in
                 let connect = try broker.connectPacket("drip")
                 let sockets = try (0..<50).map { _ in try RawSocket(port: broker.plainPort) }
@@ -74,7 +74,7 @@ extension EndToEndTests {
             }
         }
 
-        @Test func `silent connections do not keep others out`() async throws {
+        @Test func `silent connections do not prevent logins`() async throws {
             let settings = ["limits.pendingLogins=64", "limits.handshakes=32"]
             try await attack("others kept out", settings) { broker in
                 let silent = try (0..<120).map { number in
@@ -88,7 +88,9 @@ extension EndToEndTests {
             }
         }
 
-        @Test func `who floods is slowed down, and sent away if it does not stop`() async throws {
+        @Test func `a flooding client is slowed down, and disconnected if it continues`()
+            async throws
+        {
             let settings = ["limits.messagesPerSecond=2000", "limits.rateToleranceSeconds=1"]
             try await attack("flooding within a rate", settings) { broker in
                 let flooder = try RawSocket(port: broker.plainPort)
@@ -103,7 +105,9 @@ extension EndToEndTests {
             }
         }
 
-        @Test func `who floods without a limit takes turns with the others`() async throws {
+        @Test func `a flooding client without a rate limit takes turns with the others`()
+            async throws
+        {
             try await attack("flooding") { broker in
                 let flooder = try RawSocket(port: broker.plainPort)
                 flooder.send(try broker.connectPacket("flooder"))
@@ -123,7 +127,7 @@ extension EndToEndTests {
             }
         }
 
-        @Test func `who never reads costs a bounded buffer`() async throws {
+        @Test func `a client that never reads uses a bounded buffer`() async throws {
             try await attack("never reading") { broker in
                 let deaf = try RawSocket(port: broker.plainPort)
                 deaf.send(try broker.connectPacket("deaf"))
@@ -142,7 +146,9 @@ extension EndToEndTests {
             }
         }
 
-        @Test func `two who take each other's session over are stopped and named`() async throws {
+        @Test func `two clients that take each other's session over are delayed and logged`()
+            async throws
+        {
             try await attack("taking over each other") { broker in
                 let connect = try broker.connectPacket("twins", device: "d")
                 var sockets: [RawSocket] = []
@@ -162,7 +168,9 @@ extension EndToEndTests {
             }
         }
 
-        @Test func `who subscribes without end has what a session may have`() async throws {
+        @Test func `a client that subscribes endlessly reaches the limit of its session`()
+            async throws
+        {
             try await attack("subscribing without end") { broker in
                 let client = try WireClient(port: broker.plainPort)
                 _ = try client.login(token: broker.token("greedy"))
@@ -181,7 +189,7 @@ extension EndToEndTests {
             }
         }
 
-        @Test func `who sets wills without end has one`() async throws {
+        @Test func `a client that sets wills endlessly has one`() async throws {
             try await attack("wills without end") { broker in
                 let client = try await broker.client("gloomy")
                 for number in 0..<500 {
@@ -194,7 +202,7 @@ extension EndToEndTests {
             }
         }
 
-        @Test func `a huge first packet is not waited for`() async throws {
+        @Test func `the broker does not wait for a huge first packet`() async throws {
             try await attack("huge CONNECT") { broker in
                 var sockets: [RawSocket] = []
                 for _ in 0..<50 {
@@ -209,7 +217,7 @@ extension EndToEndTests {
             }
         }
 
-        @Test func `an address that connects without end gets its share`() async throws {
+        @Test func `an address that connects endlessly gets its share`() async throws {
             try await attack("connection flood", ["limits.connectionsPerAddress=40"]) { broker in
                 var sockets: [RawSocket] = []
                 for _ in 0..<3_000 {
@@ -226,7 +234,7 @@ extension EndToEndTests {
             }
         }
 
-        @Test func `who asks for presence without end is answered, and delays nobody`()
+        @Test func `a client that queries presence endlessly is answered and delays nobody`()
             async throws
         {
             try await attack("presence queries") { broker in

@@ -1,6 +1,6 @@
-// Clients whose packets are small and valid, and ask for a thousand times what they took to send,
-// while two others go on talking. What they cause takes turns with what the others ask for, and the
-// broker's memory comes back when they are gone.
+// Clients whose packets are small and valid, and cost a thousand times as much as sending them,
+// while two others exchange messages. Their requests take turns with those of the others, and the
+// broker returns their memory when they have left.
 
 import Foundation
 import Primitives
@@ -114,7 +114,7 @@ extension EndToEndTests {
                 Self.subscribe([String](repeating: "a", count: 17_000)))
         }
 
-        @Test func `a topic with a number is kept once for each burst`() async throws {
+        @Test func `the topic of an alias is stored once per burst`() async throws {
             let topic = String(repeating: "x", count: 4_000)
             let named = MQTTBytes.packet(
                 0x30, MQTTBytes.text(topic) + MQTTBytes.section([.topicAlias(1)], .v5))
@@ -126,7 +126,7 @@ extension EndToEndTests {
                 Self.times(1_000, numbered))
         }
 
-        @Test func `publications that are never released end their connection`() async throws {
+        @Test func `too many unreleased publications end their connection`() async throws {
             var packets: [UInt8] = []
             for identifier in UInt16(1)...65_000 {
                 packets += [0x34, 5, 0, 1, 0x74] + MQTTBytes.number(identifier)

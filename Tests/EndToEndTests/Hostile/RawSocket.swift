@@ -1,5 +1,5 @@
-// A TCP socket without manners: it sends what it is told, does not wait, and reads only if asked.
-// For attackers, who come from 127.0.0.2, so that limits by address leave the others alone.
+// A TCP socket without a protocol: it sends the given bytes, does not wait, and reads only on
+// request. For attackers, which use 127.0.0.2, so that limits by address do not affect the others.
 
 import Glibc
 import TestSurroundings

@@ -1,4 +1,4 @@
-// The whole fleet comes back at once: after a restart of the broker, or of the site's power.
+// A whole fleet reconnects at once: after a restart of the broker, or after a power cut.
 
 import Glibc
 import MartletClient
@@ -10,7 +10,7 @@ extension EndToEndTests {
         private static let handshakesMaximum = 24
         private static let pendingMaximum = 200
 
-        @Test func `a fleet that reconnects at once is let in by its order, and nobody is lost`()
+        @Test func `a fleet that reconnects at once is admitted in order, without failures`()
             async throws
         {
             let broker = try await TestBroker(settings: [

@@ -1,4 +1,4 @@
-// Groups with a real broker: made, joined, sent to, left, and there again when the broker is.
+// Groups with a real broker: created, joined, sent to, left, and present after a restart.
 
 import Foundation
 import MartletClient
@@ -7,7 +7,7 @@ import Testing
 
 extension EndToEndTests {
     @Suite(.timeLimit(.minutes(2 * Sanitizer.patience))) struct GroupTests {
-        @Test func `a group message reaches the members' devices and nobody else`() async throws {
+        @Test func `a group message reaches only the devices of members`() async throws {
             let broker = try await TestBroker()
             let alice = try await broker.client("alice")
             let watch = try await broker.client("alice", device: "watch")
@@ -72,7 +72,7 @@ extension EndToEndTests {
             _ = try await broker.verifyStore()
         }
 
-        @Test func `who is kicked is told and hears no more, who is banned cannot come back`()
+        @Test func `a kicked member is told and receives no more, and a banned one cannot rejoin`()
             async throws
         {
             let broker = try await TestBroker()
@@ -100,7 +100,9 @@ extension EndToEndTests {
             #expect(try await alice.describe(group).meta == "changed")
         }
 
-        @Test func `a group is made once though the broker dies before it answers`() async throws {
+        @Test func `a group is created once even if the broker dies before it answers`()
+            async throws
+        {
             let broker = try await TestBroker()
             let alice = try await broker.client("alice")
             // Asked for while the broker dies: repeated by the client until there is an answer.
@@ -113,7 +115,7 @@ extension EndToEndTests {
             #expect(try await alice.groups().count == 3)
         }
 
-        @Test func `more groups than one page holds are listed all`() async throws {
+        @Test func `all groups are listed if they exceed one page`() async throws {
             let broker = try await TestBroker()
             var settings = try broker.settings("alice")
             settings.packetMaximum = 2_048
@@ -128,7 +130,7 @@ extension EndToEndTests {
             #expect(listed.map(\.id) == listed.map(\.id).sorted())
         }
 
-        @Test func `the command line makes, joins, shows and leaves groups`() async throws {
+        @Test func `the command line creates, joins, shows and leaves groups`() async throws {
             let broker = try await TestBroker()
             func martlet(_ arguments: String..., as user: String) async throws -> String {
                 let child = try ChildProcess(

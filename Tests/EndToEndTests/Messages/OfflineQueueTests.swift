@@ -1,4 +1,4 @@
-// What waits for who is away, and how a client resumes.
+// Messages that wait for disconnected clients, and how a client resumes.
 
 import MartletClient
 import TestSurroundings
@@ -6,7 +6,7 @@ import Testing
 
 extension EndToEndTests {
     @Suite(.timeLimit(.minutes(1 * Sanitizer.patience))) struct OfflineQueueTests {
-        @Test func `messages wait for a session that is away and come in order`() async throws {
+        @Test func `messages wait for a disconnected session and arrive in order`() async throws {
             let broker = try await TestBroker()
             let alice = try await broker.client("alice")
             let bob = try await broker.client("bob")
@@ -63,7 +63,7 @@ extension EndToEndTests {
             #expect(try await second.nextMessage().text == "both")
         }
 
-        @Test func `what was processed does not come again, what was not does`() async throws {
+        @Test func `only unacknowledged messages are delivered again`() async throws {
             let broker = try await TestBroker()
             let alice = try await broker.client("alice")
             var settings = try broker.settings("bob")
@@ -113,7 +113,7 @@ extension EndToEndTests {
             #expect(try await again.nextMessage().text == "fresh")
         }
 
-        @Test func `a broker without room refuses sends, says so, drains and goes on`()
+        @Test func `a broker without space refuses sends, reports it, drains and continues`()
             async throws
         {
             let broker = try await TestBroker("store.softLimitBytes=8388608")
@@ -144,7 +144,7 @@ extension EndToEndTests {
             #expect(try await again.nextTexts(1) == ["room again"])
         }
 
-        @Test func `an inbox that the application does not read holds back the broker`()
+        @Test func `an application that does not read holds the broker back`()
             async throws
         {
             let broker = try await TestBroker()

@@ -24,7 +24,7 @@ extension EndToEndTests {
             try await eventually("\(name) is \(value)") { try broker.counter(name) == value }
         }
 
-        @Test func `a killed client's will is sent at once, to whom it is for`() async throws {
+        @Test func `the will of a killed client is sent at once to its receivers`() async throws {
             let broker = try await TestBroker()
             let alice = try await broker.client("alice")
             let group = try await alice.createGroup(title: "Family")
@@ -53,7 +53,9 @@ extension EndToEndTests {
             #expect(try broker.counter("wills/sent") == 4)
         }
 
-        @Test func `a client that leaves sends none, nor one that has cleared it`() async throws {
+        @Test func `no will is sent after a normal disconnection, or after the will was removed`()
+            async throws
+        {
             let broker = try await TestBroker()
             let alice = try await broker.client("alice")
             let dave = try await broker.client("dave")
@@ -71,7 +73,7 @@ extension EndToEndTests {
             #expect(try broker.counter("wills/sent") == 1)
         }
 
-        @Test func `a will waits for its delay, and is not sent to who comes back in time`()
+        @Test func `a will waits for its delay, and is not sent if the client returns in time`()
             async throws
         {
             let broker = try await TestBroker()
@@ -91,7 +93,9 @@ extension EndToEndTests {
             #expect(try await alice.nextTexts(1) == ["lost"])
         }
 
-        @Test func `stopping or killing the broker sends none to who is back in time`() async throws
+        @Test
+        func `stopping or killing the broker sends no will for a client that returns in time`()
+            async throws
         {
             let broker = try await TestBroker()
             let dave = try await broker.client("dave")
@@ -114,7 +118,8 @@ extension EndToEndTests {
             _ = try await broker.verifyStore()
         }
 
-        @Test func `another login on the same device sends it, and stops the earlier one`()
+        @Test
+        func `another login of the same device sends the will, and ends the earlier connection`()
             async throws
         {
             let broker = try await TestBroker()
@@ -131,7 +136,7 @@ extension EndToEndTests {
             #expect(try await alice.nextTexts(1) == ["here"])
         }
 
-        @Test func `a will that could never be sent is refused`() async throws {
+        @Test func `a will that is invalid as a send is refused`() async throws {
             let broker = try await TestBroker()
             let dave = try await broker.client("dave")
             await #expect(throws: MartletError.refused(.topicNameInvalid, "")) {

@@ -1,4 +1,4 @@
-// `martletd --dev` in a directory where somebody else can write or read: nothing secret is written
+// `martletd --dev` in a directory that other users can write to or read: it writes no secrets
 // there.
 
 import Foundation
@@ -10,9 +10,7 @@ extension EndToEndTests {
         private let parent: String
 
         init() throws {
-            var template = Array("/tmp/martlet-dev-XXXXXX".utf8CString)
-            guard mkdtemp(&template) != nil else { throw TestFailure("mkdtemp: \(errno)") }
-            parent = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
+            parent = try TemporaryDirectory.make("dev")
         }
 
         private var data: String { "\(parent)/data" }
@@ -37,7 +35,7 @@ extension EndToEndTests {
             guard chmod(path, mode) == 0 else { throw TestFailure("chmod: \(errno)") }
         }
 
-        @Test func `a directory in which others may write is refused`() async throws {
+        @Test func `a directory that others can write to is refused`() async throws {
             try makeData(mode: 0o777)
             #expect(try await refusal().contains("others may write in it"))
         }
@@ -49,7 +47,7 @@ extension EndToEndTests {
             #expect(try await refusal().contains("another user owns it"))
         }
 
-        @Test func `variables that others may read are not kept, and stay as they are`()
+        @Test func `a dev.env that others can read is refused and stays unchanged`()
             async throws
         {
             try makeData()
@@ -77,7 +75,7 @@ extension EndToEndTests {
             try FileManager.default.removeItem(atPath: parent)
         }
 
-        @Test func `a key that is a symbolic link is replaced, and what it leads to stays`()
+        @Test func `a key that is a symbolic link is replaced, and its target stays`()
             async throws
         {
             try makeData()
@@ -95,7 +93,7 @@ extension EndToEndTests {
             try FileManager.default.removeItem(atPath: parent)
         }
 
-        @Test func `what is made is for its user alone, whatever the mask says`() async throws {
+        @Test func `created files are private to their user under any umask`() async throws {
             try makeData(mode: 0o755)
             let shell = try ChildProcess(
                 "/bin/sh",

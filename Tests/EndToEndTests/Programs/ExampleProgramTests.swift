@@ -45,7 +45,7 @@ extension EndToEndTests {
             await display.close()
         }
 
-        @Test func `no example is longer than one reads`() throws {
+        @Test func `no example is too long to read`() throws {
             let sources = Self.root.appending(path: "Examples/Sources")
             for program in ["sensor", "controller", "backend"] {
                 let file = sources.appending(path: "\(program)/main.swift")

@@ -1,4 +1,4 @@
-// The example of docs/SDK.md: it compiles, it runs, and the page shows exactly this code.
+// The example of docs/SDK.md: it compiles, it runs, and the page contains exactly this code.
 
 import Foundation
 import MartletClient

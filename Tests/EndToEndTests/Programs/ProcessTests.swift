@@ -30,7 +30,7 @@ extension EndToEndTests {
         }
 
         @Test(arguments: [SIGTERM, SIGINT])
-        func `a signal stops the broker in order: nothing is lost, nothing comes twice`(
+        func `a signal stops the broker in order: no message is lost or duplicated`(
             signal: Int32
         ) async throws {
             let broker = try await TestBroker()
@@ -60,7 +60,7 @@ extension EndToEndTests {
             #expect(try await broker.verifyStore() == .code(0))
         }
 
-        @Test func `what the broker writes only its owner can read`() async throws {
+        @Test func `files of the broker are readable by their owner only`() async throws {
             let broker = try await TestBroker()
             let alice = try await broker.client("alice")
             try await alice.send(OutgoingMessage(to: .user("bob"), text: "secret"))
@@ -76,7 +76,7 @@ extension EndToEndTests {
             }
         }
 
-        @Test func `a store that a killed broker left behind is sound`() async throws {
+        @Test func `the store of a killed broker is sound`() async throws {
             let broker = try await TestBroker()
             let alice = try await broker.client("alice")
             try broker.addUsers("bob")

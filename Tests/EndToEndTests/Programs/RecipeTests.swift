@@ -1,5 +1,5 @@
-// The recipes of docs/operating, run as they are printed, with the tools that they are for. What is
-// tested is the text of the page.
+// The recipes of docs/operating, run as printed with their tools. The tests use the text of the
+// page.
 
 import Foundation
 import TestSurroundings
@@ -118,7 +118,7 @@ extension EndToEndTests {
             #expect(found == ["127.0.0.1", "127.0.0.1"])
         }
 
-        @Test func `fail2ban takes the jail and the filter`() async throws {
+        @Test func `fail2ban accepts the jail and the filter`() async throws {
             let directory = try TemporaryDirectory()
             let etc = directory.file("etc")
             let recipe = try block(of: "log.md", with: "fail2ban/filter.conf")
@@ -133,7 +133,7 @@ extension EndToEndTests {
 
         // MARK: Prometheus
 
-        @Test func `what Prometheus collects is what it reads`() async throws {
+        @Test func `Prometheus can parse the collected file`() async throws {
             let directory = try TemporaryDirectory()
             let broker = try await TestBroker()
             let recipe = try block(of: "statistics.md", with: "martlet.prom")
@@ -159,7 +159,7 @@ extension EndToEndTests {
 
         // MARK: Firewall, cron, certificates
 
-        @Test func `nft takes the rule`() async throws {
+        @Test func `nft accepts the rule`() async throws {
             let rule = try block(of: "install.md", with: "nft add rule")
             let script = rule.replacing("nft ", with: "")
             let directory = try TemporaryDirectory()
@@ -175,13 +175,15 @@ extension EndToEndTests {
             // A kernel without network namespaces or nf_tables can judge no rule.
             let lacks = ["unshare failed", "Protocol not supported", "cache initialization failed"]
             if exit != .code(0), lacks.contains(where: nft.text.contains) {
-                print("nft takes the rule: not run, the kernel lacks what it needs: \(nft.text)")
+                print("nft accepts the rule: not run, the kernel lacks a feature: \(nft.text)")
                 return
             }
             #expect(exit == .code(0), "\(nft.text)")
         }
 
-        @Test func `cron makes a backup each night, over that of a week ago`() async throws {
+        @Test func `cron makes a backup each night, in place of the one from a week ago`()
+            async throws
+        {
             let directory = try TemporaryDirectory()
             let broker = try await TestBroker()
             let table = try block(of: "backup.md", with: "martlet backup --data")
@@ -208,7 +210,7 @@ extension EndToEndTests {
             #expect(try await check.exit() == .code(0), "\(check.text)")
         }
 
-        @Test func `the hook of certbot puts certificate and key where the broker reads them`()
+        @Test func `the hook of certbot copies certificate and key for the broker`()
             async throws
         {
             let directory = try TemporaryDirectory()

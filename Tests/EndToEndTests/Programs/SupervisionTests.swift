@@ -1,5 +1,5 @@
-// The broker under a service manager: what it tells systemd, what a signal makes it read again, and
-// the unit that is shipped.
+// The broker under a service manager: its notifications for systemd, its reload after a signal, and
+// the unit file.
 
 import Foundation
 import TestSurroundings
@@ -7,7 +7,9 @@ import Testing
 
 extension EndToEndTests {
     @Suite struct SupervisionTests {
-        @Test func `the service manager is told of start, life, reload and end`() async throws {
+        @Test func `the service manager is notified of start, watchdog, reload and end`()
+            async throws
+        {
             let directory = try TemporaryDirectory()
             let manager = try ServiceManager(directory.file("notify"))
             let configuration = directory.file("martlet.json5")
@@ -46,7 +48,7 @@ extension EndToEndTests {
             #expect(try await broker.exit() == .code(0))
         }
 
-        @Test func `the unit that is shipped is one that systemd takes`() async throws {
+        @Test func `systemd accepts the unit`() async throws {
             let analyze = "/usr/bin/systemd-analyze"
             // Where there is no systemd, there is nobody to take it either.
             guard FileManager.default.isExecutableFile(atPath: analyze) else { return }

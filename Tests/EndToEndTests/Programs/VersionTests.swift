@@ -1,4 +1,4 @@
-// What every program of this package answers.
+// Options that every program of this package has.
 
 import CommandLineOptions
 import Foundation

@@ -1,5 +1,5 @@
-// Other people's MQTT clients against a real broker: Mosquitto's command line, Paho for Python and
-// Paho for C. `make test` installs them; where one is missing its tests fail and say so.
+// Third-party MQTT clients against a real broker: Mosquitto's command line, Paho for Python and
+// Paho for C. `make test` installs them; if one is missing, its tests fail and name it.
 
 import Foundation
 import TestSurroundings
@@ -92,7 +92,7 @@ extension EndToEndTests {
         }
 
         @Test(arguments: versions)
-        func `they speak over plain TCP, and retained messages are set, replaced and cleared`(
+        func `Mosquitto's clients use plain TCP, and set, replace and clear retained messages`(
             version: String
         ) async throws {
             let site = try await Site()
@@ -142,7 +142,7 @@ extension EndToEndTests {
         }
 
         @Test(arguments: versions)
-        func `a client that is killed leaves its will`(version: String) async throws {
+        func `the will of a killed client is sent`(version: String) async throws {
             let site = try await Site()
             let sub = try site.plain("sub", version, "-q", "1", "-t", "will", "-C", "1", "-d")
             _ = try await sub.line(with: "Subscribed")
@@ -204,7 +204,7 @@ extension EndToEndTests {
             #expect(jobs.sorted() == (0..<6).map { "job \($0)" })
         }
 
-        @Test func `mosquitto_rr gets its answer`() async throws {
+        @Test func `mosquitto_rr gets its response`() async throws {
             let site = try await Site()
             let answering = try site.plain(
                 "sub", "5", "-t", "question", "-C", "1", "-d", "-F", "to %R with %D")
@@ -219,7 +219,9 @@ extension EndToEndTests {
         }
 
         @Test(arguments: versions)
-        func `MQTT and MRT reach each other, by topic and by name`(version: String) async throws {
+        func `MQTT and MRT clients exchange messages, by topic and by address`(version: String)
+            async throws
+        {
             let site = try await Site()
             try site.broker.addUsers("bob")
             let sub = try site.mosquitto(
@@ -244,7 +246,7 @@ extension EndToEndTests {
 
         // MARK: - Paho
 
-        @Test func `Paho for Python sees its properties, aliases and limits`() async throws {
+        @Test func `Paho for Python receives its properties, aliases and limits`() async throws {
             let site = try await Site()
             let python = try Self.client("/usr/bin/python3", package: "python3-paho-mqtt")
             let script = try ChildProcess(

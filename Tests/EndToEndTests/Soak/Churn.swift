@@ -1,5 +1,5 @@
-// Clients that come, say something and go: half of them say good-bye, of the others the broker
-// sends the will.
+// Clients that connect, publish and leave: half of them disconnect normally, and the broker sends
+// the wills of the others.
 
 import Foundation
 import TestSurroundings

@@ -1,5 +1,5 @@
-// A TCP line between clients and a broker that is cut now and then, at whatever byte it carries, as
-// the lines of a fleet are.
+// A TCP relay between clients and a broker that is cut at intervals, at any byte, like the networks
+// of a fleet.
 
 import Foundation
 import Synchronization

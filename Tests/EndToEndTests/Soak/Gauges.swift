@@ -1,4 +1,4 @@
-// What a process holds, as the kernel and the process itself tell it.
+// The resources of a process, as reported by the kernel and by the process itself.
 
 import Foundation
 

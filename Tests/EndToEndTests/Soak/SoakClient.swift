@@ -1,5 +1,5 @@
-// Senders and receivers that can go on for hours: what is known of their messages does not grow
-// with their number.
+// Senders and receivers that can run for hours: their memory does not grow with the number of
+// messages.
 
 import Foundation
 import MartletClient

@@ -1,6 +1,6 @@
-// Hours of everyday life in one go: steady traffic of all kinds, lines that break, devices that
-// sleep, clients that come and vanish, a restart, a crash. Nothing may be lost, and nothing may
-// grow.
+// Hours of ordinary load in one run: steady traffic of all kinds, connections that break, devices
+// that sleep, clients that connect and are cut, a restart, a crash. Nothing may be lost, and
+// nothing may grow.
 
 import Foundation
 import MartletClient
@@ -16,7 +16,7 @@ extension EndToEndTests {
             .flatMap { Double($0) }.map { $0 * 20 } ?? 5
         private static let samplesPerLife = 10
 
-        @Test func `a fleet on bad lines loses nothing, and the broker does not grow`()
+        @Test func `a fleet on bad networks loses nothing, and the broker does not grow`()
             async throws
         {
             let broker = try await TestBroker()
@@ -53,7 +53,7 @@ extension EndToEndTests {
 
         /// What "does not grow" is worth: the same broker, told to free nothing.
         @Test(.enabled(if: !Sanitizer.isThere, "a sanitizer frees memory in its own way"))
-        func `a broker that leaks is seen to grow`() async throws {
+        func `a leaking broker is detected`() async throws {
             let leak = ChildProcess.programs.appending(path: "libMemoryLeak.so").path
             let broker = try await TestBroker(settings: [], environment: ["LD_PRELOAD": leak])
             let soak = try await Soak(broker)

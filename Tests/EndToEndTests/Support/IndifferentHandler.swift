@@ -1,4 +1,4 @@
-// What the handlers of the tests' own clients have in common.
+// The common part of the handlers of the tests' clients.
 
 import BrokerTerms
 import NetTransport

@@ -1,5 +1,5 @@
-// A broker for one test: a fresh directory, ports that the system chooses, certificates, and tokens
-// for as many users as the test wants.
+// A broker for one test: a new directory, ports that the system chooses, certificates, and tokens
+// for the users of the test.
 
 import Administration
 import Foundation
@@ -41,9 +41,7 @@ final class TestBroker {
         on disk: SmallDisk? = nil
     ) async throws {
         self.disk = disk
-        var template = Array("\(disk?.path ?? "/tmp")/martlet-e2e-XXXXXX".utf8CString)
-        guard mkdtemp(&template) != nil else { throw TestFailure("mkdtemp: \(errno)") }
-        directory = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) } + "/data"
+        directory = try TemporaryDirectory.make("e2e", in: disk?.path ?? "/tmp") + "/data"
         self.settings = settings
         self.tlsOptions = tlsOptions
         self.faults = faults

@@ -1,5 +1,5 @@
-// A client that sends exactly the bytes a test wants, over TLS or without: for all that the SDK
-// would never do. It is driven by hand, turn by turn.
+// A client that sends exactly the bytes of a test, with or without TLS, for sequences that the SDK
+// would never send. The test runs it turn by turn.
 
 import BrokerTerms
 import MartletClient

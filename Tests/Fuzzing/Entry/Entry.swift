@@ -1,4 +1,5 @@
-// Where libFuzzer enters. `make fuzz` links this with its driver; it is no part of any program.
+// The entry point of libFuzzer. `make fuzz` links it with libFuzzer's driver; no program contains
+// it.
 
 import Fuzzing
 import Glibc

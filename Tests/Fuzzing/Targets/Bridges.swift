@@ -1,6 +1,6 @@
-// What an MQTT broker says to a bridge: it may say anything. Martlet keeps its rules, or says
-// anything too. Whatever comes, both are told only packets that are whole and sound, and the record
-// can be read again.
+// An MQTT broker that sends arbitrary bytes to a bridge, with a Martlet that is correct or also
+// sends arbitrary bytes. For any input, the bridge sends only complete and valid packets to both,
+// and can read its record again.
 
 import Bridge
 import BrokerTerms

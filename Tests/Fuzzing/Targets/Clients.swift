@@ -1,7 +1,7 @@
-// What a broker says to the SDK: it may say anything, in answers too. The application sends, asks,
-// subscribes, takes what comes and acknowledges it. Whatever happens, the client says only packets
-// that are whole and sound, holds no more messages than its window allows, and, unless it was
-// stopped for good, dials again in its time.
+// A broker that sends arbitrary bytes to the SDK, in answers too. The application sends, requests,
+// subscribes, reads messages and acknowledges them. For any input, the client sends only complete
+// and valid packets, holds no more messages than its window allows, and reconnects in time unless
+// it was stopped permanently.
 
 import BrokerTerms
 import MartletClient

@@ -1,4 +1,4 @@
-// The codecs: what is understood is understood the same way after it was encoded again.
+// The codecs: a decoded packet that is encoded again decodes to the same values.
 
 import PacketMeanings
 import Primitives

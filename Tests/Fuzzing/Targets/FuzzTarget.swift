@@ -1,5 +1,5 @@
-// The targets of fuzzing by name. Whatever bytes they are given, they return: a trap, a hang or a
-// growing memory is a find. They know nothing of libFuzzer; the tests run them over what was found.
+// The targets of fuzzing by name. They return for any input: a trap, a hang or growing memory is a
+// find. They do not use libFuzzer; the tests run them over the stored inputs.
 
 /// A place where bytes from strangers enter.
 package enum FuzzTarget: String, CaseIterable, Sendable {

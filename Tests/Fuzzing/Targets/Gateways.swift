@@ -1,7 +1,7 @@
-// Devices on a gateway's lines, which send anything, and in half of the inputs a broker that sends
-// anything. Whatever comes, the broker is told only what a gateway may say (the model broker traps
-// otherwise), no line is more than its share, and as long as the broker keeps its rules a device
-// that keeps them too loses nothing by what the others do.
+// Devices on a gateway's lines that send arbitrary bytes, and in half of the inputs a broker that
+// does too. For any input, the broker receives only what a gateway may send (the model broker traps
+// otherwise), no line exceeds its share, and while the broker is correct, a correct device loses
+// nothing through the others.
 
 import Gateway
 import GatewayModel

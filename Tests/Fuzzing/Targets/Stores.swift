@@ -1,4 +1,4 @@
-// What a broker reads at its start: rows that make no sense, and files that changed on the disk.
+// The data that a broker reads at its start: invalid rows, and files that changed on disk.
 
 import BrokerCore
 import Glibc

@@ -1,4 +1,4 @@
-// Texts from strangers and from operators: tokens and configuration.
+// Texts from clients and from operators: tokens and configuration.
 
 import Configuration
 import Credentials

@@ -79,7 +79,7 @@ import Testing
         #expect(Rules.forbiddenWords(in: [line[...]]).isEmpty)
     }
 
-    @Test func `rules see code behind texts with interpolations and quotes`() {
+    @Test func `rules find code after texts with interpolations and quotes`() {
         let text = SwiftText(
             #"""
             let a = "x \(names["y"] ?? "\"") z"; let b = #"a " b"#; let c = "\\"

@@ -7,7 +7,7 @@ import Testing
     /// More than a reader finds a file among without searching.
     private let filesPerFolderMaximum = 20
 
-    @Test func `the core names a row by a typed index`() throws {
+    @Test func `the core identifies rows by typed indices`() throws {
         expectNone(
             try Repository.files(in: ["Sources/BrokerCore"], endings: [".swift"]).flatMap { file in
                 Rules.bareEntities(in: file.swift).map { "\(file.path):\($0)" }
@@ -28,7 +28,7 @@ import Testing
                 + "all but the first.")
     }
 
-    @Test func `no folder is longer than one can read`() throws {
+    @Test func `no folder exceeds its maximum of files`() throws {
         let files = try Repository.files(in: ["Sources", "Tests"], endings: [".swift"])
         let folders = Dictionary(grouping: files) {
             $0.path.split(separator: "/").dropLast().joined(separator: "/")
@@ -39,7 +39,7 @@ import Testing
             remedy: "Group the files by subject in folders of at most \(filesPerFolderMaximum).")
     }
 
-    @Test func `a trap says what it found`() throws {
+    @Test func `a trap shows the value that it found`() throws {
         var found: [String: [String]] = [:]
         for file in try Repository.files(in: ["Sources"], endings: [".swift"]) {
             let lines = Rules.silentTraps(in: file.swift)

@@ -1,9 +1,8 @@
-// Contacts in firmware: three devices that know each other from the day they were built. The
-// controller makes a group for its siblings and invites each by name; a sibling joins, reports to
-// the controller alone, and talks to the group. Nobody types anything, and no address book is
-// fetched.
+// Contacts in firmware: three devices that know each other's names from the factory. The controller
+// creates a group for the others and invites each by name. A device joins, reports to the
+// controller, and sends to the group. No names are entered or downloaded.
 //
-// On a device SELF is compiled in, and the token comes from its flash; here both are arguments:
+// On a device SELF is compiled in, and the token is in its flash; here both are arguments:
 //
 //     contacts USER SERVER CA TOKEN
 
@@ -14,7 +13,7 @@
 
 #include <stdio.h>
 
-// MARK: Who is who
+// MARK: Names
 
 typedef enum contact_role { CONTROLLER, SENSOR } contact_role;
 
@@ -35,7 +34,7 @@ enum { TYPE_INVITATION = 5, TYPE_READING = 6, TYPE_ORDER = 7 };
 typedef struct contact_device {
     mrt_client client;
     const contact *self;
-    // The group's id, which the controller's broker made and an invitation carries.
+    // The group's id, which the broker created and an invitation contains.
     char group[65];
     uint8_t group_key[8];
     uint64_t pending_request;
@@ -54,7 +53,7 @@ static bool is_contact(mrt_bytes user, contact_role role)
     return false;
 }
 
-// MARK: Talking
+// MARK: Messages
 
 static void say(contact_device *device, mrt_target target, const char *address, uint8_t type,
     const char *text)
@@ -98,8 +97,8 @@ static void keep_group(contact_device *device, mrt_bytes id)
     snprintf(device->group, sizeof device->group, "%.*s", (int)id.count, (const char *)id.bytes);
 }
 
-// The type says what a message means, the sender whether it may: an order counts from the
-// controller.
+// The type is the meaning of a message; the sender decides whether it is permitted: an order is
+// accepted only from the controller.
 static void message_arrived(contact_device *device, const mrt_event *event)
 {
     const mrt_delivery *delivery = &event->as.delivery;
@@ -147,7 +146,7 @@ static void happened(void *context, const mrt_event *event)
     contact_device *device = context;
     switch (event->kind) {
     case MRT_EVENT_CONNECTED:
-        // An answer may have been lost with the last connection: both requests may be asked again.
+        // An answer may have been lost with the last connection: both requests may be repeated.
         device->has_asked = false;
         break;
     case MRT_EVENT_MESSAGE:

@@ -1,8 +1,9 @@
-// A node on a POSIX system: sends lines, prints what arrives, and survives being killed at any
-// moment, because the resume record and the unsent messages stand in files. See usage() for its
+// A node on a POSIX system: sends lines, prints received messages, and survives being killed at any
+// moment, because the resume record and the unsent messages are in files. See usage() for its
 // options.
 //
-// It shows the order that makes a power cut harmless: effect and record together, then acknowledge.
+// It shows the order that makes a loss of power harmless: store effect and record together, then
+// acknowledge.
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -22,7 +23,7 @@ typedef struct node_state {
     mrt_client client;
     mrt_socket socket;
     const char *state_directory;
-    // Messages that are still expected, and results.
+    // The number of messages that are still expected, and of results.
     unsigned long listen_count;
     bool listens_for_ever;
     bool has_failed;
@@ -70,8 +71,8 @@ static void usage(void)
 
 // MARK: The record
 
-// Written beside the old one and renamed, so that there is always one that is whole. On a device it
-// stands in the same flash page or transaction as what the message changed.
+// Written to a new file and renamed, so that one complete record always exists. On a device the
+// record is in the same flash page or transaction as the effect of the message.
 static bool store_record(const char *directory, mrt_record record)
 {
     char path[512];
@@ -203,7 +204,7 @@ static bool ask(node_state *node, const node_options *options)
     return status == MRT_IDLE;
 }
 
-// Hands over the next message of a series; false where it has to wait.
+// Passes the next message of a series on; false if it must wait.
 static bool send_next(node_state *node, const node_options *options, unsigned long index)
 {
     char text[1100];
@@ -265,7 +266,7 @@ static void read_target(node_options *options, mrt_target target, const char *ad
     options->message.address = mrt_text(address);
 }
 
-// One option with a value. False where there is no such option.
+// One option with a value. False if there is no such option.
 static bool read_value(node_options *options, const char *name, const char *value)
 {
     const struct {

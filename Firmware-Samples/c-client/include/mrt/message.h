@@ -1,4 +1,4 @@
-// What is sent and what arrives, as the program sees it. It knows no bytes on the wire.
+// Messages to send and received messages, as values for the program. This file knows no encoding.
 
 #ifndef MRT_MESSAGE_H
 #define MRT_MESSAGE_H
@@ -6,11 +6,11 @@
 #include "mrt/types.h"
 
 typedef enum mrt_grade {
-    // At most once, to who is online.
+    // At most once, to connected receivers.
     MRT_TRANSIENT = 0,
-    // Never lost once the result is MRT_SENT.
+    // Not lost once the result is MRT_SENT.
     MRT_DURABLE = 1,
-    // Delivered exactly once, whatever dies.
+    // Delivered exactly once, whichever component fails.
     MRT_ONCE = 2
 } mrt_grade;
 
@@ -31,7 +31,7 @@ enum {
     MRT_TYPE_HTML = 4
 };
 
-// A message to send. Everything it points to is needed only during the call.
+// A message to send. The memory that it points to is used only during the call.
 typedef struct mrt_message {
     mrt_grade grade;
     mrt_target target;
@@ -43,18 +43,17 @@ typedef struct mrt_message {
     // Only to a topic: the body is any bytes, without a type.
     bool is_raw;
     uint8_t type;
-    // UTF-8. The message counts as its JSON form of at most 1,024 bytes (docs/PROTOCOL.md section
-    // 5).
+    // UTF-8. The JSON form of the message has at most 1,024 bytes (docs/PROTOCOL.md section 5).
     mrt_bytes body;
-    // Comes back in the result; 1 to 64 bytes, or none.
+    // The result contains it; 1 to 64 bytes, or none.
     mrt_bytes message_id;
-    // Seconds from acceptance after which nobody needs it; 0 for the app's default.
+    // Seconds from acceptance until the message expires; 0 for the app's default.
     uint32_t expiry_seconds;
-    // When it was made, in Unix milliseconds; 0 where the device has no clock.
+    // Its time of creation in Unix milliseconds; 0 if the device has no clock.
     uint64_t time_ms;
 } mrt_message;
 
-// What arrived (PROTOCOL.md section 5, DELIVER).
+// A delivery (PROTOCOL.md section 5, DELIVER).
 typedef enum mrt_kind {
     MRT_FROM_TOPIC = 0,
     MRT_FROM_USER = 2,
@@ -65,16 +64,16 @@ typedef enum mrt_kind {
     MRT_FROM_PRESENCE = 8
 } mrt_kind;
 
-// A message that arrived. Its bytes stand in the receive buffer, for the time of the callback.
+// A received message. Its bytes are in the receive buffer and valid during the callback.
 typedef struct mrt_delivery {
     mrt_kind kind;
     mrt_grade grade;
     bool is_raw;
-    // The broker died between a send and its result, and the sender sent it again.
+    // The broker died between a send and its result, and the sender repeated it.
     bool is_possible_duplicate;
     // `t`, or the number of an event.
     uint8_t type;
-    // To be acknowledged when it was processed; 0 for a transient one.
+    // Acknowledge this number after the message was processed; 0 for a transient one.
     uint64_t number;
     uint64_t time_ms;
     mrt_bytes from;
@@ -83,7 +82,7 @@ typedef struct mrt_delivery {
     mrt_bytes body;
 } mrt_delivery;
 
-// What the broker granted at login.
+// The terms that the broker granted at login.
 typedef struct mrt_granted {
     bool is_session_present;
     bool has_will;
@@ -102,12 +101,12 @@ typedef struct mrt_granted {
     mrt_bytes user;
 } mrt_granted;
 
-// What became of a send.
+// The result of a send.
 typedef struct mrt_result {
     mrt_bytes message_id;
-    // Receivers that did not get it, of a send that was accepted.
+    // Receivers that did not get an accepted message.
     uint64_t refused_count;
-    // Those that are named, for mrt_next_refusal (mrt/answers.h).
+    // The named ones, for mrt_next_refusal (mrt/answers.h).
     mrt_bytes refusals;
 } mrt_result;
 

@@ -1,5 +1,5 @@
-// The words of the client's interface: bytes that belong to somebody else, reason codes, results of
-// calls. It knows no packet and no connection.
+// The basic types of the client's interface: borrowed bytes, reason codes, results of calls. It
+// knows no packets and no connections.
 
 #ifndef MRT_TYPES_H
 #define MRT_TYPES_H
@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-// Bytes that somebody else owns. Text is UTF-8 and not terminated.
+// Borrowed bytes. Text is UTF-8 and not terminated.
 typedef struct mrt_bytes {
     const uint8_t *bytes;
     uint32_t count;
@@ -21,29 +21,29 @@ static inline mrt_bytes mrt_text(const char *text)
     return bytes;
 }
 
-// What a call did. 0 and above is well, below 0 nothing was done.
+// The result of a call. 0 and above is success; below 0 nothing was done.
 typedef enum mrt_status {
-    // Nothing to do, or done as asked.
+    // Success, or nothing to do.
     MRT_IDLE = 0,
     // mrt_poll: there was work, and there may be more.
     MRT_WORKED = 1,
-    // The store holds as much as it can: what the drop policy does not make room for is refused.
+    // The store is full, and the drop policy makes no room.
     MRT_ERROR_FULL = -1,
-    // A transient send or a request, without a connection: nobody would get it.
+    // A transient send or a request without a connection.
     MRT_ERROR_NOT_CONNECTED = -2,
-    // Too large for the buffer or the store that it has to pass through.
+    // Too large for the buffer or the store.
     MRT_ERROR_TOO_LARGE = -3,
     // An argument is outside its range.
     MRT_ERROR_INVALID = -4,
-    // The transmit buffer is in use: poll, then ask again.
+    // The transmit buffer is in use: poll, then try again.
     MRT_ERROR_BUSY = -5,
     // The storage callback failed.
     MRT_ERROR_STORAGE = -6,
-    // The broker said that another attempt would fail too: mrt_start begins anew.
+    // The broker reported that another attempt would fail too: mrt_start begins again.
     MRT_ERROR_STOPPED = -7
 } mrt_status;
 
-// Why something happened (docs/PROTOCOL.md section 10). Below 0x80 is success.
+// A reason (docs/PROTOCOL.md section 10). Below 0x80 is success.
 typedef enum mrt_reason {
     MRT_SUCCESS = 0x00,
     MRT_SENT = 1,
@@ -82,7 +82,8 @@ typedef enum mrt_reason {
     MRT_CONNECTION_RATE_EXCEEDED = 0x9F
 } mrt_reason;
 
-// For people and logs. In a file of their own (src/text.c): who does not call them does not pay.
+// Text for people and logs, in a file of its own (src/text.c), so that it costs nothing if it is
+// not called.
 const char *mrt_status_text(mrt_status status);
 const char *mrt_reason_text(mrt_reason reason);
 

@@ -1,5 +1,6 @@
-// What the client needs of a POSIX system: a line to the broker, a clock, random bytes, and files
-// that behave like flash. Everything but the line is for the examples; a device has its own.
+// The client's needs on a POSIX system: a connection to the broker, a clock, random bytes, and
+// files that behave like flash. Everything except the connection is for the examples; a device has
+// its own.
 
 #ifndef MRT_POSIX_H
 #define MRT_POSIX_H
@@ -9,19 +10,19 @@
 
 struct addrinfo;
 
-// A TCP connection that is never waited for.
+// A TCP connection that never blocks.
 typedef struct mrt_socket {
     const char *host;
     const char *port;
-    // Addresses of the host, and the one that is tried.
+    // Addresses of the host, and the one that is being tried.
     struct addrinfo *addresses;
     struct addrinfo *address;
     int descriptor;
     bool is_connected;
 } mrt_socket;
 
-// `host` and `port` stay valid. A name is looked up by the system's resolver, which may wait; an
-// address in digits, and localhost, are not waited for.
+// `host` and `port` must stay valid. The system's resolver, which may block, resolves a name;
+// numeric addresses and localhost do not block.
 void mrt_socket_init(mrt_socket *socket, const char *host, const char *port);
 
 // The three functions of mrt/transport.h, with a mrt_socket as context.
@@ -29,12 +30,12 @@ int32_t mrt_socket_link(void *context, bool wanted);
 int32_t mrt_socket_send(void *context, const uint8_t *bytes, uint32_t count);
 int32_t mrt_socket_receive(void *context, uint8_t *bytes, uint32_t count);
 
-// How broker and device prove who they are to each other.
+// The mutual authentication of broker and device.
 typedef struct mrt_proof {
-    // The broker has to prove `host` by a certificate that this file (PEM) signed; the device has a
-    // token.
+    // The broker must prove `host` with a certificate that an authority in this file (PEM) signed;
+    // the device has a token.
     const char *authority_file;
-    // Or, where there is an identity, both have the same key, and the device needs no token. In
+    // Or, if there is an identity, both have the same key, and the device needs no token. In
     // hexadecimal, as in the broker's file of keys; 16 to 32 bytes.
     const char *psk_identity;
     const char *psk;
@@ -42,7 +43,7 @@ typedef struct mrt_proof {
 
 enum { MRT_PSK_MAXIMUM = 32 };
 
-// The bytes of a pre-shared key; 0 where it is none.
+// The bytes of a pre-shared key; 0 if it is invalid.
 uint32_t mrt_psk_bytes(const mrt_proof *proof, uint8_t key[MRT_PSK_MAXIMUM]);
 
 // TLS over such a socket, by OpenSSL (openssl.c) or mbedTLS (mbedtls.c): a program links one of

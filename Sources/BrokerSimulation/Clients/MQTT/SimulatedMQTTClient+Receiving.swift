@@ -1,5 +1,5 @@
-// What an MQTT client does with what it is sent. A message of QoS 2 is processed once for each use
-// of its identifier, which is written down together with its effect (MQTT 4.3.3).
+// Received packets of an MQTT client. A QoS 2 message is processed once for each use of its
+// identifier, which is stored together with the message's effect (MQTT 4.3.3).
 
 import Primitives
 import WireFormat
@@ -13,7 +13,7 @@ extension SimulatedMQTTClient {
         var packets: [(frame: PacketFrame, body: [UInt8])] = []
         let isSound = incoming.take(bytes) { frame, body in packets.append((frame, Array(body))) }
         for packet in packets {
-            // It may lose its power, or its patience, in between.
+            // It may lose power, or disconnect, in between.
             guard state != nil, link == connection else { return }
             packet.body.withUnsafeBytes { body in
                 do throws(WireError) {
@@ -105,7 +105,7 @@ extension SimulatedMQTTClient {
                 .numbersAreNotReused, "identifier \(identifier) twice on one connection",
                 client: index)
         }
-        // A client before 5.0 cannot say how many it takes.
+        // A client before 5.0 cannot announce a receive maximum.
         let window = version == .v5 ? Int(habits.inboxWindow) : Int(UInt16.max)
         if unfinished.count > window {
             oracle.fail(
@@ -119,7 +119,7 @@ extension SimulatedMQTTClient {
         _ publish: MQTT.Publish, topic: String, body: UnsafeRawBufferPointer, session: Int
     ) {
         let payload = publish.payload.bytes(in: body)
-        // A retained message is taken away without one; and what happens in a group is no message.
+        // A retained message is removed by an empty one; and a group event is no message.
         if payload.isEmpty || payload.starts(with: #"{"event""#.utf8) { return }
         let (message, from) = MessageText.message(inPublication: payload)
         var received = ReceivedMessage(
@@ -153,7 +153,7 @@ extension SimulatedMQTTClient {
         return topic.hasPrefix("$g/") ? .group : .topic
     }
 
-    /// PUBREL has come: the identifier will mean another message.
+    /// PUBREL has arrived: the identifier will mean another message.
     private func released(_ release: MQTT.Acknowledgement) {
         powered.received.remove(release.packetIdentifier)
         save()
@@ -163,7 +163,7 @@ extension SimulatedMQTTClient {
 
     // MARK: Answers
 
-    /// Answers, now or a little later, in the order of what it answers.
+    /// Answers, now or a little later, in the order of the packets.
     private func scheduleAnswer(_ step: MQTT.Acknowledgement.Step, _ identifier: UInt16) {
         answers.append(MQTT.Acknowledgement(version, step, identifier))
         answersDue = min(
@@ -172,7 +172,7 @@ extension SimulatedMQTTClient {
         if answersDue <= context.now { _ = giveAnswers() }
     }
 
-    /// Gives the answers that are due. False when the power went away.
+    /// Sends the due answers. False if the client lost power.
     func giveAnswers() -> Bool {
         answersDue = .never
         let due = answers

@@ -1,5 +1,5 @@
-// What an MQTT client publishes. What is of QoS 1 or 2 is in its flash before it is on the wire,
-// and is sent again on the next connection until it is answered (MQTT 4.3, 4.4).
+// Publications of an MQTT client. Those of QoS 1 and 2 are in its flash before they are
+// transmitted, and are repeated on the next connection until they are answered (MQTT 4.3, 4.4).
 
 import BrokerTerms
 import Primitives
@@ -10,7 +10,7 @@ extension SimulatedMQTTClient {
 
     func send(_ order: Order) { send(order, repeating: nil) }
 
-    /// Sends once more under a message id of its own, mostly one that is about to be forgotten.
+    /// Sends again under an earlier message id, usually one that is about to be forgotten.
     func repeatSend() {
         guard !usedIdentifiers.isEmpty else { return }
         let window = Int(context.profile.limits.sendWindowMaximum)
@@ -24,7 +24,7 @@ extension SimulatedMQTTClient {
         send(order, repeating: place)
     }
 
-    /// - Parameter repeated: the place of the id that it uses again.
+    /// - Parameter repeated: the index of the id that it uses again.
     private func send(_ order: Order, repeating repeated: Int?) {
         guard state != nil else { return }
         if order.grade == .transient {
@@ -43,7 +43,7 @@ extension SimulatedMQTTClient {
         fact.isClearing = order.isClearing
         if let repeated {
             fact.repeats = usedIdentifiers[repeated].message
-            // What comes again and has been forgotten takes a place of its own.
+            // A repeated id that was forgotten takes a place of its own.
             fact.idsBetween = identifiedCount - usedIdentifiers[repeated].position - 1
         }
         let message = oracle.issue(fact)
@@ -71,12 +71,12 @@ extension SimulatedMQTTClient {
         _ = survives()
     }
 
-    /// Like many clients, some do not heed what the broker takes at a time.
+    /// Like many real clients, some ignore the broker's receive maximum.
     private var sendWindow: Int {
         mqtt.identifierMaximum == .max ? .max : powered.sendWindow
     }
 
-    /// The next identifier that nothing is in flight with [MQTT-2.2.1-3].
+    /// The next identifier without an exchange [MQTT-2.2.1-3].
     func takeIdentifier() -> UInt16 {
         var identifier = powered.lastIdentifier
         repeat {
@@ -86,7 +86,7 @@ extension SimulatedMQTTClient {
         return identifier
     }
 
-    /// Writes a publication, once more where it may have been written before [MQTT-3.3.1-1].
+    /// Writes a publication, with DUP if it may have been written before [MQTT-3.3.1-1].
     private func publish(_ position: Int) {
         var packet = powered.outgoing[position].packet
         packet.isDuplicate = powered.outgoing[position].wasSent
@@ -96,11 +96,11 @@ extension SimulatedMQTTClient {
         write(packet, from: powered.outgoing[position].source)
     }
 
-    /// Takes its session up where it was, or begins a new one.
+    /// Resumes its session, or begins a new one.
     func beginSession(isPresent: Bool, _ receiveMaximum: Int) {
         if !isPresent {
-            // [MQTT-3.2.2-5]: what the session knew is worth nothing now. What was not answered is
-            // sent as something new.
+            // [MQTT-3.2.2-5]: the state of the old session is void. Unanswered publications are
+            // sent as new ones.
             powered.received = []
             powered.outgoing.removeAll { $0.isReceived }
             for position in powered.outgoing.indices { powered.outgoing[position].wasSent = false }
@@ -110,7 +110,7 @@ extension SimulatedMQTTClient {
         save()
     }
 
-    /// Sends again what was not answered, in its order. False when the power went away.
+    /// Repeats unanswered publications, in order. False if the client lost power.
     func sendAgain() -> Bool {
         for position in powered.outgoing.indices {
             if powered.outgoing[position].isReceived {
@@ -127,12 +127,12 @@ extension SimulatedMQTTClient {
 
     // MARK: Answers
 
-    /// PUBACK, PUBREC or PUBCOMP has come.
+    /// PUBACK, PUBREC or PUBCOMP has arrived.
     func answered(_ answer: MQTT.Acknowledgement, _ body: UnsafeRawBufferPointer) {
         let identifier = answer.packetIdentifier
         if answer.step != .pubcomp { checkOrder(of: identifier) }
         guard let position = powered.position(of: identifier) else {
-            // It is finished already; only a PUBREC wants an answer.
+            // Its exchange is complete already; only a PUBREC needs an answer.
             if answer.step == .pubrec, !answer.reason.isFailure {
                 write(
                     MQTT.Acknowledgement(
@@ -170,8 +170,8 @@ extension SimulatedMQTTClient {
         _ = survives()
     }
 
-    /// Answers keep the order of what they answer [MQTT-4.6.0-2]; what was sent again may have been
-    /// answered before, and before 5.0 what is refused is not answered.
+    /// Answers keep the order of the publications [MQTT-4.6.0-2]. A repeated publication may have
+    /// been answered before, and before 5.0 refused ones are not answered.
     private func checkOrder(of identifier: UInt16) {
         guard let place = unanswered.firstIndex(of: identifier) else { return }
         if place > 0, let position = powered.position(of: identifier),

@@ -1,9 +1,10 @@
-// An MQTT client as its specification wants it: it keeps its half of the session, sends again what
-// was not answered, tells a second delivery by its identifier, and can lose its power between any
-// two of its own steps. It shares no code with the broker but the encoding of packets.
+// An MQTT client according to its specification: it keeps its half of the session, repeats
+// unanswered publications, recognises a second delivery by its identifier, and can lose power
+// between any two of its steps. The only code that it shares with the broker is the encoding of
+// packets.
 //
-// This file holds its life; what it receives stands in SimulatedMQTTClient+Receiving.swift, what it
-// sends in +Sending.swift and +Subscriptions.swift.
+// This file has its lifecycle; SimulatedMQTTClient+Receiving.swift has its received packets,
+// +Sending.swift and +Subscriptions.swift those that it sends.
 
 import BrokerTerms
 import Primitives
@@ -20,7 +21,7 @@ final class SimulatedMQTTClient: NetworkedClient {
 
     /// The client's half of the session; nil while the client has no power.
     var state: MQTTSessionState?
-    /// The same of a client that has power.
+    /// The same for a client that has power.
     var powered: MQTTSessionState {
         get {
             guard let state else { preconditionFailure("client \(index) has no power") }
@@ -28,39 +29,39 @@ final class SimulatedMQTTClient: NetworkedClient {
         }
         set { state = newValue }
     }
-    /// What its flash says.
+    /// The contents of its flash.
     private var flash = MQTTSessionState()
     private(set) var boots = 0
     private(set) var link: Int?
     private var phase = Phase.stopped
 
     private enum Phase {
-        /// Nobody wants it connected, or it has no power.
+        /// It must not connect, or has no power.
         case stopped
-        /// It will connect when its pause is over.
+        /// It will connect when its pause ends.
         case waiting
-        /// It has asked for a connection, or for being let in.
+        /// It has requested a connection, or sent CONNECT.
         case connecting
         case connected
     }
 
-    // What belongs to the connection.
+    // The state of the connection.
     var incoming = WireTap()
     var session: Int?
     var pending: [UInt16: PendingSubscription] = [:]
-    /// Subscriptions that were confirmed since it was switched on.
+    /// Subscriptions that were confirmed since its start.
     var confirmed: Set<FilterName> = []
-    /// Topics by the numbers that the broker has given them.
+    /// Topics by the aliases that the broker has set.
     var aliases: [UInt16: String] = [:]
-    /// Answers that it has not given yet, and when it will.
+    /// Answers that it has not sent yet, and their times.
     var answers: [MQTT.Acknowledgement] = []
     var answersDue = Instant.never
-    /// Deliveries of QoS 1 and 2 on this connection that it is not done with.
+    /// Deliveries of QoS 1 and 2 on this connection whose exchange is not complete.
     var unfinished: Set<UInt16> = []
     /// Publications of this connection without an answer, in order.
     var unanswered: [UInt16] = []
     private var lastSent = Instant(milliseconds: 0)
-    /// When an answer of the broker's is overdue.
+    /// The time at which an answer of the broker is overdue.
     private var patienceEnds = Instant.never
     private var pingedAt = Instant(milliseconds: 0)
     /// The will of this connection, by the name of its message.
@@ -68,29 +69,29 @@ final class SimulatedMQTTClient: NetworkedClient {
 
     private var reconnectAt = Instant.never
     private var attemptCount = 0
-    /// Connections in a row that ended as soon as it had sent something again.
+    /// Consecutive connections that ended right after it had repeated publications.
     var refusalCount = 0
-    /// When it sends again what was not answered.
+    /// When it repeats unanswered publications.
     private var resendsAt = Instant.never
     private var asksForCleanStart = false
     private var isStartComing = false
     private var dueEntered = Instant.never
     var sendCount: UInt64 = 0
-    /// What it has sent under message ids.
+    /// The publications that it has sent under message ids.
     var usedIdentifiers: [(order: Order, message: Int, position: Int)] = []
-    /// How often it has sent something under an id, new or not.
+    /// How often it has sent a publication under an id, new or repeated.
     var identifiedCount = 0
-    /// What it wants to be subscribed to. It is configured so, and does not forget.
+    /// The subscriptions that it is configured for; it does not forget them.
     var wishes: [FilterName: MRT.Grade] = [:]
 
-    /// A SUBSCRIBE or UNSUBSCRIBE that has no answer.
+    /// A SUBSCRIBE or UNSUBSCRIBE without an answer.
     struct PendingSubscription {
         let filter: FilterName
         /// Nil to end it.
         let grade: MRT.Grade?
         let askedAt: Instant
         let fullTimesBefore: Int
-        /// For a group, the change of its members in the oracle.
+        /// For a group, the membership change in the oracle.
         let change: Int?
     }
 
@@ -125,7 +126,7 @@ final class SimulatedMQTTClient: NetworkedClient {
         state = mqtt.keepsRecord ? flash : MQTTSessionState()
         for position in powered.outgoing.indices {
             oracle.reopen(powered.outgoing[position].message)
-            // It may have been sent after it was written down.
+            // It may have been transmitted after it was stored.
             powered.outgoing[position].wasSent = true
         }
         asksForCleanStart =
@@ -200,7 +201,7 @@ final class SimulatedMQTTClient: NetworkedClient {
         comeBack()
     }
 
-    /// Closes its connection without a word.
+    /// Closes its connection without a DISCONNECT.
     func hangUp() {
         guard phase == .connected, let link else { return }
         oracle.history.note(.client(index), "hangs up")
@@ -248,7 +249,7 @@ final class SimulatedMQTTClient: NetworkedClient {
         will = nil
     }
 
-    /// The connection is gone, or was never there: it tries again, after a while.
+    /// The connection has ended, or could not be opened: it tries again later.
     func retry() {
         forgetLink()
         phase = .waiting
@@ -259,7 +260,7 @@ final class SimulatedMQTTClient: NetworkedClient {
         runOn()
     }
 
-    /// It has had enough of this connection.
+    /// It gives up this connection.
     func giveUp() {
         guard let link else { return }
         oracle.connectionEnded(index)
@@ -336,7 +337,7 @@ final class SimulatedMQTTClient: NetworkedClient {
             grade: context.useRandom.pick([.transient, .durable, .once, .once]))
     }
 
-    /// The broker has let it in, or not.
+    /// The broker has accepted or refused its login.
     func handle(_ connack: MQTT.Connack) {
         guard phase == .connecting, let link else {
             return oracle.fail(.nobodyIsAtFault, "a second CONNACK", client: index)
@@ -351,8 +352,8 @@ final class SimulatedMQTTClient: NetworkedClient {
             : habits.sessionExpirySeconds == 0
                 ? 0 : context.profile.limits.sessionExpirySecondsDefault
         if oracle.mayHaveEndedUnseen(habits.device) {
-            // It knows by its clock that its session may be over. MQTT cannot tell it that what it
-            // finds is another one, whose CONNACK was lost.
+            // It knows by its clock that its session may have expired. MQTT cannot report that the
+            // session it finds is another one, whose CONNACK was lost.
             powered.received = []
             confirmed = []
         }
@@ -364,15 +365,15 @@ final class SimulatedMQTTClient: NetworkedClient {
         attemptCount = 0
         asksForCleanStart = false
         beginSession(isPresent: connack.isSessionPresent, Int(connack.receiveMaximum))
-        // Before 5.0 a broker that has no room closes the connection: one who sends again at once
-        // never comes to give the answers that would make room.
+        // Before 5.0 a broker without space closes the connection: a client that repeats at once
+        // never sends the answers that would free space.
         let pause = version == .v5 ? 0 : UInt64(min(refusalCount, 20)) * 500
         resendsAt = context.now.advanced(byMilliseconds: pause)
         guard survives() else { return }
         runOn()
     }
 
-    /// Whether what was not answered on an earlier connection has been sent on this one.
+    /// Whether the unanswered publications of an earlier connection were sent on this one.
     var hasResent: Bool { phase == .connected && resendsAt == .never }
 
     // MARK: Time
@@ -415,8 +416,8 @@ final class SimulatedMQTTClient: NetworkedClient {
         enterDeadline()
     }
 
-    /// Without faults a broker answers PINGREQ, whatever else it waits for. The last stalls and
-    /// the last slow commits have passed a minute after they end.
+    /// Without faults a broker answers PINGREQ, whatever else it waits for. One minute after their
+    /// end, the last stalls and slow commits have passed.
     private func checkSilence() {
         guard phase == .connected, context.isRecovering,
             pingedAt >= context.recoverySince.advanced(bySeconds: 60)
@@ -437,10 +438,10 @@ final class SimulatedMQTTClient: NetworkedClient {
             .clientDue(client: index), at: max(deadline, context.now))
     }
 
-    /// When it asks again for a subscription that was refused.
+    /// When it requests a refused subscription again.
     var retryWishesAt = Instant.never
 
-    /// Something has come from the broker.
+    /// A packet of the broker has arrived.
     func heard() { if phase == .connected { patienceEnds = .never } }
 
     func write(_ packet: some WirePacket, from source: [UInt8] = []) {
@@ -456,7 +457,7 @@ final class SimulatedMQTTClient: NetworkedClient {
         network.write(bytes[...], on: link, towards: .broker)
     }
 
-    /// Client and broker are both ours: neither may find the other at fault.
+    /// Client and broker are both ours: neither may report a protocol error of the other.
     func checkFault(_ reason: ReasonCode) {
         switch reason {
         case .malformedPacket, .protocolError, .receiveMaximumExceeded, .packetTooLarge,
@@ -468,7 +469,7 @@ final class SimulatedMQTTClient: NetworkedClient {
     }
 }
 
-/// Bytes that are put together for an encoder.
+/// Bytes that are collected for an encoder.
 struct ByteSource {
     private(set) var bytes: [UInt8] = []
 

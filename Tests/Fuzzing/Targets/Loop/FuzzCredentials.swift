@@ -1,5 +1,5 @@
-// Credentials that the loop's fuzzing presents, and whom the broker believes there: opaque tokens,
-// web tokens, an app key, pre-shared identities and a certificate, with various rights.
+// The credentials of the loop's fuzzing, and their identities: opaque tokens, web tokens, an app
+// key, pre-shared keys and a certificate, with various rights.
 
 import BrokerCore
 import BrokerRuntime

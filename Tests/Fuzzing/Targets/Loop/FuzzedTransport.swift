@@ -1,6 +1,6 @@
-// An event loop without sockets for the real loop handler: what peers send are arrays, what they
-// are sent is checked packet by packet and forgotten. Bursts, kept rests, pauses, deadlines and
-// bounds of what waits are those of NetTransport, with smaller numbers.
+// An event loop without sockets for the real loop handler: the peers' bytes are arrays, and bytes
+// to them are checked packet by packet and discarded. Bursts, kept bytes, pauses, deadlines and
+// limits of waiting bytes are those of NetTransport, with smaller numbers.
 
 import BrokerRuntime
 import BrokerTerms

@@ -1,5 +1,5 @@
-// Packets that a loop is fuzzed with: bytes in, a packet of the chosen kind out, mostly a valid
-// one. It shares no code with the broker's codecs.
+// Packets for fuzzing a loop: bytes in, a packet of the chosen kind out, usually a valid one. It
+// shares no code with the broker's codecs.
 
 /// Writes the fields of packets.
 struct PacketBytes {
