@@ -402,8 +402,8 @@ public struct EventSchedule: ~Copyable {
             guard let ends = waitingEnds[event.connection] else {
                 preconditionFailure("no end of \(event.connection) waits")
             }
-            waitingEnds[event.connection]!.count -= 1
-            if ends.count == 1 { waitingEnds[event.connection] = nil }
+            waitingEnds[event.connection] =
+                ends.count == 1 ? nil : WaitingEnds(owner: ends.owner, count: ends.count - 1)
         }
     }
 

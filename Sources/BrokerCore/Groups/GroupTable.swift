@@ -27,7 +27,7 @@ struct GroupTable: ~Copyable {
 
     mutating func insert(_ group: consuming Group) -> Index<Group> {
         owned[group.owner, default: OwnedGroups()].count += 1
-        owned[group.owner]!.byteCount += group.byteCount
+        owned[group.owner, default: OwnedGroups()].byteCount += group.byteCount
         return groups.insert(group).index
     }
 
@@ -36,9 +36,9 @@ struct GroupTable: ~Copyable {
         let count = groups[group].memberships.count
         precondition(count == 0, "a group with \(count) members ends")
         let owner = groups[group].owner
-        owned[owner]!.count -= 1
-        owned[owner]!.byteCount -= groups[group].byteCount
-        if owned[owner]!.count == 0 { owned[owner] = nil }
+        owned[owner, default: OwnedGroups()].count -= 1
+        owned[owner, default: OwnedGroups()].byteCount -= groups[group].byteCount
+        if owned[owner, default: OwnedGroups()].count == 0 { owned[owner] = nil }
         groups.remove(group)
     }
 
@@ -48,7 +48,7 @@ struct GroupTable: ~Copyable {
         let old = groups[group].byteCount
         groups[group].replace(meta: meta, allowed: allowed)
         let growth = groups[group].byteCount - old
-        owned[groups[group].owner]!.byteCount += growth
+        owned[groups[group].owner, default: OwnedGroups()].byteCount += growth
         return growth
     }
 

@@ -97,7 +97,8 @@ import Testing
     @Test func `names refused receivers up to a limit, and counts them beyond`() {
         let names = (0..<200).map { "nobody\($0)" }
         for round in 1...4 {
-            world.publish("bob/pc", UInt16(round), to: .users(["ann"] + names), "x", id: "m\(round)")
+            world.publish(
+                "bob/pc", UInt16(round), to: .users(["ann"] + names), "x", id: "m\(round)")
             world.settle()
         }
         let session = world.broker.session(
