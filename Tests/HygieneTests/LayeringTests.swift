@@ -18,7 +18,7 @@ private let allowedImports: [String: Set<String>] = [
     "QueueStore": ["BrokerCore", "Primitives", "CLMDB", "Glibc", "Synchronization"],
     "Threads": ["CLinuxShims", "Glibc", "Synchronization"],
     "NetTransport": [
-        "Primitives", "Threads", "CLinuxShims", "COpenSSL", "CTLSMemory", "Glibc",
+        "Primitives", "WireFormat", "Threads", "CLinuxShims", "COpenSSL", "CTLSMemory", "Glibc",
         "Synchronization",
     ],
     "Files": ["Glibc"],

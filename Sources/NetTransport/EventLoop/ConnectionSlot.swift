@@ -49,6 +49,8 @@ struct ConnectionSlot {
         static var writeWaitsForRead: Flags { Flags(rawValue: 32) }
         /// Kept bytes are to be shown (again) even if none are added.
         static var showKept: Flags { Flags(rawValue: 64) }
+        /// Speaks WebSocket: its `FrameState` is valid.
+        @usableFromInline static var framed: Flags { Flags(rawValue: 128) }
     }
 
     /// What epoll has been told to watch for.

@@ -19,6 +19,18 @@ extension HTTPRequestHead {
     }
 }
 
+extension HTTPRequestHead {
+    /// Whether a stream begins as requests do, with a common method. For the log of what is no
+    /// web server.
+    public static func looksLikeRequest(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        let methods: [StaticString] = [
+            "GET ", "HEAD", "POST", "PUT ", "OPTI", "DELE", "CONN", "PRI ",
+        ]
+        guard bytes.count >= 4 else { return false }
+        return methods.contains { UnsafeRawBufferPointer(rebasing: bytes[..<4]).isEqual($0) }
+    }
+}
+
 private struct HeadReader {
     let bytes: UnsafeRawBufferPointer
     var head = HTTPRequestHead()

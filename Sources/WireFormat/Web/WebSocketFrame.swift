@@ -1,4 +1,4 @@
-// The frames of WebSocket (RFC 6455, 5.2). A server's frames have no mask, a client's must have one.
+// The frames of WebSocket (RFC 6455, 5.2). A server's have no mask, a client's must have one.
 //
 //     bit  7     6-4    3-0        7      6-0
 //         +-----+------+--------+ +------+--------+-----------------+----------+---------+

@@ -69,6 +69,7 @@ struct WebSocketDecoderTests {
         return heard
     }
 
+    // [MQTT-6.0.0-2] [MQTT-6.0.0-2/311]
     @Test func `give the same in any pieces`() {
         let long = (0..<70_000).map { UInt8(truncatingIfNeeded: $0 * 7) }
         var stream = Self.frame(0x82, [1, 2, 3])
@@ -129,6 +130,7 @@ struct WebSocketDecoderTests {
         ([0x82, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1, 2, 3, 4], .tooLarge),
     ]
 
+    // [MQTT-6.0.0-1] [MQTT-6.0.0-1/311]
     @Test(arguments: 0..<faults.count)
     func `that break a rule end the connection`(index: Int) {
         let (stream, fault) = Self.faults[index]
