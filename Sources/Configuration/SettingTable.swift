@@ -5,7 +5,7 @@ import CommandLineOptions
 /// The keys of the configuration in the order in which they are documented.
 public enum SettingTable {
     public static let all: [Setting] =
-        general + apps + tls + jwt + limits + queues + mqtt + store + log
+        general + apps + tls + jwt + limits + queues + mqtt + web + store + log
 
     /// The known key that a person most likely meant: one spelled nearly so, or one of nearly the
     /// same name in another section.
@@ -23,14 +23,15 @@ public enum SettingTable {
             "Where the store lives. Made with 0700 if it is not there; one broker at a time."),
         .listeners(
             "listeners", at: \.listeners, reload: .restart,
-            "Where to listen, as `tls://HOST:PORT` or `tcp://HOST:PORT`. HOST is `*` (every "
+            "Where to listen, as `tls://HOST:PORT`, `tcp://HOST:PORT`, or for WebSocket "
+                + "([web.md](web.md)) `wss://HOST:PORT` or `ws://HOST:PORT`. HOST is `*` (every "
                 + "address), `localhost`, or a numeric address. Options follow a `?` and are "
                 + "joined by `&`: `anonymous` lets clients in without credentials; "
                 + "`certificateFile=FILE` and `keyFile=FILE` take the place of those under `tls`; "
                 + "`clientCertificates=optional` or `required` asks clients for one. "
                 + "Plain text is for this machine only until somebody decides otherwise; 8883 and "
-                + "1883 are the ports of MQTT; both carry both dialects. PORT 0 lets the system "
-                + "choose; the log tells which."),
+                + "1883 are the ports of MQTT; both carry both dialects. 8084 and 8083 are usual "
+                + "for WebSocket. PORT 0 lets the system choose; the log tells which."),
         .integer(
             "loops", at: \.loops, in: 0...64, unit: "threads", reload: .restart,
             "Event loops. 0 lets the broker choose by the number of processors."),
@@ -328,6 +329,20 @@ public enum SettingTable {
             reload: .restart,
             "How often the statistics are published on `$SYS/broker/…`, 0 for never. A client "
                 + "needs the right `subscribe:$SYS/#` to hear them; `subscribe:#` is not enough."),
+    ]
+
+    private static let web: [Setting] = [
+        .texts(
+            "web.allowedOrigins", at: \.web.allowedOrigins, domain: "list of origins",
+            reload: .atOnce,
+            "Origins whose pages may open a WebSocket, such as `https://app.example.com`, beside "
+                + "the address that they connect to. A browser sends the origin of its page; "
+                + "programs send none and are always let in. `*` allows every page."),
+        .choice(
+            "web.metrics", at: \.web.metrics, reload: .atOnce,
+            "Who may read `GET /metrics`: clients on this machine, `anyone` who reaches the "
+                + "listener, or `nobody`. What a reverse proxy on this machine passes on comes "
+                + "from this machine."),
     ]
 
     private static let store: [Setting] = [

@@ -43,8 +43,8 @@ enum MartletdOption: String, OptionRules {
           -c, --config FILE    read this JSON5 file
           --set KEY=VALUE      overrule one key, such as limits.connections=500; may be repeated
           --data DIR           where the store is kept: overrules dataDirectory
-          --listen URL         tls://HOST:PORT or tcp://HOST:PORT, may be repeated: overrules
-                               listeners;
+          --listen URL         tls://HOST:PORT or tcp://HOST:PORT, for WebSocket wss:// or ws://;
+                               may be repeated: overrules listeners;
                                HOST may be * or localhost; tcp://localhost:1883?anonymous lets
                                clients in without credentials, for development
           --dev                make certificates, a demo app and two tokens in the data directory,
