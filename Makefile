@@ -35,7 +35,7 @@ PACKAGES := libssl-dev liblmdb-dev pkg-config
 # MQTT clients and a broker that the tests start and compile, and the tools of the recipes in
 # docs/operating.
 TEST_PACKAGES := mosquitto mosquitto-clients libpaho-mqtt-dev python3-paho-mqtt gcc libc6-dev \
-    fail2ban systemd-journal-remote nftables jq python3-prometheus-client
+    fail2ban systemd-journal-remote nftables jq python3-prometheus-client python3-websockets curl
 
 # Targets that firmware uses, each after those it imports, and the processor that they are checked
 # for: a Cortex-M4, as in the samples.
@@ -222,7 +222,9 @@ test-deps:
 	    && [ -e /usr/include/MQTTClient.h ] \
 	    && [ -x /usr/bin/fail2ban-regex ] && [ -x /usr/bin/jq ] && [ -x /usr/sbin/nft ] \
 	    && [ -x /lib/systemd/systemd-journal-remote ] \
-	    && /usr/bin/python3 -c 'import paho.mqtt.client, prometheus_client' 2>/dev/null || { \
+	    && [ -x /usr/bin/curl ] \
+	    && /usr/bin/python3 -c 'import paho.mqtt.client, prometheus_client, websockets' \
+	        2>/dev/null || { \
 	    set -e; \
 	    command -v apt-get >/dev/null || { \
 	        echo "Missing for the tests: the counterparts of $(TEST_PACKAGES)." >&2; exit 1; }; \

@@ -17,6 +17,7 @@ public struct BrokerSettings: Hashable, Sendable {
     public var limits = Limits()
     public var queues = Queues()
     public var mqtt = MQTT()
+    public var web = Web()
     public var store = Store()
     public var log = Log()
 
@@ -92,6 +93,11 @@ public struct BrokerSettings: Hashable, Sendable {
         public var sysIntervalSeconds = 10
     }
 
+    public struct Web: Hashable, Sendable {
+        public var allowedOrigins: [String] = []
+        public var metrics = MetricsReaders.loopback
+    }
+
     public struct Store: Hashable, Sendable {
         public var mapBytes = 128 << 30
         public var softLimitBytes = 32 << 30
@@ -109,6 +115,11 @@ public struct BrokerSettings: Hashable, Sendable {
 public enum MinimumTLSVersion: String, CaseIterable, Sendable {
     case tls12 = "1.2"
     case tls13 = "1.3"
+}
+
+/// Who may read the metrics of a web listener.
+public enum MetricsReaders: String, CaseIterable, Sendable {
+    case loopback, anyone, nobody
 }
 
 /// The part of a client's certificate that identifies the client.

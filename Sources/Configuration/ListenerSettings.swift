@@ -4,6 +4,7 @@
 //     tcp://localhost:1883?anonymous                  this machine only, login not required
 //     tls://10.0.0.7:8884?certificateFile=…&keyFile=…  with a certificate of its own
 //     tls://*:8884?clientCertificates=required         clients prove who they are by certificate
+//     wss://*:8084                                     WebSocket over TLS, and health and metrics
 
 /// Whether clients must present a certificate.
 public enum ClientCertificatePolicy: String, CaseIterable, Sendable {
@@ -14,6 +15,22 @@ public enum ClientCertificatePolicy: String, CaseIterable, Sendable {
 public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
     public enum Transport: String, CaseIterable, Sendable {
         case tls, tcp
+        /// WebSocket and HTTP, over TLS and without.
+        case wss, ws
+
+        public var usesTLS: Bool {
+            switch self {
+            case .tls, .wss: true
+            case .tcp, .ws: false
+            }
+        }
+
+        public var isWeb: Bool {
+            switch self {
+            case .wss, .ws: true
+            case .tls, .tcp: false
+            }
+        }
     }
 
     public enum Host: Hashable, Sendable {
@@ -47,7 +64,7 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
     ///
     /// - Throws: the error, as a sentence without its subject.
     init(_ text: String) throws(SettingFault) {
-        let form = "must be like tls://*:8883 or tcp://localhost:1883"
+        let form = "must be like tls://*:8883, tcp://localhost:1883 or wss://*:8084"
         guard let scheme = text.firstRange(of: "://") else { throw SettingFault("\(form)") }
         guard let transport = Transport(rawValue: String(text[..<scheme.lowerBound])) else {
             throw SettingFault("\(form); \(text[..<scheme.lowerBound]):// is not known")
@@ -68,11 +85,14 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
         if (certificateFile == nil) != (keyFile == nil) {
             throw SettingFault("needs both certificateFile and keyFile, or none")
         }
-        if transport == .tcp, certificateFile != nil {
-            throw SettingFault("has a certificate, but tcp:// does not use one; write tls://")
+        let secure = transport.isWeb ? Transport.wss : .tls
+        if !transport.usesTLS, certificateFile != nil {
+            throw SettingFault(
+                "has a certificate, but \(transport.rawValue):// does not use one; "
+                    + "write \(secure.rawValue)://")
         }
-        if transport == .tcp, clientCertificates != .none {
-            throw SettingFault("asks for client certificates, which need tls://")
+        if !transport.usesTLS, clientCertificates != .none {
+            throw SettingFault("asks for client certificates, which need \(secure.rawValue)://")
         }
     }
 

@@ -93,6 +93,32 @@ public struct Setting: Sendable {
             })
     }
 
+    static func texts(
+        _ key: String, at path: Path<[String]>, domain: String, reload: ReloadEffect,
+        _ reason: String
+    ) -> Setting {
+        Setting(
+            key: key, domain: domain, reload: reload, reason: reason,
+            written: {
+                let values = $0[keyPath: path].map { JSONText.quoted($0) }
+                return "[\(values.joined(separator: ", "))]"
+            },
+            assign: { node, settings throws(SettingFault) in
+                guard case .array(let elements) = node.value else {
+                    throw SettingFault("must be a list, not \(node.kindName)")
+                }
+                var texts: [String] = []
+                for (index, element) in elements.enumerated() {
+                    do throws(SettingFault) {
+                        texts.append(try nonEmptyText(element))
+                    } catch {
+                        throw SettingFault("entry \(index + 1) \(error.message)")
+                    }
+                }
+                settings[keyPath: path] = texts
+            })
+    }
+
     static func listeners(
         _ key: String, at path: Path<[ListenerSettings]>, reload: ReloadEffect, _ reason: String
     ) -> Setting {

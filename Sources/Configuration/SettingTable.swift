@@ -5,7 +5,7 @@ import CommandLineOptions
 /// The keys of the configuration in the order in which they are documented.
 public enum SettingTable {
     public static let all: [Setting] =
-        general + apps + tls + jwt + limits + queues + mqtt + store + log
+        general + apps + tls + jwt + limits + queues + mqtt + web + store + log
 
     /// The known key that a person most likely meant: one spelled nearly so, or one of nearly the
     /// same name in another section.
@@ -24,14 +24,16 @@ public enum SettingTable {
                 + "not exist. Only one broker at a time can use it."),
         .listeners(
             "listeners", at: \.listeners, reload: .restart,
-            "Where the broker listens, as `tls://HOST:PORT` or `tcp://HOST:PORT`. HOST is "
+            "Where the broker listens, as `tls://HOST:PORT`, `tcp://HOST:PORT`, or for "
+                + "WebSocket ([web.md](web.md)) `wss://HOST:PORT` or `ws://HOST:PORT`. HOST is "
                 + "`*` (every address), `localhost`, or a numeric address. Options follow a `?` "
                 + "and are joined by `&`: `anonymous` accepts clients without credentials; "
                 + "`certificateFile=FILE` and `keyFile=FILE` replace those under `tls`; "
                 + "`clientCertificates=optional` or `required` asks clients for a certificate. "
                 + "By default, connections without TLS are accepted on the loopback address "
                 + "only. 8883 and 1883 are the registered ports of MQTT; each accepts MQTT and "
-                + "MRT. PORT 0 lets the system choose a port; the log reports it."),
+                + "MRT. 8084 and 8083 are usual for WebSocket. PORT 0 lets the system choose a "
+                + "port; the log reports it."),
         .integer(
             "loops", at: \.loops, in: 0...64, unit: "threads", reload: .restart,
             "Event loops. With 0 the broker uses one, because the store and the kernel "
@@ -353,6 +355,20 @@ public enum SettingTable {
             "How often the statistics are published on `$SYS/broker/…`; 0 is never. A "
                 + "client needs the right `subscribe:$SYS/#` to receive them; `subscribe:#` is "
                 + "not enough."),
+    ]
+
+    private static let web: [Setting] = [
+        .texts(
+            "web.allowedOrigins", at: \.web.allowedOrigins, domain: "list of origins",
+            reload: .atOnce,
+            "Origins whose pages may open a WebSocket, such as `https://app.example.com`, beside "
+                + "the address that they connect to. A browser sends the origin of its page; "
+                + "programs send none and are always let in. `*` allows every page."),
+        .choice(
+            "web.metrics", at: \.web.metrics, reload: .atOnce,
+            "Who may read `GET /metrics`: clients on this machine, `anyone` who reaches the "
+                + "listener, or `nobody`. What a reverse proxy on this machine passes on comes "
+                + "from this machine."),
     ]
 
     private static let store: [Setting] = [

@@ -76,9 +76,21 @@ public struct Conversation: Sendable {
 public struct ListenerTerms: Sendable {
     /// Clients without credentials are accepted as the user that their client id names.
     public var allowsAnonymous: Bool
+    /// What they may speak.
+    public var dialects: DialectSet
 
-    public init(allowsAnonymous: Bool = false) {
+    /// The dialects of a listener.
+    public struct DialectSet: OptionSet, Sendable {
+        public let rawValue: UInt8
+        public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+        public static let mqtt = DialectSet(rawValue: 1 << 0)
+        public static let mrt = DialectSet(rawValue: 1 << 1)
+    }
+
+    public init(allowsAnonymous: Bool = false, dialects: DialectSet = [.mqtt, .mrt]) {
         self.allowsAnonymous = allowsAnonymous
+        self.dialects = dialects
     }
 }
 

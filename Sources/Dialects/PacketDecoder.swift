@@ -221,15 +221,20 @@ public struct PacketDecoder: ~Copyable {
             refuse(connection, .unsupportedProtocolVersion, in: &context)
             return
         }
+        let dialects = terms(of: connection).dialects
         switch name {
         case .mrt:
             conversations[known: connection].dialect = .mrt
+            guard dialects.contains(.mrt) else {
+                refuse(connection, .unsupportedProtocolVersion, in: &context)
+                return
+            }
             beginMRT(packet, in: &context)
         case .mqtt, .mqisdp:
-            guard let version = MQTT.Version(name) else {
+            guard let version = MQTT.Version(name), dialects.contains(.mqtt) else {
                 // An unknown level is answered like the oldest one that has an answer for it
                 // [MQTT-3.1.2-2].
-                conversations[known: connection].dialect = .mqtt(.v311)
+                conversations[known: connection].dialect = .mqtt(MQTT.Version(name) ?? .v311)
                 refuse(connection, .unsupportedProtocolVersion, in: &context)
                 return
             }

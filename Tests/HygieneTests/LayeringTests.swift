@@ -19,7 +19,8 @@ private let allowedImports: [String: Set<String>] = [
     "QueueStore": ["BrokerCore", "Primitives", "CLMDB", "Glibc", "Synchronization"],
     "Threads": ["CLinuxShims", "Glibc", "Synchronization"],
     "NetTransport": [
-        "BrokerTerms", "Primitives", "Threads", "CLinuxShims", "COpenSSL", "CTLSMemory", "Glibc",
+        "BrokerTerms", "Primitives", "WireFormat", "Threads", "CLinuxShims", "COpenSSL",
+        "CTLSMemory", "Glibc",
         "Synchronization",
     ],
     "Files": ["Glibc"],

@@ -13,7 +13,8 @@ import Testing
     private static let runtimeFiles: Set<String> = [
         "BrokerLoopHandler", "ConnectionLog", "BrokerLoop", "SharedBroker", "CredentialVerifier",
         "ClientTrust",
-        "RateLimiter", "ClientRates", "BrokerClock",
+        "RateLimiter", "ClientRates", "BrokerClock", "WebConnections", "WebConnections+Routes",
+        "WebSettings",
     ]
 
     @Test func `each trap that a packet could reach has its reason`() throws {

@@ -8,6 +8,10 @@ import Testing
         #expect(MemoryLayout<ConnectionSlot>.stride == 64)
     }
 
+    @Test func `frames cost the connections that speak in them twenty bytes`() {
+        #expect(MemoryLayout<FrameState>.stride == 20)
+    }
+
     @Test func `the cold record of a connection has no gaps`() {
         #expect(MemoryLayout<ConnectionDetails>.stride == 72)
     }

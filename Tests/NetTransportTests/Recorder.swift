@@ -39,6 +39,10 @@ struct Recorder: LoopHandler {
     var wakes = 0
     var drains = 0
     var goodbye: [UInt8] = []
+    /// Accepted connections that speak WebSocket after their first bytes, which are answered with
+    /// the greeting.
+    var upgrades: Set<ConnectionID> = []
+    var greeting: [UInt8] = []
 
     mutating func opened(
         _ connection: ConnectionID, _ origin: ConnectionOrigin, in loop: inout EventLoop
@@ -56,6 +60,11 @@ struct Recorder: LoopHandler {
         let buffer = bytes.bytes(in: loop.arena)
         guard accepted.contains(connection) else {
             received[connection, default: []].append(contentsOf: buffer)
+            return Consumption(consumed: buffer.count)
+        }
+        if upgrades.remove(connection) != nil {
+            greeting.withUnsafeBytes { append($0, to: connection, in: &loop) }
+            loop.startWebSocket(connection)
             return Consumption(consumed: buffer.count)
         }
         switch manner {

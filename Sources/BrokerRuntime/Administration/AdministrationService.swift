@@ -77,8 +77,20 @@ struct AdministrationService {
             brokerVersion: version, uptimeSeconds: uptime,
             counters: StatisticsNames.list(
                 counters, gauges: gauges, loops: shared.loopHandles.map { $0.counters },
-                rates: rates.counts, process: ProcessUsage.now(),
+                rates: rates.counts, web: listeners.web.counts, process: ProcessUsage.now(),
                 expiry: TrustExpiry(listeners: listeners, trust: trust, at: now)))
+    }
+
+    /// Writes the metrics for the loops that wait for them.
+    func writeMetrics(at now: Instant) {
+        let page = listeners.web.metrics
+        guard page.isAwaited else { return }
+        let text = PrometheusText.text(statistics())
+        var waiting = page.replace(with: text, until: now.advanced(bySeconds: 1))
+        while waiting != 0 {
+            shared.loopHandles[waiting.trailingZeroBitCount].wake()
+            waiting &= waiting - 1
+        }
     }
 
     /// Whether any session subscribes to `$SYS` topics.

@@ -29,7 +29,7 @@ package struct ConnectionLog: LogSink, ~Copyable {
         let detail: String
     }
 
-    private let log: LogWriter
+    let log: LogWriter
     private var pending: [Pending] = []
     /// Connections that closed during this turn. The core's log events about them follow at its
     /// end.
@@ -162,7 +162,8 @@ package struct ConnectionLog: LogSink, ~Copyable {
         switch cause {
         case .closedByHandler, .peerClosed, .loopStopped: return
         case .networkFailure, .connectTimeout: level = .debug
-        case .tlsFailure, .handshakeTimeout, .lingerTimeout, .outgoingOverflow, .packetTooLarge:
+        case .tlsFailure, .handshakeTimeout, .lingerTimeout, .outgoingOverflow, .packetTooLarge,
+            .webSocketFault:
             level = .warning
         }
         guard log.writes(level) else { return }

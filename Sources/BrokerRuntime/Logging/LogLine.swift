@@ -26,6 +26,8 @@ public enum LogEventName: String, CaseIterable, Sendable {
     /// A connection was closed directly after it was accepted: the limit per address is reached
     /// (`cause=address`), the limit of all connections (`total`), or memory is exhausted.
     case connectionRefused = "connection_refused"
+    /// A web listener refused a request and closed its connection: `status`, `detail`.
+    case webRequestRefused = "web_request_refused"
     case sendRefused = "send_refused"
     case subscribeRefused = "subscribe_refused"
     case presenceRefused = "presence_refused"

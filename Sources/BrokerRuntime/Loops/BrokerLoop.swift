@@ -32,6 +32,10 @@ package protocol BrokerLoop: ConnectionHost, ~Copyable {
     func isSendBlocked(_ connection: ConnectionID) -> Bool
     func outgoingByteCount(of connection: ConnectionID) -> Int
     mutating func close(_ connection: ConnectionID, afterFlush: Bool)
+    /// Speaks WebSocket on a connection from now on.
+    mutating func startWebSocket(_ connection: ConnectionID)
+    /// Gives a connection that has not logged in the whole time for it again.
+    mutating func restartAuthentication(_ connection: ConnectionID)
 
     func peer(of connection: ConnectionID) -> SocketAddress
     func closeDetail(of connection: ConnectionID) -> String
@@ -42,6 +46,12 @@ package protocol BrokerLoop: ConnectionHost, ~Copyable {
 extension EventLoop: BrokerLoop {
     package var index: UInt8 { configuration.loopIndex }
     package var turn: UInt64 { counters.turns }
+
+    package mutating func restartAuthentication(_ connection: ConnectionID) {
+        setDeadline(
+            .authentication, for: connection,
+            afterMilliseconds: configuration.authenticationMilliseconds)
+    }
 }
 
 extension EventLoop: ConnectionHost {

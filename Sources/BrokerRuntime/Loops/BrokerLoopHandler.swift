@@ -7,6 +7,7 @@ import BrokerTerms
 import Dialects
 import NetTransport
 import Primitives
+import WireFormat
 
 /// Handles the events of one event loop for the broker.
 package struct BrokerLoopHandler: LoopHandler, ~Copyable {
@@ -18,6 +19,8 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
     private var verifier: CredentialVerifier
     private let identityProofs: IdentityProofs
     private var connectionLog: ConnectionLog
+    /// Connections of web listeners that do not speak WebSocket yet.
+    private var web: WebConnections
     /// The effects for this loop while they are carried out; empty otherwise.
     private var effects = LoopEffects()
     private let packetMaximum: Int
@@ -45,11 +48,14 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
     /// - Parameters:
     ///   - terms: the permissions of each listener's clients, by tag.
     ///   - identityProofs: the listeners whose clients may authenticate by TLS.
+    ///   - web: the listeners for HTTP and WebSocket.
     package init(
         loopIndex: UInt8, shared: SharedBroker, clock: BrokerClock, terms: [ListenerTerms],
         identityProofs: IdentityProofs, trust: ClientTrust, rates: ClientRates, packetMaximum: Int,
-        numbers: RandomNumbers = .system, log: consuming ConnectionLog
+        web: WebSettings = WebSettings(), numbers: RandomNumbers = .system,
+        log: consuming ConnectionLog
     ) {
+        self.web = WebConnections(web, loopIndex: loopIndex, clock: clock, log: log.log)
         self.rates = rates
         paused = TimerWheel(start: clock.moment().instant)
         self.loopIndex = loopIndex
@@ -72,7 +78,9 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         guard case .listener(let tag) = origin else {
             preconditionFailure("unexpected origin \(origin): the broker opens no connections")
         }
-        decoder.conversations.open(connection, terms: UInt8(tag))
+        if !web.open(connection, tag: tag) {
+            decoder.conversations.open(connection, terms: UInt8(tag))
+        }
         if identityProofs.mayProve(tag: tag) { verifier.opened(connection, in: loop) }
     }
 
@@ -80,10 +88,14 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         _ bytes: ByteRange, from connection: ConnectionID,
         in loop: inout some BrokerLoop & ~Copyable
     ) -> Consumption {
+        if !web.isEmpty, web.contains(connection) {
+            return receivedRequest(bytes, from: connection, in: &loop)
+        }
         if isDrained {
             loop.pauseReading(connection, for: .handler)
             return Consumption(consumed: 0)
         }
+        noteRequest(bytes, from: connection, in: loop)
         let values = rates.values
         // Before login, the transport limits the bytes of a connection.
         let isLimited =
@@ -101,6 +113,33 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         }
         if decoder.events.count >= ScheduleLimits.gatheredEventsMaximum { _ = work(&loop) }
         return Consumption(consumed: outcome.consumed, awaiting: outcome.awaited)
+    }
+
+    /// Reads requests of a connection that does not speak WebSocket yet.
+    private mutating func receivedRequest(
+        _ bytes: ByteRange, from connection: ConnectionID,
+        in loop: inout some BrokerLoop & ~Copyable
+    ) -> Consumption {
+        switch web.receive(bytes, from: connection, isDraining: isDrained, in: &loop) {
+        case .consumed(let count): return Consumption(consumed: count)
+        case .webSocket(let terms):
+            decoder.conversations.open(connection, terms: terms)
+            return Consumption(consumed: Int(bytes.count))
+        }
+    }
+
+    /// Says in the log that a connection of a listener for packets begins with an HTTP request.
+    private mutating func noteRequest(
+        _ bytes: ByteRange, from connection: ConnectionID,
+        in loop: borrowing some BrokerLoop & ~Copyable
+    ) {
+        // A letter begins no packet of a client but a PUBREC.
+        guard let first = bytes.bytes(in: loop.arena).first, first >= 0x43, first <= 0x54,
+            first != 0x50 || bytes.count >= 4,
+            decoder.conversations[connection]?.phase == .awaitingConnect,
+            HTTPRequestHead.looksLikeRequest(bytes.bytes(in: loop.arena))
+        else { return }
+        connectionLog.explain(connection, "an HTTP request; ws:// and wss:// listeners take them")
     }
 
     /// Enforces a client's rate limit.
@@ -145,6 +184,8 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         in loop: inout some BrokerLoop & ~Copyable
     ) {
         switch deadline {
+        case .authentication where !web.isEmpty && web.contains(connection):
+            web.deadlineReached(connection, in: &loop)
         case .authentication:
             // The client has not logged in, so its dialect may be unknown.
             connectionLog.takeRefusal(connection, .keepAliveTimeout)
@@ -160,6 +201,7 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
     ) {
         connectionLog.takeClosed(connection, cause: cause, of: loop)
         verifier.closed(connection)
+        web.close(connection)
         slow.remove(connection)
         decoder.closed(connection, CloseCause(cause), isTold: !isStopping)
     }
@@ -184,6 +226,7 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
             resumeUnfinished(&loop)
         }
         reportDrained(&loop)
+        web.endTurn(&loop)
         guard isDue || isWoken || !decoder.events.isEmpty || !schedule.isEmpty else { return }
         isWoken = false
         if work(&loop) { isDrained = true }
@@ -297,7 +340,7 @@ extension CloseCause {
         case .outgoingOverflow, .lingerTimeout: self = .outgoingOverflow
         case .closedByHandler, .loopStopped: self = .closedByBroker
         case .peerClosed, .networkFailure, .tlsFailure, .handshakeTimeout, .connectTimeout,
-            .packetTooLarge:
+            .packetTooLarge, .webSocketFault:
             self = .lost
         }
     }

@@ -12,6 +12,8 @@ struct ListenerSet {
     private(set) var terms: [ListenerTerms] = []
     /// The configured listeners, with the ports that the system chose.
     private(set) var settings: [ListenerSettings] = []
+    /// The listeners for HTTP and WebSocket.
+    let web: WebSettings
     /// The listeners whose clients may authenticate by TLS.
     let identityProofs = IdentityProofs()
     /// By tag: nil for plain text.
@@ -40,6 +42,25 @@ struct ListenerSet {
             self.settings.append(bound)
         }
         identityProofs.replace(with: proofs)
+        web = WebSettings(terms: Self.addWebTerms(of: self.settings, to: &terms), settings)
+    }
+
+    /// Restricts web listeners to MQTT, whose clients are those of `/mqtt`, and appends terms for
+    /// those of `/mrt`.
+    private static func addWebTerms(
+        of listeners: [ListenerSettings], to terms: inout [ListenerTerms]
+    ) -> [WebSettings.Terms?] {
+        var result: [WebSettings.Terms?] = []
+        for (tag, listener) in listeners.enumerated() {
+            guard listener.transport.isWeb else {
+                result.append(nil)
+                continue
+            }
+            terms[tag].dialects = .mqtt
+            result.append(WebSettings.Terms(mqtt: UInt8(tag), mrt: UInt8(terms.count)))
+            terms.append(ListenerTerms(allowsAnonymous: listener.anonymous, dialects: .mrt))
+        }
+        return result
     }
 
     /// Opens all addresses of one listener, on the same port.
@@ -142,7 +163,7 @@ struct ListenerSet {
     private static func options(
         of listener: ListenerSettings, settings: BrokerSettings, preSharedKeys: PreSharedKeys
     ) throws(StartError) -> ServerTLSContext.Options? {
-        guard listener.transport == .tls else { return nil }
+        guard listener.transport.usesTLS else { return nil }
         guard let certificate = listener.certificateFile ?? settings.tls.certificateFile,
             let key = listener.keyFile ?? settings.tls.keyFile
         else { throw .missingCertificate(listener: "\(listener)") }

@@ -82,6 +82,7 @@ extension BrokerServer {
         files = watched
         log.change(level: new.log.level, format: new.log.format)
         rates.change(ClientRates.Values(new))
+        listenerSet.web.change(new)
         connectionLimiter.change(maximumPerAddress: new.limits.connectionsPerAddress)
         let moment = clock.moment()
         let vouchers = material.vouchers

@@ -92,8 +92,10 @@ public final class BrokerServer {
                 fields: [
                     "address": .text("\(listener.address)"),
                     "tls": .number(listener.tls == nil ? 0 : 1),
+                    "scheme": .text(listeners[Int(listener.tag)].transport.rawValue),
                 ])
         }
+        listenerSet.web.health.set(.starting, false)
     }
 
     /// On two cores, one loop is faster than two: the second core serves the store and the kernel,
@@ -122,6 +124,7 @@ public final class BrokerServer {
         var watch = LoopWatchdog(shared.loopHandles)
         var conditions = ConditionLog()
         var heap = HeapTrim()
+        var health = HealthMonitor(listenerSet.web)
         var nextLook = clock.moment().instant
         let notifier = ServiceNotifier()
         log.write(
@@ -142,11 +145,18 @@ public final class BrokerServer {
                 }
                 notifier.ready()
             }
-            let (isFull, dropped) = shared.enter {
-                ($0.broker.hasFullStore, $0.broker.counters.queueDropped)
+            let (isFull, dropped, committed, isIdle) = shared.enter {
+                (
+                    $0.broker.hasFullStore, $0.broker.counters.queueDropped, $0.committedSequence,
+                    $0.broker.isIdle($0.committedSequence + 1)
+                )
             }
             conditions.noteStore(isFull: isFull, in: log)
             let now = clock.moment().instant
+            health.note(
+                turns: shared.loopHandles.map { $0.counters.turns }, committed: committed,
+                isIdle: isIdle, isFull: isFull, at: now)
+            if health.wakesLoops { for handle in shared.loopHandles { handle.wake() } }
             if now >= nextLook {
                 let pauses = shared.loopHandles.reduce(0) { $0 + $1.counters.acceptPauses }
                 conditions.noteLosses(dropped: dropped, acceptPauses: pauses, in: log)
@@ -175,6 +185,7 @@ public final class BrokerServer {
     /// connections.
     public func stop() {
         log.write(.info, .brokerStopping)
+        listenerSet.web.health.set(.draining, true)
         // Administration stops first: it waits for commits too, and only one thread at a time may.
         administrationHandle.requestStop()
         administration?.join()
@@ -307,7 +318,8 @@ public final class BrokerServer {
             BrokerLoopHandler(
                 loopIndex: index, shared: shared, clock: clock, terms: listenerSet.terms,
                 identityProofs: listenerSet.identityProofs, trust: trust, rates: rates,
-                packetMaximum: settings.limits.packetMaximum, log: ConnectionLog(log)))
+                packetMaximum: settings.limits.packetMaximum, web: listenerSet.web,
+                log: ConnectionLog(log)))
         loops.append(
             runLoop(
                 handler, name: "loop-\(index)", configuration: configuration,
@@ -337,6 +349,8 @@ public final class BrokerServer {
         administration = runLoop(
             handler, name: "admin", configuration: configuration, handle: administrationHandle,
             listeners: [listener])
+        let handle = administrationHandle
+        listenerSet.web.metrics.setWriter { handle.wake() }
         // The first statistics are due now.
         administrationHandle.wake()
     }

@@ -51,7 +51,8 @@ public struct DevelopmentSetup: Sendable {
     public func finish(_ server: BrokerServer) throws(StartError) -> String {
         let file = "\(dataDirectory)/\(Self.variablesFile)"
         let listener =
-            server.listeners.first { $0.transport == .tls } ?? server.listeners.first
+            server.listeners.first { $0.transport == .tls }
+            ?? server.listeners.first { $0.transport == .tcp }
         do {
             // The store may be another one than the file was written for.
             let lines: [String]

@@ -9,7 +9,8 @@ import NetTransport
 enum StatisticsNames {
     static func list(
         _ counters: Counters, gauges: Gauges, loops: [LoopCounters],
-        rates: (pauses: UInt64, floods: UInt64), process: ProcessUsage, expiry: TrustExpiry
+        rates: (pauses: UInt64, floods: UInt64), web: (requests: UInt64, refusals: UInt64),
+        process: ProcessUsage, expiry: TrustExpiry
     ) -> [ReadStatistics.Counter] {
         func sum(_ counter: (LoopCounters) -> UInt64) -> UInt64 {
             loops.reduce(0) { $0 + counter($1) }
@@ -95,6 +96,10 @@ enum StatisticsNames {
             "sockets/closed/overflow": sum {
                 $0[closed: .outgoingOverflow] + $0[closed: .lingerTimeout]
             },
+            "web/requests": web.requests,
+            "web/requests/refused": web.refusals,
+            "websockets/opened": sum { $0.webSocketsOpened },
+            "websockets/faults": sum { $0.webSocketFaults },
             "bytes/received": sum { $0.bytesReceived },
             "bytes/sent": sum { $0.bytesSent },
             "process/memory/bytes": process.residentBytes,

@@ -156,6 +156,8 @@ extension TransportCloseCause {
         case .handshakeTimeout, .connectTimeout: "no answer in time"
         case .lingerTimeout, .outgoingOverflow: "the broker takes nothing"
         case .packetTooLarge: "a packet was too large"
+        // Only servers speak WebSocket here.
+        case .webSocketFault: "WebSocket failed"
         }
     }
 }

@@ -50,6 +50,8 @@ struct ConnectionSlot {
         static var writeWaitsForRead: Flags { Flags(rawValue: 32) }
         /// The kept bytes must be passed to the handler (again) even if none are added.
         static var showKept: Flags { Flags(rawValue: 64) }
+        /// Speaks WebSocket: its `FrameState` is valid.
+        @usableFromInline static var framed: Flags { Flags(rawValue: 128) }
     }
 
     /// The events that epoll watches for.

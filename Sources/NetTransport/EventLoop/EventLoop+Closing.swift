@@ -22,6 +22,9 @@ extension EventLoop {
         guard slot < slotsTouched, slots[slot].generation == connection.generation else {
             return ""
         }
+        if details[slot].cause == .webSocketFault {
+            return (frames + slot).pointee.fault.text.description
+        }
         if details[slot].systemError != 0 { return systemErrorText(details[slot].systemError) }
         if details[slot].verification != Int16(X509_V_OK) {
             let reason = X509_verify_cert_error_string(Int(details[slot].verification))
@@ -42,6 +45,10 @@ extension EventLoop {
             }
             finishClose(slot, cause)
             return
+        }
+        if slots[slot].flags.contains(.framed) {
+            appendClose(slot, cause)
+            guard slots[slot].phase == .open else { return }
         }
         // A closing connection does not count as pending.
         settlePending(slot)

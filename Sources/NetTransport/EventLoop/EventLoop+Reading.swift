@@ -98,6 +98,11 @@ extension EventLoop {
         readingNow.count = 0
     }
 
+    /// Lists a connection for reading if OpenSSL holds some of its bytes: epoll does not know.
+    mutating func listPending(_ slot: Int) {
+        if let session = slots[slot].tls, SSL_has_pending(session) == 1 { listForReading(slot) }
+    }
+
     mutating func becameReadable<Handler: LoopHandler & ~Copyable>(
         _ slot: Int, signals: UInt32, _ handler: inout Handler
     ) {
@@ -135,6 +140,10 @@ extension EventLoop {
                 return
             }
         }
+        if slots[slot].flags.contains(.framed) {
+            readFrames(slot, &handler)
+            return
+        }
         guard let bytes = receive(slot) else { return }
         let connection = name(of: slot)
         let consumption = handler.received(bytes, from: connection, in: &self)
@@ -155,7 +164,7 @@ extension EventLoop {
         if slots[slot].flags.contains(.showKept) {
             // No bytes are added: a handler that pauses repeatedly must not collect more and more.
             clear(.showKept, slot)
-            if let session = slots[slot].tls, SSL_has_pending(session) == 1 { listForReading(slot) }
+            listPending(slot)
         } else if keptCount < details[slot].keptAwaited {
             return receiveAwaited(slot)
         } else {
@@ -188,14 +197,19 @@ extension EventLoop {
         return range
     }
 
-    private mutating func takeArena(_ byteCount: Int) -> ByteRange {
+    mutating func takeArena(_ byteCount: Int) -> ByteRange {
         let range = ByteRange(offset: arenaUsed, count: byteCount)
         arenaUsed += byteCount
         return range
     }
 
     /// Keeps the bytes that the handler did not consume.
-    private mutating func keepRest(_ slot: Int, of bytes: ByteRange, _ consumption: Consumption) {
+    ///
+    /// - Parameter undecoded: bytes at the end that the handler was not shown, because they are not
+    ///   a whole frame.
+    mutating func keepRest(
+        _ slot: Int, of bytes: ByteRange, _ consumption: Consumption, undecoded: Int = 0
+    ) {
         let rest = Int(bytes.count) - consumption.consumed
         precondition(
             consumption.consumed >= 0 && rest >= 0,
@@ -205,7 +219,8 @@ extension EventLoop {
             return
         }
         let isPaused = slots[slot].flags.contains(.readPaused)
-        guard isPaused || max(rest, consumption.awaited) <= details[slot].packetMaximum else {
+        let maximum = details[slot].packetMaximum
+        guard isPaused || max(rest - undecoded, consumption.awaited) <= maximum else {
             close(slot, .packetTooLarge, afterFlush: true)
             return
         }
@@ -221,7 +236,7 @@ extension EventLoop {
         (details + slot).pointee.keptAwaited = consumption.awaited
     }
 
-    private mutating func growKept(_ slot: Int, to byteCount: Int) {
+    mutating func growKept(_ slot: Int, to byteCount: Int) {
         guard slots[slot].kept == nil || details[slot].keptCapacity < byteCount else { return }
         let (block, capacity) = pool.take(byteCount)
         if let old = slots[slot].kept {
@@ -245,7 +260,7 @@ extension EventLoop {
 
     /// Reads at most ``TransportLimits/burstMaximum`` bytes. 0: nothing now, or the connection was
     /// closed.
-    private mutating func receiveBurst(_ slot: Int, into target: UnsafeMutableRawPointer) -> Int {
+    mutating func receiveBurst(_ slot: Int, into target: UnsafeMutableRawPointer) -> Int {
         let count =
             slots[slot].tls == nil
             ? receivePlain(slot, into: target) : receiveTLS(slot, into: target)

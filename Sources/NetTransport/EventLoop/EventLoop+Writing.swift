@@ -72,6 +72,7 @@ extension EventLoop {
     @inlinable
     public func outgoingByteCount(of connection: ConnectionID) -> Int {
         guard let slot = slot(of: connection) else { return 0 }
+        if slots[slot].flags.contains(.framed) { return framedOutgoingByteCount(slot) }
         return slots[slot].outgoingByteCount
     }
 
@@ -111,13 +112,17 @@ extension EventLoop {
             break
         }
         guard let old = slots[slot].outgoing else {
-            let wanted = max(byteCount, 1 << Int(slots[slot].outgoingBits))
+            let isFramed = slots[slot].flags.contains(.framed)
+            let wanted = max(
+                byteCount + (isFramed ? FrameState.roomByteCount : 0),
+                1 << Int(slots[slot].outgoingBits))
             guard isWithinTotal(wanted, for: slot, traffic: traffic) else { return nil }
             let (block, capacity) = pool.take(wanted)
             outgoingHeld += capacity
             slots[slot].outgoing = block
             slots[slot].outgoingCapacity = UInt32(capacity)
-            return block
+            if isFramed { openFirstFrame(slot) }
+            return block + Int(slots[slot].outgoingEnd)
         }
         let start = Int(slots[slot].outgoingStart)
         let oldCapacity = Int(slots[slot].outgoingCapacity)
@@ -238,6 +243,7 @@ extension EventLoop {
 
     /// Sends the unsent bytes until the kernel's buffer is full.
     mutating func send(_ slot: Int) {
+        if slots[slot].flags.contains(.framed) { closeFrame(slot) }
         if slots[slot].outgoingByteCount > 0 {
             let sent = slots[slot].tls == nil ? sendPlain(slot) : sendTLS(slot)
             guard slots[slot].phase == .open || slots[slot].phase == .flushing else { return }
@@ -248,6 +254,7 @@ extension EventLoop {
             counters.shortWrites += 1
             set(.sendBlocked, slot)
             updateInterest(slot)
+            if slots[slot].flags.contains(.framed) { openFrame(slot) }
             return
         }
         clear([.sendPending, .sendBlocked], slot)

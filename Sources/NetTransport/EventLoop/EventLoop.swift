@@ -90,6 +90,8 @@ public struct EventLoop: ~Copyable {
 
     @usableFromInline let slots: UnsafeMutablePointer<ConnectionSlot>
     let details: UnsafeMutablePointer<ConnectionDetails>
+    /// Of connections with the flag `framed`; the others' are not touched.
+    let frames: UnsafeMutablePointer<FrameState>
     /// Slots that were used before and are free now.
     var freeSlots: SlotList
     /// Slots below this one have been used.
@@ -162,6 +164,7 @@ public struct EventLoop: ~Copyable {
                 TransportLimits.pooledBytesPerSizeMaximum, configuration.outgoingTotalMaximum / 4))
         slots = reserveZeroed(connections, of: ConnectionSlot.self)
         details = reserveZeroed(connections, of: ConnectionDetails.self)
+        frames = reserveZeroed(connections, of: FrameState.self)
         freeSlots = SlotList(capacity: connections)
         toSend = SlotList(capacity: connections)
         toSendLate = SlotList(capacity: connections)
@@ -187,6 +190,7 @@ public struct EventLoop: ~Copyable {
         let connections = configuration.connectionsMaximum
         releaseReserved(slots, connections)
         releaseReserved(details, connections)
+        releaseReserved(frames, connections)
         for list in [freeSlots, toSend, toSendLate, toRead, readingNow, dead] {
             releaseReserved(list.slots, connections)
         }

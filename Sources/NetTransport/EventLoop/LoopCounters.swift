@@ -45,6 +45,10 @@ public struct LoopCounters: Sendable, Equatable {
     public var interestChanges: UInt64 = 0
     /// Turns that ended early because the arena was full.
     public var arenaFills: UInt64 = 0
+    /// Connections that went on with WebSocket.
+    public var webSocketsOpened: UInt64 = 0
+    /// Those of them that broke a rule of it.
+    public var webSocketFaults: UInt64 = 0
     private var closedByCause = InlineArray<16, UInt64>(repeating: 0)
 
     public init() {}

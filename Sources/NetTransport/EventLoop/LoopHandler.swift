@@ -117,4 +117,6 @@ public enum TransportCloseCause: UInt8, CaseIterable, Hashable, Sendable {
     case packetTooLarge
     /// The loop stopped.
     case loopStopped
+    /// The peer broke a rule of WebSocket; the detail says which.
+    case webSocketFault
 }

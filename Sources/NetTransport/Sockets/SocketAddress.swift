@@ -65,6 +65,15 @@ public struct SocketAddress: Hashable, Sendable {
     /// True for the address of every interface.
     public var isUnspecified: Bool { family != .local && high == 0 && low == 0 }
 
+    /// Whether the peer is on this machine: 127.0.0.0/8, ::1, or a Unix-domain connection.
+    public var isLoopback: Bool {
+        switch family {
+        case .local: true
+        case .version4: UInt8(truncatingIfNeeded: UInt64(littleEndian: high)) == 127
+        case .version6: high == 0 && low == UInt64(bigEndian: 1)
+        }
+    }
+
     /// The address without its port, as text.
     public var host: String {
         guard family != .local else { return "local" }

@@ -18,14 +18,20 @@ final class TestBroker {
     private(set) var process: ChildProcess
     private(set) var tlsPort: UInt16 = 0
     private(set) var plainPort: UInt16 = 0
+    /// Whether it has listeners for WebSocket, and their ports.
+    private let hasWeb: Bool
+    private(set) var wssPort: UInt16 = 0
+    private(set) var wsPort: UInt16 = 0
 
     var authority: String { "\(directory)/certificates/ca.pem" }
 
     /// Starts a broker and waits until it is ready.
     ///
     /// - Parameter settings: `KEY=VALUE` pairs of the configuration.
-    convenience init(_ settings: String..., faults: DiskFaults? = nil) async throws {
-        try await self.init(settings: settings, faults: faults)
+    convenience init(
+        _ settings: String..., faults: DiskFaults? = nil, web: Bool = false
+    ) async throws {
+        try await self.init(settings: settings, faults: faults, web: web)
     }
 
     /// - Parameters:
@@ -35,12 +41,14 @@ final class TestBroker {
     ///   - fatal: a disk that kills it in a life before that, its first.
     ///   - environment: what else its process is told.
     ///   - disk: where its directory is; nil for the disk of the machine.
+    ///   - web: whether it has listeners for WebSocket too.
     init(
         settings: [String], tlsOptions: String = "", faults: DiskFaults? = nil,
         afterLifeWith fatal: DiskFaults? = nil, environment: [String: String] = [:],
-        on disk: SmallDisk? = nil
+        on disk: SmallDisk? = nil, web: Bool = false
     ) async throws {
         self.disk = disk
+        hasWeb = web
         directory = try TemporaryDirectory.make("e2e", in: disk?.path ?? "/tmp") + "/data"
         self.settings = settings
         self.tlsOptions = tlsOptions
@@ -48,7 +56,7 @@ final class TestBroker {
         self.environment = environment
         process = try Self.spawn(
             directory, settings, tlsOptions, tlsPort: 0, plainPort: 0, fatal ?? faults,
-            environment)
+            environment, webPorts: web ? (0, 0) : nil)
         if fatal == nil {
             try await becomeReady()
         } else {
@@ -65,12 +73,19 @@ final class TestBroker {
 
     static func spawn(
         _ directory: String, _ settings: [String], _ tlsOptions: String = "", tlsPort: UInt16,
-        plainPort: UInt16, _ faults: DiskFaults? = nil, _ environment: [String: String] = [:]
+        plainPort: UInt16, _ faults: DiskFaults? = nil, _ environment: [String: String] = [:],
+        webPorts: (wss: UInt16, ws: UInt16)? = nil
     ) throws -> ChildProcess {
-        let listeners = [
+        var listeners = [
             "--listen", "tls://localhost:\(tlsPort)\(tlsOptions)",
             "--listen", "tcp://localhost:\(plainPort)?anonymous",
         ]
+        if let webPorts {
+            listeners += [
+                "--listen", "wss://localhost:\(webPorts.wss)",
+                "--listen", "ws://localhost:\(webPorts.ws)?anonymous",
+            ]
+        }
         return try ChildProcess(
             "martletd",
             ["--dev", "--data", directory] + listeners + settings.flatMap { ["--set", $0] },
@@ -79,15 +94,17 @@ final class TestBroker {
 
     private func becomeReady() async throws {
         _ = try await process.line(with: "event=broker_started", "state=ready")
-        for (isTLS, port) in try await [
-            (true, port(process.line(with: "event=listening address=127.0.0.1", "tls=1"))),
-            (false, port(process.line(with: "event=listening address=127.0.0.1", "tls=0"))),
-        ] {
-            if isTLS { tlsPort = port } else { plainPort = port }
+        tlsPort = try await port("tls", tls: 1)
+        plainPort = try await port("tcp", tls: 0)
+        if hasWeb {
+            wssPort = try await port("wss", tls: 1)
+            wsPort = try await port("ws", tls: 0)
         }
     }
 
-    private func port(_ line: String) throws -> UInt16 {
+    private func port(_ scheme: String, tls: Int) async throws -> UInt16 {
+        let line = try await process.line(
+            with: "event=listening address=127.0.0.1", " tls=\(tls) scheme=\(scheme)")
         let words = line.split(separator: " ")
         guard let address = words.first(where: { $0.hasPrefix("address=") }),
             let digits = address.split(separator: ":").last, let port = UInt16(digits)
@@ -116,7 +133,7 @@ final class TestBroker {
     func start() async throws {
         process = try Self.spawn(
             directory, settings, tlsOptions, tlsPort: tlsPort, plainPort: plainPort, faults,
-            environment)
+            environment, webPorts: hasWeb ? (wssPort, wsPort) : nil)
         try await becomeReady()
     }
 

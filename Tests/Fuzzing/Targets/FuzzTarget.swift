@@ -32,6 +32,8 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     case client
     /// What devices, and a broker, say to a gateway.
     case gateway
+    /// Requests of HTTP, and frames of WebSocket.
+    case web
 
     package func run(_ bytes: UnsafeRawBufferPointer) {
         switch self {
@@ -49,6 +51,7 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
         case .bridge: fuzzBridge(bytes)
         case .client: fuzzClient(bytes)
         case .gateway: fuzzGateway(bytes)
+        case .web: fuzzWeb(bytes)
         }
     }
 }

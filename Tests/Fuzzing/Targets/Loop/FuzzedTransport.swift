@@ -261,6 +261,13 @@ struct FuzzedTransport: BrokerLoop, ~Copyable {
         slot(of: connection).map { peers[$0]!.waitingCount } ?? 0
     }
 
+    /// There are no web listeners here.
+    mutating func startWebSocket(_ connection: ConnectionID) {
+        preconditionFailure("\(connection) speaks WebSocket")
+    }
+
+    mutating func restartAuthentication(_ connection: ConnectionID) {}
+
     mutating func close(_ connection: ConnectionID, afterFlush: Bool) {
         guard let slot = slot(of: connection) else { return }
         if afterFlush {

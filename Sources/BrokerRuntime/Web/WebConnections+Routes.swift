@@ -1,0 +1,179 @@
+// The routes of web listeners: WebSocket for both dialects, health, and metrics.
+
+import BrokerTerms
+import Dialects
+import NetTransport
+import Primitives
+import WireFormat
+
+/// A request and the bytes that its ranges point into.
+struct WebRequest {
+    let head: HTTPRequestHead
+    let bytes: UnsafeRawBufferPointer
+
+    var path: UnsafeRawBufferPointer { head.path.bytes(in: bytes) }
+    var isRead: Bool { head.method == .get || head.method == .head }
+
+    var answer: WebConnections.Answer {
+        WebConnections.Answer(
+            isHead: head.method == .head,
+            // Content is not read: what follows it cannot be found.
+            closes: !head.isPersistent || head.hasContent)
+    }
+}
+
+/// What a request leads to.
+enum WebAction {
+    case respond(HTTPResponse, detail: StaticString? = nil)
+    case metrics
+    case webSocket([UInt8], terms: UInt8)
+}
+
+extension WebConnections {
+    func route(
+        _ request: WebRequest, from connection: ConnectionID, isDraining: Bool,
+        in loop: borrowing some BrokerLoop & ~Copyable
+    ) -> WebAction {
+        let path = request.path
+        if path.isEqual("/mqtt") || path.isEqual("/mrt") {
+            return openWebSocket(request, of: connection, isDraining: isDraining)
+        }
+        guard path.isEqual("/healthz") || path.isEqual("/readyz") || path.isEqual("/metrics") else {
+            return .respond(.text(.notFound, "there is nothing here"))
+        }
+        guard request.isRead else {
+            var response = HTTPResponse.text(.methodNotAllowed, "only GET and HEAD")
+            response.fields = ["Allow: GET, HEAD"]
+            return .respond(response)
+        }
+        guard !request.head.hasContent else {
+            return .respond(.text(.contentTooLarge, "no content is read here"))
+        }
+        if path.isEqual("/metrics") { return readMetrics(from: connection, in: loop) }
+        var findings = settings.health.current
+        if isDraining { findings.insert(.draining) }
+        if path.isEqual("/healthz") { findings.formIntersection(.fatal) }
+        return .respond(.health(findings))
+    }
+
+    private func readMetrics(
+        from connection: ConnectionID, in loop: borrowing some BrokerLoop & ~Copyable
+    ) -> WebAction {
+        let isAllowed =
+            switch settings.values.metrics {
+            case .loopback: loop.peer(of: connection).isLoopback
+            case .anyone: true
+            case .nobody: false
+            }
+        // Who may not read them is not told whether they are there.
+        return isAllowed ? .metrics : .respond(.text(.notFound, "there is nothing here"))
+    }
+
+    private func openWebSocket(
+        _ request: WebRequest, of connection: ConnectionID, isDraining: Bool
+    ) -> WebAction {
+        func refused(
+            _ status: HTTPStatus, _ detail: StaticString, fields: [StaticString] = []
+        ) -> WebAction {
+            var response = HTTPResponse.text(status, detail)
+            response.fields = fields
+            response.closes = true
+            return .respond(response, detail: detail)
+        }
+        let head = request.head
+        let isMRT = request.path.isEqual("/mrt")
+        guard head.method == .get else {
+            return refused(.methodNotAllowed, "only GET", fields: ["Allow: GET"])
+        }
+        guard !head.hasContent else { return refused(.contentTooLarge, "a handshake with content") }
+        guard head.wantsWebSocket, !head.traits.contains(.isVersion10) else {
+            return refused(
+                .upgradeRequired, "no WebSocket handshake",
+                fields: ["Upgrade: websocket", "Connection: Upgrade"])
+        }
+        guard head.traits.contains(.isWebSocketVersion13) else {
+            return refused(
+                .upgradeRequired, "the version of WebSocket is not 13",
+                fields: [
+                    "Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13",
+                ])
+        }
+        guard let key = head.webSocketKey?.bytes(in: request.bytes), WebSocketHandshake.isKey(key)
+        else { return refused(.badRequest, "Sec-WebSocket-Key is missing or malformed") }
+        guard allowsOrigin(of: request) else {
+            return refused(.forbidden, "the origin is not allowed")
+        }
+        guard let subprotocol = Self.subprotocol(of: head, isMRT: isMRT) else {
+            return refused(
+                .badRequest,
+                isMRT ? "the subprotocol mrt is not offered" : "the subprotocol mqtt is not offered"
+            )
+        }
+        guard !isDraining, let terms = connections[connection]?.terms else {
+            return refused(.unavailable, "the broker is stopping")
+        }
+        let digest = HandshakeDigest.sha1(WebSocketHandshake.digestInput(key: key))
+        return .webSocket(
+            WebSocketHandshake.response(digest: digest, subprotocol: subprotocol),
+            terms: isMRT ? terms.mrt : terms.mqtt)
+    }
+
+    private static func subprotocol(of head: HTTPRequestHead, isMRT: Bool) -> StaticString? {
+        if isMRT { return head.subprotocols.contains(.mrt) ? "mrt" : nil }
+        if head.subprotocols.contains(.mqtt) { return "mqtt" }
+        return head.subprotocols.contains(.mqttV31) ? "mqttv3.1" : nil
+    }
+
+    /// Whether a page of the request's origin may connect: one that was loaded from the address
+    /// that it connects to, or one of the configuration. Programs have no origin.
+    private func allowsOrigin(of request: WebRequest) -> Bool {
+        guard let origin = request.head.origin?.bytes(in: request.bytes) else { return true }
+        if let end = WebOrigin.schemeEnd(of: origin) {
+            let host = UnsafeRawBufferPointer(rebasing: origin[end...])
+            if host.isEqual(ignoringCase: request.head.authority.bytes(in: request.bytes)) {
+                return true
+            }
+        }
+        return settings.values.allowedOrigins.contains { allowed in
+            allowed == [UInt8(ascii: "*")]
+                || allowed.withUnsafeBytes { origin.isEqual(ignoringCase: $0) }
+        }
+    }
+}
+
+/// The form of an origin (RFC 6454, 6.2): `https://HOST` or `https://HOST:PORT`.
+enum WebOrigin {
+    /// Where the host begins; nil for `null` and what is no origin of the web.
+    static func schemeEnd(of origin: UnsafeRawBufferPointer) -> Int? {
+        for scheme in ["http://", "https://"] as [StaticString] {
+            let count = scheme.utf8CodeUnitCount
+            guard origin.count > count else { continue }
+            let start = UnsafeRawBufferPointer(rebasing: origin[..<count])
+            if start.isEqual(ignoringCase: scheme) { return count }
+        }
+        return nil
+    }
+}
+
+extension HTTPResponse {
+    /// A status with a line that says why.
+    static func text(_ status: HTTPStatus, _ line: StaticString) -> HTTPResponse {
+        HTTPResponse(
+            status, contentType: "text/plain; charset=utf-8", content: Array("\(line)\n".utf8))
+    }
+
+    /// Whether the broker is well, and what is not; nothing else, because strangers may ask.
+    static func health(_ findings: BrokerHealth.Finding) -> HTTPResponse {
+        let reasons = BrokerHealth.Finding.names.filter { findings.contains($0.0) }
+            .map { "\"\($0.1)\"" }.joined(separator: ",")
+        let status = findings.isEmpty ? "ok" : "unavailable"
+        return HTTPResponse(
+            findings.isEmpty ? .ok : .unavailable, contentType: "application/json",
+            content: Array("{\"status\":\"\(status)\",\"reasons\":[\(reasons)]}\n".utf8))
+    }
+
+    /// The metrics in Prometheus's text format.
+    static func metrics(_ text: [UInt8]) -> HTTPResponse {
+        HTTPResponse(.ok, contentType: "text/plain; version=0.0.4; charset=utf-8", content: text)
+    }
+}

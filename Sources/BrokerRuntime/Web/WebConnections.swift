@@ -1,0 +1,211 @@
+// The connections of web listeners before they speak WebSocket: requests are read, answered from
+// what the loop knows, and the connection stays, becomes a WebSocket or closes. It has no more than
+// the time for a login between two requests, and counts as one that has not logged in.
+
+import BrokerTerms
+import Configuration
+import Dialects
+import NetTransport
+import Primitives
+import WireFormat
+
+/// Answers the HTTP requests of one event loop.
+struct WebConnections: ~Copyable {
+    let settings: WebSettings
+    private let loopIndex: UInt8
+    private let clock: BrokerClock
+    private let log: LogWriter
+    private(set) var connections: [ConnectionID: Connection] = [:]
+    /// Requests that wait for the text of the metrics.
+    private var waiting: [(connection: ConnectionID, answer: Answer)] = []
+
+    struct Connection {
+        let terms: WebSettings.Terms
+        /// Whether a request has begun that is not complete.
+        var isWithinRequest = false
+        /// Set when the connection takes no more requests.
+        var isDone = false
+    }
+
+    /// How a response is sent, whatever it is.
+    struct Answer {
+        let isHead: Bool
+        let closes: Bool
+    }
+
+    init(_ settings: WebSettings, loopIndex: UInt8, clock: BrokerClock, log: LogWriter) {
+        self.settings = settings
+        self.loopIndex = loopIndex
+        self.clock = clock
+        self.log = log
+    }
+
+    /// Whether no connection is one of these, which is all that a connection of packets pays for.
+    var isEmpty: Bool { connections.isEmpty }
+
+    func contains(_ connection: ConnectionID) -> Bool { connections[connection] != nil }
+
+    /// Notes a connection of a web listener; false for another one.
+    mutating func open(_ connection: ConnectionID, tag: UInt32) -> Bool {
+        guard let terms = settings.terms(tag: tag) else { return false }
+        connections[connection] = Connection(terms: terms)
+        return true
+    }
+
+    mutating func close(_ connection: ConnectionID) {
+        if !connections.isEmpty { connections[connection] = nil }
+    }
+
+    /// What became of the bytes of a connection.
+    enum Outcome {
+        case consumed(Int)
+        /// It speaks WebSocket from now on, and its packets have these terms.
+        case webSocket(terms: UInt8)
+    }
+
+    /// Answers the requests in `bytes`.
+    mutating func receive(
+        _ bytes: ByteRange, from connection: ConnectionID, isDraining: Bool,
+        in loop: inout some BrokerLoop & ~Copyable
+    ) -> Outcome {
+        let bytes = bytes.bytes(in: loop.arena)
+        var offset = 0
+        while let known = connections[connection], !known.isDone {
+            // What pipelined requests are answered may wait for a reader as packets may.
+            if loop.outgoingByteCount(of: connection) > ScheduleLimits.unsentBytesMaximum {
+                loop.close(connection, afterFlush: false)
+                return .consumed(bytes.count)
+            }
+            let rest = UnsafeRawBufferPointer(rebasing: bytes[offset...])
+            do throws(HTTPFault) {
+                guard case .head(let head, let byteCount) = try HTTPRequestHead.parse(rest) else {
+                    connections[connection]?.isWithinRequest = !rest.isEmpty
+                    return .consumed(offset)
+                }
+                connections[connection]?.isWithinRequest = false
+                offset += byteCount
+                let request = WebRequest(head: head, bytes: rest)
+                let action = route(request, from: connection, isDraining: isDraining, in: loop)
+                switch action {
+                case .respond(let response, let detail):
+                    respond(
+                        response, to: request.answer, of: connection, detail: detail, in: &loop)
+                case .metrics:
+                    guard let text = settings.metrics.text(at: loop.now, for: loopIndex) else {
+                        loop.pauseReading(connection, for: .answers)
+                        waiting.append((connection, request.answer))
+                        return .consumed(offset)
+                    }
+                    respond(.metrics(text), to: request.answer, of: connection, in: &loop)
+                case .webSocket(let handshake, let terms):
+                    guard offset == bytes.count else {
+                        // A client sends no frame before it has the answer (RFC 6455, 4.1).
+                        refuse(
+                            connection, with: .badRequest,
+                            "data before the answer to the handshake",
+                            in: &loop)
+                        return .consumed(bytes.count)
+                    }
+                    append(handshake, to: connection, in: &loop)
+                    settings.count(isRefusal: false)
+                    connections[connection] = nil
+                    loop.startWebSocket(connection)
+                    return .webSocket(terms: terms)
+                }
+            } catch {
+                refuse(connection, with: error.status, Self.detail(of: error, rest), in: &loop)
+            }
+        }
+        return .consumed(bytes.count)
+    }
+
+    /// The time for a request, or until the next one, is over.
+    mutating func deadlineReached(
+        _ connection: ConnectionID, in loop: inout some BrokerLoop & ~Copyable
+    ) {
+        if connections[connection]?.isWithinRequest == true {
+            refuse(connection, with: .requestTimeout, "the request is not complete", in: &loop)
+        } else {
+            loop.close(connection, afterFlush: true)
+        }
+    }
+
+    /// Answers the requests that waited for the text of the metrics, if it is there.
+    mutating func endTurn(_ loop: inout some BrokerLoop & ~Copyable) {
+        guard !waiting.isEmpty,
+            let text = settings.metrics.text(at: loop.now, for: loopIndex)
+        else { return }
+        let requests = waiting
+        waiting = []
+        for (connection, answer) in requests where contains(connection) {
+            respond(.metrics(text), to: answer, of: connection, in: &loop)
+            loop.resumeReading(connection, from: .answers)
+        }
+    }
+
+    // MARK: - Responses
+
+    /// - Parameter detail: what is wrong, for the log; nil for what need not be logged.
+    private mutating func respond(
+        _ response: HTTPResponse, to answer: Answer, of connection: ConnectionID,
+        detail: StaticString? = nil, in loop: inout some BrokerLoop & ~Copyable
+    ) {
+        var response = response
+        response.omitsContent = answer.isHead
+        response.closes = response.closes || answer.closes
+        settings.count(isRefusal: response.status.rawValue >= 400)
+        append(
+            response.bytes(unixSeconds: clock.moment(at: loop.now).unixMilliseconds / 1_000),
+            to: connection, in: &loop)
+        if let detail { logRefusal(of: connection, response.status, detail, in: loop) }
+        if response.closes {
+            connections[connection]?.isDone = true
+            loop.close(connection, afterFlush: true)
+        } else {
+            loop.restartAuthentication(connection)
+        }
+    }
+
+    /// Answers what cannot be read any further, and closes.
+    private mutating func refuse(
+        _ connection: ConnectionID, with status: HTTPStatus, _ detail: StaticString,
+        in loop: inout some BrokerLoop & ~Copyable
+    ) {
+        respond(
+            .text(status, detail), to: Answer(isHead: false, closes: true), of: connection,
+            detail: detail, in: &loop)
+    }
+
+    private func append(
+        _ bytes: [UInt8], to connection: ConnectionID, in loop: inout some BrokerLoop & ~Copyable
+    ) {
+        guard let target = loop.reservePacket(bytes.count, for: connection, .required) else {
+            return
+        }
+        bytes.withUnsafeBytes { target.copyMemory(from: $0.baseAddress!, byteCount: $0.count) }
+        loop.commitPacket(bytes.count, for: connection)
+    }
+
+    private func logRefusal(
+        of connection: ConnectionID, _ status: HTTPStatus, _ detail: StaticString,
+        in loop: borrowing some BrokerLoop & ~Copyable
+    ) {
+        log.write(
+            .warning, .webRequestRefused,
+            fields: [
+                "address": .text("\(loop.peer(of: connection))"),
+                "status": .number(status.rawValue), "detail": .text("\(detail)"),
+            ])
+    }
+
+    /// What is wrong; other protocols are named.
+    private static func detail(
+        of fault: HTTPFault, _ bytes: UnsafeRawBufferPointer
+    ) -> StaticString {
+        switch bytes.first {
+        case 0x10: "an MQTT or MRT packet; this is a listener for WebSocket"
+        case 0x16: "a TLS handshake; this listener has no TLS"
+        default: fault.text
+        }
+    }
+}

@@ -1,0 +1,157 @@
+// What the event loops and other threads share about web listeners: which they are, what a reload
+// may change, the broker's health, and counts.
+
+import Configuration
+import Dialects
+import Primitives
+import Synchronization
+import Threads
+
+/// The web listeners of a broker.
+package final class WebSettings: Sendable {
+    /// A web listener: the indices of the terms of its clients.
+    struct Terms: Sendable {
+        let mqtt: UInt8
+        let mrt: UInt8
+    }
+
+    /// What a reload changes.
+    struct Values: Sendable {
+        var allowedOrigins: [[UInt8]] = []
+        var metrics = MetricsReaders.loopback
+    }
+
+    /// By tag; nil for a listener of packets.
+    private let terms: [Terms?]
+    private let state: Locked<Values>
+    private let requests = Atomic<UInt64>(0)
+    private let refusals = Atomic<UInt64>(0)
+    let health = BrokerHealth()
+    let metrics = MetricsPage()
+
+    /// Without a web listener.
+    package init() {
+        terms = []
+        state = Locked(Values())
+    }
+
+    init(terms: [Terms?], _ settings: BrokerSettings) {
+        self.terms = terms
+        state = Locked(Values(settings))
+    }
+
+    var values: Values { state.withLock { $0 } }
+
+    func change(_ settings: BrokerSettings) {
+        let values = Values(settings)
+        state.withLock { $0 = values }
+    }
+
+    /// Whether there is a web listener.
+    var isUsed: Bool { terms.contains { $0 != nil } }
+
+    /// The terms of a web listener; nil for another one.
+    func terms(tag: UInt32) -> Terms? {
+        Int(tag) < terms.count ? terms[Int(tag)] : nil
+    }
+
+    /// Requests that were answered, and those of them that were answered with a 4xx or 5xx status.
+    var counts: (requests: UInt64, refusals: UInt64) {
+        (requests.load(ordering: .relaxed), refusals.load(ordering: .relaxed))
+    }
+
+    func count(isRefusal: Bool) {
+        requests.add(1, ordering: .relaxed)
+        if isRefusal { refusals.add(1, ordering: .relaxed) }
+    }
+}
+
+extension WebSettings.Values {
+    init(_ settings: BrokerSettings) {
+        allowedOrigins = settings.web.allowedOrigins.map { Array($0.utf8) }
+        metrics = settings.web.metrics
+    }
+}
+
+/// The broker's health as the main thread sees it twice a second.
+final class BrokerHealth: Sendable {
+    private let findings = Atomic<UInt8>(Finding.starting.rawValue)
+
+    /// What is not as it should be.
+    struct Finding: OptionSet {
+        let rawValue: UInt8
+        /// The listeners are not open yet.
+        static let starting = Finding(rawValue: 1 << 0)
+        /// The broker is stopping.
+        static let draining = Finding(rawValue: 1 << 1)
+        /// The store refuses what makes it grow.
+        static let storeFull = Finding(rawValue: 1 << 2)
+        /// An event loop has not turned for seconds.
+        static let loopStuck = Finding(rawValue: 1 << 3)
+        /// A batch has waited for its commit for seconds.
+        static let commitStuck = Finding(rawValue: 1 << 4)
+
+        /// Those that a restart may mend.
+        static let fatal: Finding = [.loopStuck, .commitStuck]
+
+        /// Names for the answers.
+        static let names: [(Finding, String)] = [
+            (.starting, "starting"), (.draining, "draining"), (.storeFull, "store-full"),
+            (.loopStuck, "loop-stuck"), (.commitStuck, "commit-stuck"),
+        ]
+    }
+
+    var current: Finding { Finding(rawValue: findings.load(ordering: .acquiring)) }
+
+    func set(_ finding: Finding, _ isSo: Bool) {
+        if isSo {
+            _ = findings.bitwiseOr(finding.rawValue, ordering: .acquiringAndReleasing)
+        } else {
+            _ = findings.bitwiseAnd(~finding.rawValue, ordering: .acquiringAndReleasing)
+        }
+    }
+}
+
+/// The metrics as text. The thread of the administration socket writes them when a loop asks; loops
+/// answer all requests of a second with one text, because counting a million sessions holds the
+/// core for about ten milliseconds.
+final class MetricsPage: Sendable {
+    private struct State {
+        var text: [UInt8] = []
+        /// When the text is too old.
+        var end = Instant(milliseconds: 0)
+        /// A bit for each loop that waits.
+        var waitingLoops: UInt64 = 0
+    }
+
+    private let state = Locked(State())
+    private let administrator = Locked<(@Sendable () -> Void)?>(nil)
+
+    /// - Parameter wake: wakes the thread that writes the text.
+    func setWriter(_ wake: @escaping @Sendable () -> Void) {
+        administrator.withLock { $0 = wake }
+    }
+
+    /// The text, if it is new enough. Otherwise the loop is woken when there is one.
+    func text(at now: Instant, for loop: UInt8) -> [UInt8]? {
+        let text: [UInt8]? = state.withLock { state in
+            if now < state.end { return state.text }
+            state.waitingLoops |= 1 << UInt64(loop)
+            return nil
+        }
+        if text == nil { administrator.withLock { $0?() } }
+        return text
+    }
+
+    var isAwaited: Bool { state.withLock { $0.waitingLoops != 0 } }
+
+    /// Takes a new text. Returns the loops that wait for it, a bit each.
+    func replace(with text: [UInt8], until end: Instant) -> UInt64 {
+        state.withLock { state in
+            state.text = text
+            state.end = end
+            defer { state.waitingLoops = 0 }
+            return state.waitingLoops
+        }
+    }
+}

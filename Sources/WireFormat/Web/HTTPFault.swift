@@ -1,0 +1,110 @@
+// What may be wrong with a request, and the status that answers it.
+
+/// The statuses that this program sends (RFC 9110, 15).
+public enum HTTPStatus: UInt16, CaseIterable, Sendable {
+    case switchingProtocols = 101
+    case ok = 200
+    case badRequest = 400
+    case unauthorized = 401
+    case forbidden = 403
+    case notFound = 404
+    case methodNotAllowed = 405
+    case requestTimeout = 408
+    case contentTooLarge = 413
+    case uriTooLong = 414
+    case upgradeRequired = 426
+    case headTooLarge = 431
+    case notImplemented = 501
+    case unavailable = 503
+    case versionNotSupported = 505
+
+    /// The reason phrase of the status line.
+    public var phrase: StaticString {
+        switch self {
+        case .switchingProtocols: "Switching Protocols"
+        case .ok: "OK"
+        case .badRequest: "Bad Request"
+        case .unauthorized: "Unauthorized"
+        case .forbidden: "Forbidden"
+        case .notFound: "Not Found"
+        case .methodNotAllowed: "Method Not Allowed"
+        case .requestTimeout: "Request Timeout"
+        case .contentTooLarge: "Content Too Large"
+        case .uriTooLong: "URI Too Long"
+        case .upgradeRequired: "Upgrade Required"
+        case .headTooLarge: "Request Header Fields Too Large"
+        case .notImplemented: "Not Implemented"
+        case .unavailable: "Service Unavailable"
+        case .versionNotSupported: "HTTP Version Not Supported"
+        }
+    }
+}
+
+/// Why a request's head is refused. The stream cannot be read any further behind it: two readers
+/// that disagree on where a request ends are how requests are smuggled (RFC 9112, 11.2).
+public enum HTTPFault: UInt8, Error, CaseIterable, Sendable {
+    /// A line feed without a carriage return, or a carriage return without a line feed.
+    case lineEnd
+    /// A NUL or another control character.
+    case controlCharacter
+    /// Not `METHOD TARGET HTTP/1.1`.
+    case requestLine
+    /// HTTP/2 and later, and what came before HTTP/1.0.
+    case version
+    /// A target that is neither a path nor an absolute URI.
+    case target
+    /// A request line that is longer than a whole head may be.
+    case targetTooLong
+    /// A line that continues the one before it (RFC 9112, 5.2).
+    case foldedLine
+    /// A field without a colon, or with a space before it.
+    case field
+    /// No Host, two of them, or one that is no host.
+    case host
+    /// A Content-Length that is no number.
+    case contentLength
+    /// Two lengths, or a length and a transfer coding.
+    case twoLengths
+    /// A transfer coding other than `chunked`.
+    case transferCoding
+    /// A field that may occur once occurs twice.
+    case repeatedField
+    /// More bytes than a head may have.
+    case headTooLarge
+    /// More fields than a head may have.
+    case tooManyFields
+
+    /// The status that answers it.
+    public var status: HTTPStatus {
+        switch self {
+        case .version: .versionNotSupported
+        case .targetTooLong: .uriTooLong
+        case .headTooLarge, .tooManyFields: .headTooLarge
+        case .transferCoding: .notImplemented
+        case .lineEnd, .controlCharacter, .requestLine, .target, .foldedLine, .field, .host,
+            .contentLength, .twoLengths, .repeatedField:
+            .badRequest
+        }
+    }
+
+    /// What is wrong, for the peer and for the log.
+    public var text: StaticString {
+        switch self {
+        case .lineEnd: "a line does not end with CR LF"
+        case .controlCharacter: "a control character"
+        case .requestLine: "the request line is malformed"
+        case .version: "the version is not HTTP/1.1"
+        case .target: "the target is malformed"
+        case .targetTooLong: "the request line is too long"
+        case .foldedLine: "a folded field line"
+        case .field: "a field line is malformed"
+        case .host: "Host is missing, repeated or malformed"
+        case .contentLength: "Content-Length is malformed"
+        case .twoLengths: "more than one length of the content"
+        case .transferCoding: "the transfer coding is not chunked"
+        case .repeatedField: "a field is repeated"
+        case .headTooLarge: "the head is too large"
+        case .tooManyFields: "too many fields"
+        }
+    }
+}

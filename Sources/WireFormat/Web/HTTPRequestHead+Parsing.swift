@@ -1,0 +1,324 @@
+// Reads the head of a request (RFC 9112), line by line, and refuses what two readers could
+// understand differently. Each fault is found as soon as its line is there.
+
+import Primitives
+
+/// What the bytes at the start of a stream are.
+public enum HTTPParsing: Sendable, Equatable {
+    /// A whole head of `byteCount` bytes, empty lines before it included.
+    case head(HTTPRequestHead, byteCount: Int)
+    /// The end of the head has not arrived.
+    case incomplete
+}
+
+extension HTTPRequestHead {
+    /// Reads the head at the start of `bytes`. The ranges of the result are ranges of `bytes`.
+    public static func parse(_ bytes: UnsafeRawBufferPointer) throws(HTTPFault) -> HTTPParsing {
+        var reader = HeadReader(bytes: bytes)
+        return try reader.read()
+    }
+}
+
+extension HTTPRequestHead {
+    /// Whether a stream begins as requests do, with a common method. For the log of what is no
+    /// web server.
+    public static func looksLikeRequest(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        let methods: [StaticString] = [
+            "GET ", "HEAD", "POST", "PUT ", "OPTI", "DELE", "CONN", "PRI ",
+        ]
+        guard bytes.count >= 4 else { return false }
+        return methods.contains { UnsafeRawBufferPointer(rebasing: bytes[..<4]).isEqual($0) }
+    }
+}
+
+private struct HeadReader {
+    let bytes: UnsafeRawBufferPointer
+    var head = HTTPRequestHead()
+    var seen: Seen = []
+    /// Where the next line begins.
+    var offset = 0
+
+    /// Fields that may occur once and have occurred.
+    struct Seen: OptionSet {
+        let rawValue: UInt16
+        static let host = Seen(rawValue: 1 << 0)
+        static let contentLength = Seen(rawValue: 1 << 1)
+        static let transferEncoding = Seen(rawValue: 1 << 2)
+        static let origin = Seen(rawValue: 1 << 3)
+        static let authorization = Seen(rawValue: 1 << 4)
+        static let webSocketKey = Seen(rawValue: 1 << 5)
+        static let webSocketVersion = Seen(rawValue: 1 << 6)
+        static let absoluteTarget = Seen(rawValue: 1 << 7)
+    }
+
+    mutating func read() throws(HTTPFault) -> HTTPParsing {
+        // One empty line may precede a request (RFC 9112, 2.2).
+        guard var line = try nextLine(beforeRequest: true) else { return .incomplete }
+        if line.isEmpty {
+            guard let second = try nextLine(beforeRequest: true) else { return .incomplete }
+            line = second
+        }
+        try readRequestLine(line)
+        var fieldCount = 0
+        while true {
+            guard let line = try nextLine(beforeRequest: false) else { return .incomplete }
+            if line.isEmpty { break }
+            fieldCount += 1
+            if fieldCount > WebLimits.fieldCountMaximum { throw .tooManyFields }
+            try readField(line)
+        }
+        try checkTogether()
+        return .head(head, byteCount: offset)
+    }
+
+    /// The next line without its CR LF; nil where it has not arrived.
+    private mutating func nextLine(beforeRequest: Bool) throws(HTTPFault) -> Range<Int>? {
+        let start = offset
+        let end = min(bytes.count, WebLimits.headByteCountMaximum)
+        var index = start
+        while index < end {
+            let byte = bytes[index]
+            if byte == 0x0A { throw .lineEnd }
+            if byte == 0x0D {
+                guard index + 1 < end else { break }
+                guard bytes[index + 1] == 0x0A else { throw .lineEnd }
+                offset = index + 2
+                return start..<index
+            }
+            // DEL is a control character too; the tab is none that matters.
+            if byte < 0x20 && byte != 0x09 || byte == 0x7F { throw .controlCharacter }
+            index += 1
+        }
+        if end == WebLimits.headByteCountMaximum {
+            throw beforeRequest ? .targetTooLong : .headTooLarge
+        }
+        return nil
+    }
+
+    // MARK: - The request line
+
+    private mutating func readRequestLine(_ line: Range<Int>) throws(HTTPFault) {
+        // `METHOD SP TARGET SP HTTP/1.1`, with exactly these two spaces.
+        guard let first = index(of: UInt8(ascii: " "), in: line), first > line.lowerBound,
+            let second = index(of: UInt8(ascii: " "), in: first + 1..<line.upperBound),
+            second > first + 1,
+            index(of: UInt8(ascii: " "), in: second + 1..<line.upperBound) == nil
+        else { throw .requestLine }
+        let method = text(line.lowerBound..<first)
+        guard method.allSatisfy(HTTPCharacter.isToken) else { throw .requestLine }
+        try readVersion(second + 1..<line.upperBound)
+        if method.isEqual("GET") {
+            head.method = .get
+        } else if method.isEqual("HEAD") {
+            head.method = .head
+        } else if method.isEqual("OPTIONS") {
+            head.method = .options
+        }
+        try readTarget(first + 1..<second)
+    }
+
+    private mutating func readVersion(_ place: Range<Int>) throws(HTTPFault) {
+        let version = text(place)
+        let name: StaticString = "HTTP/"
+        func isDigit(_ byte: UInt8) -> Bool { byte >= 0x30 && byte <= 0x39 }
+        guard version.count == 8, text(place.prefix(5)).isEqual(name), isDigit(version[5]),
+            version[6] == UInt8(ascii: "."), isDigit(version[7])
+        else { throw .requestLine }
+        guard version[5] == UInt8(ascii: "1") else { throw .version }
+        // A later minor version is understood as 1.1 (RFC 9110, 2.5).
+        if version[7] == UInt8(ascii: "0") { head.traits.insert(.isVersion10) }
+    }
+
+    private mutating func readTarget(_ place: Range<Int>) throws(HTTPFault) {
+        guard text(place).allSatisfy(HTTPCharacter.isTarget) else { throw .target }
+        var start = place.lowerBound
+        if head.method == .options, text(place).isEqual("*") {
+            head.path = range(place)
+            return
+        }
+        if bytes[start] != UInt8(ascii: "/") {
+            start = try readAuthority(of: place)
+            // An absolute URI without a path means `/` (RFC 9110, 4.2.3).
+            if start == place.upperBound {
+                head.path = .empty
+                return
+            }
+        }
+        let end = index(of: UInt8(ascii: "?"), in: start..<place.upperBound) ?? place.upperBound
+        head.path = range(start..<end)
+    }
+
+    /// The authority of an absolute target. Returns where its path begins.
+    private mutating func readAuthority(of place: Range<Int>) throws(HTTPFault) -> Int {
+        var start = place.lowerBound
+        if text(place.prefix(7)).isEqual(ignoringCase: "http://") {
+            start += 7
+        } else if text(place.prefix(8)).isEqual(ignoringCase: "https://") {
+            start += 8
+        } else {
+            throw .target
+        }
+        var end = start
+        while end < place.upperBound, bytes[end] != UInt8(ascii: "/"),
+            bytes[end] != UInt8(ascii: "?")
+        {
+            guard HTTPCharacter.isAuthority(bytes[end]) else { throw .target }
+            end += 1
+        }
+        guard end > start else { throw .target }
+        head.authority = range(start..<end)
+        seen.insert(.absoluteTarget)
+        return end
+    }
+
+    // MARK: - Fields
+
+    private mutating func readField(_ line: Range<Int>) throws(HTTPFault) {
+        if HTTPCharacter.isSpace(bytes[line.lowerBound]) { throw .foldedLine }
+        guard let colon = index(of: UInt8(ascii: ":"), in: line), colon > line.lowerBound else {
+            throw .field
+        }
+        let name = text(line.lowerBound..<colon)
+        guard name.allSatisfy(HTTPCharacter.isToken) else { throw .field }
+        let value = trimmed(colon + 1..<line.upperBound)
+        // The lengths are as different as the names: most fields cost one comparison.
+        switch name.count {
+        case 4 where name.isEqual(ignoringCase: "host"): try readHost(value)
+        case 6 where name.isEqual(ignoringCase: "origin"):
+            try note(.origin)
+            head.origin = range(value)
+        case 7 where name.isEqual(ignoringCase: "upgrade"):
+            try forEachElement(of: value) { reader, element in
+                if element.isEqual(ignoringCase: "websocket") {
+                    reader.head.traits.insert(.offersWebSocket)
+                }
+            }
+        case 10 where name.isEqual(ignoringCase: "connection"): try readConnection(value)
+        case 13 where name.isEqual(ignoringCase: "authorization"):
+            try note(.authorization)
+            head.authorization = range(value)
+        case 14 where name.isEqual(ignoringCase: "content-length"): try readLength(value)
+        case 17 where name.isEqual(ignoringCase: "transfer-encoding"): try readCoding(value)
+        case 17 where name.isEqual(ignoringCase: "sec-websocket-key"):
+            try note(.webSocketKey)
+            head.webSocketKey = range(value)
+        case 21 where name.isEqual(ignoringCase: "sec-websocket-version"):
+            try note(.webSocketVersion)
+            if text(value).isEqual("13") { head.traits.insert(.isWebSocketVersion13) }
+        case 22 where name.isEqual(ignoringCase: "sec-websocket-protocol"):
+            try readSubprotocols(value)
+        default: break
+        }
+    }
+
+    private mutating func note(_ field: Seen) throws(HTTPFault) {
+        guard !seen.contains(field) else { throw .repeatedField }
+        seen.insert(field)
+    }
+
+    private mutating func readHost(_ value: Range<Int>) throws(HTTPFault) {
+        guard !seen.contains(.host), !value.isEmpty,
+            text(value).allSatisfy(HTTPCharacter.isAuthority)
+        else { throw .host }
+        seen.insert(.host)
+        if !seen.contains(.absoluteTarget) { head.authority = range(value) }
+    }
+
+    private mutating func readConnection(_ value: Range<Int>) throws(HTTPFault) {
+        try forEachElement(of: value) { reader, element in
+            if element.isEqual(ignoringCase: "close") {
+                reader.head.traits.insert(.closes)
+            } else if element.isEqual(ignoringCase: "keep-alive") {
+                reader.head.traits.insert(.keepsAlive)
+            } else if element.isEqual(ignoringCase: "upgrade") {
+                reader.head.traits.insert(.upgrades)
+            }
+        }
+    }
+
+    private mutating func readSubprotocols(_ value: Range<Int>) throws(HTTPFault) {
+        try forEachElement(of: value) { reader, element in
+            if element.isEqual("mqtt") {
+                reader.head.subprotocols.insert(.mqtt)
+            } else if element.isEqual("mqttv3.1") {
+                reader.head.subprotocols.insert(.mqttV31)
+            } else if element.isEqual("mrt") {
+                reader.head.subprotocols.insert(.mrt)
+            }
+        }
+    }
+
+    /// One length, of at most 18 digits: what is larger is refused by every route anyway.
+    private mutating func readLength(_ value: Range<Int>) throws(HTTPFault) {
+        guard !seen.contains(.contentLength) else { throw .twoLengths }
+        seen.insert(.contentLength)
+        guard !value.isEmpty, value.count <= 18 else { throw .contentLength }
+        var length: UInt64 = 0
+        for index in value {
+            guard bytes[index] >= 0x30, bytes[index] <= 0x39 else {
+                // `5, 5` is two lengths in one field.
+                throw bytes[index] == UInt8(ascii: ",") ? .twoLengths : .contentLength
+            }
+            length = length * 10 + UInt64(bytes[index] - 0x30)
+        }
+        head.contentLength = length
+    }
+
+    private mutating func readCoding(_ value: Range<Int>) throws(HTTPFault) {
+        guard !seen.contains(.transferEncoding) else { throw .twoLengths }
+        seen.insert(.transferEncoding)
+        guard text(value).isEqual(ignoringCase: "chunked") else { throw .transferCoding }
+        head.traits.insert(.isChunked)
+    }
+
+    /// What only all lines together show.
+    private func checkTogether() throws(HTTPFault) {
+        if seen.contains(.transferEncoding) {
+            // HTTP/1.0 has no transfer codings: what is in front of this server may not know them
+            // (RFC 9112, 6.1).
+            if seen.contains(.contentLength) || head.traits.contains(.isVersion10) {
+                throw .twoLengths
+            }
+        }
+        if !seen.contains(.host), !head.traits.contains(.isVersion10) { throw .host }
+    }
+
+    // MARK: - Bytes
+
+    /// The elements of a comma-separated list; empty ones are skipped (RFC 9110, 5.6.1.2).
+    private mutating func forEachElement(
+        of value: Range<Int>, _ body: (inout HeadReader, UnsafeRawBufferPointer) -> Void
+    ) throws(HTTPFault) {
+        var start = value.lowerBound
+        while start < value.upperBound {
+            let end = index(of: UInt8(ascii: ","), in: start..<value.upperBound) ?? value.upperBound
+            let element = trimmed(start..<end)
+            if !element.isEmpty { body(&self, text(element)) }
+            start = end + 1
+        }
+    }
+
+    private func index(of byte: UInt8, in place: Range<Int>) -> Int? {
+        for index in place where bytes[index] == byte { return index }
+        return nil
+    }
+
+    private func trimmed(_ place: Range<Int>) -> Range<Int> {
+        var place = place
+        while !place.isEmpty, HTTPCharacter.isSpace(bytes[place.lowerBound]) {
+            place = place.lowerBound + 1..<place.upperBound
+        }
+        while !place.isEmpty, HTTPCharacter.isSpace(bytes[place.upperBound - 1]) {
+            place = place.lowerBound..<place.upperBound - 1
+        }
+        return place
+    }
+
+    private func text(_ place: Range<Int>) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(rebasing: bytes[place])
+    }
+
+    private func range(_ place: Range<Int>) -> ByteRange {
+        ByteRange(offset: place.lowerBound, count: place.count)
+    }
+}

@@ -1,0 +1,144 @@
+// The head of an HTTP/1.1 request as plain values: what this program needs of it, and where it is.
+// Other fields are checked and not kept.
+
+import Primitives
+
+/// The head of a request, as ranges of the bytes that it was read from.
+public struct HTTPRequestHead: Sendable, Equatable {
+    public enum Method: UInt8, Sendable {
+        case get, head, options, other
+    }
+
+    /// What a list of subprotocols contains of those that are known here.
+    public struct Subprotocols: OptionSet, Sendable {
+        public let rawValue: UInt8
+        public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+        public static let mqtt = Subprotocols(rawValue: 1 << 0)
+        /// The name from before MQTT 3.1.1, which older clients offer.
+        public static let mqttV31 = Subprotocols(rawValue: 1 << 1)
+        public static let mrt = Subprotocols(rawValue: 1 << 2)
+    }
+
+    public struct Traits: OptionSet, Sendable {
+        public let rawValue: UInt8
+        public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+        /// HTTP/1.0: the connection closes unless the client asks for the contrary.
+        public static let isVersion10 = Traits(rawValue: 1 << 0)
+        /// `Connection: close`.
+        public static let closes = Traits(rawValue: 1 << 1)
+        /// `Connection: keep-alive`.
+        public static let keepsAlive = Traits(rawValue: 1 << 2)
+        /// `Connection: upgrade`.
+        public static let upgrades = Traits(rawValue: 1 << 3)
+        /// `Upgrade: websocket`.
+        public static let offersWebSocket = Traits(rawValue: 1 << 4)
+        /// `Sec-WebSocket-Version: 13`.
+        public static let isWebSocketVersion13 = Traits(rawValue: 1 << 5)
+        /// `Transfer-Encoding: chunked`.
+        public static let isChunked = Traits(rawValue: 1 << 6)
+    }
+
+    public internal(set) var method = Method.other
+    /// As it was sent, escapes included, without the query.
+    public internal(set) var path = ByteRange.empty
+    /// Host, or the authority of an absolute target, which takes its place (RFC 9112, 3.2.2).
+    public internal(set) var authority = ByteRange.empty
+    /// Nil without one. It is not a valid origin for certain.
+    public internal(set) var origin: ByteRange?
+    /// Nil without one. It is not a valid credential for certain.
+    public internal(set) var authorization: ByteRange?
+    /// Nil without one. It is not a valid key for certain.
+    public internal(set) var webSocketKey: ByteRange?
+    public internal(set) var subprotocols: Subprotocols = []
+    public internal(set) var traits: Traits = []
+    public internal(set) var contentLength: UInt64 = 0
+
+    /// Whether content follows the head.
+    public var hasContent: Bool { contentLength > 0 || traits.contains(.isChunked) }
+
+    /// Whether the connection stays open after the answer, if the server wants it too
+    /// (RFC 9112, 9.3).
+    public var isPersistent: Bool {
+        if traits.contains(.closes) { return false }
+        return !traits.contains(.isVersion10) || traits.contains(.keepsAlive)
+    }
+
+    /// Whether the client wants to go on with WebSocket.
+    public var wantsWebSocket: Bool { traits.isSuperset(of: [.upgrades, .offersWebSocket]) }
+}
+
+/// The characters of HTTP (RFC 9110, 5.6; RFC 3986).
+enum HTTPCharacter {
+    /// Letters, digits and ``!#$%&'*+-.^_`|~``.
+    static func isToken(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "!"), UInt8(ascii: "|"),
+            UInt8(ascii: "~"), UInt8(ascii: "*"), UInt8(ascii: "+"), UInt8(ascii: "-"),
+            UInt8(ascii: "."), UInt8(ascii: "#")...UInt8(ascii: "'"),
+            UInt8(ascii: "^")...UInt8(ascii: "`"):
+            true
+        default: false
+        }
+    }
+
+    /// What may stand in a field's value beside spaces and tabs.
+    static func isVisible(_ byte: UInt8) -> Bool { byte > 0x20 && byte != 0x7F }
+
+    /// What may stand in a path or a query, `?` and escapes included.
+    static func isTarget(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "\""), UInt8(ascii: "#"), UInt8(ascii: "<"), UInt8(ascii: ">"),
+            UInt8(ascii: "\\"), UInt8(ascii: "^"), UInt8(ascii: "`"), UInt8(ascii: "{"),
+            UInt8(ascii: "|"), UInt8(ascii: "}"):
+            false
+        default: byte > 0x20 && byte < 0x7F
+        }
+    }
+
+    /// What may stand in a host with a port. User information is not allowed here.
+    static func isAuthority(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "/"), UInt8(ascii: "?"), UInt8(ascii: "@"): false
+        default: isTarget(byte)
+        }
+    }
+
+    static func isSpace(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x09 }
+
+    static func lowercase(_ byte: UInt8) -> UInt8 {
+        byte >= UInt8(ascii: "A") && byte <= UInt8(ascii: "Z") ? byte | 0x20 : byte
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    /// Whether these bytes are a text in lower case, whatever the case of their letters.
+    public func isEqual(ignoringCase text: StaticString) -> Bool {
+        let other = text.utf8Bytes
+        guard other.count == count else { return false }
+        for index in 0..<count where HTTPCharacter.lowercase(self[index]) != other[index] {
+            return false
+        }
+        return true
+    }
+
+    /// Whether two texts are the same but for the case of their letters.
+    public func isEqual(ignoringCase other: UnsafeRawBufferPointer) -> Bool {
+        guard other.count == count else { return false }
+        for index in 0..<count
+        where HTTPCharacter.lowercase(self[index]) != HTTPCharacter.lowercase(other[index]) {
+            return false
+        }
+        return true
+    }
+
+    /// Whether these bytes are a text.
+    public func isEqual(_ text: StaticString) -> Bool {
+        let other = text.utf8Bytes
+        guard other.count == count else { return false }
+        for index in 0..<count where self[index] != other[index] { return false }
+        return true
+    }
+}

@@ -1,0 +1,127 @@
+// Writes responses. Every one of them has a length, so that the next one is found behind it.
+
+import Primitives
+
+/// A response with its content, which is small and complete.
+public struct HTTPResponse: Sendable {
+    public var status: HTTPStatus
+    /// Nil for a response without content.
+    public var contentType: StaticString?
+    public var content: [UInt8]
+    /// Further fields, one `Name: value` each.
+    public var fields: [StaticString] = []
+    /// Whether the connection closes behind it.
+    public var closes = false
+    /// Whether the content is left out, because the request was HEAD.
+    public var omitsContent = false
+
+    public init(
+        _ status: HTTPStatus, contentType: StaticString? = nil, content: [UInt8] = []
+    ) {
+        self.status = status
+        self.contentType = contentType
+        self.content = content
+    }
+
+    /// The bytes of the whole response.
+    ///
+    /// - Parameter unixSeconds: the time of the Date field, which a server with a clock has to send
+    ///   (RFC 9110, 6.6.1).
+    public func bytes(unixSeconds: UInt64) -> [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(256 + content.count)
+        Self.appendStatusLine(status, to: &bytes)
+        bytes.append("Date: ")
+        HTTPDate.append(unixSeconds: unixSeconds, to: &bytes)
+        bytes.append("\r\n")
+        if let contentType {
+            bytes.append("Content-Type: ")
+            bytes.append(contentType)
+            bytes.append("\r\n")
+        }
+        bytes.append("Content-Length: ")
+        bytes.append(decimal: UInt64(content.count))
+        bytes.append("\r\n")
+        // What is measured is true for a moment, and no page may read it from elsewhere's cache.
+        bytes.append("Cache-Control: no-store\r\n")
+        for field in fields {
+            bytes.append(field)
+            bytes.append("\r\n")
+        }
+        if closes { bytes.append("Connection: close\r\n") }
+        bytes.append("\r\n")
+        if !omitsContent { bytes += content }
+        return bytes
+    }
+
+    static func appendStatusLine(_ status: HTTPStatus, to bytes: inout [UInt8]) {
+        bytes.append("HTTP/1.1 ")
+        bytes.append(decimal: UInt64(status.rawValue))
+        bytes.append(" ")
+        bytes.append(status.phrase)
+        bytes.append("\r\n")
+    }
+}
+
+/// Dates as HTTP writes them (RFC 9110, 5.6.7): `Sun, 06 Nov 1994 08:49:37 GMT`.
+public enum HTTPDate {
+    private static let days: StaticString = "ThuFriSatSunMonTueWed"
+    private static let months: StaticString = "JanFebMarAprMayJunJulAugSepOctNovDec"
+
+    public static func append(unixSeconds: UInt64, to bytes: inout [UInt8]) {
+        let day = unixSeconds / 86_400
+        let date = civilDate(day: day)
+        bytes.append(contentsOf: Self.days.utf8Bytes[Int(day % 7) * 3..<Int(day % 7) * 3 + 3])
+        bytes.append(", ")
+        append(twoDigits: date.day, to: &bytes)
+        bytes.append(" ")
+        let month = Int(date.month - 1) * 3
+        bytes.append(contentsOf: Self.months.utf8Bytes[month..<month + 3])
+        bytes.append(" ")
+        bytes.append(decimal: date.year)
+        bytes.append(" ")
+        append(twoDigits: unixSeconds % 86_400 / 3_600, to: &bytes)
+        bytes.append(":")
+        append(twoDigits: unixSeconds % 3_600 / 60, to: &bytes)
+        bytes.append(":")
+        append(twoDigits: unixSeconds % 60, to: &bytes)
+        bytes.append(" GMT")
+    }
+
+    private static func append(twoDigits number: UInt64, to bytes: inout [UInt8]) {
+        bytes.append(UInt8(0x30 + number / 10))
+        bytes.append(UInt8(0x30 + number % 10))
+    }
+
+    /// The Gregorian date of a day since 1 January 1970. A year begins in March here, so that the
+    /// leap day is its last; 719,468 days before 1970 is 1 March of the year 0, and 146,097 days
+    /// are 400 years.
+    private static func civilDate(day: UInt64) -> (year: UInt64, month: UInt64, day: UInt64) {
+        let shifted = day + 719_468
+        let era = shifted / 146_097
+        let dayOfEra = shifted % 146_097
+        let yearOfEra =
+            (dayOfEra - dayOfEra / 1_460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
+        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
+        let month = (5 * dayOfYear + 2) / 153
+        let dayOfMonth = dayOfYear - (153 * month + 2) / 5 + 1
+        let isInNextYear = month >= 10
+        return (
+            yearOfEra + era * 400 + (isInNextYear ? 1 : 0), isInNextYear ? month - 9 : month + 3,
+            dayOfMonth
+        )
+    }
+}
+
+extension [UInt8] {
+    mutating func append(_ text: StaticString) { append(contentsOf: text.utf8Bytes) }
+
+    mutating func append(decimal number: UInt64) {
+        var place: UInt64 = 1
+        while number / place >= 10 { place *= 10 }
+        while place > 0 {
+            append(UInt8(0x30 + number / place % 10))
+            place /= 10
+        }
+    }
+}

@@ -1,0 +1,203 @@
+// Reads the frames of a client out of a stream. The payload of data frames is unmasked where it is
+// and handed on as it arrives, so that a frame of any length needs no memory of its own; control
+// frames are handed on whole.
+
+import Primitives
+
+/// The place of a connection within its stream of frames: 12 bytes.
+public struct WebSocketDecoder: Hashable, Sendable {
+    /// The mask of the frame under way, turned so that its next byte comes first in memory.
+    private var mask: UInt32 = 0
+    /// Payload of the frame under way that has not arrived.
+    private var remaining: UInt32 = 0
+    private var state: State = []
+
+    private struct State: OptionSet, Hashable {
+        let rawValue: UInt8
+        /// A message has begun whose last frame has not.
+        static let isWithinMessage = State(rawValue: 1 << 0)
+        /// A close frame has arrived; nothing counts behind it.
+        static let isClosed = State(rawValue: 1 << 1)
+    }
+
+    public init() {}
+
+    /// A piece of a stream. The ranges are ranges of the bytes that were read.
+    public enum Piece: Hashable, Sendable {
+        /// Unmasked payload of messages.
+        case payload(ByteRange)
+        case ping(ByteRange)
+        case pong
+        /// The client closes; nil without a code.
+        case close(code: UInt16?)
+    }
+
+    /// Whether all frames that have begun are complete.
+    public var isBetweenFrames: Bool { remaining == 0 }
+
+    /// Reads the next piece at `offset`, and moves `offset` behind it. Nil where more bytes are
+    /// needed: those from `offset` on, fewer than a control frame can have, are to be shown again.
+    ///
+    /// - Parameter frameMaximum: the payload of the largest data frame that is accepted.
+    public mutating func next(
+        in bytes: UnsafeMutableRawBufferPointer, at offset: inout Int, frameMaximum: Int
+    ) throws(WebSocketFault) -> Piece? {
+        while true {
+            if state.contains(.isClosed) {
+                offset = bytes.count
+                return nil
+            }
+            if remaining > 0 { return takePayload(of: bytes, at: &offset) }
+            guard
+                let header = try Header(
+                    UnsafeRawBufferPointer(bytes), at: offset, frameMaximum: frameMaximum)
+            else { return nil }
+            guard header.opcode.isControl else {
+                try begin(header)
+                offset += header.byteCount
+                // An empty frame is nothing; where the payload has not arrived, the header is read.
+                continue
+            }
+            let start = offset + header.byteCount
+            guard bytes.count - start >= header.payloadByteCount else { return nil }
+            let payload = ByteRange(offset: start, count: header.payloadByteCount)
+            Self.unmask(
+                UnsafeMutableRawBufferPointer(rebasing: bytes[start..<payload.endOffset]),
+                with: header.mask)
+            offset = payload.endOffset
+            return try control(header.opcode, payload, of: UnsafeRawBufferPointer(bytes))
+        }
+    }
+
+    /// A data frame begins.
+    private mutating func begin(_ header: Header) throws(WebSocketFault) {
+        let isWithinMessage = state.contains(.isWithinMessage)
+        switch header.opcode {
+        case .continuation where !isWithinMessage: throw .continuationWithoutMessage
+        case .text where !isWithinMessage: throw .text
+        case .text, .binary:
+            if isWithinMessage { throw .messageWithinMessage }
+        case .continuation, .close, .ping, .pong: break
+        }
+        if header.isFinal {
+            state.remove(.isWithinMessage)
+        } else {
+            state.insert(.isWithinMessage)
+        }
+        mask = header.mask
+        remaining = UInt32(header.payloadByteCount)
+    }
+
+    /// As much of the payload as has arrived; nil for none.
+    private mutating func takePayload(
+        of bytes: UnsafeMutableRawBufferPointer, at offset: inout Int
+    ) -> Piece? {
+        let count = min(Int(remaining), bytes.count - offset)
+        guard count > 0 else { return nil }
+        Self.unmask(
+            UnsafeMutableRawBufferPointer(rebasing: bytes[offset..<offset + count]), with: mask)
+        remaining -= UInt32(count)
+        mask = Self.turned(mask, by: count)
+        defer { offset += count }
+        return .payload(ByteRange(offset: offset, count: count))
+    }
+
+    private mutating func control(
+        _ opcode: WebSocketOpcode, _ payload: ByteRange, of bytes: UnsafeRawBufferPointer
+    ) throws(WebSocketFault) -> Piece {
+        switch opcode {
+        case .ping: return .ping(payload)
+        case .close:
+            state.insert(.isClosed)
+            let content = payload.bytes(in: bytes)
+            guard content.count != 1 else { throw .closePayload }
+            guard content.count >= 2 else { return .close(code: nil) }
+            let code = UInt16(content[0]) << 8 | UInt16(content[1])
+            let reason = UnsafeRawBufferPointer(rebasing: content[2...])
+            guard Self.isSendable(code), TextRules.isUTF8(reason) else { throw .closePayload }
+            return .close(code: code)
+        case .pong, .continuation, .text, .binary: return .pong
+        }
+    }
+
+    /// The codes that a peer may send (RFC 6455, 7.4; 1012 to 1014 were registered later).
+    private static func isSendable(_ code: UInt16) -> Bool {
+        switch code {
+        case 1000...1003, 1007...1014, 3000...4999: true
+        default: false
+        }
+    }
+
+    // MARK: - Masks
+
+    /// The mask for what follows `count` bytes.
+    static func turned(_ mask: UInt32, by count: Int) -> UInt32 {
+        let bits = UInt32(count & 3) * 8
+        // In memory's order, which is that of the stream.
+        let ordered = UInt32(littleEndian: mask)
+        return UInt32(littleEndian: ordered >> bits | ordered << ((32 - bits) & 31))
+    }
+
+    /// Takes the mask off, eight bytes at a time.
+    static func unmask(_ bytes: UnsafeMutableRawBufferPointer, with mask: UInt32) {
+        guard let base = bytes.baseAddress, mask != 0 else { return }
+        let wide = UInt64(mask) << 32 | UInt64(mask)
+        var offset = 0
+        while bytes.count - offset >= 8 {
+            let word = base.loadUnaligned(fromByteOffset: offset, as: UInt64.self)
+            base.storeBytes(of: word ^ wide, toByteOffset: offset, as: UInt64.self)
+            offset += 8
+        }
+        withUnsafeBytes(of: mask) { mask in
+            while offset < bytes.count {
+                bytes[offset] ^= mask[offset & 3]
+                offset += 1
+            }
+        }
+    }
+}
+
+/// The header of a client's frame, checked.
+private struct Header {
+    let opcode: WebSocketOpcode
+    let isFinal: Bool
+    let byteCount: Int
+    let payloadByteCount: Int
+    /// As it lies in memory.
+    let mask: UInt32
+
+    /// Nil where more bytes are needed. What two bytes show is refused when they are there.
+    init?(
+        _ bytes: UnsafeRawBufferPointer, at offset: Int, frameMaximum: Int
+    ) throws(WebSocketFault) {
+        guard bytes.count - offset >= 2 else { return nil }
+        let first = bytes[offset]
+        let second = bytes[offset + 1]
+        if first & 0x70 != 0 { throw .reservedBit }
+        guard let opcode = WebSocketOpcode(rawValue: first & 0x0F) else { throw .unknownOpcode }
+        if second & 0x80 == 0 { throw .unmasked }
+        let isFinal = first & 0x80 != 0
+        let short = Int(second & 0x7F)
+        if opcode.isControl {
+            if !isFinal { throw .fragmentedControl }
+            if short > WebLimits.controlByteCountMaximum { throw .longControl }
+        }
+        let lengthByteCount = short == 127 ? 8 : short == 126 ? 2 : 0
+        let byteCount = 2 + lengthByteCount + 4
+        guard bytes.count - offset >= byteCount else { return nil }
+        var length: UInt64 = lengthByteCount == 0 ? UInt64(short) : 0
+        for index in 0..<lengthByteCount {
+            length = length << 8 | UInt64(bytes[offset + 2 + index])
+        }
+        switch lengthByteCount {
+        case 2 where length <= 125, 8 where length <= 0xFFFF: throw .lengthNotMinimal
+        default: break
+        }
+        guard length <= UInt64(min(frameMaximum, Int(UInt32.max >> 1))) else { throw .tooLarge }
+        self.opcode = opcode
+        self.isFinal = isFinal
+        self.byteCount = byteCount
+        payloadByteCount = Int(length)
+        mask = bytes.loadUnaligned(fromByteOffset: offset + 2 + lengthByteCount, as: UInt32.self)
+    }
+}

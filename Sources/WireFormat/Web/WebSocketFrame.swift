@@ -1,0 +1,127 @@
+// The frames of WebSocket (RFC 6455, 5.2). A server's have no mask, a client's must have one.
+//
+//     bit  7     6-4    3-0        7      6-0
+//         +-----+------+--------+ +------+--------+-----------------+----------+---------+
+//         | FIN | 0    | opcode | | MASK | length | length, 0, 2, 8 | mask, 4  | payload |
+//         +-----+------+--------+ +------+--------+-----------------+----------+---------+
+
+import Primitives
+
+/// What a frame is.
+public enum WebSocketOpcode: UInt8, Sendable {
+    case continuation = 0
+    case text = 1
+    case binary = 2
+    case close = 8
+    case ping = 9
+    case pong = 10
+
+    /// Control frames are short, whole, and may stand between the frames of a message.
+    public var isControl: Bool { rawValue & 8 != 0 }
+}
+
+/// Why a WebSocket connection is closed, as its close frame says (RFC 6455, 7.4.1).
+public enum WebSocketCloseCode: UInt16, Sendable {
+    case normal = 1000
+    case goingAway = 1001
+    case protocolError = 1002
+    case unsupportedData = 1003
+    case invalidPayload = 1007
+    case tooLarge = 1009
+}
+
+/// What a client did that ends its connection.
+public enum WebSocketFault: UInt8, Error, CaseIterable, Sendable {
+    /// A reserved bit is set; they belong to extensions, and none was agreed on.
+    case reservedBit
+    case unknownOpcode
+    /// A client has to mask each frame (RFC 6455, 5.1).
+    case unmasked
+    /// A length that is spelled in more bytes than it needs.
+    case lengthNotMinimal
+    /// A control frame of more than 125 bytes.
+    case longControl
+    /// A control frame without FIN.
+    case fragmentedControl
+    /// A continuation without a message.
+    case continuationWithoutMessage
+    /// A message begins within another one.
+    case messageWithinMessage
+    /// A close frame of one byte, with a code that may not be sent, or a reason that is not UTF-8.
+    case closePayload
+    /// Text, which neither dialect is made of [MQTT-6.0.0-1].
+    case text
+    /// A frame that is larger than the largest packet.
+    case tooLarge
+
+    /// The code of the close frame that answers it.
+    public var closeCode: WebSocketCloseCode {
+        switch self {
+        case .text: .unsupportedData
+        case .tooLarge: .tooLarge
+        case .reservedBit, .unknownOpcode, .unmasked, .lengthNotMinimal, .longControl,
+            .fragmentedControl, .continuationWithoutMessage, .messageWithinMessage, .closePayload:
+            .protocolError
+        }
+    }
+
+    /// What is wrong, for the log.
+    public var text: StaticString {
+        switch self {
+        case .reservedBit: "a reserved bit is set"
+        case .unknownOpcode: "an unknown opcode"
+        case .unmasked: "a frame without a mask"
+        case .lengthNotMinimal: "a length that is not minimal"
+        case .longControl: "a control frame of more than 125 bytes"
+        case .fragmentedControl: "a fragment of a control frame"
+        case .continuationWithoutMessage: "a continuation without a message"
+        case .messageWithinMessage: "a message within a message"
+        case .closePayload: "a malformed close frame"
+        case .text: "a text frame"
+        case .tooLarge: "a frame that is too large"
+        }
+    }
+}
+
+/// Writes frames to clients.
+public enum WebSocketFrame {
+    /// The bytes of the header of a frame to a client.
+    public static func headerByteCount(payloadByteCount: Int) -> Int {
+        payloadByteCount <= 125 ? 2 : payloadByteCount <= 0xFFFF ? 4 : 10
+    }
+
+    /// Writes the header of a whole message or control frame to a client.
+    ///
+    /// - Returns: the bytes that were written.
+    @discardableResult
+    public static func writeHeader(
+        _ opcode: WebSocketOpcode, payloadByteCount: Int, to target: UnsafeMutableRawPointer
+    ) -> Int {
+        target.storeBytes(of: 0x80 | opcode.rawValue, as: UInt8.self)
+        let byteCount = headerByteCount(payloadByteCount: payloadByteCount)
+        switch byteCount {
+        case 2:
+            target.storeBytes(of: UInt8(payloadByteCount), toByteOffset: 1, as: UInt8.self)
+        case 4:
+            target.storeBytes(of: 126, toByteOffset: 1, as: UInt8.self)
+            target.storeBytes(
+                of: UInt16(payloadByteCount).bigEndian, toByteOffset: 2, as: UInt16.self)
+        default:
+            target.storeBytes(of: 127, toByteOffset: 1, as: UInt8.self)
+            target.storeBytes(
+                of: UInt64(payloadByteCount).bigEndian, toByteOffset: 2, as: UInt64.self)
+        }
+        return byteCount
+    }
+
+    /// A close frame to a client.
+    public static func closeByteCount() -> Int { 4 }
+
+    /// Writes a close frame with a code and no reason.
+    public static func writeClose(
+        _ code: WebSocketCloseCode, to target: UnsafeMutableRawPointer
+    ) {
+        writeHeader(.close, payloadByteCount: 2, to: target)
+        target.storeBytes(of: code.rawValue.bigEndian, toByteOffset: 2, as: UInt16.self)
+    }
+}

@@ -1,0 +1,116 @@
+// What the answers of web listeners are made of: health, and the text of the metrics.
+
+import Administration
+import Configuration
+import Primitives
+import Testing
+import WireFormat
+
+@testable import BrokerRuntime
+
+@Suite("The health of a broker")
+struct HealthMonitorTests {
+    private static func settings() -> WebSettings {
+        WebSettings(terms: [nil, WebSettings.Terms(mqtt: 1, mrt: 2)], BrokerSettings())
+    }
+
+    private static func at(_ seconds: UInt64) -> Instant { Instant(milliseconds: seconds * 1_000) }
+
+    @Test func `is bad when a loop has not turned for ten seconds, until it turns`() {
+        let settings = Self.settings()
+        var monitor = HealthMonitor(settings)
+        settings.health.set(.starting, false)
+        func look(_ seconds: UInt64, turns: [UInt64]) -> BrokerHealth.Finding {
+            monitor.note(
+                turns: turns, committed: 0, isIdle: true, isFull: false, at: Self.at(seconds))
+            return settings.health.current
+        }
+        #expect(look(100, turns: [5, 5]) == [])
+        #expect(look(109, turns: [9, 5]) == [])
+        #expect(look(110, turns: [10, 5]) == .loopStuck)
+        #expect(look(111, turns: [11, 6]) == [])
+    }
+
+    @Test func `is bad when a batch has waited for ten seconds, until one is committed`() {
+        let settings = Self.settings()
+        var monitor = HealthMonitor(settings)
+        settings.health.set(.starting, false)
+        var turns: UInt64 = 0
+        func look(_ seconds: UInt64, committed: UInt64, isIdle: Bool) -> BrokerHealth.Finding {
+            turns += 1
+            monitor.note(
+                turns: [turns], committed: committed, isIdle: isIdle, isFull: false,
+                at: Self.at(seconds))
+            return settings.health.current
+        }
+        #expect(look(100, committed: 3, isIdle: true) == [])
+        // An hour without work is no wait.
+        #expect(look(3_700, committed: 3, isIdle: true) == [])
+        #expect(look(3_701, committed: 3, isIdle: false) == [])
+        #expect(look(3_709, committed: 3, isIdle: false) == [])
+        #expect(look(3_710, committed: 3, isIdle: false) == .commitStuck)
+        #expect(look(3_711, committed: 4, isIdle: false) == [])
+    }
+
+    @Test func `is told with its reasons and nothing else`() {
+        func text(_ findings: BrokerHealth.Finding) -> String {
+            String(decoding: HTTPResponse.health(findings).content, as: UTF8.self)
+        }
+        #expect(text([]) == "{\"status\":\"ok\",\"reasons\":[]}\n")
+        #expect(
+            text([.draining, .storeFull])
+                == "{\"status\":\"unavailable\",\"reasons\":[\"draining\",\"store-full\"]}\n")
+    }
+}
+
+@Suite("The metrics")
+struct PrometheusTextTests {
+    @Test(arguments: [
+        ("clients/connected", true, "martlet_clients_connected"),
+        ("clients/total", true, "martlet_clients"),
+        ("retained messages/bytes", true, "martlet_retained_messages_bytes"),
+        ("bytes/received", false, "martlet_received_bytes_total"),
+        ("tls/certificate/days", true, "martlet_tls_certificate_remaining_seconds"),
+        ("protocol_errors", false, "martlet_protocol_errors_total"),
+    ])
+    func `have names as Prometheus recommends`(statistic: String, isGauge: Bool, name: String) {
+        #expect(PrometheusText.metricName(statistic, isGauge: isGauge) == name)
+    }
+
+    @Test func `have a help, a type and a sample each`() {
+        let text = PrometheusText.text(
+            ReadStatistics.Reply(
+                brokerVersion: "1\"2", uptimeSeconds: 7,
+                counters: [
+                    ReadStatistics.Counter(name: "tls/certificate/days", value: 2),
+                    ReadStatistics.Counter(name: "clients/expired", value: 3),
+                ]))
+        #expect(
+            String(decoding: text, as: UTF8.self) == """
+                # HELP martlet_build_info The version of the broker
+                # TYPE martlet_build_info gauge
+                martlet_build_info{version="1_2"} 1
+                # HELP martlet_uptime_seconds Seconds since the broker started
+                # TYPE martlet_uptime_seconds gauge
+                martlet_uptime_seconds 7
+                # HELP martlet_tls_certificate_remaining_seconds \
+                The statistic tls/certificate/days in seconds
+                # TYPE martlet_tls_certificate_remaining_seconds gauge
+                martlet_tls_certificate_remaining_seconds 172800
+                # HELP martlet_clients_expired_total The statistic clients/expired
+                # TYPE martlet_clients_expired_total counter
+                martlet_clients_expired_total 3
+
+                """)
+    }
+
+    @Test func `name gauges that are statistics`() throws {
+        let broker = try RunningBroker()
+        let names = try broker.administrator().send(ReadStatistics()).counters.map(\.name)
+        #expect(PrometheusText.gauges.isSubset(of: names))
+        let metrics = names.map {
+            PrometheusText.metricName($0, isGauge: PrometheusText.gauges.contains($0))
+        }
+        #expect(Set(metrics).count == names.count)
+    }
+}

@@ -1,0 +1,176 @@
+// Requests and frames of strangers: in pieces they say the same as in one, and what a stream of
+// frames says is what a decoder says that was written again, byte by byte and without its tricks.
+
+import Primitives
+import WireFormat
+
+/// The first byte chooses requests or frames, and the size of the pieces.
+func fuzzWeb(_ bytes: UnsafeRawBufferPointer) {
+    guard let first = bytes.first else { return }
+    let stream = UnsafeRawBufferPointer(rebasing: bytes[1...])
+    let step = 1 + Int(first >> 1) % 61
+    if first & 1 == 0 {
+        fuzzRequests(stream, step: step)
+    } else {
+        fuzzFrames(Array(stream), step: step)
+    }
+}
+
+// MARK: - Requests
+
+private func parse(_ bytes: UnsafeRawBufferPointer) -> Result<HTTPParsing, HTTPFault> {
+    Result { () throws(HTTPFault) in try HTTPRequestHead.parse(bytes) }
+}
+
+private func fuzzRequests(_ stream: UnsafeRawBufferPointer, step: Int) {
+    var offset = 0
+    // Pipelined requests, as far as they have no content.
+    while offset < stream.count {
+        let rest = UnsafeRawBufferPointer(rebasing: stream[offset...])
+        let whole = parse(rest)
+        var isDecided = false
+        for count in Swift.stride(from: 0, through: rest.count, by: step) {
+            let part = parse(UnsafeRawBufferPointer(rebasing: rest[..<count]))
+            if part == .success(.incomplete) {
+                precondition(!isDecided, "what was decided is open again at \(count)")
+                continue
+            }
+            isDecided = true
+            precondition(part == whole, "\(part) of \(count) bytes became \(whole)")
+        }
+        guard case .success(.head(let head, let byteCount)) = whole else { return }
+        precondition(byteCount > 0 && byteCount <= WebLimits.headByteCountMaximum)
+        precondition(byteCount <= rest.count)
+        for range in [
+            head.path, head.authority, head.origin ?? .empty, head.authorization ?? .empty,
+            head.webSocketKey ?? .empty,
+        ] {
+            let text = range.bytes(in: UnsafeRawBufferPointer(rebasing: rest[..<byteCount]))
+            precondition(!text.contains { $0 == 0x0A || $0 == 0x0D || $0 == 0 })
+        }
+        if let key = head.webSocketKey { _ = WebSocketHandshake.isKey(key.bytes(in: rest)) }
+        if head.hasContent { return }
+        offset += byteCount
+    }
+}
+
+// MARK: - Frames
+
+private struct Heard: Equatable {
+    var payload: [UInt8] = []
+    var pings: [[UInt8]] = []
+    var pongs = 0
+    var closeCode: UInt16?
+    var isClosed = false
+    var isFaulty = false
+}
+
+private let frameMaximum = 300
+
+private func fuzzFrames(_ stream: [UInt8], step: Int) {
+    let expected = hearNaively(stream)
+    precondition(hear(stream, step: step) == expected, "pieces of \(step) say something else")
+    precondition(hear(stream, step: max(1, stream.count)) == expected, "the whole is different")
+}
+
+private func hear(_ stream: [UInt8], step: Int) -> Heard {
+    var decoder = WebSocketDecoder()
+    var heard = Heard()
+    var kept: [UInt8] = []
+    var start = 0
+    while start < stream.count, !heard.isFaulty {
+        let end = min(start + step, stream.count)
+        var bytes = kept + stream[start..<end]
+        start = end
+        let offset = bytes.withUnsafeMutableBytes { bytes in
+            var offset = 0
+            do throws(WebSocketFault) {
+                while let piece = try decoder.next(
+                    in: bytes, at: &offset, frameMaximum: frameMaximum)
+                {
+                    let whole = UnsafeRawBufferPointer(bytes)
+                    switch piece {
+                    case .payload(let range): heard.payload += range.bytes(in: whole)
+                    case .ping(let range): heard.pings.append(Array(range.bytes(in: whole)))
+                    case .pong: heard.pongs += 1
+                    case .close(let code):
+                        heard.isClosed = true
+                        heard.closeCode = code
+                    }
+                }
+            } catch {
+                heard.isFaulty = true
+            }
+            return offset
+        }
+        kept = Array(bytes[offset...])
+        let bound = WebLimits.clientHeaderByteCountMaximum + WebLimits.controlByteCountMaximum
+        precondition(heard.isFaulty || kept.count < bound, "\(kept.count) bytes are kept")
+    }
+    return heard
+}
+
+/// RFC 6455, section 5, byte by byte over the whole stream.
+private func hearNaively(_ stream: [UInt8]) -> Heard {
+    var heard = Heard()
+    var bytes = stream[...]
+    var isWithinMessage = false
+    while !heard.isClosed, bytes.count >= 2 {
+        let first = bytes.removeFirst()
+        let second = bytes.removeFirst()
+        let opcode = first % 16
+        let isFinal = first >= 128
+        let isControl = opcode >= 8
+        var length = UInt64(second % 128)
+        guard first / 16 % 8 == 0, [0, 1, 2, 8, 9, 10].contains(opcode), second >= 128,
+            !isControl || isFinal && length <= 125
+        else {
+            heard.isFaulty = true
+            return heard
+        }
+        let lengthByteCount = length == 126 ? 2 : length == 127 ? 8 : 0
+        guard bytes.count >= lengthByteCount + 4 else { return heard }
+        if lengthByteCount > 0 {
+            length = 0
+            for _ in 0..<lengthByteCount { length = length * 256 + UInt64(bytes.removeFirst()) }
+            let isMinimal = lengthByteCount == 2 ? length >= 126 : length >= 65_536
+            heard.isFaulty = !isMinimal || length > UInt64(frameMaximum)
+        }
+        if !isControl {
+            if opcode == 0 ? !isWithinMessage : isWithinMessage || opcode == 1 {
+                heard.isFaulty = true
+            }
+            isWithinMessage = !isFinal
+        }
+        if heard.isFaulty { return heard }
+        let mask = (0..<4).map { _ in bytes.removeFirst() }
+        if isControl, bytes.count < Int(length) { return heard }
+        var payload: [UInt8] = []
+        while payload.count < Int(length), let byte = bytes.popFirst() {
+            payload.append(byte ^ mask[payload.count % 4])
+        }
+        switch opcode {
+        case 9: heard.pings.append(payload)
+        case 10: heard.pongs += 1
+        case 8:
+            heard.isFaulty = isFaultyClose(payload)
+            if heard.isFaulty { return heard }
+            heard.isClosed = true
+            if payload.count >= 2 {
+                heard.closeCode = UInt16(payload[0]) * 256 + UInt16(payload[1])
+            }
+        default: heard.payload += payload
+        }
+    }
+    return heard
+}
+
+private func isFaultyClose(_ payload: [UInt8]) -> Bool {
+    if payload.isEmpty { return false }
+    if payload.count == 1 { return true }
+    let code = Int(payload[0]) * 256 + Int(payload[1])
+    let isKnown =
+        code >= 3000 && code < 5000
+        || code >= 1000 && code < 1015 && ![1004, 1005, 1006].contains(code)
+    return !isKnown || String(validating: payload[2...], as: UTF8.self) == nil
+}
