@@ -27,6 +27,15 @@ struct TrimAmount {
     }
 }
 
+/// What transfers may bring into a queue.
+struct Arrivals {
+    var amount = TrimAmount()
+    /// The first of the numbers that are kept for them.
+    let firstNumber: UInt64
+
+    init(firstNumber: UInt64) { self.firstNumber = firstNumber }
+}
+
 /// What a queue has been asked to lose and has not answered for.
 struct PendingTrim {
     var amount = TrimAmount()
@@ -81,7 +90,7 @@ struct PendingBatch: ~Copyable {
     var bequests: [(transfer: Int, heir: Handle<Session>)] = []
     /// What transfers bring at most, by the queue they bring it into, as far as that queue has not
     /// counted it. Numbers are kept for as many.
-    var arrivals: [UInt64: TrimAmount] = [:]
+    var arrivals: [UInt64: Arrivals] = [:]
     /// Sessions that have begun to hear what their users are sent, and how many messages of this
     /// batch came before.
     var listeners: [(session: Handle<Session>, messageCount: Int)] = []
