@@ -191,6 +191,14 @@ public struct Broker: ~Copyable, Sendable {
         queues.owner(of: queue, among: sessions)
     }
 
+    /// Who counts the entries of a queue: the owner, or where all of it is moved into another
+    /// queue, the owner of that.
+    func counter(of queue: QueueID) -> QueueOwner? {
+        var owner = owner(of: queue)
+        while case .inherited(let next)? = owner { owner = self.owner(of: next) }
+        return owner
+    }
+
     /// A new durable name. Names are reserved in the store in blocks, so that none is used twice.
     mutating func makeIdentifier() -> UInt64 {
         let (identifier, needsReservation) = commits.identifiers.makeIdentifier()
@@ -210,8 +218,8 @@ public struct Broker: ~Copyable, Sendable {
 enum QueueOwner {
     case session(Index<Session>)
     case offlineQueue(user: Index<User>)
-    /// It is on its way into a session's inbox.
-    case inherited(by: Handle<Session>)
+    /// Its entries are moved into another queue, whose owner counts them already.
+    case inherited(into: QueueID)
     /// The shares' that brought it to a session which has ended.
     case leftover(Index<Leftover>)
 }

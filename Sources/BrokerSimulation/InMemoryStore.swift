@@ -131,6 +131,9 @@ public struct InMemoryStore: Sendable {
     /// Whether a queue is empty.
     func isEmpty(_ queue: QueueID) -> Bool { queues[queue] == nil }
 
+    /// Loses all entries of a queue, as no store should: for tests.
+    public mutating func lose(_ queue: QueueID) { _ = remove(queue) { _ in true } }
+
     // MARK: The parts of a batch
 
     private mutating func apply(_ batch: StoreBatch, into result: inout StoreResult) {
@@ -149,20 +152,16 @@ public struct InMemoryStore: Sendable {
         for removal in batch.removals {
             _ = remove(removal.queue) { $0.number == removal.number }
         }
-        for acknowledgement in batch.acknowledgements {
-            let removed = remove(acknowledgement.queue) {
-                $0.number <= acknowledgement.throughNumber
-            }
-            if acknowledgement.wantsTally {
-                result.tallies.append(InMemoryStore.tally(acknowledgement.queue, removed))
-            }
-        }
+        acknowledge(batch, followingTransfers: 0, into: &result)
         for trim in batch.trims { result.trimmed.append(apply(trim)) }
         for change in batch.states {
             let index = queues[change.queue]?.firstIndex { $0.number == change.number }
             if let index { queues[change.queue]?[index].state = change.state }
         }
-        for transfer in batch.transfers { result.transferred.append(move(transfer)) }
+        for index in batch.transfers.indices {
+            result.transferred.append(move(batch.transfers[index]))
+            acknowledge(batch, followingTransfers: index + 1, into: &result)
+        }
         for queue in batch.deletedQueues { _ = remove(queue) { _ in true } }
         for change in batch.records where result.refusal == nil || change.part != .send {
             apply(change)
@@ -173,6 +172,20 @@ public struct InMemoryStore: Sendable {
                 bootMilliseconds: batch.moment.instant.milliseconds)
         }
         read(batch, into: &result)
+    }
+
+    private mutating func acknowledge(
+        _ batch: StoreBatch, followingTransfers count: Int, into result: inout StoreResult
+    ) {
+        for acknowledgement in batch.acknowledgements
+        where acknowledgement.followsTransfers == count {
+            let removed = remove(acknowledgement.queue) {
+                $0.number <= acknowledgement.throughNumber
+            }
+            if acknowledgement.wantsTally {
+                result.tallies.append(InMemoryStore.tally(acknowledgement.queue, removed))
+            }
+        }
     }
 
     private mutating func putSends(_ batch: StoreBatch) {

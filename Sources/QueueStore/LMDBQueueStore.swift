@@ -145,7 +145,7 @@ public struct LMDBQueueStore: ~Copyable {
         }
         if !batch.loads.isEmpty {
             try load(batch, into: &result)
-            try removeLeaving(moment: batch.moment)
+            result.keepsLeaving = !(try removeLeaving(moment: batch.moment))
         }
         if batch.sweepMaximum > 0 { try sweep(batch, into: &result) }
         result.expired.append(contentsOf: removalTally.expired.tallies)
@@ -332,12 +332,9 @@ public struct LMDBQueueStore: ~Copyable {
                 EntryKey(queue: removal.queue.raw, number: removal.number),
                 removalTally: &removalTally)
         }
-        for acknowledgement in batch.acknowledgements {
-            removalTally.countsDamage = acknowledgement.wantsTally
-            let removal = try transaction.remove(
-                queue: acknowledgement.queue, throughNumber: acknowledgement.throughNumber,
-                removalTally: &removalTally)
-            if acknowledgement.wantsTally { result.tallies.append(removal.tally) }
+        for acknowledgement in batch.acknowledgements
+        where acknowledgement.followsTransfers == 0 {
+            try acknowledge(acknowledgement, in: &transaction, into: &result)
         }
         removalTally.countsDamage = true
         for trim in batch.trims {
@@ -349,10 +346,29 @@ public struct LMDBQueueStore: ~Copyable {
                 change.state, at: EntryKey(queue: change.queue.raw, number: change.number),
                 removalTally: &removalTally)
         }
-        for transfer in batch.transfers {
+        // In the order of the transfers that they follow.
+        var late = batch.acknowledgements.filter { $0.followsTransfers > 0 }[...]
+        for index in batch.transfers.indices {
+            // The core counts what stays in the source.
+            removalTally.countsDamage = true
             result.transferred.append(
-                try transaction.transfer(transfer, removalTally: &removalTally))
+                try transaction.transfer(batch.transfers[index], removalTally: &removalTally))
+            while let next = late.first, next.followsTransfers == index + 1 {
+                try acknowledge(late.removeFirst(), in: &transaction, into: &result)
+            }
         }
+        removalTally.countsDamage = false
+    }
+
+    private mutating func acknowledge(
+        _ acknowledgement: QueueAcknowledgement, in transaction: inout WriteTransaction,
+        into result: inout StoreResult
+    ) throws(StoreError) {
+        removalTally.countsDamage = acknowledgement.wantsTally
+        let removal = try transaction.remove(
+            queue: acknowledgement.queue, throughNumber: acknowledgement.throughNumber,
+            removalTally: &removalTally)
+        if acknowledgement.wantsTally { result.tallies.append(removal.tally) }
     }
 
     /// Deletes the batch's queues and continues earlier deletions, within the limit of one
@@ -398,8 +414,11 @@ public struct LMDBQueueStore: ~Copyable {
 
     /// Removes entries that the loads found expired or damaged. An entry that was found twice
     /// counts once. Without space even for this, the next load finds them again.
-    mutating func removeLeaving(moment: Moment) throws(StoreError) {
-        guard !leaving.isEmpty else { return }
+    ///
+    /// - Returns: whether there was space.
+    @discardableResult
+    mutating func removeLeaving(moment: Moment) throws(StoreError) -> Bool {
+        guard !leaving.isEmpty else { return true }
         defer { leaving.removeAllKeepingCapacity() }
         let before = removalTally
         keptPages.note(countMaximum: leaving.count, at: moment)
@@ -426,7 +445,9 @@ public struct LMDBQueueStore: ~Copyable {
         } catch {
             guard error.isFull else { throw error }
             removalTally = before
+            return false
         }
+        return true
     }
 }
 

@@ -284,7 +284,7 @@ private struct Walker {
 }
 
 /// Random numbers that a seed repeats: SplitMix64 (Steele, Lea, Flood 2014).
-private struct WalkRandom {
+struct WalkRandom {
     private var state: UInt64
 
     init(seed: UInt64) { state = seed }
@@ -296,5 +296,10 @@ private struct WalkRandom {
         mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
         mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
         return (mixed ^ (mixed >> 31)) % bound
+    }
+
+    /// One of several.
+    mutating func of<Value>(_ values: [Value]) -> Value {
+        values[Int(below(UInt64(values.count)))]
     }
 }

@@ -68,13 +68,8 @@ extension Broker {
             }
         }
         confirm(in: &step)
-        countOut(result)
-        settleMoves(result)
-        settleTransfers(result)
-        for queue in commits.inFlightBatch.inheritedQueues { queues.endPassing(queue) }
+        settleQueues(result, in: &step)
         if result.isUnfinished { commits.commitSoon() }
-        takeLoads(result, in: &step)
-        remove(expired: result.swept)
         commits.releaseDeliveries()
         // What was taken back leaves the windows at once.
         let end = result.refusal == nil ? start + limits.turnWorkMaximum : Int.max
@@ -189,11 +184,9 @@ extension Broker {
                 offlineQueue: offlineQueueIndex(of: user), count: 1,
                 byteCount: UInt64(entry.byteCount))
             refuseReceiver(of: entry.message)
-        case .inherited(let session)?:
-            if sessions.contains(session) {
-                countOutBacklog(
-                    session: session.index, count: 1, byteCount: UInt64(entry.byteCount))
-            }
+        case .inherited?:
+            countOut(
+                QueueTally(queue: entry.queue, count: 1, byteCount: UInt64(entry.byteCount)))
             refuseReceiver(of: entry.message)
         case .leftover?, nil:
             // Its session has ended since. An entry that another session would have got is refused;
@@ -268,7 +261,38 @@ extension Broker {
         }
     }
 
-    /// Counts out what the store removed by itself, or in numbers that only the store knows.
+    /// What the store did to the queues.
+    ///
+    /// Several operations of one batch may meet on one queue. The store executes them in the order
+    /// of the properties of ``StoreBatch``, and what it reports is settled in this order:
+    ///
+    /// 1. Transfers and the arrivals they bring are counted in. No later step can find a queue
+    ///    with less than the store had: a load may have removed expired arrivals, and a clear that
+    ///    was requested after the transfer removes arrivals too.
+    /// 2. Clears, trims, moves that found nothing, and what loads and transfers found expired or
+    ///    damaged, are counted out, in any order: each entry is in one of these reports at most,
+    ///    because the store removes it with the first that meets it.
+    /// 3. Loads fill windows. What they bring is in the backlog by then, and what they removed is
+    ///    not.
+    /// 4. Backlogs that a load contradicts are corrected, and only then is more requested.
+    /// 5. What the sweep found expired is removed with the next batch. The sweep reads the state
+    ///    that all of the above left, and windows and moves show what is on its way out.
+    ///
+    /// Who counts a queue is asked here, and not when an operation was requested: the session may
+    /// have ended since. docs/ARCHITECTURE.md lists the pairs of operations that can meet.
+    ///
+    /// A client cannot clear arrivals by a resume: ``checkResume`` refuses numbers that wait for a
+    /// transfer, which nobody was given.
+    private mutating func settleQueues(_ result: borrowing StoreResult, in step: inout Step) {
+        settleTransfers(result)
+        countOut(result)
+        settleMoves(result)
+        for queue in commits.inFlightBatch.inheritedQueues { queues.endPassing(queue) }
+        takeLoads(result, in: &step)
+        remove(expired: result.swept)
+    }
+
+    /// What left the queues by the store's own doing, or in numbers that only the store knows.
     private mutating func countOut(_ result: borrowing StoreResult) {
         for tally in result.tallies { countOut(tally) }
         precondition(
@@ -291,7 +315,7 @@ extension Broker {
     private mutating func countOut(trimmed tally: QueueTally, _ amount: TrimAmount) {
         counters.queueDropped += tally.count
         countOut(tally)
-        switch owner(of: tally.queue) {
+        switch counter(of: tally.queue) {
         case .session(let session)?:
             sessions[session].inbox.droppedCount += UInt32(clamping: tally.count)
         case .offlineQueue(let user)?:
@@ -317,6 +341,7 @@ extension Broker {
             result.loads.count == commits.inFlightBatch.loadOwners.count,
             "\(result.loads.count) answers to \(commits.inFlightBatch.loadOwners.count) loads"
         )
+        var contradicted: [Handle<ConnectedSession>] = []
         result.blocks.withUnsafeBytes { bytes in
             for index in 0..<result.loads.count {
                 switch commits.inFlightBatch.loadOwners[index] {
@@ -324,12 +349,20 @@ extension Broker {
                     // An answer for a connection that is gone: its successor asks for itself.
                     guard live.connectedSessions.contains(owner) else { continue }
                     takeLoad(result.loads[index], into: owner.index, blocks: bytes)
+                    if result.loads[index].entries.isEmpty && result.loads[index].reachedEnd
+                        && live.connectedSessions[owner.index].backlogCount > 0
+                    {
+                        contradicted.append(owner)
+                        continue
+                    }
                     pump(live.connectedSessions[owner.index].session, in: &step)
                 case .leftover(let owner):
+                    correct(owner.index, after: result.loads[index], result)
                     handOn(result.loads[index], of: owner.index, bytes, in: &step)
                 }
             }
         }
+        if !contradicted.isEmpty { correct(contradicted, after: result, in: &step) }
     }
 
     private mutating func takeLoad(

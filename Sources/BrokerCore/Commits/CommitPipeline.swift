@@ -148,7 +148,9 @@ struct CommitPipeline: ~Copyable {
     /// - Parameter countMaximum: how many count towards what one batch moves or removes.
     mutating func clear(_ queue: QueueID, through number: UInt64, countMaximum: UInt32 = 0) {
         pendingBatch.acknowledgements.append(
-            QueueAcknowledgement(queue: queue, throughNumber: number, wantsTally: true))
+            QueueAcknowledgement(
+                queue: queue, throughNumber: number, wantsTally: true,
+                followsTransfers: pendingBatch.transfers.count))
         pendingBatch.movedCount += UInt64(countMaximum)
     }
 
@@ -184,7 +186,7 @@ struct CommitPipeline: ~Copyable {
     ) {
         pendingBatch.bequests.append((pendingBatch.transfers.count, heir))
         append(transfer)
-        pendingBatch.arrivals[transfer.destination.raw, default: TrimAmount()] += arriving
+        note(arriving, by: transfer)
     }
 
     /// Moves a user's offline queue into the queue of a session.
@@ -192,10 +194,15 @@ struct CommitPipeline: ~Copyable {
     /// - Parameter arriving: what is on its way into the offline queue, and is counted nowhere.
     mutating func inherit(_ transfer: QueueTransfer, arriving: TrimAmount) {
         append(transfer)
-        if arriving.count > 0 {
-            pendingBatch.arrivals[transfer.destination.raw, default: TrimAmount()] += arriving
-        }
+        if arriving.count > 0 { note(arriving, by: transfer) }
         pendingBatch.inheritedQueues.append(transfer.source)
+    }
+
+    private mutating func note(_ arriving: TrimAmount, by transfer: QueueTransfer) {
+        // Of several transfers into a queue the first has the lowest numbers.
+        pendingBatch.arrivals[
+            transfer.destination.raw, default: Arrivals(firstNumber: transfer.firstNumber)
+        ].amount += arriving
     }
 
     private mutating func append(_ transfer: QueueTransfer) {
@@ -217,9 +224,16 @@ struct CommitPipeline: ~Copyable {
     /// What transfers may bring into a queue that has not been counted there. Each of them has
     /// noted it when it was requested, so that no later limit changes it.
     func expectedArrivals(in queue: QueueID) -> TrimAmount {
-        var expected = pendingBatch.arrivals[queue.raw] ?? TrimAmount()
-        if isCommitting { expected += inFlightBatch.arrivals[queue.raw] ?? TrimAmount() }
+        var expected = pendingBatch.arrivals[queue.raw]?.amount ?? TrimAmount()
+        if isCommitting { expected += inFlightBatch.arrivals[queue.raw]?.amount ?? TrimAmount() }
         return expected
+    }
+
+    /// The first number that a queue keeps for what transfers may bring; nil where none may. Nobody
+    /// has been given it, or a higher one.
+    func firstArrival(in queue: QueueID) -> UInt64? {
+        inFlightBatch.arrivals[queue.raw]?.firstNumber
+            ?? pendingBatch.arrivals[queue.raw]?.firstNumber
     }
 
     /// Whether the store may bring entries into a queue by a transfer.

@@ -27,6 +27,15 @@ struct TrimAmount {
     }
 }
 
+/// What transfers may bring into a queue.
+struct Arrivals {
+    var amount = TrimAmount()
+    /// The first of the numbers that are kept for them.
+    let firstNumber: UInt64
+
+    init(firstNumber: UInt64) { self.firstNumber = firstNumber }
+}
+
 /// How much of a queue the store has been asked to remove, without an answer so far.
 struct PendingTrim {
     var amount = TrimAmount()
@@ -88,7 +97,7 @@ struct PendingBatch: ~Copyable {
     var bequests: [(transfer: Int, heir: Handle<Session>)] = []
     /// What transfers bring at most, by the queue they bring it into, as far as that queue has not
     /// counted it. Numbers are kept for as many.
-    var arrivals: [UInt64: TrimAmount] = [:]
+    var arrivals: [UInt64: Arrivals] = [:]
     /// Sessions that began to receive the messages of their users, and how many messages of this
     /// batch came before.
     var listeners: [(session: Handle<Session>, messageCount: Int)] = []

@@ -35,7 +35,8 @@ public struct StoredMessageID: Hashable, Comparable, Sendable {
 ///
 /// The store applies the parts in the order of the properties below: an acknowledgement in the same
 /// batch as the entry it covers removes that entry, a transferred queue takes this batch's entries
-/// along. Loads are answered from the state after the commit.
+/// along. An acknowledgement that follows transfers is applied behind those. Loads are answered
+/// from the state after the commit.
 public struct StoreBatch: Sendable {
     /// Rises by one from batch to batch within one run of the broker.
     public var sequence: UInt64 = 0
@@ -231,11 +232,17 @@ public struct QueueAcknowledgement: Hashable, Sendable {
     /// Report how many entries and bytes it removed, as a ``QueueTally``. Asked for where the core
     /// does not hold the entries in memory: a resume after a restart or a reconnect.
     public var wantsTally: Bool
+    /// The transfers of the batch that come first: what they bring is removed too. It never
+    /// decreases among those that want tallies, and is 0 for all others.
+    public var followsTransfers: Int
 
-    public init(queue: QueueID, throughNumber: UInt64, wantsTally: Bool = false) {
+    public init(
+        queue: QueueID, throughNumber: UInt64, wantsTally: Bool = false, followsTransfers: Int = 0
+    ) {
         self.queue = queue
         self.throughNumber = throughNumber
         self.wantsTally = wantsTally
+        self.followsTransfers = followsTransfers
     }
 }
 
@@ -417,6 +424,9 @@ public struct StoreResult: Sendable {
     /// Damaged entries that were to be removed or changed in any case, which the core does not
     /// expect in a tally.
     public var damagedUncounted: UInt64 = 0
+    /// Whether the store had no room to remove what the loads found expired or damaged. It is in no
+    /// tally, and the next load finds it again.
+    public var keepsLeaving = false
     /// A deleted queue was too long for one transaction. The store goes on with the next batch,
     /// which may be an empty one.
     public var isUnfinished = false
@@ -447,6 +457,7 @@ public struct StoreResult: Sendable {
         swept.removeAllKeepingCapacity()
         damaged.removeAllKeepingCapacity()
         damagedUncounted = 0
+        keepsLeaving = false
         isUnfinished = false
         isFull = false
         rowRoomByteCount = .max

@@ -136,7 +136,10 @@ extension Broker {
         guard let resume = request.resume, !request.startsClean,
             resume.epoch == sessions[session].epoch
         else { return }
-        if resume.number >= sessions[session].inbox.nextNumber {
+        // Nobody has seen the numbers that are kept for what a transfer may bring.
+        let queue = sessions[session].inbox.queue
+        let bound = commits.firstArrival(in: queue) ?? sessions[session].inbox.nextNumber
+        if resume.number >= bound {
             throw ConnectRefusal(reason: .protocolError)
         }
     }

@@ -74,6 +74,8 @@ public struct Counters: Hashable, Sendable {
     public var batchesRefused: UInt64 = 0
     /// Stored entries that failed their checksum and were set aside.
     public var damagedEntries: UInt64 = 0
+    /// Entries that a queue counted and the store did not have. The count is corrected.
+    public var missingEntries: UInt64 = 0
     /// Rows that the start found without the session they belong to, and removed.
     public var rowsRepaired: UInt64 = 0
 

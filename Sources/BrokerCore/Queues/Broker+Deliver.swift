@@ -361,21 +361,17 @@ extension Broker {
 
     /// The store reports that entries have left a queue.
     mutating func countOut(_ tally: QueueTally) {
-        switch owner(of: tally.queue) {
+        switch counter(of: tally.queue) {
         case .session(let session)?:
             countOutBacklog(session: session, count: tally.count, byteCount: tally.byteCount)
         case .offlineQueue(let user)?:
             queues.countOut(
                 offlineQueue: offlineQueueIndex(of: user), count: tally.count,
                 byteCount: tally.byteCount)
-        case .inherited(let session)?:
-            guard sessions.contains(session) else { break }
-            countOutBacklog(
-                session: session.index, count: tally.count, byteCount: tally.byteCount)
         case .leftover(let leftover)?:
             queues.countOut(
                 leftover: leftover, count: tally.count, byteCount: tally.byteCount)
-        case nil:
+        case .inherited, nil:
             break
         }
     }

@@ -174,7 +174,12 @@ extension Broker {
         for index in result.missedMoves {
             let move = commits.inFlightBatch.moves[index]
             let byteCount = UInt64(commits.inFlightBatch.moveByteCounts[index])
-            guard case .session(let session)? = owner(of: move.destination) else { continue }
+            let tally = QueueTally(queue: move.destination, count: 1, byteCount: byteCount)
+            guard case .session(let session)? = owner(of: move.destination) else {
+                // The session has ended, and what it had is counted elsewhere.
+                countOut(tally)
+                continue
+            }
             if let connected = sessions[session].connected,
                 let position = live.connectedSessions[connected].position(
                     of: move.destinationNumber)
@@ -183,17 +188,22 @@ extension Broker {
                 countOut(session: session, count: 1, byteCount: byteCount)
                 memory.release(entry.message)
             } else if move.destinationNumber > sessions[session].inbox.acknowledgedThrough {
-                countOutBacklog(session: session, count: 1, byteCount: byteCount)
+                countOut(tally)
             }
         }
     }
 
-    /// The store has reported how much each transfer moved.
+    /// How much went where is known now. What has come is counted in before what has left is
+    /// counted out: a queue may have had both.
     mutating func settleTransfers(_ result: borrowing StoreResult) {
+        for (index, _) in commits.inFlightBatch.bequests {
+            let tally = result.transferred[index]
+            if countIn(tally) { counters.discarded -= min(tally.count, counters.discarded) }
+        }
         for (index, leftover) in commits.inFlightBatch.leftovers {
             let tally = result.transferred[index]
             let source = commits.inFlightBatch.transfers[index].source
-            if owner(of: source) != nil {
+            if counter(of: source) != nil {
                 countOut(
                     QueueTally(queue: source, count: tally.count, byteCount: tally.byteCount))
             } else {
@@ -202,19 +212,14 @@ extension Broker {
             queues.restore(tally, of: leftover.index)
             loadLeftover(leftover.index)
         }
-        for (index, _) in commits.inFlightBatch.bequests {
-            let tally = result.transferred[index]
-            if countIn(tally) { counters.discarded -= min(tally.count, counters.discarded) }
-        }
     }
 
     /// Entries have come into a queue by the store's own doing. False where that has ended
     /// meanwhile: it may have passed them on, and then they are counted with that transfer.
     private mutating func countIn(_ tally: QueueTally) -> Bool {
         let session: Index<Session>
-        switch owner(of: tally.queue) {
+        switch counter(of: tally.queue) {
         case .session(let owner)?: session = owner
-        case .inherited(let heir)? where sessions.contains(heir): session = heir.index
         case .offlineQueue(let user)?:
             queues.countIn(tally, toOfflineQueue: offlineQueueIndex(of: user))
             return true

@@ -54,9 +54,9 @@ struct Queues: ~Copyable {
         sessionQueues.remove(session, hash: sessionQueues.hash(queue.raw))
     }
 
-    /// Notes that a queue is moved into the inbox of a session.
-    mutating func pass(_ queue: QueueID, to heir: Handle<Session>) {
-        queueOwners[queue.raw] = .inherited(by: heir)
+    /// Notes that a queue is moved into another.
+    mutating func pass(_ queue: QueueID, into destination: QueueID) {
+        queueOwners[queue.raw] = .inherited(into: destination)
     }
 
     /// The queue is moved.

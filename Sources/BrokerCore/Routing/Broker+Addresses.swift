@@ -174,8 +174,8 @@ extension Broker {
                 firstNumber: sessions[session].inbox.nextNumber,
                 countMaximum: UInt64(offlineQueue.count) + expected.count),
             arriving: expected)
-        // What the store still has to say of the old queue is about this session.
-        queues.pass(offlineQueue.queue, to: sessions.handle(session))
+        // What the store has yet to report of the old queue is about this one.
+        queues.pass(offlineQueue.queue, into: queue)
         sessions[session].inbox.append(offlineQueue, expecting: expected.count)
         if let connected = sessions[session].connected {
             live.connectedSessions[connected].addToBacklog(offlineQueue.count)

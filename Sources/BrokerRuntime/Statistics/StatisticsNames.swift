@@ -49,6 +49,7 @@ enum StatisticsNames {
             "store/entries/written": counters.entriesStored,
             "store/entries/elided": counters.entriesElided,
             "store/entries/damaged": counters.damagedEntries,
+            "store/entries/missing": counters.missingEntries,
             "store/rows/repaired": counters.rowsRepaired,
             "store/batches": counters.batchesCommitted,
             "store/batches/refused": counters.batchesRefused,

@@ -60,7 +60,8 @@ extension World {
             guard broker.sessions[session].dialect.isMQTT else { continue }
             precondition(
                 copy.exchanges(of: stored) == broker.exchanges(of: session),
-                "the identifiers of QoS 2 that are stored are those that are in use")
+                "the identifiers of QoS 2 that are stored are \(copy.exchanges(of: stored)), and "
+                    + "those in use \(broker.exchanges(of: session))")
         }
     }
 }

@@ -341,6 +341,12 @@ final class World {
         collect()
     }
 
+    /// Ends sessions for good.
+    func deleteSessions(matching filter: SessionFilter) {
+        _ = broker.deleteSessions(matching: filter, at: now, effects: &effects)
+        collect()
+    }
+
     /// From now on this is believed.
     func replaceTrust(_ trust: VoucherTrust) -> Int {
         defer { collect() }
