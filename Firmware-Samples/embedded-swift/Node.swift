@@ -7,6 +7,7 @@
 // command again; one after it does not.
 
 import Board
+import BrokerTerms
 import ClientCore
 import Primitives
 import WireFormat

@@ -133,7 +133,8 @@ private struct QueueWalker {
             sentCount += 1
             if isMQTT[name] == true {
                 world.publish(
-                    name, UInt16(sentCount % 60_000 + 1), to: target, "m", expiry: expiry)
+                    name, UInt16(sentCount % 60_000 + 1), to: target, "m", grade: grade,
+                    expiry: expiry)
             } else {
                 world.send(name, sentCount, to: target, "m", grade: grade, expiry: expiry)
             }
