@@ -79,7 +79,7 @@ public struct ClientSettings: Sendable {
     /// What is wrong, for the caller.
     func check() throws(MartletError) {
         var device = device
-        guard device.withUTF8({ TextRules.isDevice(UnsafeRawBufferPointer($0)) }) else {
+        guard device.withUTF8({ TextRules.isDevice(UnsafeRawBufferPointer($0).bytes) }) else {
             throw .invalid(
                 "the device \"\(device)\" must have at most 64 bytes without / + # and control "
                     + "characters")
@@ -108,7 +108,8 @@ public struct ClientSettings: Sendable {
                 throw .invalid("the app key must have 1 to 255 bytes")
             }
             for var id in [app, user] {
-                guard id.withUTF8({ TextRules.isIdentifier(UnsafeRawBufferPointer($0)) }) else {
+                guard id.withUTF8({ TextRules.isIdentifier(UnsafeRawBufferPointer($0).bytes) })
+                else {
                     throw .invalid(
                         "the id \"\(id)\" must have 1 to 64 bytes without / + # and control "
                             + "characters")
