@@ -174,7 +174,8 @@ embedded: toolchain
 	@mkdir -p $(EMBEDDED_OUTPUT)
 	@set -e; for module in $(EMBEDDED_MODULES); do \
 	    echo "Embedded Swift ($(EMBEDDED_TRIPLE)): $$module"; \
-	    $(SWIFTC) -enable-experimental-feature Embedded -wmo -Osize -swift-version 6 \
+	    $(SWIFTC) -enable-experimental-feature Embedded \
+	        -enable-experimental-feature Lifetimes -wmo -Osize -swift-version 6 \
 	        -parse-as-library -target $(EMBEDDED_TRIPLE) -module-name $$module \
 	        -I $(EMBEDDED_OUTPUT) -emit-module-path $(EMBEDDED_OUTPUT)/$$module.swiftmodule \
 	        -c $$(find Sources/$$module -name '*.swift') -o $(EMBEDDED_OUTPUT)/$$module.o; \

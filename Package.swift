@@ -9,6 +9,10 @@ let hot: [SwiftSetting] = [
     .unsafeFlags(["-cross-module-optimization"], .when(configuration: .release))
 ]
 
+/// For functions and types that return or hold a `RawSpan`: `@_lifetime` says whose bytes it views
+/// (docs/decisions/0005-byte-views.md).
+let spans: [SwiftSetting] = [.enableExperimentalFeature("Lifetimes")]
+
 let package = Package(
     name: "martlet",
     products: [
@@ -34,10 +38,11 @@ let package = Package(
         .target(name: "CMemoryLeak", path: "Tests/CMemoryLeak"),
 
         // Ground and bytes: the standard library only.
-        .target(name: "Primitives", swiftSettings: hot),
+        .target(name: "Primitives", swiftSettings: hot + spans),
         .target(name: "BrokerTerms", swiftSettings: hot),
         .target(
-            name: "WireFormat", dependencies: ["BrokerTerms", "Primitives"], swiftSettings: hot),
+            name: "WireFormat", dependencies: ["BrokerTerms", "Primitives"],
+            swiftSettings: hot + spans),
 
         // Domain and protocol: no I/O, no clock.
         .target(

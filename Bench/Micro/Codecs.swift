@@ -11,10 +11,11 @@ private struct Packets: ~Copyable {
     let outgoing = UnsafeMutableRawBufferPointer.allocate(byteCount: 256, alignment: 8)
 
     init(_ packet: some WirePacket) {
-        incoming = .allocate(byteCount: 256, alignment: 8)
+        let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: 256, alignment: 8)
+        incoming = memory
         let source = Array("bench/f".utf8) + [UInt8](repeating: 0x6D, count: 100)
-        var writer = PacketWriter(incoming)
-        source.withUnsafeBytes { packet.write(to: &writer, from: $0) }
+        var writer = PacketWriter(memory.mutableBytes)
+        packet.write(to: &writer, from: source.span.bytes)
         incomingByteCount = writer.byteCount
     }
 
@@ -23,7 +24,7 @@ private struct Packets: ~Copyable {
         outgoing.deallocate()
     }
 
-    var bytes: UnsafeRawBufferPointer {
+    var memory: UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(rebasing: incoming[..<incomingByteCount])
     }
 
@@ -31,7 +32,8 @@ private struct Packets: ~Copyable {
     var tail: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: incoming[..<120]) }
 
     var frame: PacketFrame {
-        guard case .packet(let frame) = PacketFrame.next(in: bytes, at: 0, packetMaximum: 1024)
+        guard
+            case .packet(let frame) = PacketFrame.next(in: memory.bytes, at: 0, packetMaximum: 1024)
         else { preconditionFailure("the packet was just encoded") }
         return frame
     }
@@ -53,7 +55,7 @@ func measureCodecs(times: Int) {
             let frame = packets.frame
             guard
                 let send = try? MRT.Send(
-                    flags: frame.flags, body: frame.body.bytes(in: packets.bytes))
+                    flags: frame.flags, body: frame.body.bytes(in: packets.memory.bytes))
             else { preconditionFailure("the packet was just encoded") }
             use(send.payload)
         })
@@ -69,7 +71,7 @@ func measureCodecs(times: Int) {
             let frame = packets.frame
             guard
                 let publish = try? MQTT.Publish(
-                    .v5, flags: frame.flags, body: frame.body.bytes(in: packets.bytes),
+                    .v5, flags: frame.flags, body: frame.body.bytes(in: packets.memory.bytes),
                     from: .client)
             else { preconditionFailure("the packet was just encoded") }
             use(publish.payload)
@@ -80,9 +82,9 @@ func measureCodecs(times: Int) {
         { packets in
             let head = MRT.DeliverHead(
                 tailByteCount: packets.tail.count, isRaw: true, isPossibleDuplicate: false)
-            var writer = PacketWriter(packets.outgoing)
+            var writer = PacketWriter(packets.outgoing.mutableBytes)
             head.write(grade: .durable, number: 1_000, to: &writer)
-            writer.write(bytes: packets.tail)
+            writer.write(bytes: packets.tail.bytes)
             use(writer.byteCount)
         })
 }

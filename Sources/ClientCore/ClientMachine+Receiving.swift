@@ -62,7 +62,7 @@ extension ClientMachine {
     /// A complete packet.
     private mutating func nextFrame(_ now: Instant) -> PacketFrame? {
         let arrived = UnsafeRawBufferPointer(rebasing: receive[..<filled])
-        switch PacketFrame.next(in: arrived, at: parsed, packetMaximum: receive.count) {
+        switch PacketFrame.next(in: arrived.bytes, at: parsed, packetMaximum: receive.count) {
         case .packet(let frame):
             parsed = frame.endOffset
             eventBody = frame.body.bytes(in: arrived)
@@ -97,21 +97,22 @@ extension ClientMachine {
         guard (type == .connack) == (phase == .joining) else { throw .protocolError }
         let body = eventBody
         switch type {
-        case .connack: return try connackReceived(MRT.Connack(body: body), now)
+        case .connack: return try connackReceived(MRT.Connack(body: body.bytes), now)
         case .deliver:
-            return try deliverReceived(MRT.Deliver(flags: frame.flags, body: body), now)
-        case .result: return try resultReceived(MRT.SendResult(flags: frame.flags, body: body))
+            return try deliverReceived(MRT.Deliver(flags: frame.flags, body: body.bytes), now)
+        case .result:
+            return try resultReceived(MRT.SendResult(flags: frame.flags, body: body.bytes))
         case .response:
-            let response = try MRT.Response(body: body)
+            let response = try MRT.Response(body: body.bytes)
             return log.resolve(.request, response.identifier) ? .answered(response) : nil
         case .pingResponse:
-            _ = try MRT.Ping(isResponse: true, body: body)
+            _ = try MRT.Ping(isResponse: true, body: body.bytes)
             return nil
-        case .auth: return try authReceived(MRT.BrokerAuth(body: body))
+        case .auth: return try authReceived(MRT.BrokerAuth(body: body.bytes))
         case .disconnect:
-            lose(try MRT.BrokerDisconnect(body: body).reason, now: now)
+            lose(try MRT.BrokerDisconnect(body: body.bytes).reason, now: now)
             return nil
-        case .channel: return .carried(try MRT.Channel(body: body))
+        case .channel: return .carried(try MRT.Channel(body: body.bytes))
         case .connect, .send, .ack, .request, .pingRequest: throw .protocolError
         }
     }
@@ -167,7 +168,7 @@ extension ClientMachine {
     /// the broker deliver it again.
     private func event(of deliver: MRT.Deliver) -> ClientEvent {
         guard deliver.kind == .groupEvent,
-            let change = try? MRT.GroupEvent(deliver.payload, in: eventBody)
+            let change = try? MRT.GroupEvent(deliver.payload, in: eventBody.bytes)
         else { return .delivered(deliver) }
         return .groupChanged(deliver, change)
     }

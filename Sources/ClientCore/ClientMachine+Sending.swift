@@ -92,15 +92,15 @@ extension ClientMachine {
         guard let room = log.append(kind, number: number, byteCount: byteCount) else {
             throw .outboxFull
         }
-        var writer = PacketWriter(room)
-        packet.write(to: &writer, from: source)
+        var writer = PacketWriter(room.mutableBytes)
+        packet.write(to: &writer, from: source.bytes)
     }
 
     /// The reason for which the broker would refuse a message, as far as the client can know.
     private func refusal(_ message: MRT.Send, _ source: UnsafeRawBufferPointer) -> ReasonCode? {
-        if let fault = message.target.fault(in: source) { return fault }
+        if let fault = message.target.fault(in: source.bytes) { return fault }
         if !message.messageIdentifier.isEmpty,
-            !TextRules.isMessageIdentifier(message.messageIdentifier.bytes(in: source))
+            !TextRules.isMessageIdentifier(message.messageIdentifier.bytes(in: source.bytes))
         {
             return .payloadFormatInvalid
         }
@@ -111,7 +111,7 @@ extension ClientMachine {
                 ? nil : .packetTooLarge
         }
         let limit = isFirstConnect ? Int.max : Int(clamping: accepted.messageMaximum)
-        return TextBody.fault(payload, messageMaximum: limit)
+        return TextBody.fault(payload.bytes, messageMaximum: limit)
     }
 
     // MARK: Bytes
@@ -132,7 +132,8 @@ extension ClientMachine {
         // An incomplete packet continues first: no other bytes may be between its parts.
         var count = log.transmitRestOfPacket(buffer)
         if !log.isWithinPacket {
-            var writer = PacketWriter(UnsafeMutableRawBufferPointer(rebasing: buffer[count...]))
+            var writer = PacketWriter(
+                UnsafeMutableRawBufferPointer(rebasing: buffer[count...]).mutableBytes)
             if phase == .joining {
                 if writesConnect { writeConnect(&writer) }
             } else {
@@ -170,7 +171,7 @@ extension ClientMachine {
         precondition(
             writer.remainingByteCount >= connect.encodedByteCount,
             "a transmit buffer of \(writer.remainingByteCount) bytes for a CONNECT")
-        connect.write(to: &writer, from: identity.bytes)
+        connect.write(to: &writer, from: identity.bytes.bytes)
         announcedResultsSeen = resultsSeen
         highestReceived = inbox?.lastNumber ?? 0
         acknowledgedThrough = highestReceived
@@ -190,7 +191,7 @@ extension ClientMachine {
         if writesAuth {
             let auth = MRT.ClientAuth(credential: identity.connect.credential)
             if writer.remainingByteCount >= auth.encodedByteCount {
-                auth.write(to: &writer, from: identity.bytes)
+                auth.write(to: &writer, from: identity.bytes.bytes)
                 writesAuth = false
                 unansweredAuthCount += 1
             }

@@ -379,7 +379,7 @@ public struct ConversationTable: ~Copyable {
         _ = write(
             packet.encodedByteCount, to: connection, priority: .required, through: &host
         ) { writer in
-            packet.write(to: &writer, from: source)
+            packet.write(to: &writer, from: source.bytes)
         }
         return true
     }
@@ -393,7 +393,8 @@ extension ConnectionHost where Self: ~Copyable {
         _ body: (inout PacketWriter) -> Void
     ) -> Bool {
         guard let room = reservePacket(byteCount, for: connection, priority) else { return false }
-        var writer = PacketWriter(UnsafeMutableRawBufferPointer(start: room, count: byteCount))
+        var writer = PacketWriter(
+            UnsafeMutableRawBufferPointer(start: room, count: byteCount).mutableBytes)
         body(&writer)
         assert(writer.byteCount == byteCount, "a packet of another size than announced")
         commitPacket(byteCount, for: connection)

@@ -118,7 +118,7 @@ public struct PacketDecoder: ~Copyable {
             let firstEvent = events.count
             let isFirst = conversation.phase == .awaitingConnect
             let maximum = isFirst ? firstPacketMaximum : packetMaximum
-            switch PacketFrame.next(in: bytes, at: offset, packetMaximum: maximum) {
+            switch PacketFrame.next(in: bytes.bytes, at: offset, packetMaximum: maximum) {
             case .incomplete(let minimum):
                 // Bytes that cannot become a packet are not waited for.
                 guard let fault = startFault(of: conversation, in: bytes, at: offset) else {
@@ -207,7 +207,7 @@ public struct PacketDecoder: ~Copyable {
     ) {
         let connection = packet.connection
         guard packet.frame.type == MRT.PacketType.connect.rawValue,
-            let name = try? ProtocolName.read(packet.body)
+            let name = try? ProtocolName.read(packet.body.bytes)
         else {
             if connection.isChannel {
                 refuse(connection, .malformedPacket, in: &context)
@@ -260,7 +260,7 @@ public struct PacketDecoder: ~Copyable {
         guard body.count >= ProtocolName.byteCountMaximum else {
             return start - offset + ProtocolName.byteCountMaximum
         }
-        switch try? ProtocolName.read(body) {
+        switch try? ProtocolName.read(body.bytes) {
         case .mrt: conversations[known: connection].dialect = .mrt
         case .mqtt(let level) where level >= MQTT.Version.v5.rawValue:
             conversations[known: connection].dialect = .mqtt(.v5)
@@ -329,7 +329,8 @@ public struct PacketDecoder: ~Copyable {
         let gateway = outer.connection
         let arena = UnsafeMutableRawBufferPointer(rebasing: outer.arena[..<inner.endOffset])
         let framing = PacketFrame.next(
-            in: UnsafeRawBufferPointer(arena), at: Int(inner.offset), packetMaximum: packetMaximum)
+            in: UnsafeRawBufferPointer(arena).bytes, at: Int(inner.offset),
+            packetMaximum: packetMaximum)
         guard case .packet(let frame) = framing else {
             preconditionFailure("the codec has taken an inner packet that is \(framing)")
         }

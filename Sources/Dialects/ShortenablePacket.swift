@@ -55,7 +55,7 @@ extension MRT.Response: ShortenablePacket {
 extension MRT.SendResult: ShortenablePacket {
     /// Names as many refused receivers as fit. All are counted.
     mutating func shorten(to byteCount: Int, _ source: UnsafeRawBufferPointer) -> Bool {
-        var list = MRT.RefusalList(refusals, in: source)
+        var list = MRT.RefusalList(refusals, in: source.bytes)
         var fitting = ByteRange(offset: Int(refusals.offset), count: 0)
         refusals = fitting
         guard encodedByteCount <= byteCount else { return false }

@@ -35,8 +35,8 @@ public struct LineSettings: Hashable, Sendable {
         let rest = String(text[text.index(after: mark)...])
         let user = String(names[0])
         let device = names.count == 2 ? String(names[1]) : ""
-        guard Array(user.utf8).withUnsafeBytes(TextRules.isIdentifier),
-            Array(device.utf8).withUnsafeBytes(TextRules.isDevice),
+        guard TextRules.isIdentifier(Array(user.utf8).span.bytes),
+            TextRules.isDevice(Array(device.utf8).span.bytes),
             names.count == 1 || !device.isEmpty, !rest.isEmpty
         else { return nil }
         if rest.hasPrefix("tcp://") {
@@ -81,7 +81,7 @@ public struct GatewaySettings: Sendable {
 
     /// The fault of the lines together, or of the will; nil if there is none.
     public var fault: String? {
-        if let willUser, !Array(willUser.utf8).withUnsafeBytes(TextRules.isIdentifier) {
+        if let willUser, !TextRules.isIdentifier(Array(willUser.utf8).span.bytes) {
             return "the will cannot go to \"\(willUser)\", which is no user"
         }
         if willText.utf8.count > GatewayLimits.willTextMaximum {

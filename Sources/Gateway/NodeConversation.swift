@@ -78,7 +78,7 @@ struct NodeConversation {
     ) -> Step? {
         while phase != .asked {
             let result = pending.withUnsafeBytes {
-                PacketFrame.next(in: $0, at: 0, packetMaximum: packetMaximum)
+                PacketFrame.next(in: $0.bytes, at: 0, packetMaximum: packetMaximum)
             }
             switch result {
             case .incomplete: return nil
@@ -134,7 +134,7 @@ struct NodeConversation {
     /// identity applies.
     private func isOwnCredential(_ body: [UInt8]) throws(DeviceFault) -> Bool {
         let auth = try DeviceFault.read(body) { bytes throws(WireError) in
-            try MRT.ClientAuth(body: bytes)
+            try MRT.ClientAuth(body: bytes.bytes)
         }
         if case .attached = auth.credential { return false }
         return hasOwnCredential
@@ -146,7 +146,7 @@ struct NodeConversation {
         _ body: [UInt8], identity: LineIdentity, packetMaximum: Int
     ) throws(DeviceFault) -> [UInt8] {
         let asked = try DeviceFault.read(body) { bytes throws(WireError) in
-            try MRT.Connect(body: bytes)
+            try MRT.Connect(body: bytes.bytes)
         }
         let source = body + identity.user + identity.device
         let user = ByteRange(offset: body.count, count: identity.user.count)
@@ -177,8 +177,8 @@ struct NodeConversation {
         guard byteCount <= packetMaximum else { throw DeviceFault(reason: .packetTooLarge) }
         var written = [UInt8](repeating: 0, count: byteCount)
         written.withUnsafeMutableBytes { room in
-            var writer = PacketWriter(room)
-            source.withUnsafeBytes { connect.write(to: &writer, from: $0) }
+            var writer = PacketWriter(room.mutableBytes)
+            source.withUnsafeBytes { connect.write(to: &writer, from: $0.bytes) }
         }
         hasOwnCredential = asked.credential != .none
         phase = .asked
@@ -229,8 +229,8 @@ struct NodeConversation {
         accepted.user = ByteRange(offset: 0, count: user.count)
         var written = [UInt8](repeating: 0, count: accepted.encodedByteCount)
         written.withUnsafeMutableBytes { room in
-            var writer = PacketWriter(room)
-            user.withUnsafeBytes { accepted.write(to: &writer, from: $0) }
+            var writer = PacketWriter(room.mutableBytes)
+            user.withUnsafeBytes { accepted.write(to: &writer, from: $0.bytes) }
         }
         return written
     }
@@ -245,13 +245,16 @@ struct NodeConversation {
 
     /// A malformed packet ends the connection.
     static func answer(_ packet: UnsafeRawBufferPointer) -> Answer {
-        guard case .packet(let frame) = PacketFrame.next(in: packet, at: 0, packetMaximum: .max)
+        guard
+            case .packet(let frame) = PacketFrame.next(in: packet.bytes, at: 0, packetMaximum: .max)
         else { return .end }
         let body = frame.body.bytes(in: packet)
         switch frame.type {
         case MRT.PacketType.disconnect.rawValue: return .end
         case MRT.PacketType.connack.rawValue:
-            guard case .accepted(let accepted)? = try? MRT.Connack(body: body) else { return .end }
+            guard case .accepted(let accepted)? = try? MRT.Connack(body: body.bytes) else {
+                return .end
+            }
             return .accepted(accepted, user: Array(accepted.user.bytes(in: body)))
         default: return .other
         }

@@ -78,7 +78,7 @@ struct Uplink: ~Copyable {
         let byteCount = MRT.Channel.prefixByteCount(
             channel: channel, innerByteCount: packet.count)
         withUnsafeTemporaryAllocation(byteCount: byteCount, alignment: 1) { room in
-            var writer = PacketWriter(room)
+            var writer = PacketWriter(room.mutableBytes)
             MRT.Channel.writePrefix(
                 channel: channel, innerByteCount: packet.count, to: &writer)
             bytes += room

@@ -81,7 +81,7 @@ public struct ClientSettings: Sendable {
     /// The error of invalid settings, for the caller.
     func check() throws(MartletError) {
         var device = device
-        guard device.withUTF8({ TextRules.isDevice(UnsafeRawBufferPointer($0)) }) else {
+        guard device.withUTF8({ TextRules.isDevice(UnsafeRawBufferPointer($0).bytes) }) else {
             throw .invalid(
                 "the device \"\(device)\" must have at most 64 bytes without / + # and control "
                     + "characters")
@@ -110,7 +110,8 @@ public struct ClientSettings: Sendable {
                 throw .invalid("the app key must have 1 to 255 bytes")
             }
             for var id in [app, user] {
-                guard id.withUTF8({ TextRules.isIdentifier(UnsafeRawBufferPointer($0)) }) else {
+                guard id.withUTF8({ TextRules.isIdentifier(UnsafeRawBufferPointer($0).bytes) })
+                else {
                     throw .invalid(
                         "the id \"\(id)\" must have 1 to 64 bytes without / + # and control "
                             + "characters")

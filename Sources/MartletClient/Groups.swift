@@ -68,7 +68,7 @@ extension GroupDetails {
     /// - Parameter user: the page begins after this member; nil for the first page.
     init?(_ content: [UInt8], after user: String?) {
         let details = content.withUnsafeBytes { bytes -> GroupDetails? in
-            guard let group = try? MRT.GroupDescription(bytes) else { return nil }
+            guard let group = try? MRT.GroupDescription(bytes.bytes) else { return nil }
             return GroupDetails(
                 title: text(group.title, in: bytes), owner: text(group.owner, in: bytes),
                 isOwn: group.isOwn, hasAllowList: group.hasAllowList,
@@ -114,8 +114,8 @@ extension GroupSummary {
     /// Decodes a page of a list; nil if it is invalid.
     static func page(_ content: [UInt8]) -> (groups: [GroupSummary], hasMore: Bool)? {
         content.withUnsafeBytes { bytes in
-            guard let list = try? MRT.GroupList(bytes) else { return nil }
-            var walk = MRT.GroupEntryList(list.entries, in: bytes)
+            guard let list = try? MRT.GroupList(bytes.bytes) else { return nil }
+            var walk = MRT.GroupEntryList(list.entries, in: bytes.bytes)
             var groups: [GroupSummary] = []
             while let entry = walk.next() {
                 groups.append(
@@ -133,7 +133,7 @@ private func text(_ range: ByteRange, in bytes: UnsafeRawBufferPointer) -> Strin
 }
 
 private func texts(_ range: ByteRange, in bytes: UnsafeRawBufferPointer) -> [String] {
-    var list = MRT.IdentifierList(range, in: bytes)
+    var list = MRT.IdentifierList(range, in: bytes.bytes)
     var texts: [String] = []
     while let next = list.next() { texts.append(text(next, in: bytes)) }
     return texts

@@ -84,10 +84,11 @@ public struct IncomingMessage: Hashable, Sendable {
         if case .group(let identifier) = kind { group = bytes.append(identifier) }
         return bytes.bytes.withUnsafeBytes { source in
             let envelope = TextEnvelope(
-                payload: payload.bytes(in: source), from: sender.bytes(in: source), time: time,
-                group: group.bytes(in: source))
+                payload: payload.bytes(in: source.bytes), from: sender.bytes(in: source.bytes),
+                time: time,
+                group: group.bytes(in: source.bytes))
             return String(unsafeUninitializedCapacity: envelope.byteCount) { room in
-                var writer = PacketWriter(UnsafeMutableRawBufferPointer(room))
+                var writer = PacketWriter(UnsafeMutableRawBufferPointer(room).mutableBytes)
                 envelope.write(to: &writer)
                 return writer.byteCount
             }

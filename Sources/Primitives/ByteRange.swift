@@ -41,4 +41,18 @@ public struct ByteRange: Hashable, BitwiseCopyable, Sendable {
         }
         return UnsafeRawBufferPointer(start: base + Int(offset), count: Int(count))
     }
+
+    /// The offsets of this range's bytes in its buffer.
+    @inlinable
+    public var offsets: Range<Int> { Int(offset)..<endOffset }
+
+    /// The same of a span.
+    @inlinable @inline(__always)
+    @_lifetime(copy span)
+    public func bytes(in span: RawSpan) -> RawSpan {
+        precondition(
+            endOffset <= span.byteCount, "a range to \(endOffset) of \(span.byteCount) bytes")
+        // The line above has checked the range; its numbers have no sign.
+        return span.extracting(unchecked: offsets)
+    }
 }

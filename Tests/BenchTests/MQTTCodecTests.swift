@@ -9,7 +9,8 @@ import WireFormat
     private func read(_ bytes: [UInt8], _ version: MQTT.Version) -> Incoming {
         bytes.withUnsafeBytes { bytes in
             guard
-                case .packet(let frame) = PacketFrame.next(in: bytes, at: 0, packetMaximum: 1024)
+                case .packet(let frame) = PacketFrame.next(
+                    in: bytes.bytes, at: 0, packetMaximum: 1024)
             else { return .malformed }
             return MQTTCodec(version: version).read(frame, in: bytes)
         }

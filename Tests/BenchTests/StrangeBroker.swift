@@ -70,7 +70,7 @@ final class StrangeBroker: @unchecked Sendable {
             incoming += room[..<count]
             while true {
                 let next = incoming.withUnsafeBytes {
-                    PacketFrame.next(in: $0, at: 0, packetMaximum: 1 << 20)
+                    PacketFrame.next(in: $0.bytes, at: 0, packetMaximum: 1 << 20)
                 }
                 guard case .packet(let frame) = next else { break }
                 take(frame, Array(incoming[..<frame.endOffset]), connection)

@@ -15,7 +15,7 @@ struct PacketBuffer {
 
     mutating func next() -> (frame: PacketFrame, body: [UInt8])? {
         let result = bytes.withUnsafeBytes {
-            PacketFrame.next(in: $0, at: 0, packetMaximum: 1 << 20)
+            PacketFrame.next(in: $0.bytes, at: 0, packetMaximum: 1 << 20)
         }
         guard case .packet(let frame) = result else { return nil }
         let body = Array(bytes[Int(frame.body.offset)..<frame.endOffset])
@@ -45,7 +45,7 @@ func modelSettings(topicCount: Int = 0) throws -> BridgeSettings {
 
 func encoded(_ packet: some WirePacket, _ source: [UInt8] = []) -> [UInt8] {
     bytes(of: packet.encodedByteCount) { writer in
-        source.withUnsafeBytes { packet.write(to: &writer, from: $0) }
+        source.withUnsafeBytes { packet.write(to: &writer, from: $0.bytes) }
     }
 }
 
@@ -170,7 +170,7 @@ struct ForeignModel {
             pump()
         case .subscribe:
             let packet = try body.decoded { b throws(WireError) in
-                try MQTT.Subscribe(.v5, body: b)
+                try MQTT.Subscribe(.v5, body: b.bytes)
             }
             hasSession = true
             var codes: [UInt8] = []
@@ -188,7 +188,7 @@ struct ForeignModel {
         case .puback, .pubrec, .pubrel, .pubcomp:
             let step = MQTT.Acknowledgement.Step(rawValue: type.rawValue)!
             let packet = try body.decoded { b throws(WireError) in
-                try MQTT.Acknowledgement(.v5, step, body: b)
+                try MQTT.Acknowledgement(.v5, step, body: b.bytes)
             }
             acknowledged(step, packet.packetIdentifier)
         case .pingreq: outgoing += encoded(MQTT.Ping(isResponse: true))
@@ -210,7 +210,7 @@ struct ForeignModel {
 
     private mutating func publishReceived(_ frame: PacketFrame, _ body: [UInt8]) throws {
         let packet = try body.decoded { b throws(WireError) in
-            try MQTT.Publish(.v5, flags: frame.flags, body: b, from: .client)
+            try MQTT.Publish(.v5, flags: frame.flags, body: b.bytes, from: .client)
         }
         let text = body.withUnsafeBytes {
             String(decoding: packet.payload.bytes(in: $0), as: UTF8.self)
@@ -346,22 +346,23 @@ struct MartletModel {
         let type = try MRT.PacketType(frame, from: .client)
         if (type == .connect) == isLoggedIn { complaints.append("\(type) at a wrong time") }
         switch type {
-        case .connect: login(try body.decoded { b throws(WireError) in try MRT.Connect(body: b) })
+        case .connect:
+            login(try body.decoded { b throws(WireError) in try MRT.Connect(body: b.bytes) })
         case .send:
             let packet = try body.decoded { b throws(WireError) in
-                try MRT.Send(flags: frame.flags, body: b)
+                try MRT.Send(flags: frame.flags, body: b.bytes)
             }
             sendReceived(packet, body)
         case .ack:
             let packet = try body.decoded { b throws(WireError) in
-                try MRT.Ack(flags: frame.flags, body: b)
+                try MRT.Ack(flags: frame.flags, body: b.bytes)
             }
             acknowledged(packet)
         case .pingRequest: outgoing += encoded(MRT.Ping(isResponse: true))
         case .disconnect: isLoggedIn = false
         case .request:
             requestReceived(
-                try body.decoded { b throws(WireError) in try MRT.Request(body: b) }, body)
+                try body.decoded { b throws(WireError) in try MRT.Request(body: b.bytes) }, body)
         default: complaints.append("\(type) is not expected")
         }
     }

@@ -186,7 +186,7 @@ import WireFormat
             peer.write(
                 Peer.mqttConnect(level: 5, token: token, keepAliveSeconds: asked))
             let connack = try #require(peer.readFrame())
-            let packet = try connack.body.withUnsafeBytes { try MQTT.Connack(.v5, body: $0) }
+            let packet = try connack.body.withUnsafeBytes { try MQTT.Connack(.v5, body: $0.bytes) }
             #expect(packet.reason == .success && packet.serverKeepAliveSeconds == granted)
         }
     }

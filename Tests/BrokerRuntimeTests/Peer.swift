@@ -177,8 +177,8 @@ final class Peer {
     static func bytes(of packet: some MRT.Packet, _ source: [UInt8]) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: packet.encodedByteCount)
         bytes.withUnsafeMutableBytes { room in
-            var writer = PacketWriter(room)
-            source.withUnsafeBytes { packet.write(to: &writer, from: $0) }
+            var writer = PacketWriter(room.mutableBytes)
+            source.withUnsafeBytes { packet.write(to: &writer, from: $0.bytes) }
         }
         return bytes
     }
@@ -195,7 +195,7 @@ final class Peer {
     func readFrame() -> (type: UInt8, flags: UInt8, body: [UInt8])? {
         while true {
             let frame = pending.withUnsafeBytes {
-                PacketFrame.next(in: $0, at: 0, packetMaximum: .max)
+                PacketFrame.next(in: $0.bytes, at: 0, packetMaximum: .max)
             }
             if case .packet(let frame) = frame {
                 defer { pending.removeSubrange(..<frame.endOffset) }
@@ -257,7 +257,7 @@ final class Peer {
             source.bytes)
         guard let packet = read(.result) else { return nil }
         return packet.body.withUnsafeBytes {
-            (try? MRT.SendResult(flags: packet.flags, body: $0))?.reason
+            (try? MRT.SendResult(flags: packet.flags, body: $0.bytes))?.reason
         }
     }
 
@@ -290,14 +290,14 @@ final class Peer {
                 identifier: requestNumber, operation: operation,
                 parameters: ByteRange(offset: 0, count: source.bytes.count)), source.bytes)
         guard let packet = read(.response) else { return nil }
-        return packet.body.withUnsafeBytes { (try? MRT.Response(body: $0))?.reason }
+        return packet.body.withUnsafeBytes { (try? MRT.Response(body: $0.bytes))?.reason }
     }
 
     /// The text of the next delivery.
     func delivery() -> String? {
         guard let packet = read(.deliver) else { return nil }
         return packet.body.withUnsafeBytes { bytes in
-            guard let deliver = try? MRT.Deliver(flags: packet.flags, body: bytes) else {
+            guard let deliver = try? MRT.Deliver(flags: packet.flags, body: bytes.bytes) else {
                 return nil
             }
             return String(

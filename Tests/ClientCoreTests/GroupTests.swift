@@ -93,9 +93,9 @@ struct GroupTests {
             return
         }
         let bytes = client.machine.bytes(response.content)
-        let list = try MRT.GroupList(bytes)
+        let list = try MRT.GroupList(bytes.bytes)
         #expect(list.hasMore)
-        var walk = MRT.GroupEntryList(list.entries, in: bytes)
+        var walk = MRT.GroupEntryList(list.entries, in: bytes.bytes)
         var names: [String] = []
         while let entry = walk.next() {
             names.append(

@@ -230,9 +230,9 @@ final class Harness {
 func encode(_ packet: some MRT.Packet, _ source: String = "") -> [UInt8] {
     var bytes = [UInt8](repeating: 0, count: packet.encodedByteCount)
     bytes.withUnsafeMutableBytes { buffer in
-        var writer = PacketWriter(buffer)
+        var writer = PacketWriter(buffer.mutableBytes)
         var source = source
-        source.withUTF8 { packet.write(to: &writer, from: UnsafeRawBufferPointer($0)) }
+        source.withUTF8 { packet.write(to: &writer, from: UnsafeRawBufferPointer($0).bytes) }
     }
     return bytes
 }
@@ -245,7 +245,7 @@ func describePackets(_ bytes: [UInt8]) -> [String] {
         while offset < bytes.count {
             guard
                 case .packet(let frame) = PacketFrame.next(
-                    in: bytes, at: offset, packetMaximum: .max)
+                    in: bytes.bytes, at: offset, packetMaximum: .max)
             else { return words + ["cut"] }
             offset = frame.endOffset
             words.append((try? describe(frame, frame.body.bytes(in: bytes))) ?? "invalid")
@@ -260,7 +260,7 @@ private func describe(_ frame: PacketFrame, _ body: UnsafeRawBufferPointer) thro
     }
     switch try MRT.PacketType(frame, from: .client) {
     case .connect:
-        let packet = try MRT.Connect(body: body)
+        let packet = try MRT.Connect(body: body.bytes)
         var words = [
             "connect", packet.isCleanStart ? "clean" : "", packet.isReconnect ? "again" : "",
         ]
@@ -273,20 +273,20 @@ private func describe(_ frame: PacketFrame, _ body: UnsafeRawBufferPointer) thro
         }
         return words.filter { !$0.isEmpty }.joined(separator: " ")
     case .send:
-        let packet = try MRT.Send(flags: frame.flags, body: body)
+        let packet = try MRT.Send(flags: frame.flags, body: body.bytes)
         return "send #\(packet.number) \(text(packet.payload).dropFirst())"
     case .ack:
-        let packet = try MRT.Ack(flags: frame.flags, body: body)
+        let packet = try MRT.Ack(flags: frame.flags, body: body.bytes)
         return "ack \(packet.inboxNumber) \(packet.resultsSeen)"
     case .request:
-        let packet = try MRT.Request(body: body)
+        let packet = try MRT.Request(body: body.bytes)
         return "request \(packet.identifier) \(packet.operationCode) \(text(packet.parameters))"
     case .pingRequest: return "ping"
     case .disconnect:
-        let packet = try MRT.ClientDisconnect(body: body)
+        let packet = try MRT.ClientDisconnect(body: body.bytes)
         return "disconnect \(packet.reason.rawValue)"
     case .auth:
-        guard case .token(let token) = try MRT.ClientAuth(body: body).credential else {
+        guard case .token(let token) = try MRT.ClientAuth(body: body.bytes).credential else {
             return "auth"
         }
         return "auth \(text(token))"

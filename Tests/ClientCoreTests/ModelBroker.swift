@@ -56,7 +56,7 @@ struct ModelBroker {
             let packet: (PacketFrame, [UInt8])? = arrived.withUnsafeBytes { bytes in
                 guard
                     case .packet(let frame) = PacketFrame.next(
-                        in: bytes, at: 0, packetMaximum: .max)
+                        in: bytes.bytes, at: 0, packetMaximum: .max)
                 else { return nil }
                 return (frame, Array(frame.body.bytes(in: bytes)))
             }
@@ -72,9 +72,9 @@ struct ModelBroker {
         _ frame: PacketFrame, _ body: UnsafeRawBufferPointer
     ) throws(WireError) {
         switch try MRT.PacketType(frame, from: .client) {
-        case .connect: connect(try MRT.Connect(body: body))
-        case .send: send(try MRT.Send(flags: frame.flags, body: body), body)
-        case .ack: acknowledge(try MRT.Ack(flags: frame.flags, body: body))
+        case .connect: connect(try MRT.Connect(body: body.bytes))
+        case .send: send(try MRT.Send(flags: frame.flags, body: body.bytes), body)
+        case .ack: acknowledge(try MRT.Ack(flags: frame.flags, body: body.bytes))
         case .pingRequest: write(MRT.Ping(isResponse: true))
         default: complaints.append("a packet that this test does not send")
         }

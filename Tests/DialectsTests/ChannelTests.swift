@@ -20,7 +20,7 @@ import WireFormat
             repeating: 0,
             count: MRT.Channel.prefixByteCount(channel: number, innerByteCount: inner.count))
         bytes.withUnsafeMutableBytes { room in
-            var writer = PacketWriter(room)
+            var writer = PacketWriter(room.mutableBytes)
             MRT.Channel.writePrefix(channel: number, innerByteCount: inner.count, to: &writer)
         }
         return bytes + inner

@@ -151,7 +151,8 @@ struct ReasonTextTests {
         }
         let written = loop.written()
         let answer = try written.withUnsafeBytes {
-            try MQTT.Acknowledgement(.v5, .puback, body: UnsafeRawBufferPointer(rebasing: $0[2...]))
+            try MQTT.Acknowledgement(
+                .v5, .puback, body: UnsafeRawBufferPointer(rebasing: $0[2...]).bytes)
         }
         #expect(answer.reason == .notAuthorized)
         #expect(answer.reasonString?.isEmpty == false)
@@ -161,7 +162,7 @@ struct ReasonTextTests {
             $0.append(.mqtt(.answerFilters(filterAnswer(loop.connection, .subscribe, codes: body))))
         }
         let suback = try loop.written().withUnsafeBytes {
-            try MQTT.Suback(.v5, body: UnsafeRawBufferPointer(rebasing: $0[2...]))
+            try MQTT.Suback(.v5, body: UnsafeRawBufferPointer(rebasing: $0[2...]).bytes)
         }
         #expect(suback.reasonString?.isEmpty == false)
         #expect(suback.codes.count == 2)

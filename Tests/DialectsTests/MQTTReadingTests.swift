@@ -143,7 +143,7 @@ func withoutText(_ written: [UInt8]) -> [UInt8] {
     written.withUnsafeBytes { bytes in
         let body = UnsafeRawBufferPointer(rebasing: bytes[2...])
         if written[0] == 0x20, body.count > 2 {
-            var packet = try! MQTT.Connack(.v5, body: body)
+            var packet = try! MQTT.Connack(.v5, body: body.bytes)
             // Before CONNECT has been read nobody knows whether words are too much.
             if packet.reason != .malformedPacket && packet.reason != .topicNameInvalid {
                 #expect(packet.reasonString?.isEmpty == false)
@@ -153,7 +153,7 @@ func withoutText(_ written: [UInt8]) -> [UInt8] {
             return encode(packet)
         }
         if written[0] == 0xE0, body.count > 0 {
-            var packet = try! MQTT.Disconnect(.v5, body: body, from: .broker)
+            var packet = try! MQTT.Disconnect(.v5, body: body.bytes, from: .broker)
             #expect(packet.reasonString?.isEmpty == false)
             packet.reasonString = nil
             packet.properties = .empty

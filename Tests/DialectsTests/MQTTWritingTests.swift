@@ -30,7 +30,7 @@ struct MQTTWritingTests {
         loop.carryOut { $0.append(.accept(loop.connection, answer)) }
         let written = loop.written()
         let packet = try written.withUnsafeBytes { bytes in
-            try MQTT.Connack(.v5, body: UnsafeRawBufferPointer(rebasing: bytes[2...]))
+            try MQTT.Connack(.v5, body: UnsafeRawBufferPointer(rebasing: bytes[2...]).bytes)
         }
         #expect(packet.sessionExpirySeconds == 604_800)
         #expect(packet.serverKeepAliveSeconds == 300)

@@ -56,12 +56,14 @@ import WireFormat
         // pairs of two bytes.
         #expect(bytes.count == 128)
         try bytes.withUnsafeBytes { bytes in
-            guard case .packet(let frame) = PacketFrame.next(in: bytes, at: 0, packetMaximum: 128)
+            guard
+                case .packet(let frame) = PacketFrame.next(
+                    in: bytes.bytes, at: 0, packetMaximum: 128)
             else { return #expect(Bool(false), "no packet") }
             let body = frame.body.bytes(in: bytes)
-            let result = try MRT.SendResult(flags: frame.flags, body: body)
+            let result = try MRT.SendResult(flags: frame.flags, body: body.bytes)
             #expect(result.refusedCount == 256)
-            var list = MRT.RefusalList(result.refusals, in: body)
+            var list = MRT.RefusalList(result.refusals, in: body.bytes)
             var indices: [UInt32] = []
             while let refusal = list.next() { indices.append(refusal.index) }
             #expect(indices == Array(0..<25))

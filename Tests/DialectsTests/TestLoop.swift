@@ -166,8 +166,8 @@ func encode(_ packet: some MRT.Packet, _ source: String = "") -> [UInt8] {
 func encode(_ packet: some MRT.Packet, _ source: [UInt8]) -> [UInt8] {
     var bytes = [UInt8](repeating: 0, count: packet.encodedByteCount)
     bytes.withUnsafeMutableBytes { buffer in
-        var writer = PacketWriter(buffer)
-        source.withUnsafeBytes { packet.write(to: &writer, from: $0) }
+        var writer = PacketWriter(buffer.mutableBytes)
+        source.withUnsafeBytes { packet.write(to: &writer, from: $0.bytes) }
     }
     return bytes
 }

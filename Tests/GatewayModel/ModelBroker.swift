@@ -84,7 +84,7 @@ package struct ModelBroker {
 
     private mutating func nextPacket() -> [UInt8]? {
         let result = incoming.withUnsafeBytes {
-            PacketFrame.next(in: $0, at: 0, packetMaximum: 1 << 20)
+            PacketFrame.next(in: $0.bytes, at: 0, packetMaximum: 1 << 20)
         }
         switch result {
         case .packet(let frame):
@@ -105,7 +105,7 @@ package struct ModelBroker {
         }
         precondition(isJoined, "a channel before CONNACK")
         let body = Array(packet[Int(frame.body.offset)...])
-        let channel = body.withUnsafeBytes { try? MRT.Channel(body: $0) }
+        let channel = body.withUnsafeBytes { try? MRT.Channel(body: $0.bytes) }
         guard let channel else { preconditionFailure("a CHANNEL that ends the connection") }
         takeInner(Array(body[Int(channel.inner.offset)...]), channel.channel)
     }
@@ -138,7 +138,7 @@ package struct ModelBroker {
     private mutating func begin(_ packet: [UInt8], _ frame: PacketFrame, _ number: UInt32) {
         let body = Array(packet[Int(frame.body.offset)...])
         body.withUnsafeBytes { bytes in
-            guard let connect = try? MRT.Connect(body: bytes) else {
+            guard let connect = try? MRT.Connect(body: bytes.bytes) else {
                 preconditionFailure("a CONNECT that the gateway did not write")
             }
             func text(_ range: ByteRange) -> String {

@@ -75,7 +75,7 @@ package struct ModelDevice {
         var packets: [[UInt8]] = []
         while true {
             let result = stream.withUnsafeBytes {
-                PacketFrame.next(in: $0, at: 0, packetMaximum: .max)
+                PacketFrame.next(in: $0.bytes, at: 0, packetMaximum: .max)
             }
             guard case .packet(let frame) = result else { return packets }
             packets.append(Array(stream[..<frame.endOffset]))

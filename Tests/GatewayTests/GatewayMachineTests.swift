@@ -199,7 +199,7 @@ import WireFormat
         site.receive(device.login(), on: 0)
         let connack = try #require(device.take(site.takeWritten(0)).first)
         let body = try #require(frame(connack)).body
-        let answer = try connack.withUnsafeBytes { try MRT.Connack(body: body.bytes(in: $0)) }
+        let answer = try connack.withUnsafeBytes { try MRT.Connack(body: body.bytes(in: $0.bytes)) }
         guard case .accepted(let accepted) = answer else {
             Issue.record("refused")
             return

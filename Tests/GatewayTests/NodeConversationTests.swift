@@ -74,7 +74,7 @@ import WireFormat
         try packet.withUnsafeBytes { bytes in
             let found = try #require(frame(packet))
             let body = found.body.bytes(in: bytes)
-            let written = try MRT.Connect(body: body)
+            let written = try MRT.Connect(body: body.bytes)
             guard case .attached(let name) = written.credential else {
                 Issue.record("not attached")
                 return

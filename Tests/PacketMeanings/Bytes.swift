@@ -8,7 +8,7 @@ import WireFormat
 package func bytes(count: Int, _ body: (inout PacketWriter) -> Void) -> [UInt8] {
     var result = [UInt8](repeating: 0xEE, count: count)
     result.withUnsafeMutableBytes { buffer in
-        var writer = PacketWriter(buffer)
+        var writer = PacketWriter(buffer.mutableBytes)
         body(&writer)
         precondition(writer.byteCount == count, "\(writer.byteCount) bytes instead of \(count)")
     }
@@ -18,14 +18,15 @@ package func bytes(count: Int, _ body: (inout PacketWriter) -> Void) -> [UInt8] 
 /// A packet's bytes; its ranges are within `source`.
 package func encode(_ packet: some WirePacket, _ source: [UInt8] = []) -> [UInt8] {
     bytes(count: packet.encodedByteCount) { writer in
-        source.withUnsafeBytes { packet.write(to: &writer, from: $0) }
+        source.withUnsafeBytes { packet.write(to: &writer, from: $0.bytes) }
     }
 }
 
 /// The one packet that `bytes` are.
 package func frame(_ bytes: [UInt8]) -> PacketFrame? {
     bytes.withUnsafeBytes { bytes in
-        guard case .packet(let frame) = PacketFrame.next(in: bytes, at: 0, packetMaximum: .max),
+        guard
+            case .packet(let frame) = PacketFrame.next(in: bytes.bytes, at: 0, packetMaximum: .max),
             frame.byteCount == bytes.count
         else { return nil }
         return frame

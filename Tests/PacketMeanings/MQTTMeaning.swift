@@ -10,7 +10,7 @@ package func understandMQTT(_ bytes: [UInt8], _ version: MQTT.Version, isFromCli
     -> Meaning
 {
     bytes.withUnsafeBytes { bytes in
-        switch PacketFrame.next(in: bytes, at: 0, packetMaximum: .max) {
+        switch PacketFrame.next(in: bytes.bytes, at: 0, packetMaximum: .max) {
         case .packet(let frame):
             do throws(WireError) {
                 return try MQTTWords(version, frame.body.bytes(in: bytes)).decode(
@@ -37,51 +37,53 @@ private struct MQTTWords {
     func decode(_ frame: PacketFrame, _ peer: MQTT.Peer) throws(WireError) -> Meaning {
         switch try MQTT.PacketType(frame, version, from: peer) {
         case .connect:
-            let packet = try MQTT.Connect(body: body)
+            let packet = try MQTT.Connect(body: body.bytes)
             return meaning(packet, words(packet))
         case .connack:
-            let packet = try MQTT.Connack(version, body: body)
+            let packet = try MQTT.Connack(version, body: body.bytes)
             return meaning(packet, words(packet))
         case .publish:
-            let packet = try MQTT.Publish(version, flags: frame.flags, body: body, from: peer)
+            let packet = try MQTT.Publish(version, flags: frame.flags, body: body.bytes, from: peer)
             return meaning(packet, words(packet))
         case .puback: return try acknowledgement(.puback)
         case .pubrec: return try acknowledgement(.pubrec)
         case .pubrel: return try acknowledgement(.pubrel)
         case .pubcomp: return try acknowledgement(.pubcomp)
         case .subscribe:
-            let packet = try MQTT.Subscribe(version, body: body)
+            let packet = try MQTT.Subscribe(version, body: body.bytes)
             return meaning(packet, words(packet))
         case .suback:
-            let packet = try MQTT.Suback(version, body: body)
+            let packet = try MQTT.Suback(version, body: body.bytes)
             return meaning(
                 packet,
                 ["suback", "id=\(packet.packetIdentifier)", text("text", packet.reasonString)]
                     + carried(packet.properties, MQTT.PropertyOwner(.suback))
                     + [codes(packet.codes)])
         case .unsubscribe:
-            let packet = try MQTT.Unsubscribe(version, body: body)
-            let filters = MQTT.FilterList(packet, in: body).map { "filter=" + escape($0, body) }
+            let packet = try MQTT.Unsubscribe(version, body: body.bytes)
+            var list = MQTT.FilterList(packet, in: body.bytes)
+            var filters: [String] = []
+            while let filter = list.next() { filters.append("filter=" + escape(filter, body)) }
             return meaning(
                 packet,
                 ["unsubscribe", "id=\(packet.packetIdentifier)"]
                     + carried(packet.properties, MQTT.PropertyOwner(.unsubscribe)) + filters)
         case .unsuback:
-            let packet = try MQTT.Unsuback(version, body: body)
+            let packet = try MQTT.Unsuback(version, body: body.bytes)
             return meaning(
                 packet,
                 ["unsuback", "id=\(packet.packetIdentifier)", text("text", packet.reasonString)]
                     + carried(packet.properties, MQTT.PropertyOwner(.unsuback))
                     + [packet.codes.isEmpty ? nil : codes(packet.codes)])
         case .pingreq:
-            return meaning(try MQTT.Ping(isResponse: false, body: body), ["pingreq"])
+            return meaning(try MQTT.Ping(isResponse: false, body: body.bytes), ["pingreq"])
         case .pingresp:
-            return meaning(try MQTT.Ping(isResponse: true, body: body), ["pingresp"])
+            return meaning(try MQTT.Ping(isResponse: true, body: body.bytes), ["pingresp"])
         case .disconnect:
-            let packet = try MQTT.Disconnect(version, body: body, from: peer)
+            let packet = try MQTT.Disconnect(version, body: body.bytes, from: peer)
             return meaning(packet, words(packet))
         case .auth:
-            let packet = try MQTT.Auth(body: body, from: peer)
+            let packet = try MQTT.Auth(body: body.bytes, from: peer)
             return meaning(packet, words(packet))
         }
     }
@@ -93,7 +95,7 @@ private struct MQTTWords {
     }
 
     private func acknowledgement(_ step: MQTT.Acknowledgement.Step) throws(WireError) -> Meaning {
-        let packet = try MQTT.Acknowledgement(version, step, body: body)
+        let packet = try MQTT.Acknowledgement(version, step, body: body.bytes)
         return meaning(
             packet,
             [
@@ -161,12 +163,16 @@ private struct MQTTWords {
     }
 
     private func words(_ packet: MQTT.Subscribe) -> [String?] {
-        let list = Array(MQTT.SubscriptionList(packet, in: body))
+        var subscriptions = MQTT.SubscriptionList(packet, in: body.bytes)
+        var list: [String] = []
+        while let (filter, options) = subscriptions.next() {
+            list.append("filter=\(escape(filter, body)),\(words(options))")
+        }
         precondition(list.count == packet.subscriptionCount, "a list counts its filters")
         return ["subscribe", "id=\(packet.packetIdentifier)"] + [
             field("subid", UInt64(packet.subscriptionIdentifier))
         ] + carried(packet.properties, .subscribe)
-            + list.map { "filter=\(escape($0.filter, body)),\(words($0.options))" }
+            + list
     }
 
     private func words(_ options: MQTT.SubscriptionOptions) -> String {
@@ -202,7 +208,7 @@ private struct MQTTWords {
     private func carried(
         _ section: MQTT.PropertySection, _ owner: MQTT.PropertyOwner, prefix: String = ""
     ) -> [String?] {
-        var properties = MQTT.PropertyReader(section, of: owner, in: body)
+        var properties = MQTT.PropertyReader(section, of: owner, in: body.bytes)
         var words: [String?] = []
         while let property = try? properties.next() {
             guard property.identifier.isCarried(in: owner) else { continue }

@@ -15,7 +15,7 @@ package struct Meaning {
 /// Decodes bytes that a client or a broker sent.
 package func understand(_ bytes: [UInt8], isFromClient: Bool) -> Meaning {
     bytes.withUnsafeBytes { bytes in
-        switch PacketFrame.next(in: bytes, at: 0, packetMaximum: .max) {
+        switch PacketFrame.next(in: bytes.bytes, at: 0, packetMaximum: .max) {
         case .packet(let frame):
             do throws(WireError) {
                 return try decode(frame, in: bytes, from: isFromClient ? .client : .broker)
@@ -54,29 +54,29 @@ private func decode(
     }
     switch type {
     case .connect:
-        let packet = try MRT.Connect(body: body)
+        let packet = try MRT.Connect(body: body.bytes)
         return meaning(packet, words(packet, body))
     case .connack:
-        switch try MRT.Connack(body: body) {
+        switch try MRT.Connack(body: body.bytes) {
         case .accepted(let packet): return meaning(packet, words(packet, body))
         case .refused(let packet): return meaning(packet, words(packet, body))
         }
     case .send:
-        let packet = try MRT.Send(flags: frame.flags, body: body)
+        let packet = try MRT.Send(flags: frame.flags, body: body.bytes)
         return meaning(packet, words(packet, body))
     case .result:
-        let packet = try MRT.SendResult(flags: frame.flags, body: body)
+        let packet = try MRT.SendResult(flags: frame.flags, body: body.bytes)
         return meaning(packet, words(packet, body))
     case .deliver:
-        let packet = try MRT.Deliver(flags: frame.flags, body: body)
+        let packet = try MRT.Deliver(flags: frame.flags, body: body.bytes)
         return meaning(packet, words(packet, body))
     case .ack:
-        let packet = try MRT.Ack(flags: frame.flags, body: body)
+        let packet = try MRT.Ack(flags: frame.flags, body: body.bytes)
         return meaning(
             packet,
             ["ack", field("inbox", packet.inboxNumber), field("results", packet.resultsSeen)])
     case .request:
-        let packet = try MRT.Request(body: body)
+        let packet = try MRT.Request(body: body.bytes)
         return meaning(
             packet,
             [
@@ -84,7 +84,7 @@ private func decode(
                 "parameters=" + escape(packet.parameters, body),
             ])
     case .response:
-        let packet = try MRT.Response(body: body)
+        let packet = try MRT.Response(body: body.bytes)
         return meaning(
             packet,
             [
@@ -92,15 +92,15 @@ private func decode(
                 "content=" + escape(packet.content, body),
             ])
     case .pingRequest, .pingResponse:
-        let packet = try MRT.Ping(isResponse: type == .pingResponse, body: body)
+        let packet = try MRT.Ping(isResponse: type == .pingResponse, body: body.bytes)
         return meaning(packet, [packet.isResponse ? "pingresp" : "pingreq"])
     case .channel:
-        let packet = try MRT.Channel(body: body)
+        let packet = try MRT.Channel(body: body.bytes)
         return meaning(
             packet,
             ["channel", "channel=\(packet.channel)", "inner=" + escape(packet.inner, body)])
     case .disconnect where peer == .client:
-        let packet = try MRT.ClientDisconnect(body: body)
+        let packet = try MRT.ClientDisconnect(body: body.bytes)
         return meaning(
             packet,
             [
@@ -108,15 +108,15 @@ private func decode(
                 packet.sessionExpirySeconds.map { "expiry=\($0)" },
             ])
     case .disconnect:
-        let packet = try MRT.BrokerDisconnect(body: body)
+        let packet = try MRT.BrokerDisconnect(body: body.bytes)
         return meaning(
             packet,
             ["disconnect", "reason=\(packet.reason.rawValue)", "text=" + escape(packet.text, body)])
     case .auth where peer == .client:
-        let packet = try MRT.ClientAuth(body: body)
+        let packet = try MRT.ClientAuth(body: body.bytes)
         return meaning(packet, ["auth", words(packet.credential, body)])
     case .auth:
-        let packet = try MRT.BrokerAuth(body: body)
+        let packet = try MRT.BrokerAuth(body: body.bytes)
         return meaning(packet, ["auth", "reason=\(packet.reason.rawValue)"])
     }
 }
@@ -188,14 +188,19 @@ func words(_ target: MRT.Target, _ body: UnsafeRawBufferPointer) -> String {
 func names(
     _ range: ByteRange, _ body: UnsafeRawBufferPointer, count: Int? = nil
 ) -> String {
-    let names = IteratorSequence(MRT.IdentifierList(range, in: body)).map { escape($0, body) }
+    var list = MRT.IdentifierList(range, in: body.bytes)
+    var names: [String] = []
+    while let name = list.next() { names.append(escape(name, body)) }
     if let count { precondition(names.count == count, "a list counts its ids") }
     return names.joined(separator: ",")
 }
 
 private func words(_ packet: MRT.SendResult, _ body: UnsafeRawBufferPointer) -> [String?] {
-    let refusals = IteratorSequence(MRT.RefusalList(packet.refusals, in: body))
-        .map { "\($0.index):\($0.reason.rawValue)" }
+    var list = MRT.RefusalList(packet.refusals, in: body.bytes)
+    var refusals: [String] = []
+    while let refusal = list.next() {
+        refusals.append("\(refusal.index):\(refusal.reason.rawValue)")
+    }
     return [
         "result", "number=\(packet.number)", "reason=\(packet.reason.rawValue)",
         field("messageid", packet.messageIdentifier, in: body),

@@ -27,7 +27,7 @@ private func meaning(
     Meaning(
         text: words.compactMap(\.self).joined(separator: " "),
         encoded: PacketMeanings.bytes(count: part.byteCount) {
-            part.write(to: &$0, from: bytes)
+            part.write(to: &$0, from: bytes.bytes)
         })
 }
 
@@ -37,32 +37,32 @@ private func understandParameters(
     func text(_ name: String, _ range: ByteRange) -> String { "\(name)=" + escape(range, bytes) }
     switch operation {
     case .setWill:
-        let will = try MRT.Will(bytes)
+        let will = try MRT.Will(bytes.bytes)
         return meaning(
             will, in: bytes, "delay=\(will.delaySeconds)", mark("raw", will.isRaw),
             words(will.target, bytes), text("payload", will.payload))
     case .groupCreate:
-        let create = try MRT.GroupCreate(bytes)
+        let create = try MRT.GroupCreate(bytes.bytes)
         return meaning(
             create, in: bytes, "key=" + fixed8(create.key), text("title", create.title),
             text("meta", create.meta), words(create.allowList, bytes))
     case .groupJoin, .groupLeave:
-        let name = try MRT.GroupName(bytes)
+        let name = try MRT.GroupName(bytes.bytes)
         return meaning(name, in: bytes, text("group", name.group))
     case .groupKick, .groupBan:
-        let member = try MRT.GroupMember(bytes)
+        let member = try MRT.GroupMember(bytes.bytes)
         return meaning(member, in: bytes, text("group", member.group), text("user", member.user))
     case .groupList:
-        let query = try MRT.GroupListQuery(bytes)
+        let query = try MRT.GroupListQuery(bytes.bytes)
         return meaning(query, in: bytes, text("after", query.after))
     case .groupDescribe:
-        let query = try MRT.GroupQuery(bytes)
+        let query = try MRT.GroupQuery(bytes.bytes)
         return meaning(query, in: bytes, text("group", query.group), text("after", query.after))
     case .groupSetMeta:
-        let change = try MRT.GroupSetMeta(bytes)
+        let change = try MRT.GroupSetMeta(bytes.bytes)
         return meaning(change, in: bytes, text("group", change.group), text("meta", change.meta))
     case .groupSetAllowList:
-        let change = try MRT.GroupSetAllowList(bytes)
+        let change = try MRT.GroupSetAllowList(bytes.bytes)
         return meaning(
             change, in: bytes, text("group", change.group), words(change.allowList, bytes))
     case .subscribe, .unsubscribe, .clearWill, .presence:
@@ -79,15 +79,18 @@ private func understandResult(
             text: "group=" + escape(ByteRange(offset: 0, count: bytes.count), bytes),
             encoded: Array(bytes))
     case .groupList:
-        let list = try MRT.GroupList(bytes)
-        let entries = IteratorSequence(MRT.GroupEntryList(list.entries, in: bytes)).map {
-            "group=\(escape($0.group, bytes)),\(escape($0.title, bytes))" + ($0.isOwn ? ",own" : "")
+        let list = try MRT.GroupList(bytes.bytes)
+        var groups = MRT.GroupEntryList(list.entries, in: bytes.bytes)
+        var entries: [String] = []
+        while let group = groups.next() {
+            let names = "group=\(escape(group.group, bytes)),\(escape(group.title, bytes))"
+            entries.append(names + (group.isOwn ? ",own" : ""))
         }
         return meaning(
             list, in: bytes, mark("more", list.hasMore),
             entries.isEmpty ? nil : entries.joined(separator: " "))
     case .groupDescribe:
-        let group = try MRT.GroupDescription(bytes)
+        let group = try MRT.GroupDescription(bytes.bytes)
         return meaning(
             group, in: bytes, mark("more", group.hasMoreMembers),
             mark("limited", group.hasAllowList),
@@ -99,7 +102,7 @@ private func understandResult(
 }
 
 private func understandEvent(_ bytes: UnsafeRawBufferPointer) throws(WireError) -> Meaning {
-    guard let event = try MRT.GroupEvent(bytes) else {
+    guard let event = try MRT.GroupEvent(bytes.bytes) else {
         return Meaning(text: "unknown", encoded: Array(bytes))
     }
     let text =

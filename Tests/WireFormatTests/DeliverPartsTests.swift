@@ -25,7 +25,7 @@ struct DeliverPartsTests {
         let packet = Self.deliver(grade, number)
         let expected = encode(packet, Self.source)
         let written = Self.source.withUnsafeBytes { source in
-            let tail = packet.tail(in: source)
+            let tail = packet.tail(in: source.bytes)
             let head = MRT.DeliverHead(
                 tailByteCount: tail.byteCount, isRaw: packet.isRaw,
                 isPossibleDuplicate: packet.isPossibleDuplicate)

@@ -29,12 +29,12 @@ struct MQTTPublishTemplateTests {
     /// What the template of `publish` writes for one receiver.
     static func written(_ publish: MQTT.Publish, _ receipt: MQTT.Receipt) -> [UInt8] {
         let body = bytes(count: publish.bodyByteCount) { writer in
-            source.withUnsafeBytes { publish.writeBody(to: &writer, from: $0) }
+            source.withUnsafeBytes { publish.writeBody(to: &writer, from: $0.bytes) }
         }
-        return body.withUnsafeBytes { body in
-            let template = MQTT.PublishTemplate(publish, body: body)
-            #expect(template.byteCount(receipt) <= template.byteCountMaximum)
-            return bytes(count: template.byteCount(receipt)) { template.write(receipt, to: &$0) }
+        let template = MQTT.PublishTemplate(publish)
+        #expect(template.byteCount(receipt) <= template.byteCountMaximum)
+        return bytes(count: template.byteCount(receipt)) {
+            template.write(receipt, body: body.span.bytes, to: &$0)
         }
     }
 
@@ -85,14 +85,14 @@ struct MQTTPublishTemplateTests {
             .v5, topic: ByteRange(offset: 0, count: 1), payload: .empty)
         packet.properties = MQTT.PropertySection(carried: ByteRange(offset: 1, count: long.count))
         let body = bytes(count: packet.bodyByteCount) { writer in
-            source.withUnsafeBytes { packet.writeBody(to: &writer, from: $0) }
+            source.withUnsafeBytes { packet.writeBody(to: &writer, from: $0.bytes) }
         }
         var receipt = MQTT.Receipt()
         receipt.topicAlias = 1
         receipt.subscriptionIdentifier = 200_000
-        let written = body.withUnsafeBytes { body in
-            let template = MQTT.PublishTemplate(packet, body: body)
-            return bytes(count: template.byteCount(receipt)) { template.write(receipt, to: &$0) }
+        let template = MQTT.PublishTemplate(packet)
+        let written = bytes(count: template.byteCount(receipt)) {
+            template.write(receipt, body: body.span.bytes, to: &$0)
         }
         let meaning = understandMQTT(written, .v5, isFromClient: false).text
         #expect(meaning.hasPrefix("publish qos=0 topic=t alias=1 subid=200000 property=nnn"))
@@ -109,13 +109,15 @@ struct MQTTPropertySectionTests {
         ]
         let body = [0, 1, 0x78] + varInt(section.count) + section + [0x21]
         let packet = try body.withUnsafeBytes { body in
-            try MQTT.Publish(.v5, flags: 0, body: body, from: .client)
+            try MQTT.Publish(.v5, flags: 0, body: body.bytes, from: .client)
         }
         #expect(packet.messageExpirySeconds == 60)
         #expect(packet.topicAlias == 5)
         #expect(packet.properties.carriedByteCount == 7 + 4 + 7)
         let carried = bytes(count: 18) { writer in
-            body.withUnsafeBytes { packet.properties.write(to: &writer, of: .publish, from: $0) }
+            body.withUnsafeBytes {
+                packet.properties.write(to: &writer, of: .publish, from: $0.bytes)
+            }
         }
         #expect(carried == Array(section[0..<7] + section[12..<16] + section[19...]))
     }
@@ -128,7 +130,7 @@ struct MQTTTopicFilterTests {
         return bytes.withUnsafeBytes { bytes in
             guard
                 let filter = MQTT.TopicFilter(
-                    ByteRange(offset: 0, count: bytes.count), in: bytes)
+                    ByteRange(offset: 0, count: bytes.count), in: bytes.bytes)
             else { return nil }
             return (
                 String(decoding: filter.shareName.bytes(in: bytes), as: UTF8.self),

@@ -12,7 +12,7 @@ struct PlainASCIITests {
         let quote = UInt8(ascii: "\"")
         let others = Set<UInt8>(0..<0x20).union(0x7F...0xFF).union([slash, quote])
         func isAll(_ bytes: [UInt8]) -> Bool {
-            bytes.withUnsafeBytes { PlainASCII.isAll($0, excluding: (slash, quote, quote)) }
+            bytes.withUnsafeBytes { PlainASCII.isAll($0.bytes, excluding: (slash, quote, quote)) }
         }
         for count in 0...20 {
             // Neighbours from which a difference could borrow, if it could from any that passes.

@@ -16,7 +16,7 @@ private func read(_ json: String) -> [UInt8]? { read(Array(json.utf8)) }
 private func read(_ json: [UInt8]) -> [UInt8]? {
     var output = [UInt8](repeating: 0, count: json.count)
     let count = json.withUnsafeBytes { json in
-        output.withUnsafeMutableBytes { TextBody.readJSON(json, into: $0) }
+        output.withUnsafeMutableBytes { TextBody.readJSON(json.bytes, into: $0) }
     }
     return count.map { Array(output[..<$0]) }
 }
@@ -25,8 +25,8 @@ private func read(_ json: [UInt8]) -> [UInt8]? {
 private func write(_ payload: [UInt8]) -> String {
     payload.withUnsafeBytes { payload in
         String(
-            decoding: bytes(count: TextBody.jsonByteCount(payload)) { writer in
-                TextBody.writeJSON(payload, to: &writer)
+            decoding: bytes(count: TextBody.jsonByteCount(payload.bytes)) { writer in
+                TextBody.writeJSON(payload.bytes, to: &writer)
             }, as: UTF8.self)
     }
 }
@@ -50,7 +50,7 @@ struct TextBodyTests {
         for text in ["", "hello", String(repeating: "\\", count: 300)] + places {
             for type: UInt8 in [0, 10, 255] {
                 let payload = binary(type, text)
-                let count = payload.withUnsafeBytes { TextBody.minimalJSONByteCount($0) }
+                let count = payload.withUnsafeBytes { TextBody.minimalJSONByteCount($0.bytes) }
                 #expect(try #require(count) == write(payload).utf8.count)
             }
         }
@@ -58,7 +58,7 @@ struct TextBodyTests {
 
     @Test func `of 1024 bytes is accepted and of 1025 is too large`() {
         func fault(_ payload: [UInt8]) -> ReasonCode? {
-            payload.withUnsafeBytes { TextBody.fault($0, messageMaximum: 1024) }
+            payload.withUnsafeBytes { TextBody.fault($0.bytes, messageMaximum: 1024) }
         }
         let room = 1024 - #"{"t":"0","b":""}"#.utf8.count
         #expect(fault(binary(0, String(repeating: "x", count: room))) == nil)
@@ -126,7 +126,8 @@ struct TextBodyTests {
                 from.withUnsafeBytes { from in
                     group.withUnsafeBytes { group in
                         let envelope = TextEnvelope(
-                            payload: payload, from: from, time: 1_790_000_000_123, group: group)
+                            payload: payload.bytes, from: from.bytes, time: 1_790_000_000_123,
+                            group: group.bytes)
                         let text = bytes(count: envelope.byteCount) { envelope.write(to: &$0) }
                         return String(decoding: text, as: UTF8.self)
                     }

@@ -4,11 +4,11 @@ import Testing
 
 @testable import WireFormat
 
-private func judge(_ bytes: [UInt8], _ rule: (UnsafeRawBufferPointer) -> Bool) -> Bool {
-    bytes.withUnsafeBytes { rule($0) }
+private func judge(_ bytes: [UInt8], _ rule: (RawSpan) -> Bool) -> Bool {
+    rule(bytes.span.bytes)
 }
 
-private func judge(_ text: String, _ rule: (UnsafeRawBufferPointer) -> Bool) -> Bool {
+private func judge(_ text: String, _ rule: (RawSpan) -> Bool) -> Bool {
     judge(Array(text.utf8), rule)
 }
 

@@ -205,10 +205,11 @@ package struct ForeignLink {
         switch type {
         case .connack:
             connackReceived(
-                try body.decoded { b throws(WireError) in try MQTT.Connack(version, body: b) }, now)
+                try body.decoded { b throws(WireError) in try MQTT.Connack(version, body: b.bytes)
+                }, now)
         case .publish:
             let publish = try body.decoded { b throws(WireError) in
-                try MQTT.Publish(version, flags: frame.flags, body: b, from: .broker)
+                try MQTT.Publish(version, flags: frame.flags, body: b.bytes, from: .broker)
             }
             // The bridge allows no aliases.
             guard publish.topicAlias == 0 else { throw .topicAliasInvalid }
@@ -216,12 +217,12 @@ package struct ForeignLink {
         case .puback, .pubrec, .pubrel, .pubcomp:
             let step = MQTT.Acknowledgement.Step(rawValue: type.rawValue)!
             let packet = try body.decoded { b throws(WireError) in
-                try MQTT.Acknowledgement(version, step, body: b)
+                try MQTT.Acknowledgement(version, step, body: b.bytes)
             }
             events.append(.acknowledged(step, packet.packetIdentifier, packet.reason))
         case .suback:
             let suback = try body.decoded { b throws(WireError) in
-                try MQTT.Suback(version, body: b)
+                try MQTT.Suback(version, body: b.bytes)
             }
             let codes = body.withUnsafeBytes { Array(suback.codes.bytes(in: $0)) }
             guard suback.packetIdentifier == Self.requestIdentifier, codes.count == subscribingCount
@@ -230,7 +231,7 @@ package struct ForeignLink {
             events.append(.subscribed(codes))
         case .unsuback:
             let unsuback = try body.decoded { b throws(WireError) in
-                try MQTT.Unsuback(version, body: b)
+                try MQTT.Unsuback(version, body: b.bytes)
             }
             var codes = body.withUnsafeBytes { Array(unsuback.codes.bytes(in: $0)) }
             // 3.1.1 has no codes: UNSUBACK confirms all of them.
@@ -243,7 +244,7 @@ package struct ForeignLink {
         case .pingresp: break
         case .disconnect:
             let packet = try body.decoded { b throws(WireError) in
-                try MQTT.Disconnect(version, body: b, from: .broker)
+                try MQTT.Disconnect(version, body: b.bytes, from: .broker)
             }
             lose("\(packet.reason.name)", now)
         case .auth, .connect, .subscribe, .unsubscribe, .pingreq: throw .protocolError
@@ -316,7 +317,7 @@ package struct ForeignLink {
         // Bytes for a connection that has just ended must not precede the next CONNECT.
         guard phase == .joining || phase == .joined else { return }
         outgoing += bytes(of: packet.encodedByteCount) { writer in
-            source.withUnsafeBytes { packet.write(to: &writer, from: $0) }
+            source.withUnsafeBytes { packet.write(to: &writer, from: $0.bytes) }
         }
         lastSent = now
     }

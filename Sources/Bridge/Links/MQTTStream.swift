@@ -30,7 +30,7 @@ struct MQTTStream {
     mutating func next(packetMaximum: Int) throws(WireError) -> Step {
         let start = offset
         let result = pending.withUnsafeBytes {
-            PacketFrame.next(in: $0, at: start, packetMaximum: packetMaximum)
+            PacketFrame.next(in: $0.bytes, at: start, packetMaximum: packetMaximum)
         }
         switch result {
         case .incomplete: return .incomplete

@@ -120,7 +120,7 @@ struct BridgeSettingsBuilder {
             case "device":
                 let device = r.text(node, path) ?? settings.device
                 settings.device = device
-                if !Array(device.utf8).withUnsafeBytes({ TextRules.isIdentifier($0) }) {
+                if !TextRules.isIdentifier(Array(device.utf8).span.bytes) {
                     r.complain(path, "is no device id", at: node.offset)
                 }
             case "keepAliveSeconds":
@@ -220,7 +220,7 @@ struct BridgeSettingsBuilder {
         }
         if template.isFixed {
             let bytes = template.filled(TemplateValues()) ?? []
-            if !bytes.withUnsafeBytes({ TextRules.isIdentifier($0) }) {
+            if !TextRules.isIdentifier(bytes.span.bytes) {
                 r.complain(path, "is no id: 1 to 64 bytes without / + #", at: value.offset)
             }
         }
@@ -290,7 +290,7 @@ struct BridgeSettingsBuilder {
         if name == "topic" { return r.filter(value, path).map { .topic($0) } }
         guard let text = r.text(value, path) else { return nil }
         let id = text == "*" ? nil : text
-        if let id, !Array(id.utf8).withUnsafeBytes({ TextRules.isIdentifier($0) }) {
+        if let id, !TextRules.isIdentifier(Array(id.utf8).span.bytes) {
             r.complain(path, "is no id, and not \"*\" for any", at: value.offset)
             return nil
         }

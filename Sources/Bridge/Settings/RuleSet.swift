@@ -139,7 +139,7 @@ struct RuleSet: Hashable, Sendable {
         case .raw:
             return .forward(PreparedSend(target: target, isRaw: true, payload: payload))
         case .text:
-            guard payload.withUnsafeBytes({ TextRules.isUTF8($0) }) else {
+            guard TextRules.isUTF8(payload.span.bytes) else {
                 return .refused(.payloadFormatInvalid)
             }
             return .forward(
@@ -147,7 +147,7 @@ struct RuleSet: Hashable, Sendable {
         case .json:
             var binary = [UInt8](repeating: 0, count: payload.count)
             let count = payload.withUnsafeBytes { json in
-                binary.withUnsafeMutableBytes { TextBody.readJSON(json, into: $0) }
+                binary.withUnsafeMutableBytes { TextBody.readJSON(json.bytes, into: $0) }
             }
             guard let count else { return .refused(.payloadFormatInvalid) }
             return .forward(
@@ -176,7 +176,7 @@ struct RuleSet: Hashable, Sendable {
             topic: levels, from: message.from[...],
             group: message.kind == .group ? message.address[...] : [])
         guard let topic = rule.topic.filled(values),
-            topic.withUnsafeBytes({ TextRules.isTopicName($0) })
+            TextRules.isTopicName(topic.span.bytes)
         else { return .refused(.topicNameInvalid) }
         return .forward(
             PreparedPublish(
@@ -205,24 +205,18 @@ struct RuleSet: Hashable, Sendable {
         switch form {
         case .text: return Array(message.payload.dropFirst())
         case .json:
-            return message.payload.withUnsafeBytes { payload in
-                message.from.withUnsafeBytes { from in
-                    message.address.withUnsafeBytes { address in
-                        let none = UnsafeRawBufferPointer(start: nil, count: 0)
-                        let envelope = TextEnvelope(
-                            payload: payload, from: from, time: message.time,
-                            group: message.kind == .group ? address : none)
-                        return bytes(of: envelope.byteCount) { envelope.write(to: &$0) }
-                    }
-                }
-            }
+            let (payload, from, address) = (message.payload, message.from, message.address)
+            var envelope = TextEnvelope(
+                payload: payload.span.bytes, from: from.span.bytes, time: message.time)
+            if message.kind == .group { envelope.group = address.span.bytes }
+            return bytes(of: envelope.byteCount) { envelope.write(to: &$0) }
         }
     }
 
     /// The topic for a message that the MQTT broker refused permanently; nil for none.
     func deadLetter(_ message: ReceivedMessage, qos: MQTT.QoS) -> PreparedPublish? {
         guard let topic = outwardDeadLetter?.filled(TemplateValues(from: message.from[...])),
-            topic.withUnsafeBytes({ TextRules.isTopicName($0) })
+            TextRules.isTopicName(topic.span.bytes)
         else { return nil }
         return PreparedPublish(
             topic: topic, payload: payload(of: message, .json), qos: qos,
@@ -250,7 +244,7 @@ struct RuleSet: Hashable, Sendable {
 /// Bytes that a writer fills.
 func bytes(of byteCount: Int, _ write: (inout PacketWriter) -> Void) -> [UInt8] {
     [UInt8](unsafeUninitializedCapacity: byteCount) { room, count in
-        var writer = PacketWriter(UnsafeMutableRawBufferPointer(room))
+        var writer = PacketWriter(UnsafeMutableRawBufferPointer(room).mutableBytes)
         write(&writer)
         count = writer.byteCount
     }

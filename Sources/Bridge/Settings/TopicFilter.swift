@@ -28,7 +28,7 @@ struct TopicFilter: Hashable, Sendable {
     /// Nil if the text is no filter. Shared subscriptions are not allowed here: they keep no order.
     init?(_ text: String) {
         let bytes = Array(text.utf8)
-        guard bytes.withUnsafeBytes({ TextRules.isTopicFilter($0) }), !text.hasPrefix("$share/")
+        guard TextRules.isTopicFilter(bytes.span.bytes), !text.hasPrefix("$share/")
         else { return nil }
         self.text = text
         levels = TopicLevels(bytes)

@@ -118,9 +118,9 @@ extension AdministrationService {
         let target = Array(request.target.utf8)
         switch request.action {
         case .publish:
-            return target.withUnsafeBytes(TextRules.isTopicName) ? nil : .topicNameInvalid
+            return TextRules.isTopicName(target.span.bytes) ? nil : .topicNameInvalid
         case .subscribe:
-            return target.withUnsafeBytes(TextRules.isTopicFilter) ? nil : .topicFilterInvalid
+            return TextRules.isTopicFilter(target.span.bytes) ? nil : .topicFilterInvalid
         case .send, .presence, .broadcast, .createGroup: return nil
         }
     }

@@ -139,7 +139,7 @@ struct AdministrationService {
         _ text: String, _ what: String
     ) throws(AdministrationRefusal) {
         var text = text
-        let isValid = text.withUTF8 { TextRules.isIdentifier(UnsafeRawBufferPointer($0)) }
+        let isValid = text.withUTF8 { TextRules.isIdentifier(UnsafeRawBufferPointer($0).bytes) }
         guard isValid else {
             throw AdministrationRefusal(
                 .clientIdentifierNotValid,

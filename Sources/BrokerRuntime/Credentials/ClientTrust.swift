@@ -168,11 +168,11 @@ package final class ClientTrust: Sendable {
     }
 
     private static func isIdentifier(_ text: String) -> Bool {
-        Array(text.utf8).withUnsafeBytes(TextRules.isIdentifier)
+        TextRules.isIdentifier(Array(text.utf8).span.bytes)
     }
 
     private static func isDevice(_ text: String) -> Bool {
-        Array(text.utf8).withUnsafeBytes(TextRules.isDevice)
+        TextRules.isDevice(Array(text.utf8).span.bytes)
     }
 }
 

@@ -137,7 +137,7 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         guard let first = bytes.bytes(in: loop.arena).first, first >= 0x43, first <= 0x54,
             first != 0x50 || bytes.count >= 4,
             decoder.conversations[connection]?.phase == .awaitingConnect,
-            HTTPRequestHead.looksLikeRequest(bytes.bytes(in: loop.arena))
+            HTTPRequestHead.looksLikeRequest(bytes.bytes(in: loop.arena).bytes)
         else { return }
         connectionLog.explain(connection, "an HTTP request; ws:// and wss:// listeners take them")
     }

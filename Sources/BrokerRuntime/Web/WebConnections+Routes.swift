@@ -11,7 +11,8 @@ struct WebRequest {
     let head: HTTPRequestHead
     let bytes: UnsafeRawBufferPointer
 
-    var path: UnsafeRawBufferPointer { head.path.bytes(in: bytes) }
+    func hasPath(_ path: StaticString) -> Bool { head.path.bytes(in: bytes).bytes.isEqual(path) }
+
     var isRead: Bool { head.method == .get || head.method == .head }
 
     var answer: WebConnections.Answer {
@@ -34,11 +35,13 @@ extension WebConnections {
         _ request: WebRequest, from connection: ConnectionID, isDraining: Bool,
         in loop: borrowing some BrokerLoop & ~Copyable
     ) -> WebAction {
-        let path = request.path
-        if path.isEqual("/mqtt") || path.isEqual("/mrt") {
+        if request.hasPath("/mqtt") || request.hasPath("/mrt") {
             return openWebSocket(request, of: connection, isDraining: isDraining)
         }
-        guard path.isEqual("/healthz") || path.isEqual("/readyz") || path.isEqual("/metrics") else {
+        guard
+            request.hasPath("/healthz") || request.hasPath("/readyz")
+                || request.hasPath("/metrics")
+        else {
             return .respond(.text(.notFound, "there is nothing here"))
         }
         guard request.isRead else {
@@ -49,10 +52,10 @@ extension WebConnections {
         guard !request.head.hasContent else {
             return .respond(.text(.contentTooLarge, "no content is read here"))
         }
-        if path.isEqual("/metrics") { return readMetrics(from: connection, in: loop) }
+        if request.hasPath("/metrics") { return readMetrics(from: connection, in: loop) }
         var findings = settings.health.current
         if isDraining { findings.insert(.draining) }
-        if path.isEqual("/healthz") { findings.formIntersection(.fatal) }
+        if request.hasPath("/healthz") { findings.formIntersection(.fatal) }
         return .respond(.health(findings))
     }
 
@@ -81,7 +84,7 @@ extension WebConnections {
             return .respond(response, detail: detail)
         }
         let head = request.head
-        let isMRT = request.path.isEqual("/mrt")
+        let isMRT = request.hasPath("/mrt")
         guard head.method == .get else {
             return refused(.methodNotAllowed, "only GET", fields: ["Allow: GET"])
         }
@@ -98,7 +101,8 @@ extension WebConnections {
                     "Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13",
                 ])
         }
-        guard let key = head.webSocketKey?.bytes(in: request.bytes), WebSocketHandshake.isKey(key)
+        guard let key = head.webSocketKey?.bytes(in: request.bytes),
+            WebSocketHandshake.isKey(key.bytes)
         else { return refused(.badRequest, "Sec-WebSocket-Key is missing or malformed") }
         guard allowsOrigin(of: request) else {
             return refused(.forbidden, "the origin is not allowed")
@@ -112,7 +116,7 @@ extension WebConnections {
         guard !isDraining, let terms = connections[connection]?.terms else {
             return refused(.unavailable, "the broker is stopping")
         }
-        let digest = HandshakeDigest.sha1(WebSocketHandshake.digestInput(key: key))
+        let digest = HandshakeDigest.sha1(WebSocketHandshake.digestInput(key: key.bytes))
         return .webSocket(
             WebSocketHandshake.response(digest: digest, subprotocol: subprotocol),
             terms: isMRT ? terms.mrt : terms.mqtt)
@@ -127,29 +131,29 @@ extension WebConnections {
     /// Whether a page of the request's origin may connect: one that was loaded from the address
     /// that it connects to, or one of the configuration. Programs have no origin.
     private func allowsOrigin(of request: WebRequest) -> Bool {
-        guard let origin = request.head.origin?.bytes(in: request.bytes) else { return true }
+        guard let place = request.head.origin else { return true }
+        let bytes = request.bytes.bytes
+        let origin = place.bytes(in: bytes)
         if let end = WebOrigin.schemeEnd(of: origin) {
-            let host = UnsafeRawBufferPointer(rebasing: origin[end...])
-            if host.isEqual(ignoringCase: request.head.authority.bytes(in: request.bytes)) {
-                return true
-            }
+            let host = origin.extracting(droppingFirst: end)
+            if host.isEqual(ignoringCase: request.head.authority.bytes(in: bytes)) { return true }
         }
-        return settings.values.allowedOrigins.contains { allowed in
-            allowed == [UInt8(ascii: "*")]
-                || allowed.withUnsafeBytes { origin.isEqual(ignoringCase: $0) }
+        for allowed in settings.values.allowedOrigins {
+            if allowed == [UInt8(ascii: "*")] { return true }
+            if origin.isEqual(ignoringCase: allowed.span.bytes) { return true }
         }
+        return false
     }
 }
 
 /// The form of an origin (RFC 6454, 6.2): `https://HOST` or `https://HOST:PORT`.
 enum WebOrigin {
     /// Where the host begins; nil for `null` and what is no origin of the web.
-    static func schemeEnd(of origin: UnsafeRawBufferPointer) -> Int? {
+    static func schemeEnd(of origin: RawSpan) -> Int? {
         for scheme in ["http://", "https://"] as [StaticString] {
             let count = scheme.utf8CodeUnitCount
-            guard origin.count > count else { continue }
-            let start = UnsafeRawBufferPointer(rebasing: origin[..<count])
-            if start.isEqual(ignoringCase: scheme) { return count }
+            guard origin.byteCount > count else { continue }
+            if origin.extracting(first: count).isEqual(ignoringCase: scheme) { return count }
         }
         return nil
     }

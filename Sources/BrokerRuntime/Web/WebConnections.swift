@@ -78,7 +78,8 @@ struct WebConnections: ~Copyable {
             }
             let rest = UnsafeRawBufferPointer(rebasing: bytes[offset...])
             do throws(HTTPFault) {
-                guard case .head(let head, let byteCount) = try HTTPRequestHead.parse(rest) else {
+                guard case .head(let head, let byteCount) = try HTTPRequestHead.parse(rest.bytes)
+                else {
                     connections[connection]?.isWithinRequest = !rest.isEmpty
                     return .consumed(offset)
                 }

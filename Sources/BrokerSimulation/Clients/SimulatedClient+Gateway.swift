@@ -69,7 +69,7 @@ extension SimulatedClient {
         let lost = MRT.ClientDisconnect(reason: .unspecifiedError)
         var packet = [UInt8](repeating: 0, count: lost.encodedByteCount)
         packet.withUnsafeMutableBytes { bytes in
-            var writer = PacketWriter(bytes)
+            var writer = PacketWriter(bytes.mutableBytes)
             lost.write(to: &writer)
         }
         write(packet, in: channel)
@@ -104,8 +104,8 @@ extension SimulatedClient {
         var bytes = [UInt8](repeating: 0, count: wrapped.encodedByteCount)
         packet.withUnsafeBytes { packet in
             bytes.withUnsafeMutableBytes { bytes in
-                var writer = PacketWriter(bytes)
-                wrapped.write(to: &writer, from: packet)
+                var writer = PacketWriter(bytes.mutableBytes)
+                wrapped.write(to: &writer, from: packet.bytes)
             }
         }
         network.write(bytes[...], on: link, towards: .broker)
@@ -119,22 +119,23 @@ extension GatewayChannels {
     ) -> [UInt8] {
         var packet = [UInt8](repeating: 0, count: frame.byteCount)
         packet.withUnsafeMutableBytes { bytes in
-            var writer = PacketWriter(bytes)
+            var writer = PacketWriter(bytes.mutableBytes)
             writer.write(
                 typeAndFlags: frame.type << 4 | frame.flags, bodyByteCount: body.count)
-            writer.write(bytes: body)
+            writer.write(bytes: body.bytes)
         }
         return packet
     }
 
     /// Whether this is the last packet of the broker on its channel.
     fileprivate static func isLast(_ packet: UnsafeRawBufferPointer) -> Bool {
-        guard case .packet(let frame) = PacketFrame.next(in: packet, at: 0, packetMaximum: .max)
+        guard
+            case .packet(let frame) = PacketFrame.next(in: packet.bytes, at: 0, packetMaximum: .max)
         else { return false }
         switch MRT.PacketType(rawValue: frame.type) {
         case .disconnect: return true
         case .connack:
-            guard case .refused? = try? MRT.Connack(body: frame.body.bytes(in: packet)) else {
+            guard case .refused? = try? MRT.Connack(body: frame.body.bytes(in: packet.bytes)) else {
                 return false
             }
             return true

@@ -32,7 +32,7 @@ extension SimulatedClient {
         guard let type = MRT.PacketType(rawValue: frame.type) else { return }
         switch type {
         case .connack:
-            guard case .accepted(let accepted)? = try? MRT.Connack(body: body) else { return }
+            guard case .accepted(let accepted)? = try? MRT.Connack(body: body.bytes) else { return }
             inboxWindow = Int(min(accepted.inboxWindow, habits.inboxWindow))
             if asksForCleanStart { oracle.sessionMayEnd(index) }
             asksForCleanStart = false
@@ -41,7 +41,7 @@ extension SimulatedClient {
                 isStanding: link.map { network.isStanding($0) } ?? false,
                 hasWill: accepted.hasWill, expirySeconds: accepted.sessionExpirySeconds)
         case .deliver:
-            guard let deliver = try? MRT.Deliver(flags: frame.flags, body: body), let session,
+            guard let deliver = try? MRT.Deliver(flags: frame.flags, body: body.bytes), let session,
                 deliver.number > 0
             else { return }
             oracle.seen(
@@ -56,7 +56,7 @@ extension SimulatedClient {
                     client: index)
             }
         case .result:
-            guard let result = try? MRT.SendResult(flags: frame.flags, body: body),
+            guard let result = try? MRT.SendResult(flags: frame.flags, body: body.bytes),
                 result.number > 0
             else { return }
             let message = messages[result.number]
@@ -152,7 +152,7 @@ extension SimulatedClient {
         let body = bytes(
             through: max(result.messageIdentifier.endOffset, result.refusals.endOffset))
         var refused: [(index: Int, reason: ReasonCode)] = []
-        var refusals = MRT.RefusalList(result.refusals, in: body)
+        var refusals = MRT.RefusalList(result.refusals, in: body.bytes)
         while let refusal = refusals.next() {
             refused.append((index: Int(refusal.index), reason: refusal.reason))
         }

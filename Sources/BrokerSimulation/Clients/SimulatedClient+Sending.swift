@@ -131,7 +131,7 @@ extension SimulatedClient {
             let bytes = Array(transmitBuffer[..<count])
             _ = outgoing.take(bytes) { frame, body in
                 guard frame.type == MRT.PacketType.ack.rawValue,
-                    let ack = try? MRT.Ack(flags: frame.flags, body: body)
+                    let ack = try? MRT.Ack(flags: frame.flags, body: body.bytes)
                 else { return }
                 unacknowledged.removeAll { $0 <= ack.inboxNumber }
             }

@@ -17,7 +17,7 @@ struct WireTap {
         var offset = 0
         let isSound = buffer.withUnsafeBytes { buffer in
             while true {
-                switch PacketFrame.next(in: buffer, at: offset, packetMaximum: .max) {
+                switch PacketFrame.next(in: buffer.bytes, at: offset, packetMaximum: .max) {
                 case .packet(let frame):
                     body(frame, frame.body.bytes(in: buffer))
                     offset = frame.endOffset

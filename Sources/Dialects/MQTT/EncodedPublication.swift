@@ -54,9 +54,9 @@ struct EncodedPublication: ~Copyable {
         }
         body.removeAll()
         let range = body.reserve(packet.bodyByteCount)
-        var writer = PacketWriter(body.mutableBytes(range))
-        packet.writeBody(to: &writer, from: source.bytes)
-        template = MQTT.PublishTemplate(packet, body: body.bytes)
+        var writer = PacketWriter(body.mutableBytes(range).mutableBytes)
+        packet.writeBody(to: &writer, from: source.bytes.bytes)
+        template = MQTT.PublishTemplate(packet)
         // The topic of a message to a user contains the user's name, so it is encoded per receiver.
         let isToUser = block.kind == .unicast || block.kind == .kicked
         let isOwn = isToUser || delivery.identifierList != nil
@@ -98,10 +98,12 @@ struct EncodedPublication: ~Copyable {
             return source.append(block.payload)
         }
         let isGroup = block.kind == .group
-        var envelope = TextEnvelope(payload: block.payload, from: block.sender, time: block.time)
-        if isGroup { envelope.group = block.address }
+        let (payload, sender, group) = (block.payload, block.sender, block.address)
+        var envelope = TextEnvelope(
+            payload: payload.bytes, from: sender.bytes, time: block.time)
+        if isGroup { envelope.group = group.bytes }
         let range = source.reserve(envelope.byteCount)
-        var writer = PacketWriter(source.mutableBytes(range))
+        var writer = PacketWriter(source.mutableBytes(range).mutableBytes)
         envelope.write(to: &writer)
         return range
     }
@@ -121,10 +123,11 @@ struct EncodedPublication: ~Copyable {
                 user =
                     number <= 3 ? UnsafeRawBufferPointer(rebasing: block.payload.dropFirst()) : none
             }
+            let (sender, group) = (block.sender, block.address)
             let envelope = EventEnvelope(
-                name, user: user, from: block.sender, time: block.time, group: block.address)
+                name, user: user.bytes, from: sender.bytes, time: block.time, group: group.bytes)
             let range = source.reserve(envelope.byteCount)
-            var writer = PacketWriter(source.mutableBytes(range))
+            var writer = PacketWriter(source.mutableBytes(range).mutableBytes)
             envelope.write(to: &writer)
             return range
         }
@@ -239,7 +242,7 @@ struct EncodedPublication: ~Copyable {
             template.byteCount(receipt), to: delivery.connection,
             priority: delivery.number == 0 ? .droppable : .required
         ) { writer in
-            template.write(receipt, to: &writer)
+            template.write(receipt, body: body.bytes.bytes, to: &writer)
         }
         if outcome == .tooLarge {
             context.append(.deliveryTooLarge(delivery.connection, number: delivery.number))
@@ -267,7 +270,7 @@ extension ByteArena {
     /// Appends a subscription identifier.
     fileprivate mutating func appendIdentifier(_ identifier: UInt32) {
         let range = reserve(1 + VariableInteger.byteCount(identifier))
-        var writer = PacketWriter(mutableBytes(range))
+        var writer = PacketWriter(mutableBytes(range).mutableBytes)
         writer.write(byte: MQTT.PropertyIdentifier.subscriptionIdentifier.rawValue)
         writer.write(varInt: identifier)
     }

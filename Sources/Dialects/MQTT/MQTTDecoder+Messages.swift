@@ -71,8 +71,8 @@ extension MQTTDecoder {
         return switch AddressedTopic(name) {
         case .everybody?: (.everybody, true)
         case .list?: (.users(ids: .empty, count: 0), true)
-        case .user(let user)?: (.user(range(user)), TextRules.isIdentifier(user))
-        case .group(let group)?: (.group(range(group)), TextRules.isIdentifier(group))
+        case .user(let user)?: (.user(range(user)), TextRules.isIdentifier(user.bytes))
+        case .group(let group)?: (.group(range(group)), TextRules.isIdentifier(group.bytes))
         case nil: nil
         }
     }
@@ -84,11 +84,11 @@ extension MQTTDecoder {
     ) -> (message: ByteRange, byteCount: Int)? {
         guard !json.isEmpty else { return nil }
         let message = packet.replace(json, byteCount: Int(json.count)) { output in
-            TextBody.readJSON(json.bytes(in: packet.bytes), into: output) ?? 0
+            TextBody.readJSON(json.bytes(in: packet.bytes.bytes), into: output) ?? 0
         }
         // Even an empty text has its type before it.
         guard !message.isEmpty,
-            let byteCount = TextBody.minimalJSONByteCount(message.bytes(in: packet.bytes))
+            let byteCount = TextBody.minimalJSONByteCount(message.bytes(in: packet.bytes.bytes))
         else { return nil }
         return (message, byteCount)
     }
@@ -123,8 +123,8 @@ extension MQTTDecoder {
         let range = packet.place(section.range)
         if count == Int(range.count) { return range }
         return packet.replace(range, byteCount: count) { output in
-            var writer = PacketWriter(output)
-            section.write(to: &writer, of: owner, from: packet.body)
+            var writer = PacketWriter(output.mutableBytes)
+            section.write(to: &writer, of: owner, from: packet.body.bytes)
             return writer.byteCount
         }
     }
@@ -141,10 +141,10 @@ extension MQTTDecoder {
         var receivers = ReceiverList()
         var listByteCount = 0
         let whole = packet.replace(range, byteCount: Int(range.count)) { output in
-            var writer = PacketWriter(output)
+            var writer = PacketWriter(output.mutableBytes)
             receivers.write(section, of: owner, in: body, to: &writer)
             listByteCount = writer.byteCount
-            section.write(to: &writer, of: owner, from: body) { property in
+            section.write(to: &writer, of: owner, from: body.bytes) { property in
                 property.identifier != .userProperty
                     || !MessageProperty.isReserved(property.text.bytes(in: body))
             }
@@ -171,7 +171,7 @@ extension MQTTDecoder {
     ) {
         guard request.packetIdentifier > 0, !request.properties.isEmpty else { return }
         var reader = MQTT.PropertyReader(
-            MQTT.PropertySection(carried: request.properties), of: owner, in: bytes)
+            MQTT.PropertySection(carried: request.properties), of: owner, in: bytes.bytes)
         // They were checked when they were read, so this cannot fail.
         while let property = try? reader.next() {
             guard property.identifier == .userProperty,
@@ -255,18 +255,18 @@ private struct ReceiverList {
         _ section: MQTT.PropertySection, of owner: MQTT.PropertyOwner,
         in body: UnsafeRawBufferPointer, to writer: inout PacketWriter
     ) {
-        var reader = MQTT.PropertyReader(section, of: owner, in: body)
+        var reader = MQTT.PropertyReader(section, of: owner, in: body.bytes)
         while let property = try? reader.next() {
             guard property.identifier == .userProperty,
                 property.text.bytes(in: body).elementsEqual(MessageProperty.receiver.utf8Bytes)
             else { continue }
             let name = property.value.bytes(in: body)
-            guard TextRules.isIdentifier(name) else {
+            guard TextRules.isIdentifier(name.bytes) else {
                 hasInvalid = true
                 continue
             }
             writer.write(byte: UInt8(name.count))
-            writer.write(bytes: name)
+            writer.write(bytes: name.bytes)
             count += 1
         }
     }

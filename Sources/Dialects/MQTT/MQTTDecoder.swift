@@ -25,7 +25,8 @@ enum MQTTDecoder {
             }
             var device = packet.place(connect.clientIdentifier)
             let claim = try claim(of: connect, packet, terms: terms, in: &context)
-            if case .anonymous = claim, TextRules.isIdentifier(device.bytes(in: packet.bytes)) {
+            if case .anonymous = claim, TextRules.isIdentifier(device.bytes(in: packet.bytes.bytes))
+            {
                 // The client id is the user, and the device is empty. If the id is not a valid user
                 // name, the core derives one, and the id is the device.
                 device = .empty
@@ -104,7 +105,7 @@ enum MQTTDecoder {
         let app = ByteRange(offset: Int(name.offset), count: slash)
         let user = ByteRange(
             offset: Int(name.offset) + slash + 1, count: text.count - slash - 1)
-        guard TextRules.isIdentifier(user.bytes(in: bytes)) else { return nil }
+        guard TextRules.isIdentifier(user.bytes(in: bytes.bytes)) else { return nil }
         return (app, user)
     }
 
@@ -121,7 +122,7 @@ enum MQTTDecoder {
         of wireStep: MQTT.Acknowledgement.Step, as step: PacketStep, version: MQTT.Version,
         in packet: ReceivedPacket
     ) throws(WireError) -> Event {
-        let answer = try MQTT.Acknowledgement(version, wireStep, body: packet.body)
+        let answer = try MQTT.Acknowledgement(version, wireStep, body: packet.body.bytes)
         return .packetAnswered(
             packet.connection, packetIdentifier: answer.packetIdentifier, step, answer.reason)
     }
@@ -129,7 +130,9 @@ enum MQTTDecoder {
     /// The event of a SUBSCRIBE. Its filters stay in place. The options after each filter are
     /// rewritten for the core, because MQTT 3.1 leaves some of their bits undefined.
     static func event(of subscribe: MQTT.Subscribe, _ packet: ReceivedPacket) -> Event {
-        for (filter, options) in MQTT.SubscriptionList(subscribe, in: packet.body) {
+        let body = packet.body
+        var subscriptions = MQTT.SubscriptionList(subscribe, in: body.bytes)
+        while let (filter, options) = subscriptions.next() {
             let place = packet.place(filter)
             let request = FilterRequest(
                 filter: place, grade: Grade(options.maximumQoS),

@@ -14,7 +14,7 @@ extension PacketDecoder {
         let connection = packet.connection
         do throws(WireError) {
             _ = try MQTT.PacketType(packet.frame, version, from: .client)
-            let connect = try MQTT.Connect(body: packet.body)
+            let connect = try MQTT.Connect(body: packet.body.bytes)
             conversations.setClientPacketMaximum(connect.packetMaximum, for: connection)
             let decoded = MQTTDecoder.event(
                 of: connect, packet, terms: terms(of: connection), in: &context)
@@ -51,11 +51,11 @@ extension PacketDecoder {
         let body = packet.body
         switch try MQTT.PacketType(packet.frame, version, from: .client) {
         case .pingreq:
-            _ = try MQTT.Ping(isResponse: false, body: body)
+            _ = try MQTT.Ping(isResponse: false, body: body.bytes)
             conversations.write(MQTT.Ping(isResponse: true), to: connection, through: &context)
         case .publish:
             let publish = try MQTT.Publish(
-                version, flags: packet.frame.flags, body: body, from: .client)
+                version, flags: packet.frame.flags, body: body.bytes, from: .client)
             guard publish.topicAlias == 0 else {
                 try readAliased(publish, packet, in: &context)
                 return
@@ -77,10 +77,10 @@ extension PacketDecoder {
             events.append(
                 try MQTTDecoder.event(of: .pubcomp, as: .complete, version: version, in: packet))
         case .subscribe:
-            let subscribe = try MQTT.Subscribe(version, body: body)
+            let subscribe = try MQTT.Subscribe(version, body: body.bytes)
             events.append(MQTTDecoder.event(of: subscribe, packet))
         case .unsubscribe:
-            let unsubscribe = try MQTT.Unsubscribe(version, body: body)
+            let unsubscribe = try MQTT.Unsubscribe(version, body: body.bytes)
             if version < .v5, unsubscribe.filterCount > CoreLimits.filtersPerPacketMaximum {
                 // UNSUBACK of 3.1.1 confirms that all of them have ended [MQTT-3.10.4-4 of 3.1.1].
                 end(connection, for: .quotaExceeded)
@@ -88,10 +88,10 @@ extension PacketDecoder {
             }
             events.append(MQTTDecoder.event(of: unsubscribe, packet))
         case .auth:
-            let auth = try MQTT.Auth(body: body, from: .client)
+            let auth = try MQTT.Auth(body: body.bytes, from: .client)
             events.append(try authenticateAgain(auth, packet, in: &context))
         case .disconnect:
-            let disconnect = try MQTT.Disconnect(version, body: body, from: .client)
+            let disconnect = try MQTT.Disconnect(version, body: body.bytes, from: .client)
             events.append(
                 .disconnectReceived(
                     connection,

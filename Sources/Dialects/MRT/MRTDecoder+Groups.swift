@@ -38,12 +38,12 @@ extension MRTDecoder {
         _ request: ReceivedRequest, seed: UInt64
     ) throws(WireError) -> Event {
         let content = request.content
-        let create = try MRT.GroupCreate(content)
+        let create = try MRT.GroupCreate(content.bytes)
         if create.title.count > WireLimits.groupTitleByteCountMaximum {
             return request.fault(.packetTooLarge)
         }
-        guard TextRules.isGroupTitle(create.title.bytes(in: content)),
-            TextRules.isUTF8(create.meta.bytes(in: content))
+        guard TextRules.isGroupTitle(create.title.bytes(in: content.bytes)),
+            TextRules.isUTF8(create.meta.bytes(in: content.bytes))
         else { return request.fault(.payloadFormatInvalid) }
         guard areIdentifiers(create.allowList, request) else {
             return request.fault(.topicNameInvalid)
@@ -61,25 +61,25 @@ extension MRTDecoder {
         let content = request.content
         switch request.operation {
         case .groupJoin:
-            let name = try MRT.GroupName(content)
+            let name = try MRT.GroupName(content.bytes)
             return request.event(.join(request.place(name.group)))
         case .groupLeave:
-            let name = try MRT.GroupName(content)
+            let name = try MRT.GroupName(content.bytes)
             return request.event(.leave(request.place(name.group)))
         case .groupKick, .groupBan:
-            let member = try MRT.GroupMember(content)
+            let member = try MRT.GroupMember(content.bytes)
             let (group, user) = (request.place(member.group), request.place(member.user))
             return request.event(
                 request.operation == .groupBan ? .ban(group, user: user) : .kick(group, user: user))
         case .groupSetMeta:
-            let change = try MRT.GroupSetMeta(content)
-            guard TextRules.isUTF8(change.meta.bytes(in: content)) else {
+            let change = try MRT.GroupSetMeta(content.bytes)
+            guard TextRules.isUTF8(change.meta.bytes(in: content.bytes)) else {
                 return request.fault(.payloadFormatInvalid)
             }
             return request.event(
                 .setMeta(request.place(change.group), meta: request.place(change.meta)))
         default:
-            let change = try MRT.GroupSetAllowList(content)
+            let change = try MRT.GroupSetAllowList(content.bytes)
             guard areIdentifiers(change.allowList, request) else {
                 return request.fault(.topicNameInvalid)
             }
@@ -91,13 +91,13 @@ extension MRTDecoder {
 
     static func queryGroups(_ request: ReceivedRequest) throws(WireError) -> Event {
         if request.operation == .groupList {
-            let query = try MRT.GroupListQuery(request.content)
+            let query = try MRT.GroupListQuery(request.content.bytes)
             return request.event(
                 .list(
                     after: request.place(query.after),
                     byteCountMaximum: request.resultByteCountMaximum))
         }
-        let query = try MRT.GroupQuery(request.content)
+        let query = try MRT.GroupQuery(request.content.bytes)
         return request.event(
             .describe(
                 request.place(query.group), after: request.place(query.after),
@@ -108,9 +108,9 @@ extension MRTDecoder {
     /// it.
     private static func areIdentifiers(_ list: MRT.AllowList, _ request: ReceivedRequest) -> Bool {
         guard case .only(_, let ids) = list else { return true }
-        var walk = MRT.IdentifierList(ids, in: request.content)
+        var walk = MRT.IdentifierList(ids, in: request.content.bytes)
         while let id = walk.next() {
-            guard TextRules.isIdentifier(id.bytes(in: request.content)) else { return false }
+            guard TextRules.isIdentifier(id.bytes(in: request.content.bytes)) else { return false }
         }
         return true
     }
@@ -127,7 +127,7 @@ extension MRTDecoder {
     // MARK: - Wills
 
     static func setWill(_ request: ReceivedRequest) throws(WireError) -> Event {
-        let will = try MRT.Will(request.content)
+        let will = try MRT.Will(request.content.bytes)
         let base = Int(request.parameters.offset)
         let payload = request.place(will.payload)
         let judged = judge(

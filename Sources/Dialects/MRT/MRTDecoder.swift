@@ -17,7 +17,7 @@ enum MRTDecoder {
         terms: ListenerTerms, in context: inout some DecodingContext & ~Copyable
     ) -> Result<Event, DialectRefusal> {
         var device = packet.place(connect.device)
-        guard TextRules.isDevice(device.bytes(in: packet.bytes)) else {
+        guard TextRules.isDevice(device.bytes(in: packet.bytes.bytes)) else {
             return .failure(DialectRefusal(reason: .clientIdentifierNotValid))
         }
         let claim: Claim
@@ -76,7 +76,7 @@ enum MRTDecoder {
             known = context.claim(
                 token: packet.place(token), in: packet.bytes, from: packet.connection)
         case .appKey(let app, let key, let user):
-            guard TextRules.isIdentifier(user.bytes(in: packet.body)) else {
+            guard TextRules.isIdentifier(user.bytes(in: packet.body.bytes)) else {
                 return .failure(DialectRefusal(reason: .clientIdentifierNotValid))
             }
             known = context.claim(
@@ -86,7 +86,7 @@ enum MRTDecoder {
             guard let gateway else {
                 return .failure(DialectRefusal(reason: .badAuthenticationMethod))
             }
-            guard TextRules.isIdentifier(user.bytes(in: packet.body)) else {
+            guard TextRules.isIdentifier(user.bytes(in: packet.body.bytes)) else {
                 return .failure(DialectRefusal(reason: .clientIdentifierNotValid))
             }
             known = .attached(gateway: gateway, user: packet.place(user))
@@ -121,10 +121,10 @@ enum MRTDecoder {
         let connection = packet.connection
         switch type {
         case .send:
-            let send = try MRT.Send(flags: packet.frame.flags, body: packet.body)
+            let send = try MRT.Send(flags: packet.frame.flags, body: packet.body.bytes)
             events.append(.sendReceived(connection, request(of: send, packet)))
         case .ack:
-            let ack = try MRT.Ack(flags: packet.frame.flags, body: packet.body)
+            let ack = try MRT.Ack(flags: packet.frame.flags, body: packet.body.bytes)
             if ack.inboxNumber > 0 {
                 events.append(
                     .inboxAcknowledged(connection, throughNumber: ack.inboxNumber))
@@ -133,7 +133,7 @@ enum MRTDecoder {
                 events.append(.resultsSeen(connection, throughNumber: ack.resultsSeen))
             }
         case .request:
-            let request = try MRT.Request(body: packet.body)
+            let request = try MRT.Request(body: packet.body.bytes)
             let received = ReceivedRequest(
                 connection: connection, identifier: request.identifier,
                 operation: request.operation, parameters: packet.place(request.parameters),
@@ -142,7 +142,7 @@ enum MRTDecoder {
                     ofPacket: clientPacketMaximum))
             events.append(try event(of: received, in: &context))
         case .disconnect:
-            let disconnect = try MRT.ClientDisconnect(body: packet.body)
+            let disconnect = try MRT.ClientDisconnect(body: packet.body.bytes)
             events.append(
                 .disconnectReceived(
                     connection,
@@ -165,7 +165,7 @@ enum MRTDecoder {
             send.target, from: base, payload: payload, isRaw: send.isRaw, in: packet.bytes)
         let identifier = packet.place(send.messageIdentifier)
         if !identifier.isEmpty,
-            !TextRules.isMessageIdentifier(identifier.bytes(in: packet.bytes))
+            !TextRules.isMessageIdentifier(identifier.bytes(in: packet.bytes.bytes))
         {
             judged.fault = judged.fault ?? .payloadFormatInvalid
         }
@@ -185,9 +185,9 @@ enum MRTDecoder {
         _ target: MRT.Target, from base: Int, payload: ByteRange, isRaw: Bool,
         in bytes: UnsafeRawBufferPointer
     ) -> (fault: ReasonCode?, messageByteCount: UInt32) {
-        let fault = target.fault(in: UnsafeRawBufferPointer(rebasing: bytes[base...]))
+        let fault = target.fault(in: UnsafeRawBufferPointer(rebasing: bytes[base...]).bytes)
         if isRaw { return (fault, 0) }
-        guard let count = TextBody.minimalJSONByteCount(payload.bytes(in: bytes)) else {
+        guard let count = TextBody.minimalJSONByteCount(payload.bytes(in: bytes.bytes)) else {
             return (fault ?? .payloadFormatInvalid, 0)
         }
         return (fault, UInt32(count))
@@ -210,11 +210,11 @@ enum MRTDecoder {
     ) throws(WireError) -> Event {
         switch request.operation {
         case .subscribe:
-            let subscribe = try MRT.Subscribe(request.content)
+            let subscribe = try MRT.Subscribe(request.content.bytes)
             let filter = request.place(subscribe.filter)
             let wanted = FilterRequest(
                 filter: filter, grade: Grade(subscribe.highestGrade),
-                isValid: TextRules.isTopicFilter(filter.bytes(in: request.bytes)))
+                isValid: TextRules.isTopicFilter(filter.bytes(in: request.bytes.bytes)))
             return .subscribeReceived(
                 request.connection,
                 SubscribeRequest(requestIdentifier: request.identifier, filters: .one(wanted)))
@@ -224,7 +224,7 @@ enum MRTDecoder {
                 UnsubscribeRequest(
                     requestIdentifier: request.identifier, filters: .one(request.parameters)))
         case .presence:
-            let query = try MRT.PresenceQuery(request.content)
+            let query = try MRT.PresenceQuery(request.content.bytes)
             return .presenceQueried(
                 request.connection, requestIdentifier: request.identifier,
                 user: request.place(query.user))

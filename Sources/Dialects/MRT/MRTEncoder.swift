@@ -59,7 +59,10 @@ struct MRTEncoder: ~Copyable {
         in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
         let block = context.loop.block(of: delivery.publication)
-        let tail = MRT.DeliverTail(block)
+        let (sender, address, payload) = (block.sender, block.address, block.payload)
+        let tail = MRT.DeliverTail(
+            kind: MRT.DeliveryKind(block.kind), from: sender.bytes, time: block.time,
+            address: address.bytes, payload: payload.bytes)
         let head = MRT.DeliverHead(
             tailByteCount: tail.byteCount, isRaw: block.marks.contains(.raw),
             isPossibleDuplicate: block.marks.contains(.possibleDuplicate))
@@ -80,7 +83,7 @@ struct MRTEncoder: ~Copyable {
             tailByteCount: Int(tailRange.count), isRaw: isRaw,
             isPossibleDuplicate: isPossibleDuplicate)
         let tail = tailRange.bytes(in: tail.bytes)
-        write(delivery, head, in: context) { $0.write(bytes: tail) }
+        write(delivery, head, in: context) { $0.write(bytes: tail.bytes) }
     }
 
     /// Writes one receiver's packet. If it is larger than the receiver accepts, an event reports
@@ -108,10 +111,13 @@ struct MRTEncoder: ~Copyable {
         let block = loop.block(of: publication)
         isRaw = block.marks.contains(.raw)
         isPossibleDuplicate = block.marks.contains(.possibleDuplicate)
-        let packet = MRT.DeliverTail(block)
+        let (sender, address, payload) = (block.sender, block.address, block.payload)
+        let packet = MRT.DeliverTail(
+            kind: MRT.DeliveryKind(block.kind), from: sender.bytes, time: block.time,
+            address: address.bytes, payload: payload.bytes)
         tail.removeAll()
         tailRange = tail.reserve(packet.byteCount)
-        var writer = PacketWriter(tail.mutableBytes(tailRange))
+        var writer = PacketWriter(tail.mutableBytes(tailRange).mutableBytes)
         packet.write(to: &writer)
         tailPublication = publication
     }
@@ -135,7 +141,8 @@ struct MRTEncoder: ~Copyable {
         let room = Int(result.namedRefusalCount) * MRT.Refusal.byteCountMaximum
         source.append(contentsOf: repeatElement(0, count: room))
         let written = source.withUnsafeMutableBytes { bytes in
-            var writer = PacketWriter(UnsafeMutableRawBufferPointer(rebasing: bytes[start...]))
+            var writer = PacketWriter(
+                UnsafeMutableRawBufferPointer(rebasing: bytes[start...]).mutableBytes)
             for index in 0..<Int(result.namedRefusalCount) {
                 let refusal = context.loop.refusals[Int(result.firstRefusal) + index]
                 MRT.Refusal(index: refusal.index, reason: refusal.reason).write(to: &writer)
@@ -176,8 +183,8 @@ struct MRTEncoder: ~Copyable {
     ) {
         var content = [UInt8](repeating: 0, count: part.byteCount)
         content.withUnsafeMutableBytes { bytes in
-            var writer = PacketWriter(bytes)
-            part.write(to: &writer, from: context.bytes)
+            var writer = PacketWriter(bytes.mutableBytes)
+            part.write(to: &writer, from: context.bytes.bytes)
         }
         let response = MRT.Response(
             identifier: identifier, reason: .success,
@@ -289,14 +296,6 @@ extension MRT.DeliveryKind {
         case .groupEvent: self = .groupEvent
         case .kicked: self = .kickedOut
         }
-    }
-}
-
-extension MRT.DeliverTail {
-    fileprivate init(_ block: MessageBlock) {
-        self.init(
-            kind: MRT.DeliveryKind(block.kind), from: block.sender, time: block.time,
-            address: block.address, payload: block.payload)
     }
 }
 

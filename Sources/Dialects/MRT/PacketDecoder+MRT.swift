@@ -11,7 +11,7 @@ extension PacketDecoder {
         let connection = packet.connection
         do throws(WireError) {
             guard packet.frame.flags == 0, packet.frame.hasMinimalLength else { throw .malformed }
-            let connect = try MRT.Connect(body: packet.body)
+            let connect = try MRT.Connect(body: packet.body.bytes)
             conversations.setClientPacketMaximum(connect.packetMaximum, for: connection)
             let decoded = MRTDecoder.event(
                 of: connect, packet, gateway: conversations.gateway(of: connection),
@@ -39,16 +39,16 @@ extension PacketDecoder {
         let connection = packet.connection
         switch try MRT.PacketType(packet.frame, from: .client) {
         case .auth:
-            let auth = try MRT.ClientAuth(body: packet.body)
+            let auth = try MRT.ClientAuth(body: packet.body.bytes)
             events.append(
                 MRTDecoder.event(
                     of: auth, packet, gateway: conversations.gateway(of: connection),
                     in: &context))
         case .pingRequest:
-            _ = try MRT.Ping(isResponse: false, body: packet.body)
+            _ = try MRT.Ping(isResponse: false, body: packet.body.bytes)
             conversations.write(MRT.Ping(isResponse: true), to: connection, through: &context)
         case .channel:
-            let channel = try MRT.Channel(body: packet.body)
+            let channel = try MRT.Channel(body: packet.body.bytes)
             readChannel(
                 channel.channel, packet.place(channel.inner), within: packet, in: &context)
         case let type:

@@ -18,8 +18,8 @@ struct ClientRequest: Sendable {
     init(_ operation: MRT.Operation, part: some RequestPart, source: [UInt8]) {
         self.operation = operation
         parameters = [UInt8](unsafeUninitializedCapacity: part.byteCount) { buffer, count in
-            var writer = PacketWriter(UnsafeMutableRawBufferPointer(buffer))
-            source.withUnsafeBytes { part.write(to: &writer, from: $0) }
+            var writer = PacketWriter(UnsafeMutableRawBufferPointer(buffer).mutableBytes)
+            source.withUnsafeBytes { part.write(to: &writer, from: $0.bytes) }
             count = writer.byteCount
         }
     }
@@ -95,8 +95,8 @@ public struct Presence: Hashable, Sendable {
     /// Decodes a response; nil if it is invalid.
     init?(_ content: [UInt8]) {
         let presence = content.withUnsafeBytes { bytes -> Presence? in
-            guard let answer = try? MRT.PresenceAnswer(bytes) else { return nil }
-            var list = MRT.IdentifierList(answer.devices, in: bytes)
+            guard let answer = try? MRT.PresenceAnswer(bytes.bytes) else { return nil }
+            var list = MRT.IdentifierList(answer.devices, in: bytes.bytes)
             var devices: [String] = []
             while let device = list.next() {
                 devices.append(String(decoding: device.bytes(in: bytes), as: UTF8.self))

@@ -399,7 +399,7 @@ final class ClientSession {
         }
         var receipt = Receipt(messageID: messageID, refusedCount: result.refusedCount)
         let body = machine.bytes(ByteRange(offset: 0, count: result.refusals.endOffset))
-        var list = MRT.RefusalList(result.refusals, in: body)
+        var list = MRT.RefusalList(result.refusals, in: body.bytes)
         while let refusal = list.next() {
             let index = Int(refusal.index)
             guard index < pending.send.receivers.count else { continue }

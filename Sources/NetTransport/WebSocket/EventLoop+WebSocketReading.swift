@@ -113,11 +113,12 @@ extension EventLoop {
         _ bytes: UnsafeMutableRawBufferPointer, _ slot: Int, from start: Int
     ) -> Int {
         let base = bytes.baseAddress!
+        var span = bytes.mutableBytes
         var end = start
         var offset = start
         do throws(WebSocketFault) {
             while let piece = try (frames + slot).pointee.decoder.next(
-                in: bytes, at: &offset, frameMaximum: configuration.packetMaximum)
+                in: &span, at: &offset, frameMaximum: configuration.packetMaximum)
             {
                 switch piece {
                 case .payload(let range):
@@ -126,7 +127,7 @@ extension EventLoop {
                     }
                     end += Int(range.count)
                 case .ping(let payload):
-                    answerPing(payload.bytes(in: UnsafeRawBufferPointer(bytes)), slot)
+                    answerPing(payload.bytes(in: span.bytes), slot)
                     guard slots[slot].phase == .open else { return end }
                 case .pong:
                     break

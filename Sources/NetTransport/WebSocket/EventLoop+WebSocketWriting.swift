@@ -28,9 +28,12 @@ extension EventLoop {
             slots[slot].outgoingEnd -= UInt32(room)
             return
         }
-        let spare = room - WebSocketFrame.headerByteCount(payloadByteCount: payload)
-        let header = block + start + framed + spare
-        WebSocketFrame.writeHeader(.binary, payloadByteCount: payload, to: header)
+        let headerByteCount = WebSocketFrame.headerByteCount(payloadByteCount: payload)
+        let spare = room - headerByteCount
+        let header = UnsafeMutableRawBufferPointer(
+            start: block + start + framed + spare, count: headerByteCount)
+        var writer = PacketWriter(header.mutableBytes)
+        WebSocketFrame.writeHeader(.binary, payloadByteCount: payload, to: &writer)
         // A slow reader's unsent frames close up to the new one.
         if framed > 0 { (block + start + spare).copyMemory(from: block + start, byteCount: framed) }
         slots[slot].outgoingStart = UInt32(start + spare)
@@ -67,14 +70,13 @@ extension EventLoop {
 
     /// Answers a ping with its payload. Where the peer does not read, a later ping is answered
     /// instead (RFC 6455, 5.5.3).
-    mutating func answerPing(_ payload: UnsafeRawBufferPointer, _ slot: Int) {
+    mutating func answerPing(_ payload: RawSpan, _ slot: Int) {
         guard slots[slot].outgoingByteCount <= Int(slots[slot].outgoingMaximum) else { return }
-        let header = WebSocketFrame.headerByteCount(payloadByteCount: payload.count)
-        guard let target = beginControl(header + payload.count, slot) else { return }
-        WebSocketFrame.writeHeader(.pong, payloadByteCount: payload.count, to: target)
-        if let source = payload.baseAddress {
-            (target + header).copyMemory(from: source, byteCount: payload.count)
-        }
+        let header = WebSocketFrame.headerByteCount(payloadByteCount: payload.byteCount)
+        guard let target = beginControl(header + payload.byteCount, slot) else { return }
+        var writer = PacketWriter(target.mutableBytes)
+        WebSocketFrame.writeHeader(.pong, payloadByteCount: payload.byteCount, to: &writer)
+        writer.write(bytes: payload)
         openFrame(slot)
     }
 
@@ -94,18 +96,22 @@ extension EventLoop {
             code = .normal
         }
         guard let target = beginControl(WebSocketFrame.closeByteCount(), slot) else { return }
-        WebSocketFrame.writeClose(code, to: target)
+        var writer = PacketWriter(target.mutableBytes)
+        WebSocketFrame.writeClose(code, to: &writer)
     }
 
     /// Room for a control frame behind everything that is unsent, which counts as framed then. Nil
     /// where the connection was closed for it.
-    private mutating func beginControl(_ byteCount: Int, _ slot: Int) -> UnsafeMutableRawPointer? {
+    private mutating func beginControl(
+        _ byteCount: Int, _ slot: Int
+    ) -> UnsafeMutableRawBufferPointer? {
         if slots[slot].outgoing == nil {
             guard makeRoom(byteCount, for: slot, traffic: .required) != nil else { return nil }
         }
         closeFrame(slot)
         guard ensureCapacity(byteCount, slot), let block = slots[slot].outgoing else { return nil }
-        let target = block + Int(slots[slot].outgoingEnd)
+        let target = UnsafeMutableRawBufferPointer(
+            start: block + Int(slots[slot].outgoingEnd), count: byteCount)
         slots[slot].outgoingEnd += UInt32(byteCount)
         (frames + slot).pointee.framedCount = slots[slot].outgoingByteCount
         if !slots[slot].flags.contains(.sendPending) {

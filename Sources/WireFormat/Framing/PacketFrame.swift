@@ -63,9 +63,9 @@ extension PacketFrame {
     /// - Parameter packetMaximum: bytes of the largest whole packet that is accepted.
     @inlinable
     public static func next(
-        in buffer: UnsafeRawBufferPointer, at offset: Int, packetMaximum: Int
+        in buffer: RawSpan, at offset: Int, packetMaximum: Int
     ) -> FramingResult {
-        let available = buffer.count - offset
+        let available = buffer.byteCount - offset
         guard available >= 2 else { return .incomplete(byteCountMinimum: 2) }
         var remaining = Int(buffer[offset + 1] & 0x7F)
         var headerByteCount = 2

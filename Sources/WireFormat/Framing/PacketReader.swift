@@ -3,31 +3,34 @@
 
 import Primitives
 
-public struct PacketReader {
-    @usableFromInline let bytes: UnsafeRawBufferPointer
+public struct PacketReader: ~Escapable {
+    @usableFromInline let bytes: RawSpan
     @usableFromInline var offset = 0
 
-    /// Reads `bytes` from the start. They must outlive the reader.
+    /// Reads `bytes` from the start.
     @inlinable
-    public init(_ bytes: UnsafeRawBufferPointer) {
+    @_lifetime(copy bytes)
+    public init(_ bytes: RawSpan) {
         self.bytes = bytes
     }
 
     /// Reads `bytes` from `offset` on.
-    init(_ bytes: UnsafeRawBufferPointer, from offset: Int) {
-        precondition((0...bytes.count).contains(offset), "offset \(offset) of \(bytes.count) bytes")
+    @_lifetime(copy bytes)
+    init(_ bytes: RawSpan, from offset: Int) {
+        precondition(
+            (0...bytes.byteCount).contains(offset), "offset \(offset) of \(bytes.byteCount) bytes")
         self.bytes = bytes
         self.offset = offset
     }
 
     @inlinable
-    public var remainingByteCount: Int { bytes.count - offset }
+    public var remainingByteCount: Int { bytes.byteCount - offset }
     @inlinable
-    public var isAtEnd: Bool { offset == bytes.count }
+    public var isAtEnd: Bool { offset == bytes.byteCount }
 
     @inlinable
     public mutating func readByte() throws(WireError) -> UInt8 {
-        guard offset < bytes.count else { throw .malformed }
+        guard offset < bytes.byteCount else { throw .malformed }
         defer { offset += 1 }
         return bytes[offset]
     }
@@ -38,7 +41,7 @@ public struct PacketReader {
         guard remainingByteCount >= 2 else { throw .malformed }
         defer { offset += 2 }
         return UInt16(
-            bigEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt16.self))
+            bigEndian: bytes.loadInteger(at: offset, as: UInt16.self))
     }
 
     /// Eight opaque bytes, a cookie, read as a big-endian number.
@@ -47,7 +50,7 @@ public struct PacketReader {
         guard remainingByteCount >= 8 else { throw .malformed }
         defer { offset += 8 }
         return UInt64(
-            bigEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
+            bigEndian: bytes.loadInteger(at: offset, as: UInt64.self))
     }
 
     /// Eight bytes of an epoch, which is never 0.
@@ -127,8 +130,8 @@ public struct PacketReader {
     /// All that is left, which may be nothing.
     @inlinable
     public mutating func readRest() -> ByteRange {
-        defer { offset = bytes.count }
-        return ByteRange(offset: offset, count: bytes.count - offset)
+        defer { offset = bytes.byteCount }
+        return ByteRange(offset: offset, count: bytes.byteCount - offset)
     }
 
     /// The body must end here: trailing bytes are malformed.

@@ -3,8 +3,8 @@
 
 import Primitives
 
-public struct PacketWriter {
-    @usableFromInline let buffer: UnsafeMutableRawBufferPointer
+public struct PacketWriter: ~Copyable, ~Escapable {
+    @usableFromInline var buffer: MutableRawSpan
     /// Bytes written so far.
     @inlinable
     public var byteCount: Int { written }
@@ -12,20 +12,21 @@ public struct PacketWriter {
 
     /// Bytes that still fit.
     @inlinable
-    public var remainingByteCount: Int { buffer.count - written }
+    public var remainingByteCount: Int { buffer.byteCount - written }
 
-    /// Writes to `buffer` from the start. It must outlive the writer.
+    /// Writes to `buffer` from the start.
     @inlinable
-    public init(_ buffer: UnsafeMutableRawBufferPointer) {
+    @_lifetime(copy buffer)
+    public init(_ buffer: consuming MutableRawSpan) {
         self.buffer = buffer
     }
 
-    /// Claims the next `count` bytes.
+    /// Claims the next `count` bytes and checks that they fit; the stores do not check it again.
     @inlinable @inline(__always)
     mutating func claim(_ count: Int) -> Int {
         precondition(
-            buffer.count - written >= count,
-            "\(count) more bytes in a buffer with \(buffer.count - written) free")
+            buffer.byteCount - written >= count,
+            "\(count) more bytes in a buffer with \(buffer.byteCount - written) free")
         defer { written += count }
         return written
     }
@@ -33,21 +34,21 @@ public struct PacketWriter {
     @inlinable @inline(__always)
     public mutating func write(byte: UInt8) {
         let offset = claim(1)
-        buffer[offset] = byte
+        buffer.storeBytes(of: byte, toUncheckedByteOffset: offset, as: UInt8.self)
     }
 
     /// Two bytes, big-endian.
     @inlinable
     public mutating func write(uint16 value: UInt16) {
         let offset = claim(2)
-        buffer.storeBytes(of: value.bigEndian, toByteOffset: offset, as: UInt16.self)
+        buffer.storeBytes(of: value.bigEndian, toUncheckedByteOffset: offset, as: UInt16.self)
     }
 
     /// Eight bytes, big-endian: an epoch or a cookie.
     @inlinable
     public mutating func write(fixed8 value: UInt64) {
         let offset = claim(8)
-        buffer.storeBytes(of: value.bigEndian, toByteOffset: offset, as: UInt64.self)
+        buffer.storeBytes(of: value.bigEndian, toUncheckedByteOffset: offset, as: UInt64.self)
     }
 
     /// A variable byte integer of 1...9 bytes.
@@ -67,32 +68,39 @@ public struct PacketWriter {
         precondition(rest <= WireLimits.varIntMaximum, "\(rest) has more than 63 bits")
         var offset = claim(VariableInteger.byteCount(rest))
         while rest >= 0x80 {
-            buffer[offset] = UInt8(truncatingIfNeeded: rest) | 0x80
+            let byte = UInt8(truncatingIfNeeded: rest) | 0x80
+            buffer.storeBytes(of: byte, toUncheckedByteOffset: offset, as: UInt8.self)
             rest >>= 7
             offset += 1
         }
-        buffer[offset] = UInt8(truncatingIfNeeded: rest)
+        buffer.storeBytes(
+            of: UInt8(truncatingIfNeeded: rest), toUncheckedByteOffset: offset, as: UInt8.self)
     }
 
     @inlinable
-    public mutating func write(bytes: UnsafeRawBufferPointer) {
-        guard let source = bytes.baseAddress, bytes.count > 0 else { return }
-        let offset = claim(bytes.count)
-        (buffer.baseAddress! + offset).copyMemory(from: source, byteCount: bytes.count)
+    public mutating func write(bytes: RawSpan) {
+        guard bytes.byteCount > 0 else { return }
+        let offset = claim(bytes.byteCount)
+        buffer.withUnsafeMutableBytes { buffer in
+            bytes.withUnsafeBytes { source in
+                (buffer.baseAddress! + offset).copyMemory(
+                    from: source.baseAddress!, byteCount: source.count)
+            }
+        }
     }
 
     /// One byte of length, then the bytes: at most 255.
     @inlinable
-    public mutating func write(string8 bytes: UnsafeRawBufferPointer) {
-        precondition(bytes.count <= 255, "\(bytes.count) bytes with a length of one byte")
-        write(byte: UInt8(bytes.count))
+    public mutating func write(string8 bytes: RawSpan) {
+        precondition(bytes.byteCount <= 255, "\(bytes.byteCount) bytes with a length of one byte")
+        write(byte: UInt8(bytes.byteCount))
         write(bytes: bytes)
     }
 
     /// A variable byte integer of length, then the bytes.
     @inlinable
-    public mutating func write(stringV bytes: UnsafeRawBufferPointer) {
-        write(varInt: bytes.count)
+    public mutating func write(stringV bytes: RawSpan) {
+        write(varInt: bytes.byteCount)
         write(bytes: bytes)
     }
 
@@ -109,7 +117,11 @@ public struct PacketWriter {
 
 extension StaticString {
     /// The bytes of a literal, without the closure of `withUTF8Buffer`, which may allocate.
-    var utf8Bytes: UnsafeRawBufferPointer {
-        UnsafeRawBufferPointer(start: utf8Start, count: utf8CodeUnitCount)
+    var utf8Bytes: RawSpan {
+        @_lifetime(immortal) get {
+            // A literal lies in the program's constants.
+            let bytes = UnsafeRawBufferPointer(start: utf8Start, count: utf8CodeUnitCount)
+            return _overrideLifetime(bytes.bytes, copying: ())
+        }
     }
 }

@@ -18,7 +18,7 @@ public enum ProtocolName: Hashable, Sendable {
     public static let byteCountMaximum = 2 + 6 + 1
 
     /// Reads the start of a CONNECT's body.
-    public static func read(_ body: UnsafeRawBufferPointer) throws(WireError) -> ProtocolName {
+    public static func read(_ body: RawSpan) throws(WireError) -> ProtocolName {
         var reader = PacketReader(body)
         let name = try reader.readBytes(Int(try reader.readUInt16()))
         let level = try reader.readByte()
@@ -29,10 +29,10 @@ public enum ProtocolName: Hashable, Sendable {
         return .unknown
     }
 
-    private static func spells(_ bytes: UnsafeRawBufferPointer, _ name: StaticString) -> Bool {
+    private static func spells(_ bytes: RawSpan, _ name: StaticString) -> Bool {
         let wanted = name.utf8Bytes
-        guard bytes.count == wanted.count else { return false }
-        for offset in bytes.indices where bytes[offset] != wanted[offset] { return false }
+        guard bytes.byteCount == wanted.byteCount else { return false }
+        for offset in bytes.byteOffsets where bytes[offset] != wanted[offset] { return false }
         return true
     }
 }

@@ -9,7 +9,7 @@ public protocol WirePacket {
     /// Bytes after the fixed header.
     var bodyByteCount: Int { get }
     /// Writes exactly ``bodyByteCount`` bytes. Ranges of the packet are within `source`.
-    func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer)
+    func writeBody(to writer: inout PacketWriter, from source: RawSpan)
 }
 
 extension WirePacket {
@@ -25,7 +25,7 @@ extension WirePacket {
     @inlinable
     public func write(
         to writer: inout PacketWriter,
-        from source: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)
+        from source: RawSpan = RawSpan()
     ) {
         writer.write(typeAndFlags: typeAndFlags, bodyByteCount: bodyByteCount)
         writeBody(to: &writer, from: source)

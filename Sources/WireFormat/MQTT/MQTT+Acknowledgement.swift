@@ -46,7 +46,7 @@ extension MQTT {
 
         @inlinable
         public init(
-            _ version: Version, _ step: Step, body: UnsafeRawBufferPointer
+            _ version: Version, _ step: Step, body: RawSpan
         ) throws(WireError) {
             var reader = PacketReader(body)
             self.init(version, step, try reader.readPacketIdentifier())
@@ -93,13 +93,13 @@ extension MQTT {
         }
 
         @inlinable
-        public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func writeBody(to writer: inout PacketWriter, from source: RawSpan) {
             writer.write(uint16: packetIdentifier)
             if !isShort { writeReason(to: &writer, from: source) }
         }
 
         @usableFromInline
-        func writeReason(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        func writeReason(to writer: inout PacketWriter, from source: RawSpan) {
             writer.write(byte: reason.rawValue)
             if propertyByteCount > 0 { writePropertySection(to: &writer, from: source) }
         }
@@ -107,7 +107,7 @@ extension MQTT {
 }
 
 extension MQTT.Acknowledgement: MQTT.PacketWithProperties {
-    func putProperties(into sink: inout some MQTT.PropertySink) {
+    func putProperties(into sink: inout some MQTT.PropertySink & ~Copyable & ~Escapable) {
         sink.put(.reasonString, reasonString)
         sink.put(properties, of: MQTT.PropertyOwner(step.type))
     }

@@ -48,7 +48,7 @@ extension MQTT {
         }
 
         /// Decodes what a broker sent to a client that speaks `version`.
-        public init(_ version: Version, body: UnsafeRawBufferPointer) throws(WireError) {
+        public init(_ version: Version, body: RawSpan) throws(WireError) {
             var reader = PacketReader(body)
             let flags = try reader.readByte()
             // [MQTT-3.2.2-1]. 3.1 leaves the byte unused.
@@ -101,7 +101,7 @@ extension MQTT {
         public var typeAndFlags: UInt8 { PacketType.connack.firstByte }
         public var bodyByteCount: Int { 2 + (version == .v5 ? propertySectionByteCount : 0) }
 
-        public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func writeBody(to writer: inout PacketWriter, from source: RawSpan) {
             writer.write(byte: isSessionPresent && version > .v31 ? 1 : 0)
             if version == .v5 {
                 writer.write(byte: reason.rawValue)
@@ -141,7 +141,7 @@ extension MQTT {
 }
 
 extension MQTT.Connack: MQTT.PacketWithProperties {
-    func putProperties(into sink: inout some MQTT.PropertySink) {
+    func putProperties(into sink: inout some MQTT.PropertySink & ~Copyable & ~Escapable) {
         if let sessionExpirySeconds { sink.put(.sessionExpiryInterval, sessionExpirySeconds) }
         sink.put(.receiveMaximum, receiveMaximum, default: UInt16.max)
         sink.put(.maximumQoS, maximumQoS.rawValue, default: MQTT.QoS.exactlyOnce.rawValue)

@@ -74,7 +74,7 @@ extension MQTT {
         }
 
         /// Decodes the body of a CONNECT, name and level included.
-        public init(body: UnsafeRawBufferPointer) throws(WireError) {
+        public init(body: RawSpan) throws(WireError) {
             // [MQTT-3.1.2-1], [MQTT-3.1.2-2]
             guard let version = Version(try ProtocolName.read(body)) else {
                 throw .unsupportedVersion
@@ -193,7 +193,7 @@ extension MQTT {
             return flags
         }
 
-        public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func writeBody(to writer: inout PacketWriter, from source: RawSpan) {
             writer.write(string16: name.utf8Bytes)
             writer.write(byte: version.rawValue)
             writer.write(byte: connectFlags)
@@ -212,7 +212,7 @@ extension MQTT {
 }
 
 extension MQTT.Connect: MQTT.PacketWithProperties {
-    func putProperties(into sink: inout some MQTT.PropertySink) {
+    func putProperties(into sink: inout some MQTT.PropertySink & ~Copyable & ~Escapable) {
         sink.put(.sessionExpiryInterval, sessionExpirySeconds, default: 0 as UInt32)
         sink.put(.receiveMaximum, receiveMaximum, default: UInt16.max)
         sink.put(.maximumPacketSize, packetMaximum, default: 0 as UInt32)
@@ -226,7 +226,7 @@ extension MQTT.Connect: MQTT.PacketWithProperties {
 }
 
 extension MQTT.Will: MQTT.PacketWithProperties {
-    func putProperties(into sink: inout some MQTT.PropertySink) {
+    func putProperties(into sink: inout some MQTT.PropertySink & ~Copyable & ~Escapable) {
         sink.put(.willDelayInterval, delaySeconds, default: 0 as UInt32)
         if let messageExpirySeconds { sink.put(.messageExpiryInterval, messageExpirySeconds) }
         sink.put(properties, of: .will)

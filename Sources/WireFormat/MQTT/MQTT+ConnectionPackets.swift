@@ -19,7 +19,7 @@ extension MQTT {
 
         /// Checks that there is no body.
         @inlinable
-        public init(isResponse: Bool, body: UnsafeRawBufferPointer) throws(WireError) {
+        public init(isResponse: Bool, body: RawSpan) throws(WireError) {
             try PacketReader(body).expectEnd()
             self.isResponse = isResponse
         }
@@ -31,7 +31,7 @@ extension MQTT {
         @inlinable
         public var bodyByteCount: Int { 0 }
         @inlinable
-        public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {}
+        public func writeBody(to writer: inout PacketWriter, from source: RawSpan) {}
     }
 
     /// Either side leaves; before 5.0 only the client says so, and nothing but that.
@@ -51,7 +51,7 @@ extension MQTT {
 
         /// Decodes what `peer` sent.
         public init(
-            _ version: Version, body: UnsafeRawBufferPointer, from peer: Peer
+            _ version: Version, body: RawSpan, from peer: Peer
         ) throws(WireError) {
             self.init(version)
             var reader = PacketReader(body)
@@ -93,7 +93,7 @@ extension MQTT {
             return 1 + propertySectionByteCount
         }
 
-        public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func writeBody(to writer: inout PacketWriter, from source: RawSpan) {
             let count = bodyByteCount
             if count > 0 { writer.write(byte: reason.rawValue) }
             if count > 1 { writePropertySection(to: &writer, from: source) }
@@ -115,7 +115,7 @@ extension MQTT {
         }
 
         /// Decodes what `peer` sent.
-        public init(body: UnsafeRawBufferPointer, from peer: Peer) throws(WireError) {
+        public init(body: RawSpan, from peer: Peer) throws(WireError) {
             self.init(.success, authenticationMethod: nil)
             var reader = PacketReader(body)
             let code = reader.isAtEnd ? 0 : try reader.readByte()
@@ -146,7 +146,7 @@ extension MQTT {
 
         public var bodyByteCount: Int { isShort ? 0 : 1 + propertySectionByteCount }
 
-        public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func writeBody(to writer: inout PacketWriter, from source: RawSpan) {
             guard !isShort else { return }
             writer.write(byte: reason.rawValue)
             writePropertySection(to: &writer, from: source)
@@ -155,7 +155,7 @@ extension MQTT {
 }
 
 extension MQTT.Disconnect: MQTT.PacketWithProperties {
-    func putProperties(into sink: inout some MQTT.PropertySink) {
+    func putProperties(into sink: inout some MQTT.PropertySink & ~Copyable & ~Escapable) {
         if let sessionExpirySeconds { sink.put(.sessionExpiryInterval, sessionExpirySeconds) }
         sink.put(.reasonString, reasonString)
         sink.put(.serverReference, serverReference)
@@ -164,7 +164,7 @@ extension MQTT.Disconnect: MQTT.PacketWithProperties {
 }
 
 extension MQTT.Auth: MQTT.PacketWithProperties {
-    func putProperties(into sink: inout some MQTT.PropertySink) {
+    func putProperties(into sink: inout some MQTT.PropertySink & ~Copyable & ~Escapable) {
         sink.put(.authenticationMethod, authenticationMethod)
         sink.put(.authenticationData, authenticationData)
         sink.put(.reasonString, reasonString)

@@ -8,7 +8,7 @@ extension PacketReader {
     mutating func readUInt32() throws(WireError) -> UInt32 {
         guard remainingByteCount >= 4 else { throw .malformed }
         defer { offset += 4 }
-        return UInt32(bigEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt32.self))
+        return UInt32(bigEndian: bytes.loadInteger(at: offset, as: UInt32.self))
     }
 
     /// Two bytes of length, then that many bytes.
@@ -59,14 +59,15 @@ extension PacketWriter {
     @inlinable
     mutating func write(uint32 value: UInt32) {
         let offset = claim(4)
-        buffer.storeBytes(of: value.bigEndian, toByteOffset: offset, as: UInt32.self)
+        buffer.storeBytes(of: value.bigEndian, toUncheckedByteOffset: offset, as: UInt32.self)
     }
 
     /// Two bytes of length, then the bytes: at most 65,535.
     @inlinable
-    mutating func write(string16 bytes: UnsafeRawBufferPointer) {
-        precondition(bytes.count <= 65_535, "\(bytes.count) bytes with a length of two bytes")
-        write(uint16: UInt16(bytes.count))
+    mutating func write(string16 bytes: RawSpan) {
+        precondition(
+            bytes.byteCount <= 65_535, "\(bytes.byteCount) bytes with a length of two bytes")
+        write(uint16: UInt16(bytes.byteCount))
         write(bytes: bytes)
     }
 }
@@ -74,14 +75,17 @@ extension PacketWriter {
 extension MQTT {
     /// A UTF-8 Encoded String: well-formed [MQTT-1.5.4-1] and without U+0000 [MQTT-1.5.4-2].
     @inlinable
-    static func isText(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        for byte in bytes where byte == 0 { return false }
+    static func isText(_ bytes: RawSpan) -> Bool {
+        for offset in bytes.byteOffsets where bytes[offset] == 0 { return false }
         return TextRules.isUTF8(bytes)
     }
 
     @inlinable
-    static func hasWildcard(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        for byte in bytes where byte == TextRules.plus || byte == TextRules.hash { return true }
+    static func hasWildcard(_ bytes: RawSpan) -> Bool {
+        for offset in bytes.byteOffsets {
+            let byte = bytes[offset]
+            if byte == TextRules.plus || byte == TextRules.hash { return true }
+        }
         return false
     }
 
@@ -98,23 +102,23 @@ extension MQTT {
         public var isShared: Bool { !shareName.isEmpty }
 
         /// Nil where `filter`, which is within `bytes`, breaks a rule.
-        public init?(_ filter: ByteRange, in bytes: UnsafeRawBufferPointer) {
+        public init?(_ filter: ByteRange, in bytes: RawSpan) {
             shareName = .empty
             pattern = filter
             let text = filter.bytes(in: bytes)
             if TopicFilter.isShared(text) {
                 var end = TopicFilter.sharePrefixByteCount
-                while end < text.count, text[end] != TextRules.slash { end += 1 }
+                while end < text.byteCount, text[end] != TextRules.slash { end += 1 }
                 let name = ByteRange(
                     offset: Int(filter.offset) + TopicFilter.sharePrefixByteCount,
                     count: end - TopicFilter.sharePrefixByteCount)
                 // [MQTT-4.8.2-1] at least one character; [MQTT-4.8.2-2] no wildcards in it, and a
                 // filter after it.
-                guard !name.isEmpty, !MQTT.hasWildcard(name.bytes(in: bytes)), end < text.count
+                guard !name.isEmpty, !MQTT.hasWildcard(name.bytes(in: bytes)), end < text.byteCount
                 else { return nil }
                 shareName = name
                 pattern = ByteRange(
-                    offset: Int(filter.offset) + end + 1, count: text.count - end - 1)
+                    offset: Int(filter.offset) + end + 1, count: text.byteCount - end - 1)
             }
             guard TextRules.isTopicFilter(pattern.bytes(in: bytes)) else { return nil }
         }
@@ -122,10 +126,10 @@ extension MQTT {
         /// Bytes of "$share/".
         private static let sharePrefixByteCount = 7
 
-        private static func isShared(_ text: UnsafeRawBufferPointer) -> Bool {
+        private static func isShared(_ text: RawSpan) -> Bool {
             let prefix = ("$share/" as StaticString).utf8Bytes
-            guard text.count >= prefix.count else { return false }
-            for offset in prefix.indices where text[offset] != prefix[offset] { return false }
+            guard text.byteCount >= prefix.byteCount else { return false }
+            for offset in prefix.byteOffsets where text[offset] != prefix[offset] { return false }
             return true
         }
     }

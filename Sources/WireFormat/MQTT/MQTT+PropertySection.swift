@@ -34,7 +34,7 @@ extension MQTT {
         /// ranges are within.
         public func write(
             to writer: inout PacketWriter, of owner: PropertyOwner,
-            from source: UnsafeRawBufferPointer
+            from source: RawSpan
         ) {
             if carriedByteCount == range.count {
                 writer.write(bytes: range.bytes(in: source))
@@ -46,7 +46,7 @@ extension MQTT {
         /// Copies those of the carried properties that `isWanted`.
         public func write(
             to writer: inout PacketWriter, of owner: PropertyOwner,
-            from source: UnsafeRawBufferPointer, where isWanted: (Property) -> Bool
+            from source: RawSpan, where isWanted: (Property) -> Bool
         ) {
             var properties = PropertyReader(self, of: owner, in: source)
             var start = properties.offset
@@ -54,7 +54,7 @@ extension MQTT {
             while let property = try? properties.next() {
                 if property.identifier.isCarried(in: owner), isWanted(property) {
                     writer.write(
-                        bytes: UnsafeRawBufferPointer(rebasing: source[start..<properties.offset]))
+                        bytes: source.extracting(start..<properties.offset))
                 }
                 start = properties.offset
             }
@@ -63,7 +63,7 @@ extension MQTT {
 
     /// Walks over the properties of one section and checks each: its identifier, its owner, its
     /// form and range, and that it stands there once.
-    public struct PropertyReader {
+    public struct PropertyReader: ~Escapable {
         private var reader: PacketReader
         private let owner: PropertyOwner
         private let range: ByteRange
@@ -73,23 +73,24 @@ extension MQTT {
 
         /// Takes a section, its length first, from where `reader` stands. An absent length is not
         /// an empty section [MQTT-2.2.2-1].
+        @_lifetime(copy reader)
         init(_ reader: inout PacketReader, of owner: PropertyOwner) throws(WireError) {
             let count = try reader.readVarInt(in: 0...WireLimits.remainingLengthMaximum)
             range = try reader.readBytes(count)
             self.owner = owner
             self.reader = PacketReader(
-                UnsafeRawBufferPointer(rebasing: reader.bytes[..<range.endOffset]))
-            self.reader.offset = Int(range.offset)
+                reader.bytes.extracting(..<range.endOffset), from: Int(range.offset))
         }
 
         /// Walks over a section that a packet carried. Ranges of its properties are within `bytes`.
+        @_lifetime(copy bytes)
         public init(
-            _ section: PropertySection, of owner: PropertyOwner, in bytes: UnsafeRawBufferPointer
+            _ section: PropertySection, of owner: PropertyOwner, in bytes: RawSpan
         ) {
             range = section.range
             self.owner = owner
-            reader = PacketReader(UnsafeRawBufferPointer(rebasing: bytes[..<range.endOffset]))
-            reader.offset = Int(range.offset)
+            reader = PacketReader(
+                bytes.extracting(..<range.endOffset), from: Int(range.offset))
         }
 
         /// The section, once all of it has been read.
@@ -159,7 +160,7 @@ extension MQTT {
     }
 
     /// Takes the properties that a packet has fields for: to count their bytes, or to write them.
-    protocol PropertySink {
+    protocol PropertySink: ~Copyable, ~Escapable {
         mutating func put(_ identifier: PropertyIdentifier, _ number: UInt32)
         mutating func put(_ identifier: PropertyIdentifier, _ text: ByteRange)
         mutating func put(_ section: PropertySection, of owner: PropertyOwner)
@@ -168,7 +169,7 @@ extension MQTT {
     /// A packet with one section of properties in 5.0.
     protocol PacketWithProperties {
         /// Puts every property that is not its default value; ranges are as in the packet.
-        func putProperties(into sink: inout some PropertySink)
+        func putProperties(into sink: inout some PropertySink & ~Copyable & ~Escapable)
     }
 
     private struct PropertyCounter: PropertySink {
@@ -194,9 +195,15 @@ extension MQTT {
         }
     }
 
-    private struct PropertyEncoder: PropertySink {
+    private struct PropertyEncoder: PropertySink, ~Copyable, ~Escapable {
         var writer: PacketWriter
-        let source: UnsafeRawBufferPointer
+        let source: RawSpan
+
+        @_lifetime(copy writer, copy source)
+        init(writer: consuming PacketWriter, source: RawSpan) {
+            self.writer = writer
+            self.source = source
+        }
 
         mutating func put(_ identifier: PropertyIdentifier, _ number: UInt32) {
             writer.write(byte: identifier.rawValue)
@@ -236,15 +243,18 @@ extension MQTT.PacketWithProperties {
     }
 
     /// Writes exactly ``propertySectionByteCount`` bytes.
-    func writePropertySection(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+    func writePropertySection(to writer: inout PacketWriter, from source: RawSpan) {
         writer.write(varInt: propertyByteCount)
+        // A type has one lifetime for all its parts, and the writer must outlive the source again
+        // below; the encoder itself ends with this function.
+        let source = _overrideLifetime(source, copying: ())
         var encoder = MQTT.PropertyEncoder(writer: writer, source: source)
         putProperties(into: &encoder)
         writer = encoder.writer
     }
 }
 
-extension MQTT.PropertySink {
+extension MQTT.PropertySink where Self: ~Copyable & ~Escapable {
     /// Puts a number unless it is the one that is meant where the property is absent.
     mutating func put(
         _ identifier: MQTT.PropertyIdentifier, _ number: some UnsignedInteger & FixedWidthInteger,

@@ -48,7 +48,7 @@ extension MQTT {
         /// Decodes what `peer` sent.
         @inlinable
         public init(
-            _ version: Version, flags: UInt8, body: UnsafeRawBufferPointer, from peer: Peer
+            _ version: Version, flags: UInt8, body: RawSpan, from peer: Peer
         ) throws(WireError) {
             // [MQTT-3.3.1-4]
             guard let qos = QoS(rawValue: flags >> Flag.qosShift & 0x03) else { throw .malformed }
@@ -106,7 +106,7 @@ extension MQTT {
                 + (version == .v5 ? propertySectionByteCount : 0) + Int(payload.count)
         }
 
-        public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func writeBody(to writer: inout PacketWriter, from source: RawSpan) {
             precondition(
                 (qos == .atMostOnce) == (packetIdentifier == 0),
                 "packet identifier \(packetIdentifier) with QoS \(qos.rawValue)")
@@ -119,7 +119,7 @@ extension MQTT {
 }
 
 extension MQTT.Publish: MQTT.PacketWithProperties {
-    func putProperties(into sink: inout some MQTT.PropertySink) {
+    func putProperties(into sink: inout some MQTT.PropertySink & ~Copyable & ~Escapable) {
         if let messageExpirySeconds { sink.put(.messageExpiryInterval, messageExpirySeconds) }
         sink.put(.topicAlias, topicAlias, default: 0 as UInt16)
         sink.put(properties, of: .publish)

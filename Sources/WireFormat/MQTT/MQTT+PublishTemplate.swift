@@ -34,23 +34,22 @@ extension MQTT {
         }
     }
 
-    /// The bytes belong to the caller and outlive the template.
-    public struct PublishTemplate {
-        @usableFromInline let body: UnsafeRawBufferPointer
+    /// What is known of an encoded body. It holds no bytes, so that it can be kept beside them.
+    public struct PublishTemplate: Sendable {
+        /// Bytes of the encoded body.
+        @usableFromInline let byteCount: Int
         /// Where the topic ends.
         @usableFromInline let topicEnd: Int
         /// Where the properties begin: behind their length. Equal to `topicEnd` before 5.0.
         @usableFromInline let propertyStart: Int
         @usableFromInline let propertyByteCount: Int
 
-        /// - Parameters:
-        ///   - publish: of QoS 0 and without a topic alias.
-        ///   - body: what its `writeBody(to:from:)` wrote.
-        public init(_ publish: Publish, body: UnsafeRawBufferPointer) {
+        /// - Parameter publish: of QoS 0 and without a topic alias.
+        public init(_ publish: Publish) {
             precondition(
                 publish.qos == .atMostOnce && publish.topicAlias == 0 && !publish.topic.isEmpty,
                 "a template with QoS \(publish.qos.rawValue), alias \(publish.topicAlias)")
-            self.body = body
+            byteCount = publish.bodyByteCount
             topicEnd = publish.topic.string16ByteCount
             if publish.version == .v5 {
                 propertyByteCount = publish.propertyByteCount
@@ -65,13 +64,13 @@ extension MQTT {
         @inlinable
         public var byteCountMaximum: Int {
             // Packet id; a longer property length; alias; subscription identifier.
-            WireLimits.fixedHeaderByteCountMaximum + body.count + 2 + 3 + 3 + 5
+            WireLimits.fixedHeaderByteCountMaximum + byteCount + 2 + 3 + 3 + 5
         }
 
         /// Bytes after the fixed header.
         @inlinable
         func bodyByteCount(_ receipt: Receipt) -> Int {
-            let base = body.count + (receipt.packetIdentifier == 0 ? 0 : 2)
+            let base = byteCount + (receipt.packetIdentifier == 0 ? 0 : 2)
             let extra = receipt.extraPropertyByteCount
             if extra == 0 { return base }
             let lengthByteCount = VariableInteger.byteCount(extra + propertyByteCount)
@@ -87,8 +86,13 @@ extension MQTT {
         }
 
         /// Writes one receiver's whole packet.
+        ///
+        /// - Parameter body: what `writeBody(to:from:)` of the publication wrote.
         @inlinable
-        public func write(_ receipt: Receipt, to writer: inout PacketWriter) {
+        public func write(_ receipt: Receipt, body: RawSpan, to writer: inout PacketWriter) {
+            precondition(
+                body.byteCount == byteCount,
+                "a body of \(body.byteCount) bytes for a template of \(byteCount)")
             precondition(
                 (receipt.qos == .atMostOnce) == (receipt.packetIdentifier == 0),
                 "packet identifier \(receipt.packetIdentifier) with QoS \(receipt.qos.rawValue)")
@@ -99,18 +103,20 @@ extension MQTT {
             writer.write(typeAndFlags: first, bodyByteCount: bodyByteCount(receipt))
             let extra = receipt.extraPropertyByteCount
             if extra > 0 {
-                writeWithExtras(receipt, extra, to: &writer)
+                writeWithExtras(receipt, extra, body: body, to: &writer)
             } else if receipt.packetIdentifier == 0 {
                 writer.write(bytes: body)
             } else {
-                writer.write(bytes: part(0, topicEnd))
+                writer.write(bytes: body.extracting(0..<topicEnd))
                 writer.write(uint16: receipt.packetIdentifier)
-                writer.write(bytes: part(topicEnd, body.count))
+                writer.write(bytes: body.extracting(topicEnd..<body.byteCount))
             }
         }
 
         @inlinable
-        func writeWithExtras(_ receipt: Receipt, _ extra: Int, to writer: inout PacketWriter) {
+        func writeWithExtras(
+            _ receipt: Receipt, _ extra: Int, body: RawSpan, to writer: inout PacketWriter
+        ) {
             precondition(
                 propertyStart > topicEnd,
                 "\(extra) bytes of alias and subscription identifiers before 5.0")
@@ -118,7 +124,7 @@ extension MQTT {
                 precondition(receipt.topicAlias != 0, "a receiver without topic and alias")
                 writer.write(uint16: 0)
             } else {
-                writer.write(bytes: part(0, topicEnd))
+                writer.write(bytes: body.extracting(0..<topicEnd))
             }
             if receipt.packetIdentifier != 0 { writer.write(uint16: receipt.packetIdentifier) }
             writer.write(varInt: extra + propertyByteCount)
@@ -130,12 +136,7 @@ extension MQTT {
                 writer.write(byte: PropertyIdentifier.subscriptionIdentifier.rawValue)
                 writer.write(varInt: receipt.subscriptionIdentifier)
             }
-            writer.write(bytes: part(propertyStart, body.count))
-        }
-
-        @inlinable
-        func part(_ start: Int, _ end: Int) -> UnsafeRawBufferPointer {
-            UnsafeRawBufferPointer(rebasing: body[start..<end])
+            writer.write(bytes: body.extracting(propertyStart..<body.byteCount))
         }
     }
 }

@@ -22,7 +22,7 @@ extension MQTT {
             self.codes = codes
         }
 
-        public init(_ version: Version, body: UnsafeRawBufferPointer) throws(WireError) {
+        public init(_ version: Version, body: RawSpan) throws(WireError) {
             var reader = PacketReader(body)
             self.init(version, try reader.readPacketIdentifier(), codes: .empty)
             if version == .v5 {
@@ -31,7 +31,8 @@ extension MQTT {
             // As many as there were filters [MQTT-3.8.4-6], and so not none.
             guard !reader.isAtEnd else { throw .protocolError }
             codes = reader.readRest()
-            for code in codes.bytes(in: body) {
+            for offset in codes.offsets {
+                let code = body[offset]
                 // [MQTT-3.9.3-2]
                 guard QoS(rawValue: code) != nil || Suback.isFailure(code, version) else {
                     throw .protocolError
@@ -50,7 +51,7 @@ extension MQTT {
         public var bodyByteCount: Int {
             2 + (version == .v5 ? propertySectionByteCount : 0) + Int(codes.count)
         }
-        public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func writeBody(to writer: inout PacketWriter, from source: RawSpan) {
             writer.write(uint16: packetIdentifier)
             if version == .v5 { writePropertySection(to: &writer, from: source) }
             writer.write(bytes: codes.bytes(in: source))
@@ -71,14 +72,15 @@ extension MQTT {
             self.codes = codes
         }
 
-        public init(_ version: Version, body: UnsafeRawBufferPointer) throws(WireError) {
+        public init(_ version: Version, body: RawSpan) throws(WireError) {
             var reader = PacketReader(body)
             self.init(version, try reader.readPacketIdentifier())
             if version == .v5 {
                 (reasonString, properties) = try readAnswerProperties(&reader, .unsuback)
                 guard !reader.isAtEnd else { throw .protocolError }
                 codes = reader.readRest()
-                for code in codes.bytes(in: body) {
+                for offset in codes.offsets {
+                    let code = body[offset]
                     // [MQTT-3.11.3-2]
                     guard ReasonCode(rawValue: code)?.isInUnsuback == true else {
                         throw .protocolError
@@ -92,7 +94,7 @@ extension MQTT {
         public var bodyByteCount: Int {
             2 + (version == .v5 ? propertySectionByteCount + Int(codes.count) : 0)
         }
-        public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func writeBody(to writer: inout PacketWriter, from source: RawSpan) {
             writer.write(uint16: packetIdentifier)
             guard version == .v5 else { return }
             writePropertySection(to: &writer, from: source)
@@ -114,14 +116,14 @@ extension MQTT {
 }
 
 extension MQTT.Suback: MQTT.PacketWithProperties {
-    func putProperties(into sink: inout some MQTT.PropertySink) {
+    func putProperties(into sink: inout some MQTT.PropertySink & ~Copyable & ~Escapable) {
         sink.put(.reasonString, reasonString)
         sink.put(properties, of: MQTT.PropertyOwner(.suback))
     }
 }
 
 extension MQTT.Unsuback: MQTT.PacketWithProperties {
-    func putProperties(into sink: inout some MQTT.PropertySink) {
+    func putProperties(into sink: inout some MQTT.PropertySink & ~Copyable & ~Escapable) {
         sink.put(.reasonString, reasonString)
         sink.put(properties, of: MQTT.PropertyOwner(.unsuback))
     }

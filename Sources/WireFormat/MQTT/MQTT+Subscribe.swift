@@ -80,7 +80,7 @@ extension MQTT {
         }
 
         /// Decodes, and checks every filter and its options.
-        public init(_ version: Version, body: UnsafeRawBufferPointer) throws(WireError) {
+        public init(_ version: Version, body: RawSpan) throws(WireError) {
             var reader = PacketReader(body)
             let identifier = try reader.readPacketIdentifier()
             self.init(version, identifier, subscriptions: .empty, count: 0)
@@ -103,14 +103,14 @@ extension MQTT {
                 _ = try SubscriptionOptions(try reader.readByte(), version, isShared: isShared)
                 subscriptionCount += 1
             }
-            subscriptions = ByteRange(offset: start, count: body.count - start)
+            subscriptions = ByteRange(offset: start, count: body.byteCount - start)
         }
 
         public var typeAndFlags: UInt8 { PacketType.subscribe.firstByte }
         public var bodyByteCount: Int {
             2 + (version == .v5 ? propertySectionByteCount : 0) + Int(subscriptions.count)
         }
-        public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func writeBody(to writer: inout PacketWriter, from source: RawSpan) {
             precondition(subscriptionCount > 0, "a SUBSCRIBE with \(subscriptionCount) filters")
             writer.write(uint16: packetIdentifier)
             if version == .v5 { writePropertySection(to: &writer, from: source) }
@@ -119,15 +119,15 @@ extension MQTT {
     }
 
     /// Walks over the filters of a ``Subscribe``: filter with its length, one byte of options.
-    public struct SubscriptionList: Sequence, IteratorProtocol {
+    public struct SubscriptionList: ~Escapable {
         private var reader: PacketReader
         private let version: Version
 
         /// - Parameter bytes: what the packet's ranges are within.
-        public init(_ packet: Subscribe, in bytes: UnsafeRawBufferPointer) {
+        @_lifetime(copy bytes)
+        public init(_ packet: Subscribe, in bytes: RawSpan) {
             let range = packet.subscriptions
-            reader = PacketReader(UnsafeRawBufferPointer(rebasing: bytes[..<range.endOffset]))
-            reader.offset = Int(range.offset)
+            reader = PacketReader(bytes.extracting(..<range.endOffset), from: Int(range.offset))
             version = packet.version
         }
 
@@ -159,7 +159,7 @@ extension MQTT {
             self.filterCount = count
         }
 
-        public init(_ version: Version, body: UnsafeRawBufferPointer) throws(WireError) {
+        public init(_ version: Version, body: RawSpan) throws(WireError) {
             var reader = PacketReader(body)
             let identifier = try reader.readPacketIdentifier()
             self.init(version, identifier, filters: .empty, count: 0)
@@ -176,14 +176,14 @@ extension MQTT {
                 _ = try reader.readTopicFilter()
                 filterCount += 1
             }
-            filters = ByteRange(offset: start, count: body.count - start)
+            filters = ByteRange(offset: start, count: body.byteCount - start)
         }
 
         public var typeAndFlags: UInt8 { PacketType.unsubscribe.firstByte }
         public var bodyByteCount: Int {
             2 + (version == .v5 ? propertySectionByteCount : 0) + Int(filters.count)
         }
-        public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func writeBody(to writer: inout PacketWriter, from source: RawSpan) {
             precondition(filterCount > 0, "an UNSUBSCRIBE with \(filterCount) filters")
             writer.write(uint16: packetIdentifier)
             if version == .v5 { writePropertySection(to: &writer, from: source) }
@@ -192,14 +192,14 @@ extension MQTT {
     }
 
     /// Walks over the filters of an ``Unsubscribe``: each with its length.
-    public struct FilterList: Sequence, IteratorProtocol {
+    public struct FilterList: ~Escapable {
         private var reader: PacketReader
 
         /// - Parameter bytes: what the packet's ranges are within.
-        public init(_ packet: Unsubscribe, in bytes: UnsafeRawBufferPointer) {
+        @_lifetime(copy bytes)
+        public init(_ packet: Unsubscribe, in bytes: RawSpan) {
             let range = packet.filters
-            reader = PacketReader(UnsafeRawBufferPointer(rebasing: bytes[..<range.endOffset]))
-            reader.offset = Int(range.offset)
+            reader = PacketReader(bytes.extracting(..<range.endOffset), from: Int(range.offset))
         }
 
         public mutating func next() -> ByteRange? {
@@ -209,14 +209,14 @@ extension MQTT {
 }
 
 extension MQTT.Subscribe: MQTT.PacketWithProperties {
-    func putProperties(into sink: inout some MQTT.PropertySink) {
+    func putProperties(into sink: inout some MQTT.PropertySink & ~Copyable & ~Escapable) {
         sink.put(.subscriptionIdentifier, subscriptionIdentifier, default: 0 as UInt32)
         sink.put(properties, of: .subscribe)
     }
 }
 
 extension MQTT.Unsubscribe: MQTT.PacketWithProperties {
-    func putProperties(into sink: inout some MQTT.PropertySink) {
+    func putProperties(into sink: inout some MQTT.PropertySink & ~Copyable & ~Escapable) {
         sink.put(properties, of: MQTT.PropertyOwner(.unsubscribe))
     }
 }

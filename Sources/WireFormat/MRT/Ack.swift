@@ -25,7 +25,7 @@ extension MRT {
         }
 
         @inlinable
-        public init(flags: UInt8, body: UnsafeRawBufferPointer) throws(WireError) {
+        public init(flags: UInt8, body: RawSpan) throws(WireError) {
             guard flags != 0 else { throw .malformed }
             var reader = PacketReader(body)
             inboxNumber = 0
@@ -53,7 +53,7 @@ extension MRT {
         }
 
         @inlinable
-        public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func writeBody(to writer: inout PacketWriter, from source: RawSpan) {
             precondition(
                 inboxNumber != 0 || resultsSeen != 0, "an ACK of inbox number 0 and results 0")
             if inboxNumber != 0 { writer.write(varInt: inboxNumber) }

@@ -88,7 +88,7 @@ extension MRT {
             return count + user.string8ByteCount
         }
 
-        public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func writeBody(to writer: inout PacketWriter, from source: RawSpan) {
             writer.write(byte: ReasonCode.connected.rawValue)
             writer.write(
                 byte: (isSessionPresent ? Flag.sessionPresent : 0) | (hasWill ? Flag.will : 0))
@@ -128,7 +128,7 @@ extension MRT {
             1 + VariableInteger.byteCount(retryAfterSeconds) + Int(text.count)
         }
 
-        public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func writeBody(to writer: inout PacketWriter, from source: RawSpan) {
             writer.write(byte: reason.rawValue)
             writer.write(varInt: retryAfterSeconds)
             writer.write(bytes: text.bytes(in: source))
@@ -140,7 +140,7 @@ extension MRT {
         case accepted(ConnectAccepted)
         case refused(ConnectRefused)
 
-        public init(body: UnsafeRawBufferPointer) throws(WireError) {
+        public init(body: RawSpan) throws(WireError) {
             var reader = PacketReader(body)
             guard let reason = ReasonCode(received: try reader.readByte()) else {
                 throw .malformed

@@ -40,7 +40,7 @@ extension MRT {
             }
         }
 
-        func write(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        func write(to writer: inout PacketWriter, from source: RawSpan) {
             switch self {
             case .none: break
             case .token(let token):
@@ -127,7 +127,7 @@ extension MRT {
 
         /// Decodes the body of a CONNECT, name and level included. Ids are checked for structure
         /// only: who they may be is the login's matter.
-        public init(body: UnsafeRawBufferPointer) throws(WireError) {
+        public init(body: RawSpan) throws(WireError) {
             guard case .mrt(let level) = try ProtocolName.read(body), level == MRT.level else {
                 throw .unsupportedVersion
             }
@@ -216,7 +216,7 @@ extension MRT {
             return flags
         }
 
-        public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func writeBody(to writer: inout PacketWriter, from source: RawSpan) {
             writer.write(uint16: 3)
             writer.write(byte: UInt8(ascii: "M"))
             writer.write(byte: UInt8(ascii: "R"))

@@ -22,7 +22,7 @@ extension MRT {
 
         /// Checks that there is no body.
         @inlinable
-        public init(isResponse: Bool, body: UnsafeRawBufferPointer) throws(WireError) {
+        public init(isResponse: Bool, body: RawSpan) throws(WireError) {
             try PacketReader(body).expectEnd()
             self.isResponse = isResponse
         }
@@ -34,7 +34,7 @@ extension MRT {
         @inlinable
         public var bodyByteCount: Int { 0 }
         @inlinable
-        public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {}
+        public func writeBody(to writer: inout PacketWriter, from source: RawSpan) {}
     }
 
     /// The client leaves.
@@ -51,7 +51,7 @@ extension MRT {
             self.sessionExpirySeconds = sessionExpirySeconds
         }
 
-        public init(body: UnsafeRawBufferPointer) throws(WireError) {
+        public init(body: RawSpan) throws(WireError) {
             var reader = PacketReader(body)
             reason = .normalDisconnection
             guard !reader.isAtEnd else { return }
@@ -72,7 +72,7 @@ extension MRT {
             }
             return reason == .normalDisconnection ? 0 : 1
         }
-        public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func writeBody(to writer: inout PacketWriter, from source: RawSpan) {
             if bodyByteCount > 0 { writer.write(byte: reason.rawValue) }
             if let sessionExpirySeconds { writer.write(varInt: sessionExpirySeconds) }
         }
@@ -89,7 +89,7 @@ extension MRT {
             self.text = text
         }
 
-        public init(body: UnsafeRawBufferPointer) throws(WireError) {
+        public init(body: RawSpan) throws(WireError) {
             var reader = PacketReader(body)
             guard let reason = ReasonCode(received: try reader.readByte()) else {
                 throw .malformed
@@ -100,7 +100,7 @@ extension MRT {
 
         public var typeAndFlags: UInt8 { PacketType.disconnect.withFlags(0) }
         public var bodyByteCount: Int { 1 + Int(text.count) }
-        public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func writeBody(to writer: inout PacketWriter, from source: RawSpan) {
             writer.write(byte: reason.rawValue)
             writer.write(bytes: text.bytes(in: source))
         }
@@ -114,7 +114,7 @@ extension MRT {
             self.credential = credential
         }
 
-        public init(body: UnsafeRawBufferPointer) throws(WireError) {
+        public init(body: RawSpan) throws(WireError) {
             var reader = PacketReader(body)
             credential = try Credential(&reader)
             try reader.expectEnd()
@@ -122,7 +122,7 @@ extension MRT {
 
         public var typeAndFlags: UInt8 { PacketType.auth.withFlags(0) }
         public var bodyByteCount: Int { credential.byteCount }
-        public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func writeBody(to writer: inout PacketWriter, from source: RawSpan) {
             precondition(credential != .none, "no credential is not a new one")
             credential.write(to: &writer, from: source)
         }
@@ -136,7 +136,7 @@ extension MRT {
             self.reason = reason
         }
 
-        public init(body: UnsafeRawBufferPointer) throws(WireError) {
+        public init(body: RawSpan) throws(WireError) {
             var reader = PacketReader(body)
             guard let reason = ReasonCode(received: try reader.readByte()) else {
                 throw .malformed
@@ -147,7 +147,7 @@ extension MRT {
 
         public var typeAndFlags: UInt8 { PacketType.auth.withFlags(0) }
         public var bodyByteCount: Int { 1 }
-        public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func writeBody(to writer: inout PacketWriter, from source: RawSpan) {
             writer.write(byte: reason.rawValue)
         }
     }
@@ -164,14 +164,14 @@ extension MRT {
             self.inner = inner
         }
 
-        public init(body: UnsafeRawBufferPointer) throws(WireError) {
+        public init(body: RawSpan) throws(WireError) {
             var reader = PacketReader(body)
             channel = try reader.readVarInt(in: 0...UInt32.max)
             inner = reader.readRest()
             let bytes = inner.bytes(in: body)
             guard
                 case .packet(let frame) = PacketFrame.next(in: bytes, at: 0, packetMaximum: .max),
-                frame.byteCount == bytes.count, frame.type != PacketType.channel.rawValue
+                frame.byteCount == bytes.byteCount, frame.type != PacketType.channel.rawValue
             else { throw .malformed }
         }
 
@@ -179,7 +179,7 @@ extension MRT {
         public var bodyByteCount: Int {
             VariableInteger.byteCount(channel) + Int(inner.count)
         }
-        public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func writeBody(to writer: inout PacketWriter, from source: RawSpan) {
             writer.write(varInt: channel)
             writer.write(bytes: inner.bytes(in: source))
         }

@@ -46,7 +46,7 @@ extension MRT {
             @usableFromInline static var raw: UInt8 { 0x08 }
         }
 
-        public init(flags: UInt8, body: UnsafeRawBufferPointer) throws(WireError) {
+        public init(flags: UInt8, body: RawSpan) throws(WireError) {
             var reader = PacketReader(body)
             guard let grade = Grade(rawValue: flags & 0x03) else { throw .malformed }
             self.grade = grade
@@ -86,7 +86,7 @@ extension MRT {
         }
 
         @inlinable
-        public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func writeBody(to writer: inout PacketWriter, from source: RawSpan) {
             precondition(
                 (grade == .transient) == (number == 0),
                 "number \(number) with grade \(grade.rawValue)")
@@ -96,7 +96,8 @@ extension MRT {
 
         /// All that follows the inbox number. Ranges of the packet are within `source`.
         @inlinable
-        public func tail(in source: UnsafeRawBufferPointer) -> DeliverTail {
+        @_lifetime(copy source)
+        public func tail(in source: RawSpan) -> DeliverTail {
             DeliverTail(
                 kind: kind, from: from.bytes(in: source), time: time,
                 address: address.bytes(in: source), payload: payload.bytes(in: source))

@@ -5,20 +5,21 @@ import Primitives
 
 extension MRT {
     /// What follows the inbox number in a DELIVER: the same for every receiver.
-    public struct DeliverTail {
+    public struct DeliverTail: ~Escapable {
         public var kind: DeliveryKind
         /// The authenticated sender: 1...64 bytes.
-        public var from: UnsafeRawBufferPointer
+        public var from: RawSpan
         /// Unix milliseconds.
         public var time: UInt64
         /// Group id or topic, by kind; empty where the kind has none.
-        public var address: UnsafeRawBufferPointer
-        public var payload: UnsafeRawBufferPointer
+        public var address: RawSpan
+        public var payload: RawSpan
 
         @inlinable
+        @_lifetime(copy from, copy address, copy payload)
         public init(
-            kind: DeliveryKind, from: UnsafeRawBufferPointer, time: UInt64,
-            address: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer
+            kind: DeliveryKind, from: RawSpan, time: UInt64,
+            address: RawSpan, payload: RawSpan
         ) {
             self.kind = kind
             self.from = from
@@ -31,8 +32,8 @@ extension MRT {
         @inlinable
         public var byteCount: Int {
             DeliverTail.byteCount(
-                kind, from: from.count, time: time, address: address.count,
-                payload: payload.count)
+                kind, from: from.byteCount, time: time, address: address.byteCount,
+                payload: payload.byteCount)
         }
 
         @inlinable

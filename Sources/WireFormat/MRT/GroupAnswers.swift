@@ -25,7 +25,7 @@ extension MRT {
             self.entries = entries
         }
 
-        public init(_ content: UnsafeRawBufferPointer) throws(WireError) {
+        public init(_ content: RawSpan) throws(WireError) {
             var reader = PacketReader(content)
             hasMore = try reader.readFlag()
             let start = reader.offset
@@ -40,7 +40,7 @@ extension MRT {
         }
 
         public var byteCount: Int { 1 + Int(entries.count) }
-        public func write(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func write(to writer: inout PacketWriter, from source: RawSpan) {
             writer.write(byte: hasMore ? 1 : 0)
             writer.write(bytes: entries.bytes(in: source))
         }
@@ -58,16 +58,17 @@ extension MRT {
     }
 
     /// Walks the entries of a ``GroupList``.
-    public struct GroupEntryList: IteratorProtocol {
-        private let bytes: UnsafeRawBufferPointer
+    public struct GroupEntryList: ~Escapable {
+        private let bytes: RawSpan
         private var offset: Int
         private let end: Int
 
         /// `range` is one that ``GroupList`` gave out for `bytes`.
-        public init(_ range: ByteRange, in bytes: UnsafeRawBufferPointer) {
+        @_lifetime(copy bytes)
+        public init(_ range: ByteRange, in bytes: RawSpan) {
             precondition(
-                range.endOffset <= bytes.count,
-                "a range to \(range.endOffset) of \(bytes.count) bytes")
+                range.endOffset <= bytes.byteCount,
+                "a range to \(range.endOffset) of \(bytes.byteCount) bytes")
             self.bytes = bytes
             offset = Int(range.offset)
             end = range.endOffset
@@ -123,7 +124,7 @@ extension MRT {
             self.members = members
         }
 
-        public init(_ content: UnsafeRawBufferPointer) throws(WireError) {
+        public init(_ content: RawSpan) throws(WireError) {
             var reader = PacketReader(content)
             let flags = try reader.readByte()
             guard flags & ~Flag.all == 0 else { throw .malformed }
@@ -143,7 +144,7 @@ extension MRT {
                 + VariableInteger.byteCount(memberCount) + meta.stringVByteCount
                 + Int(members.count)
         }
-        public func write(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func write(to writer: inout PacketWriter, from source: RawSpan) {
             writer.write(
                 byte: (hasAllowList ? Flag.allowList : 0) | (isOwn ? Flag.own : 0)
                     | (hasMoreMembers ? Flag.more : 0))
@@ -166,15 +167,15 @@ extension MRT {
 
         /// Reads a payload; nil for an event that this program does not know, which is not an
         /// error.
-        public init?(_ payload: UnsafeRawBufferPointer) throws(WireError) {
-            try self.init(ByteRange(offset: 0, count: payload.count), in: payload)
+        public init?(_ payload: RawSpan) throws(WireError) {
+            try self.init(ByteRange(offset: 0, count: payload.byteCount), in: payload)
         }
 
         /// The same of a payload within `body`, whose ranges are then within `body` too.
         public init?(
-            _ payload: ByteRange, in body: UnsafeRawBufferPointer
+            _ payload: ByteRange, in body: RawSpan
         ) throws(WireError) {
-            let bytes = UnsafeRawBufferPointer(rebasing: body[..<payload.endOffset])
+            let bytes = body.extracting(..<payload.endOffset)
             var reader = PacketReader(bytes, from: Int(payload.offset))
             switch try reader.readByte() {
             case 1: self = .joined(user: try reader.readUser())
@@ -204,7 +205,7 @@ extension MRT {
             }
         }
 
-        public func write(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func write(to writer: inout PacketWriter, from source: RawSpan) {
             writer.write(byte: code)
             switch self {
             case .joined(let rest), .left(let rest), .kicked(let rest), .metaUpdated(let rest):

@@ -43,7 +43,7 @@ extension MRT {
             }
         }
 
-        func write(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        func write(to writer: inout PacketWriter, from source: RawSpan) {
             switch self {
             case .everybody: writer.write(byte: 0)
             case .only(_, let ids):
@@ -71,7 +71,7 @@ extension MRT {
             self.allowList = allowList
         }
 
-        public init(_ parameters: UnsafeRawBufferPointer) throws(WireError) {
+        public init(_ parameters: RawSpan) throws(WireError) {
             var reader = PacketReader(parameters)
             key = try reader.readFixed8()
             title = try reader.readString8()
@@ -82,7 +82,7 @@ extension MRT {
         public var byteCount: Int {
             8 + title.string8ByteCount + meta.stringVByteCount + allowList.byteCount
         }
-        public func write(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func write(to writer: inout PacketWriter, from source: RawSpan) {
             writer.write(fixed8: key)
             writer.write(string8: title.bytes(in: source))
             writer.write(stringV: meta.bytes(in: source))
@@ -98,14 +98,14 @@ extension MRT {
             self.group = group
         }
 
-        public init(_ parameters: UnsafeRawBufferPointer) throws(WireError) {
+        public init(_ parameters: RawSpan) throws(WireError) {
             var reader = PacketReader(parameters)
             group = try reader.readString8()
             try reader.expectEnd()
         }
 
         public var byteCount: Int { group.string8ByteCount }
-        public func write(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func write(to writer: inout PacketWriter, from source: RawSpan) {
             writer.write(string8: group.bytes(in: source))
         }
     }
@@ -120,7 +120,7 @@ extension MRT {
             self.user = user
         }
 
-        public init(_ parameters: UnsafeRawBufferPointer) throws(WireError) {
+        public init(_ parameters: RawSpan) throws(WireError) {
             var reader = PacketReader(parameters)
             group = try reader.readString8()
             user = try reader.readString8()
@@ -128,7 +128,7 @@ extension MRT {
         }
 
         public var byteCount: Int { group.string8ByteCount + user.string8ByteCount }
-        public func write(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func write(to writer: inout PacketWriter, from source: RawSpan) {
             writer.write(string8: group.bytes(in: source))
             writer.write(string8: user.bytes(in: source))
         }
@@ -145,14 +145,14 @@ extension MRT {
             self.after = after
         }
 
-        public init(_ parameters: UnsafeRawBufferPointer) throws(WireError) {
+        public init(_ parameters: RawSpan) throws(WireError) {
             var reader = PacketReader(parameters)
             after = try reader.readString8()
             try reader.expectEnd()
         }
 
         public var byteCount: Int { after.string8ByteCount }
-        public func write(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func write(to writer: inout PacketWriter, from source: RawSpan) {
             writer.write(string8: after.bytes(in: source))
         }
     }
@@ -169,7 +169,7 @@ extension MRT {
             self.after = after
         }
 
-        public init(_ parameters: UnsafeRawBufferPointer) throws(WireError) {
+        public init(_ parameters: RawSpan) throws(WireError) {
             var reader = PacketReader(parameters)
             group = try reader.readString8()
             after = try reader.readString8()
@@ -177,7 +177,7 @@ extension MRT {
         }
 
         public var byteCount: Int { group.string8ByteCount + after.string8ByteCount }
-        public func write(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func write(to writer: inout PacketWriter, from source: RawSpan) {
             writer.write(string8: group.bytes(in: source))
             writer.write(string8: after.bytes(in: source))
         }
@@ -193,14 +193,14 @@ extension MRT {
             self.meta = meta
         }
 
-        public init(_ parameters: UnsafeRawBufferPointer) throws(WireError) {
+        public init(_ parameters: RawSpan) throws(WireError) {
             var reader = PacketReader(parameters)
             group = try reader.readString8()
             meta = reader.readRest()
         }
 
         public var byteCount: Int { group.string8ByteCount + Int(meta.count) }
-        public func write(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func write(to writer: inout PacketWriter, from source: RawSpan) {
             writer.write(string8: group.bytes(in: source))
             writer.write(bytes: meta.bytes(in: source))
         }
@@ -216,14 +216,14 @@ extension MRT {
             self.allowList = allowList
         }
 
-        public init(_ parameters: UnsafeRawBufferPointer) throws(WireError) {
+        public init(_ parameters: RawSpan) throws(WireError) {
             var reader = PacketReader(parameters)
             group = try reader.readString8()
             allowList = try AllowList(&reader)
         }
 
         public var byteCount: Int { group.string8ByteCount + allowList.byteCount }
-        public func write(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func write(to writer: inout PacketWriter, from source: RawSpan) {
             writer.write(string8: group.bytes(in: source))
             allowList.write(to: &writer, from: source)
         }

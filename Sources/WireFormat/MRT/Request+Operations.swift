@@ -13,7 +13,7 @@ import Primitives
 public protocol RequestPart {
     var byteCount: Int { get }
     /// Writes exactly ``byteCount`` bytes. Ranges of the part are within `source`.
-    func write(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer)
+    func write(to writer: inout PacketWriter, from source: RawSpan)
 }
 
 extension MRT {
@@ -28,7 +28,7 @@ extension MRT {
             self.filter = filter
         }
 
-        public init(_ parameters: UnsafeRawBufferPointer) throws(WireError) {
+        public init(_ parameters: RawSpan) throws(WireError) {
             var reader = PacketReader(parameters)
             guard let grade = Grade(rawValue: try reader.readByte()) else { throw .malformed }
             highestGrade = grade
@@ -36,7 +36,7 @@ extension MRT {
         }
 
         public var byteCount: Int { 1 + Int(filter.count) }
-        public func write(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func write(to writer: inout PacketWriter, from source: RawSpan) {
             writer.write(byte: highestGrade.rawValue)
             writer.write(bytes: filter.bytes(in: source))
         }
@@ -57,7 +57,7 @@ extension MRT {
             self.payload = payload
         }
 
-        public init(_ parameters: UnsafeRawBufferPointer) throws(WireError) {
+        public init(_ parameters: RawSpan) throws(WireError) {
             var reader = PacketReader(parameters)
             delaySeconds = try reader.readVarInt(in: 0...UInt32.max)
             let form = try reader.readByte()
@@ -76,7 +76,7 @@ extension MRT {
             VariableInteger.byteCount(delaySeconds) + 1 + target.byteCount
                 + Int(payload.count)
         }
-        public func write(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func write(to writer: inout PacketWriter, from source: RawSpan) {
             writer.write(varInt: delaySeconds)
             writer.write(byte: isRaw ? 1 : 0)
             target.write(to: &writer, from: source)
@@ -92,14 +92,14 @@ extension MRT {
             self.user = user
         }
 
-        public init(_ parameters: UnsafeRawBufferPointer) throws(WireError) {
+        public init(_ parameters: RawSpan) throws(WireError) {
             var reader = PacketReader(parameters)
             user = try reader.readString8()
             try reader.expectEnd()
         }
 
         public var byteCount: Int { user.string8ByteCount }
-        public func write(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func write(to writer: inout PacketWriter, from source: RawSpan) {
             writer.write(string8: user.bytes(in: source))
         }
     }
@@ -120,7 +120,7 @@ extension MRT {
             self.devices = devices
         }
 
-        public init(_ content: UnsafeRawBufferPointer) throws(WireError) {
+        public init(_ content: RawSpan) throws(WireError) {
             var reader = PacketReader(content)
             let online = try reader.readByte()
             guard online <= 1 else { throw .malformed }
@@ -137,7 +137,7 @@ extension MRT {
             1 + VariableInteger.byteCount(since) + VariableInteger.byteCount(deviceCount)
                 + Int(devices.count)
         }
-        public func write(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func write(to writer: inout PacketWriter, from source: RawSpan) {
             writer.write(byte: isOnline ? 1 : 0)
             writer.write(varInt: since)
             writer.write(varInt: deviceCount)

@@ -45,7 +45,7 @@ extension MRT {
         /// Nil where this program does not know it.
         public var operation: Operation? { Operation(rawValue: operationCode) }
 
-        public init(body: UnsafeRawBufferPointer) throws(WireError) {
+        public init(body: RawSpan) throws(WireError) {
             var reader = PacketReader(body)
             identifier = try reader.readVarInt(in: 1...WireLimits.varIntMaximum)
             operationCode = try reader.readByte()
@@ -56,7 +56,7 @@ extension MRT {
         public var bodyByteCount: Int {
             VariableInteger.byteCount(identifier) + 1 + Int(parameters.count)
         }
-        public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func writeBody(to writer: inout PacketWriter, from source: RawSpan) {
             writer.write(varInt: identifier)
             writer.write(byte: operationCode)
             writer.write(bytes: parameters.bytes(in: source))
@@ -80,7 +80,7 @@ extension MRT {
         public var bodyByteCount: Int {
             VariableInteger.byteCount(identifier) + 1 + part.byteCount
         }
-        public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func writeBody(to writer: inout PacketWriter, from source: RawSpan) {
             writer.write(varInt: identifier)
             writer.write(byte: operation.rawValue)
             part.write(to: &writer, from: source)
@@ -108,7 +108,7 @@ extension MRT {
             self.content = content
         }
 
-        public init(body: UnsafeRawBufferPointer) throws(WireError) {
+        public init(body: RawSpan) throws(WireError) {
             var reader = PacketReader(body)
             identifier = try reader.readVarInt(in: 1...WireLimits.varIntMaximum)
             guard let reason = ReasonCode(received: try reader.readByte()) else {
@@ -122,7 +122,7 @@ extension MRT {
         public var bodyByteCount: Int {
             VariableInteger.byteCount(identifier) + 1 + Int(content.count)
         }
-        public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func writeBody(to writer: inout PacketWriter, from source: RawSpan) {
             writer.write(varInt: identifier)
             writer.write(byte: reason.rawValue)
             writer.write(bytes: content.bytes(in: source))

@@ -47,7 +47,7 @@ extension MRT {
         /// Decodes the structure. Whether the ids, the topic and the message obey their rules is
         /// the matter of this one send: ``Target/fault(in:)``, ``TextRules`` and ``TextBody`` tell.
         @inlinable
-        public init(flags: UInt8, body: UnsafeRawBufferPointer) throws(WireError) {
+        public init(flags: UInt8, body: RawSpan) throws(WireError) {
             var reader = PacketReader(body)
             guard let grade = Grade(rawValue: flags & 0x03) else { throw .malformed }
             self.grade = grade
@@ -107,7 +107,7 @@ extension MRT {
         }
 
         @inlinable
-        public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func writeBody(to writer: inout PacketWriter, from source: RawSpan) {
             precondition(
                 (grade == .transient) == (number == 0),
                 "number \(number) with grade \(grade.rawValue)")

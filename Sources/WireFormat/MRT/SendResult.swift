@@ -34,7 +34,7 @@ extension MRT {
             @usableFromInline static var refusals: UInt8 { 0x04 }
         }
 
-        public init(flags: UInt8, body: UnsafeRawBufferPointer) throws(WireError) {
+        public init(flags: UInt8, body: RawSpan) throws(WireError) {
             var reader = PacketReader(body)
             number = try reader.readVarInt()
             reason = .sent
@@ -74,7 +74,7 @@ extension MRT {
         }
 
         @inlinable
-        public func writeBody(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        public func writeBody(to writer: inout PacketWriter, from source: RawSpan) {
             writer.write(varInt: number)
             if reason != .sent { writer.write(byte: reason.rawValue) }
             if !messageIdentifier.isEmpty {
@@ -115,11 +115,12 @@ extension MRT {
     }
 
     /// Walks ``SendResult/refusals``.
-    public struct RefusalList: IteratorProtocol {
+    public struct RefusalList: ~Escapable {
         var reader: PacketReader
 
         /// `range` is one that a decoder gave out for `bytes`.
-        public init(_ range: ByteRange, in bytes: UnsafeRawBufferPointer) {
+        @_lifetime(copy bytes)
+        public init(_ range: ByteRange, in bytes: RawSpan) {
             reader = PacketReader(range.bytes(in: bytes))
         }
 

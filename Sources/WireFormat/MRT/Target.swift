@@ -56,7 +56,7 @@ extension MRT {
         }
 
         @inlinable
-        func write(to writer: inout PacketWriter, from source: UnsafeRawBufferPointer) {
+        func write(to writer: inout PacketWriter, from source: RawSpan) {
             switch self {
             case .user(let id):
                 writer.write(byte: 0)
@@ -80,7 +80,7 @@ extension MRT {
         /// where it does not. The ids of a list are each receiver's own matter: check them one by
         /// one with ``TextRules/isIdentifier(_:)`` and refuse by index.
         @inlinable
-        public func fault(in body: UnsafeRawBufferPointer) -> ReasonCode? {
+        public func fault(in body: RawSpan) -> ReasonCode? {
             let isValid =
                 switch self {
                 case .user(let id), .group(let id): TextRules.isIdentifier(id.bytes(in: body))
@@ -94,17 +94,18 @@ extension MRT {
     /// Walks the ids of a ``Target/list(count:ids:)``, or the devices of a presence answer: strings
     /// with one byte of length, one after the other. (Not a Sequence: that brings in the functions
     /// which make arrays, and nothing here allocates.)
-    public struct IdentifierList: IteratorProtocol {
-        @usableFromInline let bytes: UnsafeRawBufferPointer
+    public struct IdentifierList: ~Escapable {
+        @usableFromInline let bytes: RawSpan
         @usableFromInline var offset: Int
         @usableFromInline let end: Int
 
         /// `range` is one that a decoder gave out for `bytes`.
         @inlinable
-        public init(_ range: ByteRange, in bytes: UnsafeRawBufferPointer) {
+        @_lifetime(copy bytes)
+        public init(_ range: ByteRange, in bytes: RawSpan) {
             precondition(
-                range.endOffset <= bytes.count,
-                "a range to \(range.endOffset) of \(bytes.count) bytes")
+                range.endOffset <= bytes.byteCount,
+                "a range to \(range.endOffset) of \(bytes.byteCount) bytes")
             self.bytes = bytes
             self.offset = Int(range.offset)
             self.end = range.endOffset

@@ -1,25 +1,28 @@
 // Events of a group as JSON, for receivers of JSON. Each event is one object, and its member
 // "event" distinguishes it from a message.
 
+import Primitives
+
 /// An event of a group for a receiver of JSON:
 ///
 ///     {"event":"joined","user":"…","from":"…","time":"…","groupid":"…"}
 ///
 /// The member "user" is present if the event concerns a user.
-public struct EventEnvelope {
+public struct EventEnvelope: ~Escapable {
     /// The event's name; only letters and hyphens.
     public var name: StaticString
     /// The user that the event concerns; empty for none.
-    public var user: UnsafeRawBufferPointer
+    public var user: RawSpan
     /// The user who caused the event.
-    public var from: UnsafeRawBufferPointer
+    public var from: RawSpan
     /// Unix milliseconds; a decimal string in the JSON.
     public var time: UInt64
-    public var group: UnsafeRawBufferPointer
+    public var group: RawSpan
 
+    @_lifetime(copy user, copy from, copy group)
     public init(
-        _ name: StaticString, user: UnsafeRawBufferPointer, from: UnsafeRawBufferPointer,
-        time: UInt64, group: UnsafeRawBufferPointer
+        _ name: StaticString, user: RawSpan, from: RawSpan,
+        time: UInt64, group: RawSpan
     ) {
         self.name = name
         self.user = user

@@ -2,6 +2,8 @@
 // requires and no others, writing it so, and reading any legal spelling back. There is no JSON tree
 // here.
 
+import Primitives
+
 /// Writing: the minimal form.
 @usableFromInline
 enum JSONText {
@@ -9,9 +11,9 @@ enum JSONText {
     /// characters six, all else stands for itself. Says besides whether all of it is ASCII.
     @usableFromInline
     static func measure(
-        _ text: UnsafeRawBufferPointer
+        _ text: RawSpan
     ) -> (escapedByteCount: Int, isASCII: Bool) {
-        var count = text.count
+        var count = text.byteCount
         var bits: UInt64 = 0
         @inline(__always)
         func add(_ range: Range<Int>) {
@@ -23,23 +25,22 @@ enum JSONText {
         let quote = UInt8(ascii: "\"")
         let backslash = UInt8(ascii: "\\")
         var offset = 0
-        while offset <= text.count &- 8 {
-            let eight = text.baseAddress!.loadUnaligned(
-                fromByteOffset: offset, as: UInt64.self)
+        while offset <= text.byteCount &- 8 {
+            let eight = text.loadInteger(at: offset, as: UInt64.self)
             if PlainASCII.suspects(eight, excluded: (quote, backslash, backslash)) != 0 {
                 add(offset..<offset + 8)
             }
             offset &+= 8
         }
-        let rest = UnsafeRawBufferPointer(rebasing: text[offset...])
+        let rest = text.extracting(offset...)
         if !PlainASCII.isAll(rest, excluding: (quote, backslash, backslash)) {
-            add(offset..<text.count)
+            add(offset..<text.byteCount)
         }
         return (count, bits & PlainASCII.topBits == 0)
     }
 
     @usableFromInline
-    static func escapedByteCount(_ text: UnsafeRawBufferPointer) -> Int {
+    static func escapedByteCount(_ text: RawSpan) -> Int {
         measure(text).escapedByteCount
     }
 
@@ -62,14 +63,14 @@ enum JSONText {
     }
 
     /// Writes ``escapedByteCount(_:)`` bytes.
-    static func write(escaped text: UnsafeRawBufferPointer, to writer: inout PacketWriter) {
+    static func write(escaped text: RawSpan, to writer: inout PacketWriter) {
         var start = 0
-        for offset in text.indices where extraByteCount(text[offset]) > 0 {
-            writer.write(bytes: UnsafeRawBufferPointer(rebasing: text[start..<offset]))
+        for offset in text.byteOffsets where extraByteCount(text[offset]) > 0 {
+            writer.write(bytes: text.extracting(start..<offset))
             write(escape: text[offset], to: &writer)
             start = offset + 1
         }
-        writer.write(bytes: UnsafeRawBufferPointer(rebasing: text[start...]))
+        writer.write(bytes: text.extracting(start...))
     }
 
     private static func write(escape byte: UInt8, to writer: inout PacketWriter) {
@@ -115,18 +116,19 @@ extension PacketWriter {
 }
 
 /// Reading: a cursor over a JSON text. Nil means that the text is not what was asked for.
-struct JSONReader {
-    let text: UnsafeRawBufferPointer
+struct JSONReader: ~Escapable {
+    let text: RawSpan
     var offset = 0
 
-    init(_ text: UnsafeRawBufferPointer) {
+    @_lifetime(copy text)
+    init(_ text: RawSpan) {
         self.text = text
     }
 
-    var isAtEnd: Bool { offset == text.count }
+    var isAtEnd: Bool { offset == text.byteCount }
 
     mutating func skipWhiteSpace() {
-        while offset < text.count {
+        while offset < text.byteCount {
             switch text[offset] {
             case 0x20, 0x09, 0x0A, 0x0D: offset += 1
             default: return
@@ -137,14 +139,14 @@ struct JSONReader {
     /// Takes `byte`, with white space before it.
     mutating func take(_ byte: UInt8) -> Bool {
         skipWhiteSpace()
-        guard offset < text.count, text[offset] == byte else { return false }
+        guard offset < text.byteCount, text[offset] == byte else { return false }
         offset += 1
         return true
     }
 
     /// A decimal digit, directly here.
     mutating func takeDigit() -> UInt8? {
-        guard offset < text.count, case 0x30...0x39 = text[offset] else { return nil }
+        guard offset < text.byteCount, case 0x30...0x39 = text[offset] else { return nil }
         defer { offset += 1 }
         return text[offset]
     }
@@ -154,7 +156,7 @@ struct JSONReader {
     mutating func readString(into output: UnsafeMutableRawBufferPointer) -> Int? {
         guard take(UInt8(ascii: "\"")) else { return nil }
         var count = 0
-        while offset < text.count {
+        while offset < text.byteCount {
             let byte = text[offset]
             switch byte {
             case UInt8(ascii: "\""):
@@ -179,7 +181,7 @@ struct JSONReader {
     private mutating func readEscape(
         into output: UnsafeMutableRawBufferPointer, at place: Int
     ) -> Int? {
-        guard text.count - offset >= 2 else { return nil }
+        guard text.byteCount - offset >= 2 else { return nil }
         let letter = text[offset + 1]
         offset += 2
         switch letter {
@@ -203,7 +205,7 @@ struct JSONReader {
         switch unit {
         case 0xDC00...0xDFFF: return nil
         case 0xD800...0xDBFF:
-            guard text.count - offset >= 2, text[offset] == UInt8(ascii: "\\"),
+            guard text.byteCount - offset >= 2, text[offset] == UInt8(ascii: "\\"),
                 text[offset + 1] == UInt8(ascii: "u")
             else { return nil }
             offset += 2
@@ -214,7 +216,7 @@ struct JSONReader {
     }
 
     private mutating func readFourDigits() -> UInt32? {
-        guard text.count - offset >= 4 else { return nil }
+        guard text.byteCount - offset >= 4 else { return nil }
         var value: UInt32 = 0
         for _ in 0..<4 {
             let digit: UInt8

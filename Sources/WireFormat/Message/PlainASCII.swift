@@ -1,6 +1,8 @@
 // Checks text eight bytes at a time. Nearly all text that devices send is printable ASCII, which
 // meets every rule about characters, so only other text is checked byte by byte.
 
+import Primitives
+
 enum PlainASCII {
     @inline(__always)
     private static var ones: UInt64 { 0x0101_0101_0101_0101 }
@@ -23,32 +25,32 @@ enum PlainASCII {
     /// Whether all bytes are printable ASCII and none is one of `excluded`.
     @inline(__always)
     static func isAll(
-        _ bytes: UnsafeRawBufferPointer, excluding excluded: (UInt8, UInt8, UInt8)
+        _ bytes: RawSpan, excluding excluded: (UInt8, UInt8, UInt8)
     ) -> Bool {
-        let count = bytes.count
+        let count = bytes.byteCount
         guard count >= 8 else { return suspects(padded(bytes), excluded: excluded) == 0 }
         var found: UInt64 = 0
         var offset = 0
         while offset < count &- 8 {
             found |= suspects(
-                bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self), excluded: excluded)
+                bytes.loadInteger(at: offset, as: UInt64.self), excluded: excluded)
             offset &+= 8
         }
         // The last eight, some of them for the second time.
         return found
             | suspects(
-                bytes.loadUnaligned(fromByteOffset: count &- 8, as: UInt64.self), excluded: excluded
+                bytes.loadInteger(at: count &- 8, as: UInt64.self), excluded: excluded
             )
             == 0
     }
 
     /// Fewer than eight bytes as eight: some twice, and spaces where there are not enough.
     @inline(__always)
-    private static func padded(_ bytes: UnsafeRawBufferPointer) -> UInt64 {
-        let count = bytes.count
+    private static func padded(_ bytes: RawSpan) -> UInt64 {
+        let count = bytes.byteCount
         if count >= 4 {
-            let first = bytes.loadUnaligned(fromByteOffset: 0, as: UInt32.self)
-            let last = bytes.loadUnaligned(fromByteOffset: count &- 4, as: UInt32.self)
+            let first = bytes.loadInteger(at: 0, as: UInt32.self)
+            let last = bytes.loadInteger(at: count &- 4, as: UInt32.self)
             return UInt64(first) | UInt64(last) << 32
         }
         let spaces = ones &* 0x20

@@ -5,6 +5,7 @@
 //     {"t":"0","b":"…"}     members in this order, no white space, only the escapes JSON requires
 
 import BrokerTerms
+import Primitives
 
 /// Functions on a `t`/`b` message in its binary form: `t` as one byte, then `b` as UTF-8.
 public enum TextBody {
@@ -14,9 +15,10 @@ public enum TextBody {
     /// Bytes of the minimal JSON form of a binary payload; nil where it has no type byte or `b` is
     /// not UTF-8.
     @inlinable
-    public static func minimalJSONByteCount(_ payload: UnsafeRawBufferPointer) -> Int? {
-        guard let type = payload.first else { return nil }
-        let text = UnsafeRawBufferPointer(rebasing: payload[1...])
+    public static func minimalJSONByteCount(_ payload: RawSpan) -> Int? {
+        guard !payload.isEmpty else { return nil }
+        let type = payload[0]
+        let text = payload.extracting(1...)
         let digits = type < 10 ? 1 : type < 100 ? 2 : 3
         let (escapedByteCount, isASCII) = JSONText.measure(text)
         guard isASCII || TextRules.isUTF8(text) else { return nil }
@@ -28,7 +30,7 @@ public enum TextBody {
     /// bytes.
     @inlinable
     public static func fault(
-        _ payload: UnsafeRawBufferPointer, messageMaximum: Int
+        _ payload: RawSpan, messageMaximum: Int
     ) -> ReasonCode? {
         guard let count = minimalJSONByteCount(payload) else { return .payloadFormatInvalid }
         return count > messageMaximum ? .packetTooLarge : nil
@@ -44,11 +46,11 @@ public enum TextBody {
     /// - Returns: the bytes of the binary form, at the start of `output`; nil for anything else,
     ///   which is ``ReasonCode/payloadFormatInvalid``.
     public static func readJSON(
-        _ json: UnsafeRawBufferPointer, into output: UnsafeMutableRawBufferPointer
+        _ json: RawSpan, into output: UnsafeMutableRawBufferPointer
     ) -> Int? {
         precondition(
-            output.count >= json.count,
-            "\(output.count) bytes of output for \(json.count) bytes of JSON")
+            output.count >= json.byteCount,
+            "\(output.count) bytes of output for \(json.byteCount) bytes of JSON")
         var reader = JSONReader(json)
         var type: UInt8?
         var textByteCount: Int?
@@ -106,22 +108,22 @@ public enum TextBody {
     }
 
     /// Bytes that ``writeJSON(_:to:)`` writes: those of the minimal form, without checking UTF-8.
-    public static func jsonByteCount(_ payload: UnsafeRawBufferPointer) -> Int {
+    public static func jsonByteCount(_ payload: RawSpan) -> Int {
         precondition(!payload.isEmpty, "a message without its type")
         return frameByteCount + JSONText.digitCount(UInt64(payload[0]))
-            + JSONText.escapedByteCount(UnsafeRawBufferPointer(rebasing: payload[1...]))
+            + JSONText.escapedByteCount(payload.extracting(1...))
     }
 
     /// Writes the minimal JSON form of a binary payload that was checked when it was accepted.
     public static func writeJSON(
-        _ payload: UnsafeRawBufferPointer, to writer: inout PacketWriter
+        _ payload: RawSpan, to writer: inout PacketWriter
     ) {
         precondition(!payload.isEmpty, "a message without its type")
         writer.write(literal: #"{"t":""#)
         JSONText.write(decimal: UInt64(payload[0]), to: &writer)
         writer.write(literal: #"","b":""#)
         JSONText.write(
-            escaped: UnsafeRawBufferPointer(rebasing: payload[1...]), to: &writer)
+            escaped: payload.extracting(1...), to: &writer)
         writer.write(literal: #""}"#)
     }
 }
@@ -130,19 +132,20 @@ public enum TextBody {
 ///
 ///     {"msg":{"t":"0","b":"…"},"from":"…","time":"…"}
 ///     {"msg":{"t":"0","b":"…"},"from":"…","time":"…","groupid":"…"}
-public struct TextEnvelope {
+public struct TextEnvelope: ~Escapable {
     /// The message in binary form, as it was accepted.
-    public var payload: UnsafeRawBufferPointer
+    public var payload: RawSpan
     /// The sender's user id.
-    public var from: UnsafeRawBufferPointer
+    public var from: RawSpan
     /// Unix milliseconds; a decimal string in the JSON.
     public var time: UInt64
     /// Empty for messages that no group received.
-    public var group: UnsafeRawBufferPointer
+    public var group: RawSpan
 
+    @_lifetime(copy payload, copy from, copy group)
     public init(
-        payload: UnsafeRawBufferPointer, from: UnsafeRawBufferPointer, time: UInt64,
-        group: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)
+        payload: RawSpan, from: RawSpan, time: UInt64,
+        group: RawSpan = RawSpan()
     ) {
         self.payload = payload
         self.from = from

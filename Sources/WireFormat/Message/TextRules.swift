@@ -1,17 +1,19 @@
 // The rules of text on the wire: UTF-8, ids, topic names and topic filters. The checks read the
 // bytes in place, copy nothing and make no String.
 
+import Primitives
+
 /// Checks of text. Every function takes the bytes of one field.
 public enum TextRules {
     /// Well-formed UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF). May
     /// be empty, and may contain any character.
     @inlinable
-    public static func isUTF8(_ bytes: UnsafeRawBufferPointer) -> Bool {
+    public static func isUTF8(_ bytes: RawSpan) -> Bool {
         var offset = 0
-        while offset < bytes.count {
+        while offset < bytes.byteCount {
             // Eight bytes without a top bit are eight characters.
-            if bytes.count - offset >= 8,
-                bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self)
+            if bytes.byteCount - offset >= 8,
+                bytes.loadInteger(at: offset, as: UInt64.self)
                     & 0x8080_8080_8080_8080 == 0
             {
                 offset += 8
@@ -27,7 +29,7 @@ public enum TextRules {
     /// Bytes of the character at `offset`, 1...4; 0 where there is no well-formed one. The ranges
     /// are table 3-7 of the Unicode Standard.
     @inlinable
-    static func characterByteCount(_ bytes: UnsafeRawBufferPointer, at offset: Int) -> Int {
+    static func characterByteCount(_ bytes: RawSpan, at offset: Int) -> Int {
         let first = bytes[offset]
         if first < 0x80 { return 1 }
         let second: ClosedRange<UInt8>
@@ -42,65 +44,72 @@ public enum TextRules {
         case 0xF4: (second, count) = (0x80...0x8F, 4)
         default: return 0
         }
-        guard bytes.count - offset >= count, second.contains(bytes[offset + 1]) else { return 0 }
+        guard bytes.byteCount - offset >= count, second.contains(bytes[offset + 1]) else {
+            return 0
+        }
         for index in 2..<max(2, count) where bytes[offset + index] & 0xC0 != 0x80 { return 0 }
         return count
     }
 
     /// A user, group or app id: 1...64 bytes of UTF-8 without `/`, `+`, `#` and control characters
     /// (U+0000...U+001F, U+007F...U+009F). So an id cannot add levels or wildcards to a topic.
-    public static func isIdentifier(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        guard (1...WireLimits.identifierByteCountMaximum).contains(bytes.count) else {
+    public static func isIdentifier(_ bytes: RawSpan) -> Bool {
+        guard (1...WireLimits.identifierByteCountMaximum).contains(bytes.byteCount) else {
             return false
         }
         if PlainASCII.isAll(bytes, excluding: (slash, plus, hash)) { return true }
         guard isUTF8(bytes), !hasControlCharacter(bytes) else { return false }
-        for byte in bytes where isSeparatorOrWildcard(byte) { return false }
+        for offset in bytes.byteOffsets where isSeparatorOrWildcard(bytes[offset]) {
+            return false
+        }
         return true
     }
 
     /// A device id in MRT: as an id, and it may be empty.
     @inlinable
-    public static func isDevice(_ bytes: UnsafeRawBufferPointer) -> Bool {
+    public static func isDevice(_ bytes: RawSpan) -> Bool {
         bytes.isEmpty || isIdentifier(bytes)
     }
 
     /// An application's message id: 1...64 bytes of UTF-8 without control characters.
     @inlinable
-    public static func isMessageIdentifier(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        (1...WireLimits.messageIdentifierByteCountMaximum).contains(bytes.count)
+    public static func isMessageIdentifier(_ bytes: RawSpan) -> Bool {
+        (1...WireLimits.messageIdentifierByteCountMaximum).contains(bytes.byteCount)
             && isUTF8(bytes) && !hasControlCharacter(bytes)
     }
 
     /// A group's title: 0...128 bytes of UTF-8 without control characters.
     @inlinable
-    public static func isGroupTitle(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        bytes.count <= WireLimits.groupTitleByteCountMaximum
+    public static func isGroupTitle(_ bytes: RawSpan) -> Bool {
+        bytes.byteCount <= WireLimits.groupTitleByteCountMaximum
             && isUTF8(bytes) && !hasControlCharacter(bytes)
     }
 
     /// A topic name: 1...65535 bytes of UTF-8 without U+0000 and wildcards
     /// [MQTT-4.7.1-1] [MQTT-4.7.3-1] [MQTT-4.7.3-2].
-    public static func isTopicName(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        guard (1...WireLimits.topicByteCountMaximum).contains(bytes.count) else { return false }
+    public static func isTopicName(_ bytes: RawSpan) -> Bool {
+        guard (1...WireLimits.topicByteCountMaximum).contains(bytes.byteCount) else { return false }
         if PlainASCII.isAll(bytes, excluding: (plus, hash, hash)) { return true }
         guard isUTF8(bytes) else { return false }
-        for byte in bytes where byte == 0 || byte == plus || byte == hash { return false }
+        for offset in bytes.byteOffsets {
+            let byte = bytes[offset]
+            if byte == 0 || byte == plus || byte == hash { return false }
+        }
         return true
     }
 
     /// A topic filter: as a name, and `+` may stand alone in a level, `#` alone in the last one
     /// [MQTT-4.7.1-1] [MQTT-4.7.1-2].
     @inlinable
-    public static func isTopicFilter(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        guard (1...WireLimits.topicByteCountMaximum).contains(bytes.count), isUTF8(bytes) else {
+    public static func isTopicFilter(_ bytes: RawSpan) -> Bool {
+        guard (1...WireLimits.topicByteCountMaximum).contains(bytes.byteCount), isUTF8(bytes) else {
             return false
         }
-        for offset in bytes.indices {
+        for offset in bytes.byteOffsets {
             let byte = bytes[offset]
             if byte == 0 { return false }
             guard byte == plus || byte == hash else { continue }
-            let isLast = offset == bytes.count - 1
+            let isLast = offset == bytes.byteCount - 1
             let beginsLevel = offset == 0 || bytes[offset - 1] == slash
             let endsLevel = isLast || (byte == plus && bytes[offset + 1] == slash)
             if !(beginsLevel && endsLevel) { return false }
@@ -122,8 +131,8 @@ public enum TextRules {
 
     /// Whether valid UTF-8 holds a control character. U+0080...U+009F are C2 80...C2 9F.
     @inlinable
-    static func hasControlCharacter(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        for offset in bytes.indices {
+    static func hasControlCharacter(_ bytes: RawSpan) -> Bool {
+        for offset in bytes.byteOffsets {
             let byte = bytes[offset]
             if byte < 0x20 || byte == 0x7F { return true }
             if byte == 0xC2, bytes[offset + 1] < 0xA0 { return true }

@@ -13,26 +13,26 @@ public enum HTTPParsing: Sendable, Equatable {
 
 extension HTTPRequestHead {
     /// Reads the head at the start of `bytes`. The ranges of the result are ranges of `bytes`.
-    public static func parse(_ bytes: UnsafeRawBufferPointer) throws(HTTPFault) -> HTTPParsing {
+    public static func parse(_ bytes: RawSpan) throws(HTTPFault) -> HTTPParsing {
         var reader = HeadReader(bytes: bytes)
         return try reader.read()
     }
-}
 
-extension HTTPRequestHead {
-    /// Whether a stream begins as requests do, with a common method. For the log of what is no
-    /// web server.
-    public static func looksLikeRequest(_ bytes: UnsafeRawBufferPointer) -> Bool {
+    /// Whether a stream begins as requests do, with a common method. An MQTT listener uses it to
+    /// tell in the log that a client speaks HTTP.
+    public static func looksLikeRequest(_ bytes: RawSpan) -> Bool {
         let methods: [StaticString] = [
             "GET ", "HEAD", "POST", "PUT ", "OPTI", "DELE", "CONN", "PRI ",
         ]
-        guard bytes.count >= 4 else { return false }
-        return methods.contains { UnsafeRawBufferPointer(rebasing: bytes[..<4]).isEqual($0) }
+        guard bytes.byteCount >= 4 else { return false }
+        let start = bytes.extracting(first: 4)
+        for method in methods where start.isEqual(method) { return true }
+        return false
     }
 }
 
-private struct HeadReader {
-    let bytes: UnsafeRawBufferPointer
+private struct HeadReader: ~Escapable {
+    let bytes: RawSpan
     var head = HTTPRequestHead()
     var seen: Seen = []
     /// Where the next line begins.
@@ -50,6 +50,9 @@ private struct HeadReader {
         static let webSocketVersion = Seen(rawValue: 1 << 6)
         static let absoluteTarget = Seen(rawValue: 1 << 7)
     }
+
+    @_lifetime(copy bytes)
+    init(bytes: RawSpan) { self.bytes = bytes }
 
     mutating func read() throws(HTTPFault) -> HTTPParsing {
         // One empty line may precede a request (RFC 9112, 2.2).
@@ -74,7 +77,7 @@ private struct HeadReader {
     /// The next line without its CR LF; nil where it has not arrived.
     private mutating func nextLine(beforeRequest: Bool) throws(HTTPFault) -> Range<Int>? {
         let start = offset
-        let end = min(bytes.count, WebLimits.headByteCountMaximum)
+        let end = min(bytes.byteCount, WebLimits.headByteCountMaximum)
         var index = start
         while index < end {
             let byte = bytes[index]
@@ -121,7 +124,7 @@ private struct HeadReader {
         let version = text(place)
         let name: StaticString = "HTTP/"
         func isDigit(_ byte: UInt8) -> Bool { byte >= 0x30 && byte <= 0x39 }
-        guard version.count == 8, text(place.prefix(5)).isEqual(name), isDigit(version[5]),
+        guard version.byteCount == 8, text(place.prefix(5)).isEqual(name), isDigit(version[5]),
             version[6] == UInt8(ascii: "."), isDigit(version[7])
         else { throw .requestLine }
         guard version[5] == UInt8(ascii: "1") else { throw .version }
@@ -182,18 +185,19 @@ private struct HeadReader {
         guard name.allSatisfy(HTTPCharacter.isToken) else { throw .field }
         let value = trimmed(colon + 1..<line.upperBound)
         // The lengths are as different as the names: most fields cost one comparison.
-        switch name.count {
+        switch name.byteCount {
         case 4 where name.isEqual(ignoringCase: "host"): try readHost(value)
         case 6 where name.isEqual(ignoringCase: "origin"):
             try note(.origin)
             head.origin = range(value)
         case 7 where name.isEqual(ignoringCase: "upgrade"):
-            try forEachElement(of: value) { reader, element in
-                if element.isEqual(ignoringCase: "websocket") {
-                    reader.head.traits.insert(.offersWebSocket)
+            var rest = value
+            while let element = nextElement(of: &rest) {
+                if text(element).isEqual(ignoringCase: "websocket") {
+                    head.traits.insert(.offersWebSocket)
                 }
             }
-        case 10 where name.isEqual(ignoringCase: "connection"): try readConnection(value)
+        case 10 where name.isEqual(ignoringCase: "connection"): readConnection(value)
         case 13 where name.isEqual(ignoringCase: "authorization"):
             try note(.authorization)
             head.authorization = range(value)
@@ -206,7 +210,7 @@ private struct HeadReader {
             try note(.webSocketVersion)
             if text(value).isEqual("13") { head.traits.insert(.isWebSocketVersion13) }
         case 22 where name.isEqual(ignoringCase: "sec-websocket-protocol"):
-            try readSubprotocols(value)
+            readSubprotocols(value)
         default: break
         }
     }
@@ -224,26 +228,30 @@ private struct HeadReader {
         if !seen.contains(.absoluteTarget) { head.authority = range(value) }
     }
 
-    private mutating func readConnection(_ value: Range<Int>) throws(HTTPFault) {
-        try forEachElement(of: value) { reader, element in
+    private mutating func readConnection(_ value: Range<Int>) {
+        var rest = value
+        while let place = nextElement(of: &rest) {
+            let element = text(place)
             if element.isEqual(ignoringCase: "close") {
-                reader.head.traits.insert(.closes)
+                head.traits.insert(.closes)
             } else if element.isEqual(ignoringCase: "keep-alive") {
-                reader.head.traits.insert(.keepsAlive)
+                head.traits.insert(.keepsAlive)
             } else if element.isEqual(ignoringCase: "upgrade") {
-                reader.head.traits.insert(.upgrades)
+                head.traits.insert(.upgrades)
             }
         }
     }
 
-    private mutating func readSubprotocols(_ value: Range<Int>) throws(HTTPFault) {
-        try forEachElement(of: value) { reader, element in
+    private mutating func readSubprotocols(_ value: Range<Int>) {
+        var rest = value
+        while let place = nextElement(of: &rest) {
+            let element = text(place)
             if element.isEqual("mqtt") {
-                reader.head.subprotocols.insert(.mqtt)
+                head.subprotocols.insert(.mqtt)
             } else if element.isEqual("mqttv3.1") {
-                reader.head.subprotocols.insert(.mqttV31)
+                head.subprotocols.insert(.mqttV31)
             } else if element.isEqual("mrt") {
-                reader.head.subprotocols.insert(.mrt)
+                head.subprotocols.insert(.mrt)
             }
         }
     }
@@ -285,17 +293,16 @@ private struct HeadReader {
 
     // MARK: - Bytes
 
-    /// The elements of a comma-separated list; empty ones are skipped (RFC 9110, 5.6.1.2).
-    private mutating func forEachElement(
-        of value: Range<Int>, _ body: (inout HeadReader, UnsafeRawBufferPointer) -> Void
-    ) throws(HTTPFault) {
-        var start = value.lowerBound
-        while start < value.upperBound {
-            let end = index(of: UInt8(ascii: ","), in: start..<value.upperBound) ?? value.upperBound
-            let element = trimmed(start..<end)
-            if !element.isEmpty { body(&self, text(element)) }
-            start = end + 1
+    /// Takes the next element of a comma-separated list from `list`. Empty elements are skipped
+    /// (RFC 9110, 5.6.1.2).
+    private func nextElement(of list: inout Range<Int>) -> Range<Int>? {
+        while !list.isEmpty {
+            let comma = index(of: UInt8(ascii: ","), in: list)
+            let element = trimmed(list.lowerBound..<(comma ?? list.upperBound))
+            list = (comma.map { $0 + 1 } ?? list.upperBound)..<list.upperBound
+            if !element.isEmpty { return element }
         }
+        return nil
     }
 
     private func index(of byte: UInt8, in place: Range<Int>) -> Int? {
@@ -314,9 +321,8 @@ private struct HeadReader {
         return place
     }
 
-    private func text(_ place: Range<Int>) -> UnsafeRawBufferPointer {
-        UnsafeRawBufferPointer(rebasing: bytes[place])
-    }
+    @_lifetime(copy self)
+    private func text(_ place: Range<Int>) -> RawSpan { bytes.extracting(place) }
 
     private func range(_ place: Range<Int>) -> ByteRange {
         ByteRange(offset: place.lowerBound, count: place.count)

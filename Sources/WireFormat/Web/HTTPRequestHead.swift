@@ -113,32 +113,32 @@ enum HTTPCharacter {
     }
 }
 
-extension UnsafeRawBufferPointer {
-    /// Whether these bytes are a text in lower case, whatever the case of their letters.
+extension RawSpan {
+    /// Whether these bytes are equal to a lowercase text when the case of letters is ignored.
     public func isEqual(ignoringCase text: StaticString) -> Bool {
-        let other = text.utf8Bytes
-        guard other.count == count else { return false }
-        for index in 0..<count where HTTPCharacter.lowercase(self[index]) != other[index] {
+        isEqual(ignoringCase: text.utf8Bytes)
+    }
+
+    /// Whether two texts are equal when the case of letters is ignored.
+    public func isEqual(ignoringCase other: RawSpan) -> Bool {
+        guard other.byteCount == byteCount else { return false }
+        for offset in byteOffsets
+        where HTTPCharacter.lowercase(self[offset]) != HTTPCharacter.lowercase(other[offset]) {
             return false
         }
         return true
     }
 
-    /// Whether two texts are the same but for the case of their letters.
-    public func isEqual(ignoringCase other: UnsafeRawBufferPointer) -> Bool {
-        guard other.count == count else { return false }
-        for index in 0..<count
-        where HTTPCharacter.lowercase(self[index]) != HTTPCharacter.lowercase(other[index]) {
-            return false
-        }
-        return true
-    }
-
-    /// Whether these bytes are a text.
+    /// Whether these bytes are the text.
     public func isEqual(_ text: StaticString) -> Bool {
         let other = text.utf8Bytes
-        guard other.count == count else { return false }
-        for index in 0..<count where self[index] != other[index] { return false }
+        guard other.byteCount == byteCount else { return false }
+        for offset in byteOffsets where self[offset] != other[offset] { return false }
+        return true
+    }
+
+    func allSatisfy(_ condition: (UInt8) -> Bool) -> Bool {
+        for offset in byteOffsets where !condition(self[offset]) { return false }
         return true
     }
 }

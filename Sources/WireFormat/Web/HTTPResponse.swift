@@ -71,12 +71,11 @@ public enum HTTPDate {
     public static func append(unixSeconds: UInt64, to bytes: inout [UInt8]) {
         let day = unixSeconds / 86_400
         let date = civilDate(day: day)
-        bytes.append(contentsOf: Self.days.utf8Bytes[Int(day % 7) * 3..<Int(day % 7) * 3 + 3])
+        append(threeLetters: days, at: Int(day % 7), to: &bytes)
         bytes.append(", ")
         append(twoDigits: date.day, to: &bytes)
         bytes.append(" ")
-        let month = Int(date.month - 1) * 3
-        bytes.append(contentsOf: Self.months.utf8Bytes[month..<month + 3])
+        append(threeLetters: months, at: Int(date.month - 1), to: &bytes)
         bytes.append(" ")
         bytes.append(decimal: date.year)
         bytes.append(" ")
@@ -86,6 +85,13 @@ public enum HTTPDate {
         bytes.append(":")
         append(twoDigits: unixSeconds % 60, to: &bytes)
         bytes.append(" GMT")
+    }
+
+    /// The name at `index` of a list of names of three letters.
+    private static func append(
+        threeLetters names: StaticString, at index: Int, to bytes: inout [UInt8]
+    ) {
+        for offset in index * 3..<index * 3 + 3 { bytes.append(names.utf8Bytes[offset]) }
     }
 
     private static func append(twoDigits number: UInt64, to bytes: inout [UInt8]) {
@@ -114,7 +120,10 @@ public enum HTTPDate {
 }
 
 extension [UInt8] {
-    mutating func append(_ text: StaticString) { append(contentsOf: text.utf8Bytes) }
+    mutating func append(_ text: StaticString) {
+        let bytes = text.utf8Bytes
+        for offset in bytes.byteOffsets { append(bytes[offset]) }
+    }
 
     mutating func append(decimal number: UInt64) {
         var place: UInt64 = 1

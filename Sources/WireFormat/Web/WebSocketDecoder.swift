@@ -40,17 +40,15 @@ public struct WebSocketDecoder: Hashable, Sendable {
     ///
     /// - Parameter frameMaximum: the payload of the largest data frame that is accepted.
     public mutating func next(
-        in bytes: UnsafeMutableRawBufferPointer, at offset: inout Int, frameMaximum: Int
+        in bytes: inout MutableRawSpan, at offset: inout Int, frameMaximum: Int
     ) throws(WebSocketFault) -> Piece? {
         while true {
             if state.contains(.isClosed) {
-                offset = bytes.count
+                offset = bytes.byteCount
                 return nil
             }
-            if remaining > 0 { return takePayload(of: bytes, at: &offset) }
-            guard
-                let header = try Header(
-                    UnsafeRawBufferPointer(bytes), at: offset, frameMaximum: frameMaximum)
+            if remaining > 0 { return takePayload(of: &bytes, at: &offset) }
+            guard let header = try Header(bytes.bytes, at: offset, frameMaximum: frameMaximum)
             else { return nil }
             guard header.opcode.isControl else {
                 try begin(header)
@@ -59,13 +57,11 @@ public struct WebSocketDecoder: Hashable, Sendable {
                 continue
             }
             let start = offset + header.byteCount
-            guard bytes.count - start >= header.payloadByteCount else { return nil }
+            guard bytes.byteCount - start >= header.payloadByteCount else { return nil }
             let payload = ByteRange(offset: start, count: header.payloadByteCount)
-            Self.unmask(
-                UnsafeMutableRawBufferPointer(rebasing: bytes[start..<payload.endOffset]),
-                with: header.mask)
+            Self.unmask(&bytes, payload.offsets, with: header.mask)
             offset = payload.endOffset
-            return try control(header.opcode, payload, of: UnsafeRawBufferPointer(bytes))
+            return try control(header.opcode, payload, of: bytes.bytes)
         }
     }
 
@@ -90,12 +86,11 @@ public struct WebSocketDecoder: Hashable, Sendable {
 
     /// As much of the payload as has arrived; nil for none.
     private mutating func takePayload(
-        of bytes: UnsafeMutableRawBufferPointer, at offset: inout Int
+        of bytes: inout MutableRawSpan, at offset: inout Int
     ) -> Piece? {
-        let count = min(Int(remaining), bytes.count - offset)
+        let count = min(Int(remaining), bytes.byteCount - offset)
         guard count > 0 else { return nil }
-        Self.unmask(
-            UnsafeMutableRawBufferPointer(rebasing: bytes[offset..<offset + count]), with: mask)
+        Self.unmask(&bytes, offset..<offset + count, with: mask)
         remaining -= UInt32(count)
         mask = Self.turned(mask, by: count)
         defer { offset += count }
@@ -103,17 +98,17 @@ public struct WebSocketDecoder: Hashable, Sendable {
     }
 
     private mutating func control(
-        _ opcode: WebSocketOpcode, _ payload: ByteRange, of bytes: UnsafeRawBufferPointer
+        _ opcode: WebSocketOpcode, _ payload: ByteRange, of bytes: RawSpan
     ) throws(WebSocketFault) -> Piece {
         switch opcode {
         case .ping: return .ping(payload)
         case .close:
             state.insert(.isClosed)
             let content = payload.bytes(in: bytes)
-            guard content.count != 1 else { throw .closePayload }
-            guard content.count >= 2 else { return .close(code: nil) }
+            guard content.byteCount != 1 else { throw .closePayload }
+            guard content.byteCount >= 2 else { return .close(code: nil) }
             let code = UInt16(content[0]) << 8 | UInt16(content[1])
-            let reason = UnsafeRawBufferPointer(rebasing: content[2...])
+            let reason = content.extracting(droppingFirst: 2)
             guard Self.isSendable(code), TextRules.isUTF8(reason) else { throw .closePayload }
             return .close(code: code)
         case .pong, .continuation, .text, .binary: return .pong
@@ -138,21 +133,23 @@ public struct WebSocketDecoder: Hashable, Sendable {
         return UInt32(littleEndian: ordered >> bits | ordered << ((32 - bits) & 31))
     }
 
-    /// Takes the mask off, eight bytes at a time.
-    static func unmask(_ bytes: UnsafeMutableRawBufferPointer, with mask: UInt32) {
-        guard let base = bytes.baseAddress, mask != 0 else { return }
+    /// Removes the mask from the bytes at `offsets`, eight at a time.
+    static func unmask(_ bytes: inout MutableRawSpan, _ offsets: Range<Int>, with mask: UInt32) {
+        guard mask != 0 else { return }
         let wide = UInt64(mask) << 32 | UInt64(mask)
-        var offset = 0
-        while bytes.count - offset >= 8 {
-            let word = base.loadUnaligned(fromByteOffset: offset, as: UInt64.self)
-            base.storeBytes(of: word ^ wide, toByteOffset: offset, as: UInt64.self)
+        var offset = offsets.lowerBound
+        while offsets.upperBound - offset >= 8 {
+            let word = bytes.bytes.loadInteger(at: offset, as: UInt64.self)
+            bytes.storeBytes(of: word ^ wide, toByteOffset: offset, as: UInt64.self)
             offset += 8
         }
-        withUnsafeBytes(of: mask) { mask in
-            while offset < bytes.count {
-                bytes[offset] ^= mask[offset & 3]
-                offset += 1
-            }
+        // The byte of the mask that comes next is the lowest.
+        var rest = UInt64(littleEndian: wide)
+        while offset < offsets.upperBound {
+            let byte = bytes.bytes[offset] ^ UInt8(truncatingIfNeeded: rest)
+            bytes.storeBytes(of: byte, toByteOffset: offset, as: UInt8.self)
+            rest >>= 8
+            offset += 1
         }
     }
 }
@@ -168,9 +165,9 @@ private struct Header {
 
     /// Nil where more bytes are needed. What two bytes show is refused when they are there.
     init?(
-        _ bytes: UnsafeRawBufferPointer, at offset: Int, frameMaximum: Int
+        _ bytes: RawSpan, at offset: Int, frameMaximum: Int
     ) throws(WebSocketFault) {
-        guard bytes.count - offset >= 2 else { return nil }
+        guard bytes.byteCount - offset >= 2 else { return nil }
         let first = bytes[offset]
         let second = bytes[offset + 1]
         if first & 0x70 != 0 { throw .reservedBit }
@@ -184,7 +181,7 @@ private struct Header {
         }
         let lengthByteCount = short == 127 ? 8 : short == 126 ? 2 : 0
         let byteCount = 2 + lengthByteCount + 4
-        guard bytes.count - offset >= byteCount else { return nil }
+        guard bytes.byteCount - offset >= byteCount else { return nil }
         var length: UInt64 = lengthByteCount == 0 ? UInt64(short) : 0
         for index in 0..<lengthByteCount {
             length = length << 8 | UInt64(bytes[offset + 2 + index])
@@ -198,6 +195,6 @@ private struct Header {
         self.isFinal = isFinal
         self.byteCount = byteCount
         payloadByteCount = Int(length)
-        mask = bytes.loadUnaligned(fromByteOffset: offset + 2 + lengthByteCount, as: UInt32.self)
+        mask = bytes.loadInteger(at: offset + 2 + lengthByteCount, as: UInt32.self)
     }
 }

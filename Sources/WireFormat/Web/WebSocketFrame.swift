@@ -91,37 +91,28 @@ public enum WebSocketFrame {
     }
 
     /// Writes the header of a whole message or control frame to a client.
-    ///
-    /// - Returns: the bytes that were written.
-    @discardableResult
     public static func writeHeader(
-        _ opcode: WebSocketOpcode, payloadByteCount: Int, to target: UnsafeMutableRawPointer
-    ) -> Int {
-        target.storeBytes(of: 0x80 | opcode.rawValue, as: UInt8.self)
-        let byteCount = headerByteCount(payloadByteCount: payloadByteCount)
-        switch byteCount {
+        _ opcode: WebSocketOpcode, payloadByteCount: Int, to writer: inout PacketWriter
+    ) {
+        writer.write(byte: 0x80 | opcode.rawValue)
+        switch headerByteCount(payloadByteCount: payloadByteCount) {
         case 2:
-            target.storeBytes(of: UInt8(payloadByteCount), toByteOffset: 1, as: UInt8.self)
+            writer.write(byte: UInt8(payloadByteCount))
         case 4:
-            target.storeBytes(of: 126, toByteOffset: 1, as: UInt8.self)
-            target.storeBytes(
-                of: UInt16(payloadByteCount).bigEndian, toByteOffset: 2, as: UInt16.self)
+            writer.write(byte: 126)
+            writer.write(uint16: UInt16(payloadByteCount))
         default:
-            target.storeBytes(of: 127, toByteOffset: 1, as: UInt8.self)
-            target.storeBytes(
-                of: UInt64(payloadByteCount).bigEndian, toByteOffset: 2, as: UInt64.self)
+            writer.write(byte: 127)
+            writer.write(fixed8: UInt64(payloadByteCount))
         }
-        return byteCount
     }
 
     /// A close frame to a client.
     public static func closeByteCount() -> Int { 4 }
 
     /// Writes a close frame with a code and no reason.
-    public static func writeClose(
-        _ code: WebSocketCloseCode, to target: UnsafeMutableRawPointer
-    ) {
-        writeHeader(.close, payloadByteCount: 2, to: target)
-        target.storeBytes(of: code.rawValue.bigEndian, toByteOffset: 2, as: UInt16.self)
+    public static func writeClose(_ code: WebSocketCloseCode, to writer: inout PacketWriter) {
+        writeHeader(.close, payloadByteCount: 2, to: &writer)
+        writer.write(uint16: code.rawValue)
     }
 }

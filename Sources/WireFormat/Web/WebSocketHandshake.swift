@@ -9,8 +9,8 @@ public enum WebSocketHandshake {
 
     /// Whether a key is 16 bytes in base64: 22 characters, the last with four bits of its six, and
     /// two of padding.
-    public static func isKey(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        guard bytes.count == WebLimits.keyByteCount, bytes[22] == UInt8(ascii: "="),
+    public static func isKey(_ bytes: RawSpan) -> Bool {
+        guard bytes.byteCount == WebLimits.keyByteCount, bytes[22] == UInt8(ascii: "="),
             bytes[23] == UInt8(ascii: "=")
         else { return false }
         for index in 0..<22 {
@@ -21,8 +21,9 @@ public enum WebSocketHandshake {
     }
 
     /// What the digest is made of.
-    public static func digestInput(key: UnsafeRawBufferPointer) -> [UInt8] {
-        var bytes = [UInt8](key)
+    public static func digestInput(key: RawSpan) -> [UInt8] {
+        var bytes: [UInt8] = []
+        for offset in key.byteOffsets { bytes.append(key[offset]) }
         bytes.append(suffix)
         return bytes
     }

@@ -54,7 +54,8 @@ extension EventLoop {
         _ byteCount: Int, to connection: ConnectionID, _ body: (inout PacketWriter) -> Void
     ) {
         guard let room = reserve(byteCount, for: connection, .required) else { return }
-        var writer = PacketWriter(UnsafeMutableRawBufferPointer(start: room, count: byteCount))
+        var writer = PacketWriter(
+            UnsafeMutableRawBufferPointer(start: room, count: byteCount).mutableBytes)
         body(&writer)
         precondition(
             writer.byteCount == byteCount,
@@ -67,7 +68,9 @@ extension EventLoop {
         _ packet: some WirePacket, from source: [UInt8] = [], to connection: ConnectionID
     ) {
         source.withUnsafeBytes { source in
-            write(packet.encodedByteCount, to: connection) { packet.write(to: &$0, from: source) }
+            write(packet.encodedByteCount, to: connection) {
+                packet.write(to: &$0, from: source.bytes)
+            }
         }
     }
 }

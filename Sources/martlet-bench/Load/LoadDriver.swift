@@ -177,7 +177,7 @@ struct LoadDriver: LoopHandler, ~Copyable {
         var inbox: UInt64 = 0
         while true {
             switch PacketFrame.next(
-                in: bytes, at: offset, packetMaximum: loop.configuration.packetMaximum)
+                in: bytes.bytes, at: offset, packetMaximum: loop.configuration.packetMaximum)
             {
             case .incomplete(let minimum):
                 acknowledgeBurst(of: client, inbox: inbox, in: &loop)

@@ -76,10 +76,10 @@ struct MQTTCodec {
             writer.write(
                 typeAndFlags: FirstByte.publish | qos << 1, bodyByteCount: bodyByteCount)
             writer.write(uint16: UInt16(topicByteCount))
-            writer.write(bytes: UnsafeRawBufferPointer(rebasing: source[..<topicByteCount]))
+            writer.write(bytes: UnsafeRawBufferPointer(rebasing: source[..<topicByteCount]).bytes)
             if number > 0 { writer.write(uint16: MQTTCodec.packetIdentifier(of: number)) }
             if version == .v5 { writer.write(byte: 0) }
-            writer.write(bytes: UnsafeRawBufferPointer(rebasing: source[topicByteCount...]))
+            writer.write(bytes: UnsafeRawBufferPointer(rebasing: source[topicByteCount...]).bytes)
         }
     }
 
@@ -181,12 +181,12 @@ struct MQTTCodec {
         do throws(WireError) {
             switch try MQTT.PacketType(frame, version, from: .broker) {
             case .connack:
-                let packet = try MQTT.Connack(version, body: body)
+                let packet = try MQTT.Connack(version, body: body.bytes)
                 return packet.reason.isFailure
                     ? .refused(code: packet.reason.rawValue)
                     : .connected(sendsMaximum: packet.receiveMaximum)
             case .suback:
-                let packet = try MQTT.Suback(version, body: body)
+                let packet = try MQTT.Suback(version, body: body.bytes)
                 guard let code = packet.codes.bytes(in: body).first else { return .malformed }
                 return code < 0x80 ? .granted(content: .empty) : .refused(code: code)
             case .disconnect:

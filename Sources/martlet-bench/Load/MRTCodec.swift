@@ -92,7 +92,7 @@ enum MRTCodec {
                 count: source.bytes.count - source.addressByteCount))
         packet.isRaw = source.isRaw
         loop.write(packet.encodedByteCount, to: connection) { writer in
-            packet.write(to: &writer, from: UnsafeRawBufferPointer(source.bytes))
+            packet.write(to: &writer, from: UnsafeRawBufferPointer(source.bytes).bytes)
         }
     }
 
@@ -119,7 +119,7 @@ enum MRTCodec {
     ) throws(WireError) -> Incoming {
         switch try MRT.PacketType(frame, from: .broker) {
         case .deliver:
-            let packet = try MRT.Deliver(flags: frame.flags, body: body)
+            let packet = try MRT.Deliver(flags: frame.flags, body: body.bytes)
             switch packet.kind {
             case .topic, .unicast, .group, .broadcast:
                 return .delivery(
@@ -129,17 +129,17 @@ enum MRTCodec {
                 return .notice(acknowledgement: packet.number)
             }
         case .result:
-            let packet = try MRT.SendResult(flags: frame.flags, body: body)
+            let packet = try MRT.SendResult(flags: frame.flags, body: body.bytes)
             return packet.reason == .sent
                 ? .confirmed(number: packet.number)
                 : .sendRefused(number: packet.number, code: packet.reason.rawValue)
         case .connack:
-            switch try MRT.Connack(body: body) {
+            switch try MRT.Connack(body: body.bytes) {
             case .accepted: return .connected(sendsMaximum: .max)
             case .refused(let refusal): return .refused(code: refusal.reason.rawValue)
             }
         case .response:
-            let packet = try MRT.Response(body: body)
+            let packet = try MRT.Response(body: body.bytes)
             return packet.reason == .success
                 ? .granted(content: packet.content.shifted(by: base))
                 : .refused(code: packet.reason.rawValue)

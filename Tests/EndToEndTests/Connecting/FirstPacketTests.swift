@@ -23,9 +23,9 @@ extension EndToEndTests {
             }
             var bytes = [UInt8](repeating: 0, count: connect.encodedByteCount)
             bytes.withUnsafeMutableBytes { room in
-                var writer = PacketWriter(room)
+                var writer = PacketWriter(room.mutableBytes)
                 [UInt8](repeating: 0x74, count: count).withUnsafeBytes {
-                    connect.write(to: &writer, from: $0)
+                    connect.write(to: &writer, from: $0.bytes)
                 }
             }
             return bytes

@@ -280,8 +280,8 @@ extension EndToEndTests {
             connect.inboxWindow = 16
             var bytes = [UInt8](repeating: 0, count: connect.encodedByteCount)
             bytes.withUnsafeMutableBytes { room in
-                var writer = PacketWriter(room)
-                source.withUnsafeBytes { connect.write(to: &writer, from: $0) }
+                var writer = PacketWriter(room.mutableBytes)
+                source.withUnsafeBytes { connect.write(to: &writer, from: $0.bytes) }
             }
             return bytes
         }
@@ -303,6 +303,6 @@ extension WireClient {
         connect.inboxWindow = 16
         try send(connect, source)
         let packet = try nextPacket()
-        return try packet.body.withUnsafeBytes { try MRT.Connack(body: $0) }
+        return try packet.body.withUnsafeBytes { try MRT.Connack(body: $0.bytes) }
     }
 }

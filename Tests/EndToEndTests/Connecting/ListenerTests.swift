@@ -197,7 +197,7 @@ extension EndToEndTests {
                     packet = try client.nextPacket()
                 }
                 let result = try packet.body.withUnsafeBytes {
-                    try MRT.SendResult(flags: packet.flags, body: $0)
+                    try MRT.SendResult(flags: packet.flags, body: $0.bytes)
                 }
                 #expect(result.reason == reason)
             }

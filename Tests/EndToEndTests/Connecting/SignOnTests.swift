@@ -21,7 +21,7 @@ extension EndToEndTests {
             let packet = try first.nextPacket()
             #expect(packet.type == MRT.PacketType.disconnect.rawValue)
             let (reason, text) = try packet.body.withUnsafeBytes { body in
-                let disconnect = try MRT.BrokerDisconnect(body: body)
+                let disconnect = try MRT.BrokerDisconnect(body: body.bytes)
                 let text = disconnect.text.bytes(in: body)
                 return (disconnect.reason, String(decoding: text, as: UTF8.self))
             }

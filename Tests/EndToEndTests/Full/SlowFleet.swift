@@ -41,7 +41,7 @@ final class SlowFleet {
             var taken = 0
             all.withUnsafeBytes { buffer in
                 while case .packet(let frame) = PacketFrame.next(
-                    in: buffer, at: taken, packetMaximum: 1 << 20)
+                    in: buffer.bytes, at: taken, packetMaximum: 1 << 20)
                 {
                     take(frame, frame.body.bytes(in: buffer), from: connection, in: &loop)
                     taken = frame.endOffset
@@ -56,7 +56,7 @@ final class SlowFleet {
         ) {
             switch MRT.PacketType(rawValue: frame.type) {
             case .connack:
-                if case .refused(let refused)? = try? MRT.Connack(body: body) {
+                if case .refused(let refused)? = try? MRT.Connack(body: body.bytes) {
                     refusal = refused.reason
                 }
                 progress[connection] = .subscribing
@@ -68,7 +68,7 @@ final class SlowFleet {
                     loop.pauseReading(connection)
                 }
             case .deliver:
-                guard let deliver = try? MRT.Deliver(flags: frame.flags, body: body),
+                guard let deliver = try? MRT.Deliver(flags: frame.flags, body: body.bytes),
                     deliver.number > 0
                 else { return }
                 numbers[connection, default: []].append(deliver.number)

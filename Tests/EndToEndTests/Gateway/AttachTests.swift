@@ -39,9 +39,9 @@ private final class WireGateway {
             count: byteCount
                 + MRT.Channel.prefixByteCount(channel: channel, innerByteCount: byteCount))
         bytes.withUnsafeMutableBytes { room in
-            var writer = PacketWriter(room)
+            var writer = PacketWriter(room.mutableBytes)
             MRT.Channel.writePrefix(channel: channel, innerByteCount: byteCount, to: &writer)
-            source.withUnsafeBytes { packet.write(to: &writer, from: $0) }
+            source.withUnsafeBytes { packet.write(to: &writer, from: $0.bytes) }
         }
         unsent += bytes
     }
@@ -98,10 +98,11 @@ private final class WireGateway {
             throw TestFailure("packet \(outer.type) in place of CHANNEL")
         }
         let packet = try outer.body.withUnsafeBytes { body in
-            let channel = try MRT.Channel(body: body)
+            let channel = try MRT.Channel(body: body.bytes)
             let bytes = channel.inner.bytes(in: body)
             guard
-                case .packet(let frame) = PacketFrame.next(in: bytes, at: 0, packetMaximum: .max)
+                case .packet(let frame) = PacketFrame.next(
+                    in: bytes.bytes, at: 0, packetMaximum: .max)
             else { throw TestFailure("no packet in CHANNEL") }
             return Packet(
                 channel: channel.channel, type: try MRT.PacketType(frame, from: .broker),
@@ -116,7 +117,7 @@ private final class WireGateway {
     /// The next CONNACK, which has to let the channel in.
     func nextAcceptance() throws -> (channel: UInt32, MRT.ConnectAccepted) {
         let packet = try next(.connack)
-        let connack = try packet.body.withUnsafeBytes { try MRT.Connack(body: $0) }
+        let connack = try packet.body.withUnsafeBytes { try MRT.Connack(body: $0.bytes) }
         guard case .accepted(let accepted) = connack else {
             throw TestFailure("channel \(packet.channel) is refused: \(connack)")
         }
@@ -127,7 +128,7 @@ private final class WireGateway {
     func nextDelivery() throws -> (channel: UInt32, number: UInt64, text: String) {
         let packet = try next(.deliver)
         return try packet.body.withUnsafeBytes { body in
-            let deliver = try MRT.Deliver(flags: packet.flags, body: body)
+            let deliver = try MRT.Deliver(flags: packet.flags, body: body.bytes)
             let text = String(decoding: deliver.payload.bytes(in: body).dropFirst(), as: UTF8.self)
             return (packet.channel, deliver.number, text)
         }

@@ -93,8 +93,8 @@ private final class HostileDevice: Sendable {
     private static func encode(_ packet: some MRT.Packet, _ source: [UInt8] = []) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: packet.encodedByteCount)
         bytes.withUnsafeMutableBytes { room in
-            var writer = PacketWriter(room)
-            source.withUnsafeBytes { packet.write(to: &writer, from: $0) }
+            var writer = PacketWriter(room.mutableBytes)
+            source.withUnsafeBytes { packet.write(to: &writer, from: $0.bytes) }
         }
         return bytes
     }

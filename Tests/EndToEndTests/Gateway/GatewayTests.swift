@@ -90,8 +90,8 @@ private final class SerialDevice {
     func send(_ packet: some MRT.Packet, _ source: [UInt8] = []) throws {
         var bytes = [UInt8](repeating: 0, count: packet.encodedByteCount)
         bytes.withUnsafeMutableBytes { room in
-            var writer = PacketWriter(room)
-            source.withUnsafeBytes { packet.write(to: &writer, from: $0) }
+            var writer = PacketWriter(room.mutableBytes)
+            source.withUnsafeBytes { packet.write(to: &writer, from: $0.bytes) }
         }
         for start in stride(from: 0, to: bytes.count, by: SerialFrame.payloadMaximum) {
             try put(.data, bytes[start..<min(start + SerialFrame.payloadMaximum, bytes.count)])
@@ -123,7 +123,7 @@ private final class SerialDevice {
     func next(_ type: MRT.PacketType) throws -> (flags: UInt8, body: [UInt8]) {
         while true {
             let found = stream.withUnsafeBytes {
-                PacketFrame.next(in: $0, at: 0, packetMaximum: 4_096)
+                PacketFrame.next(in: $0.bytes, at: 0, packetMaximum: 4_096)
             }
             if case .packet(let frame) = found {
                 let body = Array(stream[Int(frame.body.offset)..<frame.endOffset])
@@ -148,7 +148,10 @@ private final class SerialDevice {
         change(&connect)
         try send(connect)
         let body = try next(.connack).body
-        guard case .accepted(let accepted) = try body.withUnsafeBytes({ try MRT.Connack(body: $0) })
+        guard
+            case .accepted(let accepted) = try body.withUnsafeBytes({
+                try MRT.Connack(body: $0.bytes)
+            })
         else { throw TestFailure("the device is refused: \(body)") }
         return accepted
     }
@@ -162,7 +165,7 @@ private final class SerialDevice {
                 payload: ByteRange(offset: 3, count: source.count - 3)), source)
         let result = try next(.result)
         let reason = try result.body.withUnsafeBytes {
-            try MRT.SendResult(flags: result.flags, body: $0).reason
+            try MRT.SendResult(flags: result.flags, body: $0.bytes).reason
         }
         guard reason == .sent else { throw TestFailure("refused: \(reason)") }
     }
@@ -171,7 +174,7 @@ private final class SerialDevice {
     func nextDelivery() throws -> (number: UInt64, text: String) {
         let packet = try next(.deliver)
         return try packet.body.withUnsafeBytes { body in
-            let deliver = try MRT.Deliver(flags: packet.flags, body: body)
+            let deliver = try MRT.Deliver(flags: packet.flags, body: body.bytes)
             let text = deliver.payload.bytes(in: body).dropFirst()
             return (deliver.number, String(decoding: text, as: UTF8.self))
         }

@@ -37,9 +37,11 @@ final class Fleet {
             guard let number = numbers[connection], !isLetIn[number] else {
                 return Consumption(consumed: buffer.count)
             }
-            guard case .packet(let frame) = PacketFrame.next(in: buffer, at: 0, packetMaximum: 4096)
+            guard
+                case .packet(let frame) = PacketFrame.next(
+                    in: buffer.bytes, at: 0, packetMaximum: 4096)
             else { return Consumption(consumed: 0) }
-            switch try? MRT.Connack(body: frame.body.bytes(in: buffer)) {
+            switch try? MRT.Connack(body: frame.body.bytes(in: buffer).bytes) {
             case .accepted(let accepted)?:
                 isLetIn[number] = true
                 order.append(number)

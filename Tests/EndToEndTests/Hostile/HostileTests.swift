@@ -279,6 +279,6 @@ extension WireClient {
         guard packet.type == MRT.PacketType.response.rawValue else {
             throw TestFailure("packet \(packet.type) in place of RESPONSE")
         }
-        return try packet.body.withUnsafeBytes { try MRT.Response(body: $0).reason }
+        return try packet.body.withUnsafeBytes { try MRT.Response(body: $0.bytes).reason }
     }
 }

@@ -96,7 +96,7 @@ final class WireClient {
     func nextPacket() throws -> (type: UInt8, flags: UInt8, body: [UInt8]) {
         func frame(_ bytes: [UInt8]) -> PacketFrame? {
             bytes.withUnsafeBytes { bytes in
-                let result = PacketFrame.next(in: bytes, at: taken, packetMaximum: 1 << 20)
+                let result = PacketFrame.next(in: bytes.bytes, at: taken, packetMaximum: 1 << 20)
                 if case .packet(let frame) = result { return frame }
                 return nil
             }
@@ -136,7 +136,7 @@ final class WireClient {
         guard packet.type == MRT.PacketType.connack.rawValue else {
             throw TestFailure("packet \(packet.type) in place of CONNACK")
         }
-        return try packet.body.withUnsafeBytes { try MRT.Connack(body: $0) }
+        return try packet.body.withUnsafeBytes { try MRT.Connack(body: $0.bytes) }
     }
 
     func send(_ packet: some MRT.Packet, _ source: [UInt8] = []) throws {
@@ -150,7 +150,7 @@ final class WireClient {
             throw TestFailure("packet \(packet.type) in place of RESULT")
         }
         return try packet.body.withUnsafeBytes {
-            try MRT.SendResult(flags: packet.flags, body: $0).reason
+            try MRT.SendResult(flags: packet.flags, body: $0.bytes).reason
         }
     }
 
@@ -160,7 +160,7 @@ final class WireClient {
         guard packet.type == MRT.PacketType.disconnect.rawValue else {
             throw TestFailure("packet \(packet.type) in place of DISCONNECT")
         }
-        return try packet.body.withUnsafeBytes { try MRT.BrokerDisconnect(body: $0).reason }
+        return try packet.body.withUnsafeBytes { try MRT.BrokerDisconnect(body: $0.bytes).reason }
     }
 }
 
@@ -168,8 +168,8 @@ final class WireClient {
 func packetBytes(_ packet: some MRT.Packet, _ source: [UInt8] = []) -> [UInt8] {
     var bytes = [UInt8](repeating: 0, count: packet.encodedByteCount)
     bytes.withUnsafeMutableBytes { room in
-        var writer = PacketWriter(room)
-        source.withUnsafeBytes { packet.write(to: &writer, from: $0) }
+        var writer = PacketWriter(room.mutableBytes)
+        source.withUnsafeBytes { packet.write(to: &writer, from: $0.bytes) }
     }
     return bytes
 }

@@ -229,16 +229,16 @@ private struct FuzzedBridge: ~Copyable {
         bytes.withUnsafeBytes { bytes in
             var offset = 0
             while case .packet(let frame) = PacketFrame.next(
-                in: bytes, at: offset, packetMaximum: .max)
+                in: bytes.bytes, at: offset, packetMaximum: .max)
             {
                 offset = frame.endOffset
                 let body = frame.body.bytes(in: bytes)
                 switch try? MRT.PacketType(frame, from: .client) {
                 case .send:
-                    let number = try! MRT.Send(flags: frame.flags, body: body).number
+                    let number = try! MRT.Send(flags: frame.flags, body: body.bytes).number
                     if number != 0 { unanswered.append(number) }
                 case .ack:
-                    let ack = try! MRT.Ack(flags: frame.flags, body: body)
+                    let ack = try! MRT.Ack(flags: frame.flags, body: body.bytes)
                     acknowledged = max(acknowledged, ack.inboxNumber)
                 default: break
                 }
@@ -261,7 +261,7 @@ private struct FuzzedBridge: ~Copyable {
         var offset = 0
         bytes.withUnsafeBytes { bytes in
             while case .packet(let frame) = PacketFrame.next(
-                in: bytes, at: offset, packetMaximum: .max)
+                in: bytes.bytes, at: offset, packetMaximum: .max)
             {
                 let meaning = understand(Array(bytes[offset..<frame.endOffset]))
                 precondition(!meaning.text.hasPrefix("error="), "it says \(meaning.text)")
@@ -273,7 +273,7 @@ private struct FuzzedBridge: ~Copyable {
 
     private func encoded(_ packet: some WirePacket, _ source: [UInt8] = []) -> [UInt8] {
         PacketMeanings.bytes(count: packet.encodedByteCount) { writer in
-            source.withUnsafeBytes { packet.write(to: &writer, from: $0) }
+            source.withUnsafeBytes { packet.write(to: &writer, from: $0.bytes) }
         }
     }
 }

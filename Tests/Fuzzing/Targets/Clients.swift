@@ -82,7 +82,7 @@ private final class FuzzedClient {
 
     private func say(_ packet: some WirePacket, _ source: [UInt8]) {
         let bytes = PacketMeanings.bytes(count: packet.encodedByteCount) { writer in
-            source.withUnsafeBytes { packet.write(to: &writer, from: $0) }
+            source.withUnsafeBytes { packet.write(to: &writer, from: $0.bytes) }
         }
         bytes.withUnsafeBytes { client.receive($0) }
     }
@@ -171,7 +171,7 @@ private final class FuzzedClient {
         bytes.withUnsafeBytes { bytes in
             var offset = 0
             while case .packet(let frame) = PacketFrame.next(
-                in: bytes, at: offset, packetMaximum: .max)
+                in: bytes.bytes, at: offset, packetMaximum: .max)
             {
                 let packet = Array(bytes[offset..<frame.endOffset])
                 let meaning = understand(packet, isFromClient: true)
@@ -189,9 +189,9 @@ private final class FuzzedClient {
     private func note(_ frame: PacketFrame, _ body: UnsafeRawBufferPointer) {
         switch try? MRT.PacketType(frame, from: .client) {
         case .send:
-            let number = try! MRT.Send(flags: frame.flags, body: body).number
+            let number = try! MRT.Send(flags: frame.flags, body: body.bytes).number
             if number != 0 { sends.append(number) }
-        case .request: requests.append(try! MRT.Request(body: body).identifier)
+        case .request: requests.append(try! MRT.Request(body: body.bytes).identifier)
         default: break
         }
     }

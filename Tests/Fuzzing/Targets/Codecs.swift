@@ -8,14 +8,14 @@ func fuzzFraming(_ bytes: UnsafeRawBufferPointer) {
     for packetMaximum in [64, 65_536, Int.max] {
         var offset = 0
         while case .packet(let frame) = PacketFrame.next(
-            in: bytes, at: offset, packetMaximum: packetMaximum)
+            in: bytes.bytes, at: offset, packetMaximum: packetMaximum)
         {
             precondition(frame.endOffset > offset && frame.endOffset <= bytes.count)
             precondition(frame.byteCount <= packetMaximum)
             offset = frame.endOffset
         }
     }
-    _ = try? ProtocolName.read(bytes)
+    _ = try? ProtocolName.read(bytes.bytes)
 }
 
 /// The first byte chooses who speaks, and whether the rest is a packet or a part of one.
@@ -63,19 +63,19 @@ private func expectStable(_ bytes: [UInt8], _ understand: ([UInt8]) -> Meaning) 
 
 /// JSON in, binary, JSON out, binary again.
 func fuzzText(_ bytes: UnsafeRawBufferPointer) {
-    _ = TextBody.fault(bytes, messageMaximum: 1024)
+    _ = TextBody.fault(bytes.bytes, messageMaximum: 1024)
     withUnsafeTemporaryAllocation(byteCount: bytes.count, alignment: 1) { binary in
-        guard let count = TextBody.readJSON(bytes, into: binary) else { return }
+        guard let count = TextBody.readJSON(bytes.bytes, into: binary) else { return }
         let payload = UnsafeRawBufferPointer(rebasing: binary[..<count])
-        guard TextBody.fault(payload, messageMaximum: .max) == nil else { return }
-        let jsonByteCount = TextBody.jsonByteCount(payload)
-        precondition(jsonByteCount == TextBody.minimalJSONByteCount(payload))
+        guard TextBody.fault(payload.bytes, messageMaximum: .max) == nil else { return }
+        let jsonByteCount = TextBody.jsonByteCount(payload.bytes)
+        precondition(jsonByteCount == TextBody.minimalJSONByteCount(payload.bytes))
         let json = PacketMeanings.bytes(count: jsonByteCount) {
-            TextBody.writeJSON(payload, to: &$0)
+            TextBody.writeJSON(payload.bytes, to: &$0)
         }
         json.withUnsafeBytes { json in
             withUnsafeTemporaryAllocation(byteCount: json.count, alignment: 1) { again in
-                guard let read = TextBody.readJSON(json, into: again) else {
+                guard let read = TextBody.readJSON(json.bytes, into: again) else {
                     preconditionFailure("what was written cannot be read")
                 }
                 precondition(again[..<read].elementsEqual(payload), "another message came back")

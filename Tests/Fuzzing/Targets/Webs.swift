@@ -19,7 +19,7 @@ func fuzzWeb(_ bytes: UnsafeRawBufferPointer) {
 // MARK: - Requests
 
 private func parse(_ bytes: UnsafeRawBufferPointer) -> Result<HTTPParsing, HTTPFault> {
-    Result { () throws(HTTPFault) in try HTTPRequestHead.parse(bytes) }
+    Result { () throws(HTTPFault) in try HTTPRequestHead.parse(bytes.bytes) }
 }
 
 private func fuzzRequests(_ stream: UnsafeRawBufferPointer, step: Int) {
@@ -48,7 +48,7 @@ private func fuzzRequests(_ stream: UnsafeRawBufferPointer, step: Int) {
             let text = range.bytes(in: UnsafeRawBufferPointer(rebasing: rest[..<byteCount]))
             precondition(!text.contains { $0 == 0x0A || $0 == 0x0D || $0 == 0 })
         }
-        if let key = head.webSocketKey { _ = WebSocketHandshake.isKey(key.bytes(in: rest)) }
+        if let key = head.webSocketKey { _ = WebSocketHandshake.isKey(key.bytes(in: rest).bytes) }
         if head.hasContent { return }
         offset += byteCount
     }
@@ -83,10 +83,11 @@ private func hear(_ stream: [UInt8], step: Int) -> Heard {
         var bytes = kept + stream[start..<end]
         start = end
         let offset = bytes.withUnsafeMutableBytes { bytes in
+            var span = bytes.mutableBytes
             var offset = 0
             do throws(WebSocketFault) {
                 while let piece = try decoder.next(
-                    in: bytes, at: &offset, frameMaximum: frameMaximum)
+                    in: &span, at: &offset, frameMaximum: frameMaximum)
                 {
                     let whole = UnsafeRawBufferPointer(bytes)
                     switch piece {

@@ -44,6 +44,23 @@ import Testing
     }
 
     @Test(arguments: [
+        "func read(_ bytes: UnsafeRawBufferPointer) {}",
+        "let memory: UnsafeMutablePointer<Element>?",
+        "let room = UnsafeMutableRawBufferPointer(start: nil, count: 0)",
+    ])
+    func `a pointer is found`(text: String) {
+        #expect(Rules.pointers(in: SwiftText("let a = 1\n" + text)) == [2])
+    }
+
+    @Test(arguments: [
+        "func read(_ bytes: RawSpan) {}", "// UnsafeRawPointer", "array.withUnsafeBytes { $0 }",
+        "let text = \"UnsafeRawPointer\"", "struct UnsafeRawPointers {}",
+    ])
+    func `a span and a text are no pointer`(text: String) {
+        #expect(Rules.pointers(in: SwiftText(text)).isEmpty)
+    }
+
+    @Test(arguments: [
         "precondition(count < 3)", "precondition(count < 3, \"too many\")",
         "fatalError(\"gone\")", "preconditionFailure()", "fatalError()",
         "precondition(names[\"\\(key)\"] != nil, \"no name\")",

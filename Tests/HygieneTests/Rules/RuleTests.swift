@@ -28,6 +28,18 @@ import Testing
                 + "all but the first.")
     }
 
+    @Test func `bytes are viewed by spans`() throws {
+        var found: [String: [String]] = [:]
+        for file in try Repository.files(in: ["Sources"], endings: [".swift"]) {
+            let lines = Rules.pointers(in: file.swift).map { "\(file.path):\($0)" }
+            if !lines.isEmpty { found[file.target, default: []] += lines }
+        }
+        try Exceptions.compare(
+            found, rule: "pointers",
+            remedy: "A pointer checks no bounds in a release build and outlives its memory: use "
+                + "RawSpan or Span<UInt8>. See docs/decisions/0005-byte-views.md.")
+    }
+
     @Test func `no folder exceeds its maximum of files`() throws {
         let files = try Repository.files(in: ["Sources", "Tests"], endings: [".swift"])
         let folders = Dictionary(grouping: files) {

@@ -38,6 +38,15 @@ enum Rules {
         }
     }
 
+    // MARK: Pointers
+
+    /// Lines that name a pointer without bounds and lifetime, once for each time.
+    static func pointers(in text: SwiftText) -> [Int] {
+        ["Pointer", "RawPointer", "BufferPointer", "RawBufferPointer"].flatMap { kind in
+            ["Unsafe" + kind, "UnsafeMutable" + kind].flatMap { text.ends(of: $0) }
+        }.map { text.line(at: $0) }.sorted()
+    }
+
     // MARK: Traps
 
     /// Lines of traps whose message shows no value of what was found.

@@ -11,10 +11,7 @@ struct HTTPRequestHeadTests {
     }
 
     private static func parse(_ bytes: [UInt8]) throws(HTTPFault) -> HTTPParsing {
-        let result = bytes.withUnsafeBytes { bytes in
-            Result { () throws(HTTPFault) in try HTTPRequestHead.parse(bytes) }
-        }
-        return try result.get()
+        try HTTPRequestHead.parse(bytes.span.bytes)
     }
 
     private static func fault(_ text: String) -> HTTPFault? {

@@ -45,10 +45,11 @@ struct WebSocketDecoderTests {
             var bytes = kept + stream[start..<end]
             start = end
             let offset = bytes.withUnsafeMutableBytes { bytes in
+                var span = bytes.mutableBytes
                 var offset = 0
                 do throws(WebSocketFault) {
                     while let piece = try decoder.next(
-                        in: bytes, at: &offset, frameMaximum: frameMaximum)
+                        in: &span, at: &offset, frameMaximum: frameMaximum)
                     {
                         let whole = UnsafeRawBufferPointer(bytes)
                         switch piece {
@@ -97,10 +98,10 @@ struct WebSocketDecoderTests {
         for turn in 0..<8 {
             for count in 0...plain.count {
                 var bytes = plain.prefix(count).enumerated().map { $1 ^ ordered[($0 + turn) % 4] }
-                bytes.withUnsafeMutableBytes {
-                    WebSocketDecoder.unmask(
-                        $0, with: WebSocketDecoder.turned(mask, by: turn))
-                }
+                var elements = bytes.mutableSpan
+                var span = elements.mutableBytes
+                WebSocketDecoder.unmask(
+                    &span, 0..<count, with: WebSocketDecoder.turned(mask, by: turn))
                 #expect(bytes == Array(plain.prefix(count)), "\(count) bytes after \(turn)")
             }
         }
@@ -181,16 +182,19 @@ struct WebSocketFrameTests {
         ] as [(Int, [UInt8])])
     func `have the shortest length`(count: Int, header: [UInt8]) {
         var bytes = [UInt8](repeating: 0xEE, count: 10)
-        let written = bytes.withUnsafeMutableBytes {
-            WebSocketFrame.writeHeader(.binary, payloadByteCount: count, to: $0.baseAddress!)
-        }
+        var span = bytes.mutableSpan
+        var writer = PacketWriter(span.mutableBytes)
+        WebSocketFrame.writeHeader(.binary, payloadByteCount: count, to: &writer)
+        let written = writer.byteCount
         #expect(Array(bytes.prefix(written)) == header)
         #expect(WebSocketFrame.headerByteCount(payloadByteCount: count) == written)
     }
 
     @Test func `close with a code`() {
         var bytes = [UInt8](repeating: 0, count: WebSocketFrame.closeByteCount())
-        bytes.withUnsafeMutableBytes { WebSocketFrame.writeClose(.tooLarge, to: $0.baseAddress!) }
+        var span = bytes.mutableSpan
+        var writer = PacketWriter(span.mutableBytes)
+        WebSocketFrame.writeClose(.tooLarge, to: &writer)
         #expect(bytes == [0x88, 2, 0x03, 0xF1])
     }
 }
@@ -199,7 +203,7 @@ struct WebSocketFrameTests {
 struct WebSocketHandshakeTests {
     @Test func `answers as RFC 6455 does, section 1-3`() {
         let key = Array("dGhlIHNhbXBsZSBub25jZQ==".utf8)
-        let input = key.withUnsafeBytes { WebSocketHandshake.digestInput(key: $0) }
+        let input = WebSocketHandshake.digestInput(key: key.span.bytes)
         #expect(
             String(decoding: input, as: UTF8.self)
                 == "dGhlIHNhbXBsZSBub25jZQ==258EAFA5-E914-47DA-95CA-C5AB0DC85B11")
@@ -222,6 +226,6 @@ struct WebSocketHandshakeTests {
         ("dGhlIHNhbXBsZSBub25jZQAA", false), ("dGhl HNhbXBsZSBub25jZQ==", false), ("", false),
     ])
     func `takes keys of 16 bytes`(key: String, isKey: Bool) {
-        #expect(Array(key.utf8).withUnsafeBytes { WebSocketHandshake.isKey($0) } == isKey)
+        #expect(WebSocketHandshake.isKey(Array(key.utf8).span.bytes) == isKey)
     }
 }

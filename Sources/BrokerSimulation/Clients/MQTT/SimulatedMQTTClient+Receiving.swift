@@ -37,27 +37,27 @@ extension SimulatedMQTTClient {
         let type = try MQTT.PacketType(frame, version, from: .broker)
         guard isConnected || type == .connack else { throw .protocolError }
         switch type {
-        case .connack: handle(try MQTT.Connack(version, body: body))
+        case .connack: handle(try MQTT.Connack(version, body: body.bytes))
         case .publish:
             try handle(
-                MQTT.Publish(version, flags: frame.flags, body: body, from: .broker), body)
-        case .puback: answered(try MQTT.Acknowledgement(version, .puback, body: body), body)
-        case .pubrec: answered(try MQTT.Acknowledgement(version, .pubrec, body: body), body)
-        case .pubcomp: answered(try MQTT.Acknowledgement(version, .pubcomp, body: body), body)
-        case .pubrel: released(try MQTT.Acknowledgement(version, .pubrel, body: body))
+                MQTT.Publish(version, flags: frame.flags, body: body.bytes, from: .broker), body)
+        case .puback: answered(try MQTT.Acknowledgement(version, .puback, body: body.bytes), body)
+        case .pubrec: answered(try MQTT.Acknowledgement(version, .pubrec, body: body.bytes), body)
+        case .pubcomp: answered(try MQTT.Acknowledgement(version, .pubcomp, body: body.bytes), body)
+        case .pubrel: released(try MQTT.Acknowledgement(version, .pubrel, body: body.bytes))
         case .suback:
-            let packet = try MQTT.Suback(version, body: body)
+            let packet = try MQTT.Suback(version, body: body.bytes)
             subscriptionAnswered(
                 packet.packetIdentifier, isSubscribing: true,
                 code: packet.codes.bytes(in: body).first)
         case .unsuback:
-            let packet = try MQTT.Unsuback(version, body: body)
+            let packet = try MQTT.Unsuback(version, body: body.bytes)
             subscriptionAnswered(
                 packet.packetIdentifier, isSubscribing: false,
                 code: packet.codes.bytes(in: body).first)
         case .pingresp: break
         case .disconnect:
-            let packet = try MQTT.Disconnect(version, body: body, from: .broker)
+            let packet = try MQTT.Disconnect(version, body: body.bytes, from: .broker)
             oracle.history.note(.client(index), "is sent away: \(packet.reason.name)")
             checkFault(packet.reason)
             giveUp()
@@ -130,7 +130,7 @@ extension SimulatedMQTTClient {
         received.topic = topic
         received.isRepeated = publish.isDuplicate
         received.isRetained = publish.isRetained
-        var reader = MQTT.PropertyReader(publish.properties, of: .publish, in: body)
+        var reader = MQTT.PropertyReader(publish.properties, of: .publish, in: body.bytes)
         while let property = try? reader.next() {
             guard property.identifier == .userProperty else { continue }
             let value = String(decoding: property.value.bytes(in: body), as: UTF8.self)

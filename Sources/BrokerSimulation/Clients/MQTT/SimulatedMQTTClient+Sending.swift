@@ -192,7 +192,7 @@ extension SimulatedMQTTClient {
         var refused: [(index: Int, reason: ReasonCode)] = []
         var refusedCount = 0
         let owner = MQTT.PropertyOwner(answer.step.type)
-        var reader = MQTT.PropertyReader(answer.properties, of: owner, in: body)
+        var reader = MQTT.PropertyReader(answer.properties, of: owner, in: body.bytes)
         while let property = try? reader.next() {
             guard property.identifier == .userProperty else { continue }
             let value = String(decoding: property.value.bytes(in: body), as: UTF8.self)

@@ -449,8 +449,8 @@ final class SimulatedMQTTClient: NetworkedClient {
         var bytes = [UInt8](repeating: 0, count: packet.encodedByteCount)
         source.withUnsafeBytes { source in
             bytes.withUnsafeMutableBytes { bytes in
-                var writer = PacketWriter(bytes)
-                packet.write(to: &writer, from: source)
+                var writer = PacketWriter(bytes.mutableBytes)
+                packet.write(to: &writer, from: source.bytes)
             }
         }
         lastSent = context.now

@@ -323,7 +323,9 @@ struct FuzzedTransport: BrokerLoop, ~Copyable {
     mutating func commitPacket(_ byteCount: Int, for connection: ConnectionID) {
         precondition(byteCount == room.count, "a packet of another size than reserved")
         let packet = UnsafeRawBufferPointer(room)
-        guard case .packet(let frame) = PacketFrame.next(in: packet, at: 0, packetMaximum: .max),
+        guard
+            case .packet(let frame) = PacketFrame.next(
+                in: packet.bytes, at: 0, packetMaximum: .max),
             frame.byteCount == byteCount
         else { preconditionFailure("what is sent is no whole packet") }
         guard let slot = slot(of: connection) else {
