@@ -369,7 +369,6 @@ extension Broker {
             for position in 0..<live.connectedSessions[connected].window.count {
                 let entry = live.connectedSessions[connected].window[position]
                 mentions[entry.message, default: Mentions()].references += 1
-                if entry.isUnstored { mentions[entry.message]!.unsettled += 1 }
             }
         }
         note(commits.pendingBatch, isPending: true, &mentions)

@@ -18,6 +18,15 @@ import Testing
         }
     }
 
+    /// Seeds that found a fault of the broker. 732364: an MQTT client with as many
+    /// unanswered publications as it may have waited for its own acknowledgement, which the broker
+    /// did not read.
+    @Test(arguments: [732_364] as [UInt64])
+    func `violates no property with seeds that found a fault`(seed: UInt64) {
+        let report = SimulationRunner.run(SimulationOptions(seed: seed))
+        if let text = report.failureText(revision: "this checkout") { Issue.record("\(text)") }
+    }
+
     @Test func `violates no property without faults`() {
         for seed in 1...10 as ClosedRange<UInt64> {
             let report = SimulationRunner.run(SimulationOptions(seed: seed, faults: []))

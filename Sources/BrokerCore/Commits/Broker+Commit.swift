@@ -153,10 +153,10 @@ extension Broker {
         }
     }
 
-    /// The store had no room. An entry that was sent to its receiver stays in the window until the
-    /// acknowledgement. Every other entry of the batch counts as a refused receiver. A send of
-    /// grade *once* is taken back as a whole: it was not delivered, and its record is not in the
-    /// store.
+    /// The store had no room. Each entry of the batch that is not acknowledged counts as a refused
+    /// receiver. One that was sent to its receiver stays in the window until the acknowledgement or
+    /// the end of the connection. A send of grade *once* is taken back as a whole: it was not
+    /// delivered, and its record is not in the store.
     private mutating func takeBackSends(in step: inout Step) {
         for entry in commits.inFlightBatch.entries where !entry.isSettled {
             takeBack(entry)
@@ -204,7 +204,11 @@ extension Broker {
             let position = live.connectedSessions[connected].position(of: entry.number)
         {
             if position < live.connectedSessions[connected].sentCount {
+                // The sender does not wait for the acknowledgement: the broker may read nothing
+                // from a sender with too many unanswered sends, and the receiver may be one.
                 live.connectedSessions[connected].noteUnstored(at: position)
+                memory.noteDoubt(about: entry.message)
+                refuseReceiver(of: entry.message)
                 return
             }
             let taken = live.connectedSessions[connected].remove(at: position)

@@ -99,7 +99,7 @@ extension Broker {
         let endsSession = !sessions[session].isPersistent || sessions[session].expirySeconds == 0
         handOverShares(of: session, endsSession: endsSession, in: &step)
         live.unbind(connected)
-        emptyWindow(session, in: &step)
+        emptyWindow(session)
         withdrawAccess(of: session)
         live.connectedSessions.remove(connected)
         sessions[session].connected = nil
@@ -133,16 +133,12 @@ extension Broker {
         }
     }
 
-    private mutating func emptyWindow(_ session: Index<Session>, in step: inout Step) {
+    private mutating func emptyWindow(_ session: Index<Session>) {
         let connected = connectedIndex(of: session)
         while !live.connectedSessions[connected].window.isEmpty {
             let entry = live.connectedSessions[connected].remove(at: 0)
             if entry.isUnstored {
-                // It is neither acknowledged nor in the store, though it may have arrived.
                 countOut(session: session, count: 1, byteCount: UInt64(entry.byteCount))
-                memory.noteDoubt(about: entry.message)
-                refuseReceiver(of: entry.message)
-                completeIfSettled(entry.message, in: &step)
             }
             memory.release(entry.message)
         }

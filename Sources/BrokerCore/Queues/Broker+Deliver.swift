@@ -319,7 +319,9 @@ extension Broker {
         defer { memory.release(message) }
         guard sessions[session].isPersistent else { return .memoryOnly }
         let batch = memory.messages[message].batch
-        if batch == 0 && !entry.isUnstored { return .inStore }
+        // The store refused it, and its sender was told.
+        if entry.isUnstored { return .memoryOnly }
+        if batch == 0 { return .inStore }
         var place = SettledPlace.memoryOnly
         if batch != 0 {
             if commits.strike(entry: entry.batchEntry, of: batch) {

@@ -64,9 +64,11 @@ struct SendFact {
     var isWill = false
     /// Its sender speaks MQTT.
     var isMQTT = false
-    /// The send whose message id it repeats, and the number of the sender's ids in between.
+    /// The send whose message id it repeats.
     var repeats: Int?
-    var idsBetween = 0
+    /// How many publications with an id the client had written before this one, when it first wrote
+    /// it.
+    var identifierPlace: Int?
     /// It is retained; without a payload it removes the retained message.
     var isRetained = false
     var isClearing = false

@@ -63,8 +63,8 @@ extension Oracle {
         return keepsUserMessages(user) && !hasReceived(user, message)
     }
 
-    /// Whether a user sent a message to receivers that include its other devices, and not to itself.
-    /// The device that sent it gets no copy, and does not inherit one from a session that ends.
+    /// Whether a user sent a message to receivers that include its other devices. The device that
+    /// sent it gets no copy, and does not inherit one from a session that ends.
     private func isOwn(_ send: SendFact, of user: Int) -> Bool {
         if case .users = send.receivers { return false }
         return profile.clients[send.client].user == user

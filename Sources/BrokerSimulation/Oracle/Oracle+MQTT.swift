@@ -64,13 +64,19 @@ extension Oracle {
         sends[message].attemptCount += 1
         let count = sends[message].attemptCount
         if count > 1 { history.note(.message(message), "sent again, for the \(count)th time") }
+        if !sends[message].messageIdentifier.isEmpty {
+            let place = identifierCounts[sends[message].client]
+            if sends[message].identifierPlace == nil { sends[message].identifierPlace = place }
+            identifierCounts[sends[message].client] = place + 1
+        }
     }
 
     // MARK: Repeats
 
     /// A send under a known message id must not be delivered, unless the broker may have forgotten
-    /// that id. If the send itself is written a second time, ids that were sent after the first
-    /// time may be known.
+    /// that id. Each id that was written since may have taken its place: one that was written again
+    /// too, if it had been forgotten. If the send itself is written a second time, ids that were
+    /// sent after the first time may be known.
     func checkRepeat(_ message: Int, _ client: Int) {
         let send = sends[message]
         guard let original = send.repeats, let outcome = sends[original].outcome,
@@ -80,12 +86,13 @@ extension Oracle {
             let session = send.session, sends[original].session == session,
             devices[profile.clients[send.client].device].session == session,
             send.forgetfulness == 0, sends[original].forgetfulness == 0,
-            send.attemptCount <= 1,
-            send.idsBetween + 1 < Int(profile.limits.sendWindowMaximum)
+            send.attemptCount <= 1, let place = send.identifierPlace,
+            let firstPlace = sends[original].identifierPlace,
+            place - firstPlace < Int(profile.limits.sendWindowMaximum)
         else { return }
         fail(
             .onceIsOnce,
-            "delivered under the id of message \(original), \(send.idsBetween) ids before",
+            "delivered under the id of message \(original), \(place - firstPlace - 1) ids before",
             message: message, client: client)
     }
 

@@ -230,14 +230,20 @@ extension Oracle {
         }
     }
 
-    /// Whether a session did not subscribe to a topic when a message was first sent, and may have
-    /// before the message was sent again to a broker that had died.
+    /// Whether a session did not subscribe to a topic, or its user was no member of a group, when a
+    /// message was first sent, and may have been before the message was sent again to a broker that
+    /// had died.
     private func isRoutedAnew(_ send: SendFact, _ session: Int) -> Bool {
-        guard case .topic(let topic) = send.receivers, deaths > send.deathsBefore else {
-            return false
-        }
-        return !sessions[session].filters.contains { filter, fact in
-            fact.confirmedAt <= send.issuedAt && Oracle.matches(topic, filter)
+        guard deaths > send.deathsBefore else { return false }
+        switch send.receivers {
+        case .users, .everybody: return false
+        case .group(let group):
+            let user = devices[sessions[session].device].user
+            return !isMember(user, of: group, from: send.issuedAt, through: now)
+        case .topic(let topic):
+            return !sessions[session].filters.contains { filter, fact in
+                fact.confirmedAt <= send.issuedAt && Oracle.matches(topic, filter)
+            }
         }
     }
 

@@ -25,6 +25,8 @@ final class Oracle {
     var routes: [Route: UInt64] = [:]
     /// Sends that their client may send again, by client.
     private var openSends: [[Int]]
+    /// How many publications with an id each client has written, again or not.
+    var identifierCounts: [Int]
     private var sessionIndices: [SessionKey: Int] = [:]
 
     /// When the backup was made, and whether it was restored. Most properties cannot be checked
@@ -71,6 +73,7 @@ final class Oracle {
             DeviceFact(user: profile.clients.first { $0.device == device }!.user)
         }
         openSends = profile.clients.map { _ in [] }
+        identifierCounts = profile.clients.map { _ in 0 }
         mqttUsers = Set(profile.clients.filter { $0.mqtt != nil }.map(\.user))
     }
 
@@ -161,7 +164,8 @@ final class Oracle {
         history.note(
             .message(message),
             "client \(send.client) sends to \(send.receivers), \(send.grade)"
-                + (send.expirySeconds == 0 ? "" : ", expires in \(send.expirySeconds) s"))
+                + (send.expirySeconds == 0 ? "" : ", expires in \(send.expirySeconds) s")
+                + (send.messageIdentifier.isEmpty ? "" : ", id \(send.messageIdentifier)"))
         return message
     }
 

@@ -75,33 +75,28 @@ import Testing
         #expect(world.counters.rowsRepaired == 0)
     }
 
-    @Test func `does not acknowledge a repeat before its original is kept`() {
+    @Test func `refuses a repeat together with its original`() {
         world.store.isFull = true
         send(1, "m", grade: .durable)
-        world.settle()
-        _ = world.lines()
-        // The original is on its way to its receiver, and in no store.
         send(2, "m", grade: .durable)
         world.settle()
-        #expect(world.lines(of: "bob/pc") == [])
-        world.answer("ann/phone", .accepted, 1)
-        #expect(world.lines(of: "bob/pc") == ["accepted 1, m sent", "accepted 2, m sent"])
+        #expect(
+            world.lines(of: "bob/pc") == [
+                "accepted 1, quotaExceeded, m quotaExceeded",
+                "accepted 2, quotaExceeded, m quotaExceeded",
+            ])
     }
 
-    @Test func `refuses a repeat together with its original`() {
+    @Test func `takes a repeat of what it has refused for a new send`() {
         world.store.isFull = true
         send(1, "m", grade: .durable)
         world.settle()
         makeRoom()
         send(2, "m")
         world.settle()
-        #expect(world.lines(of: "bob/pc") == [])
-        world.lose("ann/phone")
-        world.settle()
         #expect(
             world.lines(of: "bob/pc") == [
-                "accepted 1, quotaExceeded, m quotaExceeded",
-                "received 2, quotaExceeded, m quotaExceeded",
+                "accepted 1, quotaExceeded, m quotaExceeded", "received 2, m sent",
             ])
     }
 

@@ -8,7 +8,13 @@ import WireFormat
 extension SimulatedMQTTClient {
     // MARK: Publications
 
-    func send(_ order: Order) { send(order, repeating: nil) }
+    func send(_ order: Order) {
+        // An id that is drawn twice, from a million, is a repeat too.
+        let repeated = usedIdentifiers.lastIndex {
+            $0.order.messageIdentifier == order.messageIdentifier
+        }
+        send(order, repeating: repeated)
+    }
 
     /// Sends again under an earlier message id, usually one that is about to be forgotten.
     func repeatSend() {
@@ -41,16 +47,11 @@ extension SimulatedMQTTClient {
         fact.isMQTT = true
         fact.isRetained = order.isRetained
         fact.isClearing = order.isClearing
-        if let repeated {
-            fact.repeats = usedIdentifiers[repeated].message
-            // A repeated id that was forgotten takes a place of its own.
-            fact.idsBetween = identifiedCount - usedIdentifiers[repeated].position - 1
-        }
+        if let repeated { fact.repeats = usedIdentifiers[repeated].message }
         let message = oracle.issue(fact)
         if repeated == nil, !order.messageIdentifier.isEmpty {
-            usedIdentifiers.append((order, message, position: identifiedCount))
+            usedIdentifiers.append((order, message))
         }
-        if !order.messageIdentifier.isEmpty { identifiedCount += 1 }
         var (packet, source) = encode(order, message)
         if order.isRetained { oracle.retaining(message) }
         guard order.grade != .transient else {

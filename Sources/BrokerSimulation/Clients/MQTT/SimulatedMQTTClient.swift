@@ -78,9 +78,7 @@ final class SimulatedMQTTClient: NetworkedClient {
     private var dueEntered = Instant.never
     var sendCount: UInt64 = 0
     /// The publications that it has sent under message ids.
-    var usedIdentifiers: [(order: Order, message: Int, position: Int)] = []
-    /// How often it has sent a publication under an id, new or repeated.
-    var identifiedCount = 0
+    var usedIdentifiers: [(order: Order, message: Int)] = []
     /// The subscriptions that it is configured for; it does not forget them.
     var wishes: [FilterName: MRT.Grade] = [:]
 
