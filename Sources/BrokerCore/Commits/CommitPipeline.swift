@@ -445,7 +445,10 @@ struct CommitPipeline: ~Copyable {
         swap(&pendingBatch, &inFlightBatch)
         isCommitting = true
         room.handOver()
-        pendingBatch.reset(sequence: inFlightBatch.sequence + 1)
+        // `finishResult()` has emptied the batch that is pending now.
+        precondition(
+            pendingBatch.sequence == 0, "batch \(pendingBatch.sequence) is pending and not emptied")
+        pendingBatch.sequence = inFlightBatch.sequence + 1
         if !doomedSends.isEmpty { pendingBatch.isUrgent = true }
     }
 

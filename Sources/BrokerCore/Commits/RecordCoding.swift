@@ -5,7 +5,14 @@
 struct RecordWriter {
     private(set) var bytes: [UInt8]
 
-    init(version: UInt8) { bytes = [version] }
+    /// Bytes of the rows that are written most often: those of sends and identifiers.
+    private static let usualByteCount = 32
+
+    init(version: UInt8) {
+        bytes = []
+        bytes.reserveCapacity(Self.usualByteCount)
+        bytes.append(version)
+    }
 
     mutating func write<Number: FixedWidthInteger>(_ number: Number) {
         withUnsafeBytes(of: number.littleEndian) { bytes.append(contentsOf: $0) }
@@ -84,7 +91,7 @@ enum RecordKey {
 
     /// Sorts by owner, then by number.
     static func numbers(_ owner: UInt64, _ number: UInt64) -> [UInt8] {
-        self.number(owner) + self.number(number)
+        withUnsafeBytes(of: (owner.bigEndian, number.bigEndian)) { Array($0) }
     }
 
     /// An id within an app. Ids have at most 64 bytes.

@@ -438,7 +438,7 @@ extension Broker {
 extension RecordKey {
     /// Sorted by session, after the session's own row.
     static func packet(_ session: UInt64, _ identifier: UInt16) -> [UInt8] {
-        number(session) + [UInt8(identifier >> 8), UInt8(identifier & 0xFF)]
+        withUnsafeBytes(of: (session.bigEndian, identifier.bigEndian)) { Array($0) }
     }
 
     static func readPacket(_ key: [UInt8]) -> UInt16 {

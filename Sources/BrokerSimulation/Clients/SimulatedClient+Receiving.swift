@@ -39,7 +39,8 @@ extension SimulatedClient {
             session = oracle.connected(
                 index, epoch: accepted.sessionEpoch, isPresent: accepted.isSessionPresent,
                 isStanding: link.map { network.isStanding($0) } ?? false,
-                hasWill: accepted.hasWill, expirySeconds: accepted.sessionExpirySeconds)
+                hasWill: accepted.hasWill, expirySeconds: accepted.sessionExpirySeconds,
+                brokerStart: link.map { network.brokerStart(of: $0) } ?? 0)
         case .deliver:
             guard let deliver = try? MRT.Deliver(flags: frame.flags, body: body.bytes), let session,
                 deliver.number > 0

@@ -112,6 +112,11 @@ final class SimulatedNetwork {
         links[link].stalledUntil = context.now.advanced(byMilliseconds: milliseconds)
     }
 
+    /// The start of the broker that a link leads to.
+    func brokerStart(of link: Int) -> Int {
+        links[link].gatewayLink.map(brokerStart) ?? links[link].life
+    }
+
     /// Whether a client's answer on a link can still arrive.
     func isStanding(_ link: Int) -> Bool {
         links[link].isOpenAtBroker && !links[link].toBroker.isCut

@@ -105,6 +105,8 @@ struct SessionFact {
     let isLasting: Bool
     let firstSeen: Instant
     var lastSeen: Instant
+    /// The start of the broker that sent its last CONNACK.
+    var brokerStart = 0
     /// The time between the client's request to end it and the moment when it existed nevertheless:
     /// a broker that died may have executed the request, and forgotten it.
     var doubts: [ClosedRange<Instant>] = []

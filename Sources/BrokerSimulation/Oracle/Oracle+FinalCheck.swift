@@ -59,7 +59,15 @@ extension Oracle {
         // An MQTT session leaves its messages to its user if it subscribes to messages to the user.
         if isMQTT(index), session.filters[.user] == nil { return false }
         let user = devices[session.device].user
+        if isOwn(sends[message], of: user) { return false }
         return keepsUserMessages(user) && !hasReceived(user, message)
+    }
+
+    /// Whether a user sent a message to receivers that include its other devices, and not to itself.
+    /// The device that sent it gets no copy, and does not inherit one from a session that ends.
+    private func isOwn(_ send: SendFact, of user: Int) -> Bool {
+        if case .users = send.receivers { return false }
+        return profile.clients[send.client].user == user
     }
 
     private func hasReceived(_ user: Int, _ message: Int) -> Bool {

@@ -28,7 +28,8 @@ extension Oracle {
     ///
     /// - Parameter will: the name of the message of the will in CONNECT.
     func mqttConnected(
-        _ client: Int, isPresent: Bool, isStanding: Bool, expirySeconds: UInt32, will: Int?
+        _ client: Int, isPresent: Bool, isStanding: Bool, expirySeconds: UInt32, will: Int?,
+        brokerStart: Int
     ) -> Int {
         let device = profile.clients[client].device
         let known = devices[device].session
@@ -37,7 +38,7 @@ extension Oracle {
         if isPresent, let known, !mayHaveEndedUnseen(device) { epoch = sessions[known].epoch }
         let session = connected(
             client, epoch: epoch, isPresent: isPresent, isStanding: isStanding, hasWill: nil,
-            expirySeconds: expirySeconds)
+            expirySeconds: expirySeconds, brokerStart: brokerStart)
         if let will {
             willAnswered(will, .success, client: client)
         } else {

@@ -31,7 +31,9 @@ final class Oracle {
     /// after that.
     private(set) var backupAt: Instant?
     private(set) var hasBackup = false
-    private var restoredAt = Instant.never
+    /// How often the broker has started, and how often before the restore.
+    private var starts = 0
+    private var startsBeforeRestore = 0
     /// What each device had received at the restore.
     private var receivedBeforeBackup: [Int: Set<Int>] = [:]
     private(set) var deaths = 0
@@ -90,7 +92,7 @@ final class Oracle {
 
     func backupPutBack() {
         hasBackup = true
-        restoredAt = now
+        startsBeforeRestore = starts
         for session in sessions.indices {
             receivedBeforeBackup[sessions[session].device, default: []]
                 .formUnion(sessions[session].received)
@@ -105,7 +107,7 @@ final class Oracle {
         let send = sends[message]
         guard hasBackup, !received.isMarked, received.canBeMarked, received.grade != .transient,
             !send.isMQTT, !send.isWill, let backupAt, send.issuedAt > backupAt,
-            sessions[session].lastSeen >= restoredAt,
+            sessions[session].brokerStart > startsBeforeRestore,
             receivedBeforeBackup[sessions[session].device]?.contains(message) == true
         else { return }
         fail(
@@ -115,7 +117,10 @@ final class Oracle {
 
     // MARK: The broker, seen from outside
 
-    func brokerStarted() { brokerUpSince = now }
+    func brokerStarted() {
+        starts += 1
+        brokerUpSince = now
+    }
 
     func brokerDied(_ how: String) {
         deaths += 1
@@ -345,7 +350,7 @@ final class Oracle {
     /// session.
     func connected(
         _ client: Int, epoch: UInt64, isPresent: Bool, isStanding: Bool, hasWill: Bool?,
-        expirySeconds: UInt32
+        expirySeconds: UInt32, brokerStart: Int
     ) -> Int {
         let device = profile.clients[client].device
         let key = SessionKey(device: device, epoch: epoch)
@@ -374,6 +379,7 @@ final class Oracle {
                     lastSeen: now))
         }
         sessions[session].lastSeen = now
+        sessions[session].brokerStart = brokerStart
         if let asked = devices[device].endAskedAt, known != nil {
             sessions[session].doubts.append(asked...now)
         }

@@ -359,7 +359,7 @@ final class SimulatedMQTTClient: NetworkedClient {
         }
         session = oracle.mqttConnected(
             index, isPresent: connack.isSessionPresent, isStanding: network.isStanding(link),
-            expirySeconds: expiry, will: will)
+            expirySeconds: expiry, will: will, brokerStart: network.brokerStart(of: link))
         phase = .connected
         patienceEnds = .never
         attemptCount = 0
