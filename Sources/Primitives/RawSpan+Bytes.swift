@@ -1,13 +1,12 @@
-// Single bytes and words of a span. The standard library calls every load of a `RawSpan` unsafe,
-// since the type that is loaded could be one that not all bytes make a value of; the integers here
-// can be read from any bytes.
+// Reads single bytes and integers of a span. The standard library marks every load of a `RawSpan`
+// as unsafe, because some types do not allow all byte patterns; every integer allows all of them.
 //
-// Each access checks its bounds once, as unsigned numbers, so that the optimizer leaves the check
-// out in a loop over the offsets. It does not do so with the checks of the standard library's own
-// loads, which compare signed offsets and subtract the size of the type.
+// Each access checks its bounds once. The subscript compares unsigned numbers, and the optimizer
+// removes that check from a loop over the offsets. It does not remove the checks of the standard
+// library's own loads, which compare signed offsets and subtract the size of the type.
 
 extension RawSpan {
-    /// The byte at `offset`.
+    /// The byte at `offset`. Traps if it is outside the span.
     @inlinable
     public subscript(offset: Int) -> UInt8 {
         @inline(__always) get {
@@ -18,7 +17,8 @@ extension RawSpan {
         }
     }
 
-    /// The integer whose bytes begin at `offset`, in the order of this machine.
+    /// The integer whose bytes begin at `offset`, in the byte order of this machine. Traps if it is
+    /// not within the span.
     @inlinable @inline(__always)
     public func loadInteger<Value: FixedWidthInteger & BitwiseCopyable>(
         at offset: Int, as type: Value.Type
@@ -30,11 +30,11 @@ extension RawSpan {
     }
 }
 
-// Whether bytes are the same. The standard library's elementsEqual goes byte by byte, through
-// iterators; a look-up compares a name every time.
+// Whether two spans have the same bytes. The elementsEqual of the standard library compares byte by
+// byte through iterators, and every look-up compares a name.
 
 extension UnsafeRawBufferPointer {
-    /// Whether there are as many bytes in another buffer, and the same.
+    /// Whether another buffer has the same number of bytes, and the same bytes.
     @inlinable
     public func isEqual(to other: UnsafeRawBufferPointer) -> Bool {
         guard count == other.count else { return false }

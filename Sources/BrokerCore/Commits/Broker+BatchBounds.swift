@@ -98,7 +98,8 @@ extension Broker {
             }
             return registry.users[sessions[session].user].offlineQueue != nil
         case .connectReceived(_, let request):
-            // Whose session it ends, or what it acknowledges, is not known before it is let in.
+            // The session that a login ends, and what it acknowledges, are not known before it is
+            // accepted.
             return request.startsClean || request.resume != nil
         case .disconnectReceived(let connection, let request):
             guard let session = session(of: connection) else { return false }

@@ -71,7 +71,7 @@ extension Broker {
         settleQueues(result, in: &step)
         if result.isUnfinished { commits.commitSoon() }
         commits.releaseDeliveries()
-        // What was taken back leaves the windows at once.
+        // Entries that the store refused leave the windows at once.
         let end = result.refusal == nil ? start + limits.turnWorkMaximum : Int.max
         deliverWaiting(untilWork: end, effects, in: &step)
         commits.finishResult()
@@ -80,7 +80,7 @@ extension Broker {
         scheduleHousekeeping(at: step.moment)
     }
 
-    /// Whether there is more to deliver of what a commit has let go.
+    /// Whether deliveries that waited for a commit are still to be made.
     public var hasWaitingDeliveries: Bool { commits.hasWaitingDeliveries }
 
     /// Delivers to the sessions that waited for a commit, in their order, up to the work of one
@@ -162,7 +162,7 @@ extension Broker {
             takeBack(entry)
         }
         for message in commits.inFlightBatch.messages where memory.messages[message].awaitsRow {
-            // Rows are stored whatever becomes of messages.
+            // Rows are stored also if messages are refused.
             memory.take(message)
         }
         for message in commits.inFlightBatch.messages where memory.messages[message].grade == .once
@@ -189,8 +189,8 @@ extension Broker {
                 QueueTally(queue: entry.queue, count: 1, byteCount: UInt64(entry.byteCount)))
             refuseReceiver(of: entry.message)
         case .leftover?, nil:
-            // Its session has ended since. An entry that another session would have got is refused;
-            // the other entries have no receiver.
+            // The session of an entry has ended meanwhile. If another session of the share could
+            // have got the entry, it counts as refused; other entries have no receiver any more.
             if entry.state.options.contains(.shared) || !entry.state.options.contains(.ownOnly) {
                 refuseReceiver(of: entry.message)
             } else {
@@ -217,11 +217,11 @@ extension Broker {
         } else {
             countOutBacklog(session: session, count: 1, byteCount: UInt64(entry.byteCount))
             if entry.number <= sessions[session].inbox.acknowledgedThrough {
-                // It came back and said that it holds it.
+                // The session has connected again, and its client has said that it has the message.
                 memory.take(entry.message)
                 return
             }
-            // Whether it was delivered on a connection that is gone is not known any more.
+            // Whether a connection that has ended delivered it is not known.
             if !sessions[session].isConnected {
                 memory.noteDoubt(about: entry.message)
             }
@@ -229,7 +229,7 @@ extension Broker {
         refuseReceiver(of: entry.message)
     }
 
-    /// One receiver that will not get the message after all.
+    /// Counts a receiver that does not get the message.
     mutating func refuseReceiver(of message: Index<Message>) {
         memory.refuse(message)
         counters.receiversRefused += 1
@@ -265,7 +265,7 @@ extension Broker {
         }
     }
 
-    /// What the store did to the queues.
+    /// Counts what the store did to the queues.
     ///
     /// Several operations of one batch may meet on one queue. The store executes them in the order
     /// of the properties of ``StoreBatch``, and what it reports is settled in this order:
@@ -296,7 +296,7 @@ extension Broker {
         remove(expired: result.swept)
     }
 
-    /// What left the queues by the store's own doing, or in numbers that only the store knows.
+    /// Subtracts entries that the store removed by itself, or whose number only the store knows.
     private mutating func countOut(_ result: borrowing StoreResult) {
         for tally in result.tallies { countOut(tally) }
         precondition(
@@ -330,7 +330,7 @@ extension Broker {
         queues.endTrim(of: tally.queue, amount)
     }
 
-    /// The number behind which a queue's entries are on disk only.
+    /// The number after which a queue's entries are on disk only.
     private func frontier(of queue: QueueID) -> UInt64 {
         switch owner(of: queue) {
         case .session(let session)?: frontier(of: session)
@@ -350,7 +350,8 @@ extension Broker {
             for index in 0..<result.loads.count {
                 switch commits.inFlightBatch.loadOwners[index] {
                 case .connected(let owner):
-                    // An answer for a connection that is gone: its successor asks for itself.
+                    // The load belongs to a connection that has ended; the next connection makes
+                    // its own.
                     guard live.connectedSessions.contains(owner) else { continue }
                     takeLoad(result.loads[index], into: owner.index, blocks: bytes)
                     if result.loads[index].entries.isEmpty && result.loads[index].reachedEnd
@@ -387,7 +388,7 @@ extension Broker {
 
     // MARK: - Results of sends
 
-    /// Tells the sender, now or when it asks again, once nothing more can become of a send: every
+    /// Sends the result of a send, now or when the sender asks again, once it is final: every
     /// persistent receiver has acknowledged the message, has it in the store, or was refused.
     @inline(__always)
     mutating func completeIfSettled(_ message: Index<Message>, in step: inout Step) {
@@ -444,7 +445,7 @@ extension Broker {
         return (sender.index, position)
     }
 
-    /// Tells a sender what became of a send, if it is there to be told.
+    /// Sends the result to a sender that is connected.
     func reportResult(
         _ sender: Index<Session>, _ position: Int, messageIdentifier: UnsafeRawBufferPointer,
         in step: inout Step

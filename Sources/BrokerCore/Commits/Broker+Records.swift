@@ -1,11 +1,11 @@
-// Which rows a change touches, written once per batch however often they change, and the rows of
-// sessions themselves.
+// Writes the rows of sessions: once per batch, however often they change.
 
 import Primitives
 
 extension Broker {
-    /// Notes that rows of a session differ from what is stored. Rows that nobody waits for ride
-    /// along with the next batch that there is a reason for, or that housekeeping makes.
+    /// Marks rows of a session that differ from the stored ones. If `isUrgent` is false, no client
+    /// waits for them, and they are written with the next batch that has another reason, or by
+    /// housekeeping.
     mutating func markDirty(_ session: Index<Session>, _ rows: DirtyRecords, isUrgent: Bool) {
         guard sessions[session].isPersistent else { return }
         if sessions[session].dirty.isEmpty {
@@ -15,7 +15,7 @@ extension Broker {
         if isUrgent { commits.commitSoon() }
     }
 
-    /// Turns dirty sessions into rows of the pending batch.
+    /// Writes the marked rows into the pending batch.
     mutating func writeDirtySessions() {
         for handle in commits.pendingBatch.dirtySessions where sessions.contains(handle) {
             let rows = sessions[handle.index].dirty
@@ -53,9 +53,10 @@ extension Broker {
             table: .sessions, key: RecordKey.number(sessions[session].identifier), value: row.bytes)
     }
 
-    /// Keeps the results of durable sends too, which a crash forgets: the broker is about to stop
-    /// and takes nothing in any more. A sender that did not see one sends again after the restart,
-    /// and is told it. Where there is no room for them it is delivered again, marked.
+    /// Stores the results of durable sends too, before the broker stops and when it accepts no more
+    /// events. A crash loses them. A sender that did not see a result sends again after the restart
+    /// and gets it. If the store has no room for them, such a send is delivered again as a possible
+    /// duplicate.
     public mutating func prepareToStop() {
         for session in sessions.places
         where sessions.contains(session) && !sessions[session].dialect.isMQTT {
@@ -74,8 +75,8 @@ extension Broker {
         }
     }
 
-    /// What must be known of a sender's accepted sends after a crash: those of grade *once*, and
-    /// what an earlier stop wrote. All of them are committed, or become so with this row.
+    /// The accepted sends that must survive a crash: those of grade *once*, and those that an
+    /// earlier stop stored. All of them are committed, or will be with this row.
     private func outboxRow(_ session: Index<Session>) -> RecordChange {
         var kept: [OutboxEntry] = []
         for position in 0..<sessions[session].outbox.count

@@ -1,5 +1,5 @@
-// Requests whose answers wait for a commit. MRT clients name their requests by numbers, and no two
-// that are open have one number.
+// Requests whose answers wait for a commit. MRT clients number their requests, and no two open
+// requests have the same number.
 
 import BrokerTerms
 
@@ -7,13 +7,13 @@ import BrokerTerms
 struct RequestName: Hashable {
     let connection: ConnectionID
     let identifier: UInt64
-    /// A SUBSCRIBE and an UNSUBSCRIBE of MQTT that are open under one packet identifier are told
-    /// apart by their answers.
+    /// Distinguishes a SUBSCRIBE and an UNSUBSCRIBE of MQTT that are open with the same packet
+    /// identifier; their answers differ.
     var isUnsubscribe = false
 }
 
 extension Broker {
-    /// Answers a request with the pending batch.
+    /// Answers a request after the commit of the pending batch.
     mutating func respondAtCommit(
         to connection: ConnectionID, request identifier: UInt64, reason: ReasonCode, body: [UInt8]
     ) {
@@ -22,7 +22,7 @@ extension Broker {
             .respond(connection, requestIdentifier: identifier, reason, body: body))
     }
 
-    /// Answers a SUBSCRIBE or an UNSUBSCRIBE of MQTT with the pending batch.
+    /// Answers a SUBSCRIBE or an UNSUBSCRIBE of MQTT after the commit of the pending batch.
     mutating func answerFiltersAtCommit(
         to connection: ConnectionID, request: FilterAnswer.Request, identifier: UInt64,
         codes: [UInt8]
@@ -34,9 +34,9 @@ extension Broker {
             .answerFilters(connection, request, requestIdentifier: identifier, codes: codes))
     }
 
-    /// Whether a request may be looked at. One under the number of another that is open ends its
-    /// connection: of their two answers its client could not tell which is which. In MQTT it is
-    /// refused where it is carried out, see ``isRefusedAsOpen(_:_:isUnsubscribe:)``.
+    /// Whether a request may be handled. A request with the number of an open one ends its
+    /// connection, because its client could not distinguish the two answers. MQTT requests are
+    /// refused later, see ``isRefusedAsOpen(_:_:isUnsubscribe:)``.
     mutating func admits(
         _ connection: ConnectionID, request identifier: UInt64, in step: inout Step
     ) -> Bool {
@@ -47,9 +47,9 @@ extension Broker {
         return false
     }
 
-    /// Whether a request of an MQTT 5 client has the packet identifier of one that is open, which
-    /// is refused with 0x91. MQTT 3.1.1 has no word for it, and some of its clients name all their
-    /// requests alike: they are answered in the order of the requests.
+    /// Whether a request of an MQTT 5 client has the packet identifier of an open one, which is
+    /// refused with 0x91. MQTT 3.1.1 has no such code, and some of its clients use one identifier
+    /// for all requests: those are answered in the order of the requests.
     func isRefusedAsOpen(
         _ connection: ConnectionID, _ identifier: UInt64, isUnsubscribe: Bool = false
     ) -> Bool {

@@ -1,23 +1,23 @@
-// The way back: rows and queue sums from the store become sessions, users and tokens again, before
-// the first event is taken.
+// The restore: reads the rows and the sums of queues from the store into sessions, users and
+// tokens, before the first event.
 
 import BrokerTerms
 import Primitives
 
-/// What is needed only while a store is read back.
+/// State that exists only during the restore.
 struct Restoration {
-    /// Sessions and groups by their durable names, which other rows point at.
+    /// Sessions and groups by their durable names, which other rows contain.
     var sessions: [UInt64: Index<Session>] = [:]
     var groups: [UInt64: Index<Group>] = [:]
     /// Sessions that were connected when the broker ended.
     var connectedSessions: Set<Index<Session>> = []
-    /// The store that the rows were written for; nil in a new one.
+    /// The identity of the store when the rows were written; nil in a new store.
     var identity: StoreIdentity?
-    /// The first row that made no sense.
+    /// The first invalid row.
     var failure: RestoreError?
 }
 
-/// A store reads itself out to a broker: pass it to the store's restore, then call
+/// A store passes its contents to a broker: give the broker to the store's restore, then call
 /// ``finishRestoring(_:newEpochSeed:at:)``.
 extension Broker: StoreVisitor {
     public mutating func visitRecord(
@@ -44,19 +44,19 @@ extension Broker: StoreVisitor {
         case .leftover(let leftover)?:
             queues.restore(outline.tally, of: leftover)
         case .inherited, nil:
-            // A queue without an owner: its deletion was under way. Finish it.
+            // The queue has no owner, because its deletion was under way.
             commits.delete(queue)
         }
     }
 
-    /// Ends the restoration; from here on events are taken.
+    /// Ends the restore. The broker accepts events from then on.
     ///
     /// - Parameters:
-    ///   - state: what the store said beside rows and queues.
-    ///   - newEpochSeed: an unpredictable number. Where the store is a backup that was put back,
-    ///     devices may hold numbers it has not given: every session gets a new epoch, derived from
-    ///     this, and its device resumes at 0.
-    /// - Throws: when a row makes no sense; the broker must not be used then.
+    ///   - state: what the store reported besides rows and queues.
+    ///   - newEpochSeed: an unpredictable number. If the store is a restored backup, devices may
+    ///     have numbers that it has not assigned. Every session gets a new epoch, derived from this
+    ///     number, and its device resumes at 0.
+    /// - Throws: for an invalid row. The broker must not be used then.
     public mutating func finishRestoring(
         _ state: RestoredState, newEpochSeed: UInt64, at moment: Moment
     ) throws(RestoreError) {
@@ -87,9 +87,9 @@ extension Broker: StoreVisitor {
         scheduleHousekeeping(at: moment)
     }
 
-    /// The store is a backup that was put back: what was received and sent since is not in it. The
-    /// receiver finds another epoch at once. The sender has to be met once, and until then that it
-    /// is still to come stands in the session's row. An epoch is never 0.
+    /// Marks a session of a restored backup, which does not contain what was received and sent
+    /// after it was made. The receiver learns it at once by the new epoch. The sender learns it at
+    /// its next login, so the session's row keeps the mark until then. An epoch is never 0.
     private mutating func takeForBackup(_ session: Index<Session>, seed: UInt64) {
         sessions[session].isFromBackup = !sessions[session].dialect.isMQTT
         let identifier = sessions[session].identifier
@@ -98,8 +98,8 @@ extension Broker: StoreVisitor {
         forgetUnreleasedSends(of: session)
     }
 
-    /// A session that was connected when the broker ended has been away from now on; one that was
-    /// away has been so since it left, downtime included.
+    /// Continues the expiry. A session that was connected when the broker ended is without a
+    /// connection from now on; any other one since its disconnection, including the downtime.
     private mutating func resumeExpiry(_ session: Index<Session>, at moment: Moment) {
         if sessions[session].disconnected > moment.instant {
             sessions[session].disconnected = moment.instant
@@ -110,8 +110,8 @@ extension Broker: StoreVisitor {
 
     // MARK: - Rows
 
-    /// Takes one row. Tables come in the order of their raw values, so that what a row points at is
-    /// there before it.
+    /// Restores one row. Tables come in the order of their raw values, so that the rows that a row
+    /// refers to come first.
     private mutating func restore(
         table: RecordTable, key: [UInt8], value: [UInt8]
     ) throws(RestoreError) {
@@ -174,7 +174,7 @@ extension Broker: StoreVisitor {
     }
 
     private mutating func restoreSession(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
-        // Rows of version 1 say nothing of backups, nor since when the user's messages are heard.
+        // Rows of version 1 contain neither the mark of a backup nor `hearsSince`.
         let version: UInt8 = value.first == 1 ? 1 : 2
         var row = try RecordReader(value, version: version, table: .sessions, key: key)
         let appName = try row.readString()
@@ -189,7 +189,7 @@ extension Broker: StoreVisitor {
         let epoch = try row.read(UInt64.self)
         var inbox = Inbox(queue: QueueID(raw: try row.read(UInt64.self)))
         let reserved = try row.readCounter()
-        // Numbers up to the reservation may have been seen: they are not used again.
+        // Numbers up to the reservation may have been seen and are not used again.
         inbox.nextNumber = reserved + 1
         let expirySeconds = try row.read(UInt32.self)
         let session = insertSession(
@@ -197,7 +197,7 @@ extension Broker: StoreVisitor {
                 identifier: identifier, user: user, device: Name(device), dialect: dialect,
                 epoch: epoch, inbox: inbox, expirySeconds: expirySeconds))
         sessions[session].disconnected = Instant(milliseconds: try row.read(UInt64.self))
-        // Of one that was connected nobody knows what it was sent last.
+        // For a session that was connected, the last number sent is not known.
         let sentThrough = try row.read(UInt64.self)
         let wasConnected = sessions[session].disconnected == .never
         sessions[session].sentThrough = wasConnected ? reserved : sentThrough
@@ -213,7 +213,7 @@ extension Broker: StoreVisitor {
     private mutating func restoreSubscription(
         _ key: [UInt8], _ value: [UInt8]
     ) throws(RestoreError) {
-        // Rows of version 1 have no number of a share: it is the preferred one.
+        // Rows of version 1 do not contain the number of the share; it is the preferred one.
         let version: UInt8 = value.first == 1 ? 1 : 2
         var row = try RecordReader(value, version: version, table: .subscriptions, key: key)
         let filter = try row.readString()
@@ -242,7 +242,7 @@ extension Broker: StoreVisitor {
             throw .danglingRecord(.outboxes, key: key)
         }
         guard let session = commits.restoration!.sessions[RecordKey.readNumber(key)] else {
-            // What a session that has ended had sent: nobody can ask for it any more.
+            // The row belongs to a session that has ended; no client can ask for it any more.
             repair(.outboxes, key)
             return
         }
@@ -250,7 +250,7 @@ extension Broker: StoreVisitor {
             try restoreSend(of: session, key: key, value: value)
             return
         }
-        // Rows of version 1 have no number up to which sends are forgotten.
+        // Rows of version 1 do not contain `forgottenThrough`.
         let version: UInt8 = value.first == 1 ? 1 : 2
         var row = try RecordReader(value, version: version, table: .outboxes, key: key)
         sessions[session].outboxEpoch = try row.read(UInt64.self)
@@ -274,7 +274,7 @@ extension Broker: StoreVisitor {
         }
     }
 
-    /// Removes a row that promises nothing to anybody, and that an earlier version left behind.
+    /// Deletes a row that has no meaning any more and that an earlier version left.
     private mutating func repair(_ table: RecordTable, _ key: [UInt8]) {
         counters.rowsRepaired += 1
         commits.remove(table, key: key)
@@ -290,7 +290,7 @@ extension Broker: StoreVisitor {
     }
 }
 
-/// Scatters the bits of a number: the finisher of SplitMix64 (Steele, Lea, Flood 2014).
+/// Mixes the bits of a number: the finisher of SplitMix64 (Steele, Lea, Flood 2014).
 private func mixed(_ number: UInt64) -> UInt64 {
     var mixed = number
     mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9

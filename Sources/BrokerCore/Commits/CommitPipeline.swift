@@ -1,14 +1,14 @@
-// The way to the store. One batch is pending: the core adds to it and may still strike entries out.
-// At most one batch is in flight: the writer commits it, and its result confirms what waits for it.
+// The batches. One batch is pending: the core adds to it and may still strike out entries. At most
+// one batch is in flight: the writer commits it, and its result confirms what waits for it.
 //
-// It owns both batches, the requests whose answers wait for a commit, the connected sessions whose
-// deliveries wait for one, the rows of ended sessions that are still to be deleted, and the numbers
-// of what is stored. The other parts read the batches, and change them by the verbs of this file.
-// It holds messages, sessions and wills by their indices, and looks into none of them.
+// The pipeline owns both batches, the requests whose answers wait for a commit, the connected
+// sessions whose deliveries wait for one, the rows of ended sessions that are still to be deleted,
+// and the identifiers of stored objects. The other parts read the batches, and change them by the
+// methods of this file. Messages, sessions and wills are indices here.
 //
-// Invariants: the pending batch has the next sequence number; a number of the in-flight batch is
-// used by no other; the count of settled entries is that of the entries; every load has an owner,
-// and every move a size; what is longer than the row it replaces has a permit of `StoreRoom`.
+// Invariants: the pending batch has the next sequence number; no other batch has the number of the
+// in-flight batch; the count of settled entries is right; every load has an owner, and every move a
+// size; a row that is longer than the one it replaces has a permit of `StoreRoom`.
 
 import Primitives
 
@@ -24,7 +24,7 @@ struct CommitPipeline: ~Copyable {
     private(set) var inFlightBatch = PendingBatch()
     /// Whether a batch is in flight.
     private(set) var isCommitting = false
-    /// Whether a batch that was full has been handed over, so that what waited for it may go on.
+    /// Whether a full batch has been handed over, so that events that waited for it may continue.
     private var mayResume = false
     /// Requests whose answers wait for a commit.
     private(set) var openRequests: Set<RequestName> = []
@@ -32,11 +32,11 @@ struct CommitPipeline: ~Copyable {
     private var doomedSends: [(session: UInt64, identifiers: PacketIdentifiers)] = []
     /// Connected sessions whose deliveries waited for a commit that has ended, in order.
     private var waitingDeliveries = Ring<Handle<ConnectedSession>>()
-    /// What the store has room for.
+    /// The room that the store has.
     var room = StoreRoom()
-    /// The next numbers of what is stored.
+    /// The next identifiers.
     var identifiers = Identifiers()
-    /// What is read back before the first event; nil afterwards.
+    /// State of the restore; nil afterwards.
     private(set) var restoration: Restoration? = Restoration()
 
     init() {
@@ -49,15 +49,15 @@ struct CommitPipeline: ~Copyable {
 
     // MARK: - Restoration
 
-    /// Keeps the first reason why the store cannot be read back.
+    /// Stores the first reason for which the restore fails.
     mutating func fail(_ error: RestoreError) {
         if restoration?.failure == nil { restoration?.failure = error }
     }
 
-    /// Notes the store that the rows were written for.
+    /// Stores the identity of the store when the rows were written.
     mutating func noteRestored(identity: StoreIdentity) { restoration?.identity = identity }
 
-    /// Notes a session, which other rows name by its identifier.
+    /// Registers a session, to which other rows refer by its identifier.
     mutating func noteRestored(
         _ session: Index<Session>, identifier: UInt64, wasConnected: Bool
     ) {
@@ -65,13 +65,13 @@ struct CommitPipeline: ~Copyable {
         if wasConnected { restoration?.connectedSessions.insert(session) }
     }
 
-    /// Notes a group, which other rows name by its identifier. After the restoration this has no
-    /// effect.
+    /// Registers a group, to which other rows refer by its identifier. After the restore this has
+    /// no effect.
     mutating func noteRestored(_ group: Index<Group>, identifier: UInt64) {
         restoration?.groups[identifier] = group
     }
 
-    /// All is read back: events are taken from here on.
+    /// Ends the restore.
     mutating func endRestoration() { restoration = nil }
 
     // MARK: - Messages and entries
@@ -89,8 +89,8 @@ struct CommitPipeline: ~Copyable {
         return UInt32(pendingBatch.entries.count - 1)
     }
 
-    /// Strikes out an entry whose receiver needs it no more. Returns whether it is never written:
-    /// an entry of the in-flight batch is, and must be removed.
+    /// Strikes out an entry that its receiver does not need any more. Returns whether that keeps it
+    /// from being written; an entry of the in-flight batch is written, and must be removed later.
     @inline(__always)
     mutating func strike(entry place: UInt32, of batch: UInt64) -> Bool {
         guard batch == pendingBatch.sequence else {
@@ -143,9 +143,10 @@ struct CommitPipeline: ~Copyable {
             QueueAcknowledgement(queue: queue, throughNumber: number))
     }
 
-    /// Removes the stored entries of a queue up to a number; the result tells how many these are.
+    /// Removes the stored entries of a queue up to a number. The result reports how many these are.
     ///
-    /// - Parameter countMaximum: how many count towards what one batch moves or removes.
+    /// - Parameter countMaximum: the number of entries that count towards the limit of moves and
+    ///   removals of one batch.
     mutating func clear(_ queue: QueueID, through number: UInt64, countMaximum: UInt32 = 0) {
         pendingBatch.acknowledgements.append(
             QueueAcknowledgement(
@@ -174,13 +175,13 @@ struct CommitPipeline: ~Copyable {
         pendingBatch.deletedQueues.append(queue)
     }
 
-    /// Moves what is left of an ended session's shared subscriptions into a queue of its own.
+    /// Moves the entries that an ended session had from shared subscriptions into a separate queue.
     mutating func transfer(_ transfer: QueueTransfer, to leftover: Handle<Leftover>) {
         pendingBatch.leftovers.append((pendingBatch.transfers.count, leftover))
         append(transfer)
     }
 
-    /// Moves what a user was sent into the queue of another session of the user.
+    /// Moves the messages of a user into the queue of another session of the user.
     mutating func transfer(
         _ transfer: QueueTransfer, to heir: Handle<Session>, arriving: TrimAmount
     ) {
@@ -191,7 +192,8 @@ struct CommitPipeline: ~Copyable {
 
     /// Moves a user's offline queue into the queue of a session.
     ///
-    /// - Parameter arriving: what is on its way into the offline queue, and is counted nowhere.
+    /// - Parameter arriving: the entries that are being moved into the offline queue and are not
+    ///   counted yet.
     mutating func inherit(_ transfer: QueueTransfer, arriving: TrimAmount) {
         append(transfer)
         if arriving.count > 0 { note(arriving, by: transfer) }
@@ -199,7 +201,7 @@ struct CommitPipeline: ~Copyable {
     }
 
     private mutating func note(_ arriving: TrimAmount, by transfer: QueueTransfer) {
-        // Of several transfers into a queue the first has the lowest numbers.
+        // The lowest numbers belong to the first of several transfers into a queue.
         pendingBatch.arrivals[
             transfer.destination.raw, default: Arrivals(firstNumber: transfer.firstNumber)
         ].amount += arriving
@@ -221,16 +223,16 @@ struct CommitPipeline: ~Copyable {
         }
     }
 
-    /// What transfers may bring into a queue that has not been counted there. Each of them has
-    /// noted it when it was requested, so that no later limit changes it.
+    /// What transfers may bring into a queue and it has not counted. Each transfer has noted its
+    /// maximum when it was requested, so that no later limit changes it.
     func expectedArrivals(in queue: QueueID) -> TrimAmount {
         var expected = pendingBatch.arrivals[queue.raw]?.amount ?? TrimAmount()
         if isCommitting { expected += inFlightBatch.arrivals[queue.raw]?.amount ?? TrimAmount() }
         return expected
     }
 
-    /// The first number that a queue keeps for what transfers may bring; nil where none may. Nobody
-    /// has been given it, or a higher one.
+    /// The first number that a queue reserves for transfers; nil if there are none. No client has
+    /// been sent it or a higher one.
     func firstArrival(in queue: QueueID) -> UInt64? {
         inFlightBatch.arrivals[queue.raw]?.firstNumber
             ?? pendingBatch.arrivals[queue.raw]?.firstNumber
@@ -250,13 +252,13 @@ struct CommitPipeline: ~Copyable {
 
     // MARK: - Loads
 
-    /// Whether the pending batch takes another load.
+    /// Whether the pending batch has room for another load.
     var takesLoads: Bool {
         pendingBatch.loadCount < CoreLimits.loadsCountMaximum
             && pendingBatch.loadByteCount < CoreLimits.loadsBytesMaximum
     }
 
-    /// Loads entries of a queue, as many and as large as expected at most.
+    /// Loads entries of a queue. `count` and `byteCount` are the expected maximum.
     mutating func load(
         _ request: LoadRequest, for owner: LoadOwner, expecting count: Int, byteCount: Int
     ) {
@@ -273,18 +275,18 @@ struct CommitPipeline: ~Copyable {
         pendingBatch.records.append(row)
     }
 
-    /// Writes a row again that is in the store and stays as long as it is, but for a few bytes; or
-    /// a short one that every session or queue has at most one of.
+    /// Writes a row again that is in the store and whose length changes by a few bytes at most; or
+    /// a short one of which every session or queue has at most one.
     mutating func renew(_ row: RecordChange) {
         pendingBatch.records.append(row)
     }
 
-    /// Renews a row with the next batch that there is a reason for.
+    /// Writes a row again with the next batch that has another reason.
     mutating func renewLazily(_ row: RecordChange) {
         pendingBatch.lazyRecords.append(row)
     }
 
-    /// Writes a row that the store leaves out with the sends where it has no room for them.
+    /// Writes a row that the store leaves out, with the sends, if it has no room for them.
     mutating func putWithSends(_ row: RecordChange) {
         pendingBatch.records.append(row.asPart(.send))
     }
@@ -305,7 +307,7 @@ struct CommitPipeline: ~Copyable {
         pendingBatch.isUrgent = true
     }
 
-    /// Adds as many of those deletions to the pending batch as it may have.
+    /// Adds as many of these deletions to the pending batch as it has room for.
     private mutating func deleteDoomedSends() {
         var room = CoreLimits.doomedSendsMaximum
         while room > 0, let last = doomedSends.indices.last {
@@ -330,14 +332,14 @@ struct CommitPipeline: ~Copyable {
             now.memoryByteCount - before.memoryByteCount, 0)
     }
 
-    // MARK: - What waits for a commit
+    // MARK: - Confirmations
 
     /// Confirms something to a client when the pending batch is committed.
     mutating func confirm(_ confirmation: Confirmation) {
         pendingBatch.confirmations.append(confirmation)
     }
 
-    /// Confirms something when a batch is committed. Returns false where it is.
+    /// Confirms something when a batch is committed. Returns false if it is committed already.
     mutating func confirm(_ confirmation: Confirmation, after batch: UInt64) -> Bool {
         if batch == pendingBatch.sequence {
             pendingBatch.confirmations.append(confirmation)
@@ -356,7 +358,7 @@ struct CommitPipeline: ~Copyable {
         pendingBatch.confirmations.append(confirmation)
     }
 
-    /// A request has its answer.
+    /// Closes a request that has been answered.
     mutating func close(_ request: RequestName) {
         openRequests.remove(request)
     }
@@ -386,12 +388,12 @@ struct CommitPipeline: ~Copyable {
         pendingBatch.lateDeliveries.append((message, subscriber, isRetained))
     }
 
-    /// Allows an inbox to use its numbers up to one when the pending batch is committed.
+    /// Allows an inbox to use its numbers up to `number` when the pending batch is committed.
     mutating func reserve(through number: UInt64, for session: Handle<Session>) {
         pendingBatch.reservations.append((session, through: number))
     }
 
-    /// Notes that a session receives what its user is sent, from the next message on.
+    /// Notes that a session receives the messages of its user, beginning with the next one.
     mutating func note(listener session: Handle<Session>) {
         pendingBatch.listeners.append((session, pendingBatch.messages.count))
     }
@@ -401,38 +403,38 @@ struct CommitPipeline: ~Copyable {
         pendingBatch.repeats.append((session, number))
     }
 
-    /// Gives an entry of a session that left to another when the in-flight batch is committed. The
-    /// batch holds a reference to its message.
+    /// Gives an entry of a disconnected session to another when the in-flight batch is committed.
+    /// The batch holds a reference to its message.
     mutating func handOver(_ entry: WindowEntry, of session: Handle<Session>) {
         inFlightBatch.handovers.append((session: session, entry: entry))
     }
 
-    /// Deletes the row of a will together with the message that it sends.
+    /// Deletes the row of a will in the same batch as its message is added.
     mutating func fire(_ will: Index<Will>, key: [UInt8]) {
         pendingBatch.firedWills.append(will)
         pendingBatch.isUrgent = true
         putWithSends(Records.deletion(.wills, key: key))
     }
 
-    /// Commits the pending batch even if it has nothing but rows that wait for another reason.
+    /// Makes the pending batch due, also if it contains only rows that no client waits for.
     mutating func commitSoon() {
         pendingBatch.isUrgent = true
     }
 
     // MARK: - The next batch
 
-    /// Notes that something waits for the batch after the pending one.
+    /// Notes that an event waits for the batch after the pending one.
     mutating func awaitNextBatch() {
         pendingBatch.isAwaited = true
     }
 
-    /// Whether a batch that something waited for has been handed over since the last call.
+    /// Whether a batch that an event waited for has been handed over since the last call.
     mutating func takeResumption() -> Bool {
         defer { mayResume = false }
         return mayResume
     }
 
-    /// Makes the pending batch the in-flight one, with the rows that waited for a reason.
+    /// Makes the pending batch the in-flight one, together with the rows that waited for a batch.
     mutating func handOver() {
         precondition(!isCommitting, "batch \(inFlightBatch.sequence) is in flight")
         if pendingBatch.isAwaited { mayResume = true }
@@ -450,9 +452,9 @@ struct CommitPipeline: ~Copyable {
         if !doomedSends.isEmpty { pendingBatch.isUrgent = true }
     }
 
-    /// Writes out the changes of the in-flight batch that need nothing but what they contain.
+    /// Writes those changes of the in-flight batch that need no look at messages or sessions.
     mutating func write(to batch: inout StoreBatch) {
-        // Nothing reads these again on this side: the arrays change places, with their memory.
+        // These are not read again here: the arrays are swapped together with their memory.
         if !inFlightBatch.moves.isEmpty { batch.moves = inFlightBatch.moves }
         swap(&batch.acknowledgements, &inFlightBatch.acknowledgements)
         swap(&batch.removals, &inFlightBatch.removals)
@@ -464,7 +466,7 @@ struct CommitPipeline: ~Copyable {
         batch.sweepMaximum = inFlightBatch.sweepMaximum
     }
 
-    /// The store has answered the in-flight batch, whose contents stay until ``finishResult()``.
+    /// Takes the result of the in-flight batch. Its contents remain until ``finishResult()``.
     mutating func take(_ result: borrowing StoreResult) {
         precondition(isCommitting, "a result for batch \(result.sequence), and none is in flight")
         precondition(
@@ -475,21 +477,21 @@ struct CommitPipeline: ~Copyable {
         if result.isUnfinished { pendingBatch.isUrgent = true }
     }
 
-    /// The deliveries that waited for the in-flight batch may go on.
+    /// Allows the deliveries that waited for the in-flight batch.
     mutating func releaseDeliveries() {
         for connected in inFlightBatch.waiting { waitingDeliveries.append(connected) }
     }
 
-    /// What waited for the in-flight batch is settled.
+    /// Empties the in-flight batch after everything that waited for it has been handled.
     mutating func finishResult() {
         inFlightBatch.reset(sequence: 0)
     }
 
     // MARK: - Deliveries
 
-    /// Whether there is more to deliver of what a commit has let go.
+    /// Whether deliveries that waited for a commit are still to be made.
     var hasWaitingDeliveries: Bool { !waitingDeliveries.isEmpty }
 
-    /// The connected session whose turn it is.
+    /// Removes and returns the next connected session to deliver to.
     mutating func nextDelivery() -> Handle<ConnectedSession> { waitingDeliveries.removeFirst() }
 }

@@ -1,5 +1,5 @@
-// The next numbers of everything that is numbered. Durable identifiers are reserved in the store in
-// blocks before they are used, so that a crash never makes the broker use one twice.
+// The next identifiers and numbers. Durable identifiers are reserved in the store in blocks before
+// they are used, so that a crash never makes the broker use one twice.
 
 /// The next identifiers and stamps.
 struct Identifiers {
@@ -30,7 +30,7 @@ struct Identifiers {
         return nextStamp
     }
 
-    /// Continues behind what the store has seen.
+    /// Continues after the identifiers that the store has reserved.
     mutating func restore(identifiersReservedThrough reserved: UInt64) {
         identifiersReservedThrough = reserved
         nextIdentifier = reserved + 1

@@ -1,10 +1,10 @@
-// The contents of one batch. Only the verbs of `CommitPipeline` change them; all other code has a
-// batch to read.
+// The contents of one batch. The methods of `CommitPipeline` change them; all other code reads
+// them.
 
 import BrokerTerms
 import Primitives
 
-/// One stored delivery in the making.
+/// A stored delivery that is being prepared.
 struct PendingEntry {
     var queue: QueueID
     var number: UInt64
@@ -12,11 +12,11 @@ struct PendingEntry {
     let message: Index<Message>
     let byteCount: UInt32
     var state: EntryState
-    /// Its receiver is done with it: before the batch is handed over it is not even written.
+    /// Whether its receiver needs it no more. Before the hand-over, such an entry is not written.
     var isSettled = false
 }
 
-/// How much of a queue has to go.
+/// A number of entries and of bytes of a queue.
 struct TrimAmount {
     var count: UInt64 = 0
     var byteCount: UInt64 = 0
@@ -27,19 +27,19 @@ struct TrimAmount {
     }
 }
 
-/// What transfers may bring into a queue.
+/// The maximum that transfers may bring into a queue.
 struct Arrivals {
     var amount = TrimAmount()
-    /// The first of the numbers that are kept for them.
+    /// The first of the numbers that are reserved for them.
     let firstNumber: UInt64
 
     init(firstNumber: UInt64) { self.firstNumber = firstNumber }
 }
 
-/// How much of a queue the store has been asked to remove, without an answer so far.
+/// The part of a queue that the store has been asked to remove, without an answer so far.
 struct PendingTrim {
     var amount = TrimAmount()
-    /// Where the batch that was asked last has it.
+    /// The position of the request in the last batch that has one.
     var place = BatchPlace()
 }
 
@@ -50,7 +50,7 @@ enum Confirmation {
     case answerFilters(
         ConnectionID, FilterAnswer.Request, requestIdentifier: UInt64, codes: [UInt8])
     case answerPacket(PacketAnswer)
-    /// The connection's session has let go of it already.
+    /// The connection has been detached from its session already.
     case disconnect(ConnectionID)
 }
 
@@ -60,7 +60,7 @@ enum LoadOwner {
     case leftover(Handle<Leftover>)
 }
 
-/// How much of a batch somebody has used.
+/// The part of a batch that one user of it has added.
 struct BatchShare {
     var changeCount = 0
     var movedCount: UInt64 = 0
@@ -70,24 +70,25 @@ struct BatchShare {
 /// One batch, from its first change to its commit.
 struct PendingBatch: ~Copyable {
     var sequence: UInt64 = 0
-    /// Messages whose fate is decided with this batch; each is referenced once.
+    /// Messages whose result depends on this batch; each is referenced once.
     var messages: ContiguousArray<Index<Message>> = []
     /// Bytes of their blocks.
     var messageByteCount = 0
     var entries: ContiguousArray<PendingEntry> = []
-    /// How many of them are settled.
+    /// Number of settled entries.
     var settledCount = 0
     var moves: [EntryMove] = []
-    /// The size of what each of them moves.
+    /// The size of each move in bytes.
     var moveByteCounts: [UInt32] = []
     var acknowledgements: [QueueAcknowledgement] = []
     var removals: [EntryRemoval] = []
-    /// Queues that must lose their oldest entries; where they begin is known at the hand-over.
+    /// Queues from which the oldest entries must be removed. The hand-over sets the number at which
+    /// they begin.
     var trims: [(queue: QueueID, amount: TrimAmount)] = []
     var states: [EntryStateChange] = []
     var transfers: [QueueTransfer] = []
-    /// Entries that transfers move, and that acknowledgements remove which a client made at its
-    /// login, at most.
+    /// The maximum number of entries that transfers move and that acknowledgements of logins
+    /// remove.
     var movedCount: UInt64 = 0
     /// Offline queues that are moved into a session's inbox.
     var inheritedQueues: [QueueID] = []
@@ -95,8 +96,8 @@ struct PendingBatch: ~Copyable {
     var leftovers: [(transfer: Int, leftover: Handle<Leftover>)] = []
     /// Transfers into the queue of another session of the user, and that session.
     var bequests: [(transfer: Int, heir: Handle<Session>)] = []
-    /// What transfers bring at most, by the queue they bring it into, as far as that queue has not
-    /// counted it. Numbers are kept for as many.
+    /// The maximum that transfers bring, by destination, as far as the destination has not counted
+    /// it. That many numbers are reserved.
     var arrivals: [UInt64: Arrivals] = [:]
     /// Sessions that began to receive the messages of their users, and how many messages of this
     /// batch came before.
@@ -104,44 +105,43 @@ struct PendingBatch: ~Copyable {
     var deletedQueues: [QueueID] = []
     var records: [RecordChange] = []
     var loads: [LoadRequest] = []
-    /// Entries and bytes that the loads bring, at most and as far as that is known.
+    /// The maximum number of entries and bytes that the loads bring, as far as it is known.
     var loadCount = 0
     var loadByteCount = 0
     /// Deliveries without a number that wait for this batch.
     var lateDeliveries: [(message: Index<Message>, to: Subscriber, isRetained: Bool)] = []
     /// Repeats of sends whose rows are in this batch, by their numbers.
     var repeats: [(session: Handle<Session>, number: UInt64)] = []
-    /// Entries of sessions that left, which go to others once they are in the store; each holds its
+    /// Entries of disconnected sessions that go to others once they are stored; each holds its
     /// message.
     var handovers: [(session: Handle<Session>, entry: WindowEntry)] = []
-    /// Wills whose message is stored, and whose row goes, with this batch.
+    /// Wills whose messages this batch stores, and whose rows it deletes.
     var firedWills: [Index<Will>] = []
     /// The owner of each load.
     var loadOwners: [LoadOwner] = []
     var confirmations: [Confirmation] = []
-    /// Sessions with rows to write. Rows that no client waits for are written with the next batch,
-    /// and are no reason for one.
+    /// Sessions with rows to write. Rows that no client waits for do not make a batch due.
     var dirtySessions: [Handle<Session>] = []
     /// Rows of other tables that no client waits for.
     var lazyRecords: [RecordChange] = []
     var isUrgent = false
-    /// Whether something waits for the next batch.
+    /// Whether an event waits for the next batch.
     var isAwaited = false
     /// Inbox numbers that may be used once this batch is committed.
     var reservations: [(session: Handle<Session>, through: UInt64)] = []
     /// Connected sessions with deliveries that wait for this batch.
     var waiting: [Handle<ConnectedSession>] = []
     var sweepMaximum = 0
-    /// What deadlines have added.
+    /// The part that deadlines have added.
     var deadlineShare = BatchShare()
 
-    /// All that the batch contains.
+    /// The contents of the batch as counts.
     var share: BatchShare {
         BatchShare(
             changeCount: changeCount, movedCount: movedCount, memoryByteCount: memoryByteCount)
     }
 
-    /// Whether there is a reason to commit.
+    /// Whether the batch must be committed.
     var isDue: Bool {
         isUrgent || !messages.isEmpty || !moves.isEmpty || !acknowledgements.isEmpty
             || !removals.isEmpty || !trims.isEmpty || !states.isEmpty || !transfers.isEmpty
@@ -149,18 +149,18 @@ struct PendingBatch: ~Copyable {
             || !confirmations.isEmpty || sweepMaximum > 0
     }
 
-    /// Memory of what has to be committed and was sent by clients.
+    /// Bytes of memory of clients' requests that wait for the commit.
     var memoryByteCount: Int {
         messageByteCount + entries.count * CoreLimits.uncommittedEntryBytes
     }
 
-    /// Changes that the store carries out one by one.
+    /// The number of changes that the store executes one by one.
     var changeCount: Int {
         entries.count - settledCount + records.count + removals.count + acknowledgements.count
             + moves.count + states.count
     }
 
-    /// Whether there are rows to ride along.
+    /// Whether there are rows that no client waits for.
     var hasLazyRows: Bool { !dirtySessions.isEmpty || !lazyRecords.isEmpty }
 
     /// Empties the batch and keeps its memory.

@@ -1,11 +1,11 @@
-// Durable state beside the queues: sessions, users, tokens, subscriptions, and so on. The core
-// writes each as one record under a table and a key, and reads them all back at start. The store
-// keeps and checks the bytes and does not look inside, so a new kind of record needs no change
+// Durable state besides the queues: sessions, users, tokens, subscriptions, and so on. The core
+// writes each as one record under a table and a key, and reads them all at the start. The store
+// keeps and checks the bytes without interpreting them, so a new kind of record needs no change
 // there.
 
 /// The tables of durable state. Raw values are on disk: never change or reuse one.
 public enum RecordTable: UInt8, CaseIterable, Sendable {
-    /// Single values of the whole broker: the next ids.
+    /// Single values of the whole broker, such as the next identifiers.
     case counters = 1
     case apps = 2
     case users = 3
@@ -16,18 +16,18 @@ public enum RecordTable: UInt8, CaseIterable, Sendable {
     case members = 8
     case wills = 9
     case retained = 10
-    /// What a session's sender half must remember: results of grade *once*, MQTT packet ids.
+    /// The state of a session as a sender: results of grade *once*, MQTT packet identifiers.
     case outboxes = 11
-    /// Queues of what sessions that ended had of shared subscriptions.
+    /// Queues with the entries that ended sessions had from shared subscriptions.
     case leftovers = 12
 }
 
-/// What a changed record belongs to, and so what becomes of it in a store without room.
+/// The kind of a record, which decides whether a store without room writes it.
 public enum RecordPart: UInt8, Hashable, BitwiseCopyable, Sendable {
-    /// It is committed in any case.
+    /// The record is committed in any case.
     case state
-    /// It says that a send was accepted, or that its message is under way: it is left out together
-    /// with the messages and entries of its batch.
+    /// The record tells that a send was accepted, or that its message is under way. It is left out
+    /// together with the messages and entries of its batch.
     case send
 }
 
@@ -37,7 +37,7 @@ public struct RecordChange: Hashable, Sendable {
     /// At most ``keyByteCountMaximum`` bytes. Records of a table are restored in the order of the
     /// bytes of their keys.
     public var key: [UInt8]
-    /// The new value, or nil to delete the record; deleting an absent one is not an error.
+    /// The new value, or nil to delete the record. Deleting an absent record is not an error.
     public var value: [UInt8]?
     public var part: RecordPart
 
@@ -50,7 +50,7 @@ public struct RecordChange: Hashable, Sendable {
         self.part = part
     }
 
-    /// The same change as a part of something else.
+    /// The same change as another part.
     public func asPart(_ part: RecordPart) -> RecordChange {
         RecordChange(table: table, key: key, value: value, part: part)
     }
@@ -60,12 +60,12 @@ public struct RecordChange: Hashable, Sendable {
         RecordChange.pageByteCount(key: key.count, value: value?.count ?? 0)
     }
 
-    /// Bytes of pages that the store may need for a record with so many bytes. LMDB gives a record
-    /// of more than half a page whole pages of its own; all others lie on pages that are at least
-    /// half full.
+    /// Bytes of pages that the store may need for a record of this size. LMDB puts a record of more
+    /// than half a page on pages that it shares with no other; all other pages are at least half
+    /// full.
     static func pageByteCount(key: Int, value: Int) -> Int {
         let page = 4_096
-        // The table's byte, the checksum, and the heads of a page and of a record on it.
+        // The byte of the table, the checksum, and the headers of a page and of a record on it.
         let overhead = 48
         let byteCount = key + value + overhead
         if byteCount <= page / 2 { return 2 * byteCount }

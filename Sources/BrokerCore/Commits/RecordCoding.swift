@@ -1,5 +1,5 @@
-// How rows are laid out: a version byte, then fixed fields, little-endian, byte strings with a
-// two-byte length. Keys that must sort by number are big-endian. The store adds the checksum.
+// The layout of rows: a version byte, then fixed fields in little-endian order, and byte strings
+// with a length of two bytes. Keys that sort by number are big-endian. The store adds the checksum.
 
 /// Appends fields to a row.
 struct RecordWriter {
@@ -23,27 +23,27 @@ struct RecordWriter {
         bytes.append(contentsOf: string)
     }
 
-    /// Bytes whose number was written before.
+    /// Appends bytes whose length has been written before.
     mutating func append(_ bytes: [UInt8]) {
         self.bytes.append(contentsOf: bytes)
     }
 }
 
-/// A stored row that this program cannot have written, although its checksum is right: it comes
-/// from a newer version, or the store was edited.
+/// A stored row with a valid checksum that this program cannot have written: it is of a newer
+/// version, or the store was edited.
 public enum RestoreError: Error, Equatable, Sendable {
     case unreadableRecord(RecordTable, key: [UInt8])
-    /// A row points at one that is not there.
+    /// A row refers to one that does not exist.
     case danglingRecord(RecordTable, key: [UInt8])
 }
 
-/// Reads fields of a row back in order.
+/// Reads the fields of a row in order.
 struct RecordReader {
     private let bytes: [UInt8]
     private var offset = 0
     private let failure: RestoreError
 
-    /// Begins behind the version byte, which must be `version`.
+    /// Begins after the version byte, which must be `version`.
     init(
         _ bytes: [UInt8], version: UInt8, table: RecordTable, key: [UInt8]
     ) throws(RestoreError) {
@@ -63,7 +63,8 @@ struct RecordReader {
         }
     }
 
-    /// A number that others are counted from: half of all numbers are left to count on.
+    /// Reads a number from which others are counted. It must be less than half of the maximum, so
+    /// that enough numbers remain.
     mutating func readCounter() throws(RestoreError) -> UInt64 {
         let number = try read(UInt64.self)
         guard number <= UInt64.max / 2 else { throw failure }
@@ -107,9 +108,9 @@ enum RecordKey {
 
 /// Single values of the whole broker. Raw values are keys on disk.
 enum CounterName: UInt8 {
-    /// Identifiers up to here may be in use.
+    /// The highest identifier that may be in use.
     case identifiers = 1
-    /// The store that the rows were written for.
+    /// The identity of the store when the rows were written.
     case storeIdentity = 2
 }
 
@@ -148,7 +149,7 @@ enum Records {
         session: UInt64, identifier: UInt64, filter: [UInt8], share: UInt16,
         _ subscriber: Subscriber
     ) -> RecordChange {
-        // Version 2 ends with the number of the share, where that is not the preferred one.
+        // Version 2 appends the number of the share, if it is not the preferred one.
         let preferred = filter.withUnsafeBytes { SharedFilter($0)?.preferredNumber ?? 0 }
         var row = RecordWriter(version: share == preferred ? 1 : 2)
         row.write(filter)
@@ -181,8 +182,8 @@ extension RecordWriter {
 }
 
 extension RecordReader {
-    /// Rights were read once before they were written, so those that cannot be read now come from
-    /// another version.
+    /// Rights were parsed before they were written. If they cannot be parsed now, another version
+    /// wrote them.
     mutating func readRights() throws(RestoreError) -> Rights {
         var texts: [[UInt8]] = []
         for _ in 0..<(try read(UInt8.self)) { texts.append(try readString()) }

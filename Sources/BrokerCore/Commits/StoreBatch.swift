@@ -1,11 +1,11 @@
-// What the core asks of the store, and what the store answers: plain values, no LMDB, no files. The
-// core gathers changes into one batch while the previous one is being committed; at most one batch
-// is under way at a time. QueueStore carries batches out on disk, the simulation in memory.
+// The requests of the core to the store, and the results: plain values, without LMDB and files. The
+// core collects changes in one batch while the previous one is being committed; at most one batch
+// is in flight. QueueStore executes batches on disk, the simulation in memory.
 
 import Primitives
 
-/// A queue of stored messages: a session's inbox, or what waits for a user without a session. Never
-/// used again once its owner is gone.
+/// A queue of stored messages: a session's inbox, a user's offline queue, or a leftover. An id is
+/// never used again.
 public struct QueueID: Hashable, Comparable, Sendable {
     public var raw: UInt64
 
@@ -17,7 +17,7 @@ public struct QueueID: Hashable, Comparable, Sendable {
 }
 
 /// A stored message body. Ids rise in the order of acceptance and are never used again, so that
-/// bodies are appended to the store (design: body once, entries point at it).
+/// bodies are appended to the store. A body is stored once, and entries refer to it.
 public struct StoredMessageID: Hashable, Comparable, Sendable {
     public var raw: UInt64
 
@@ -30,48 +30,49 @@ public struct StoredMessageID: Hashable, Comparable, Sendable {
     }
 }
 
-/// Everything that becomes durable together: either all of it is in the store after the commit, or
-/// nothing is.
+/// Changes that become durable together: after the commit, either all of them are in the store or
+/// none.
 ///
-/// The store applies the parts in the order of the properties below: an acknowledgement in the same
-/// batch as the entry it covers removes that entry, a transferred queue takes this batch's entries
-/// along. An acknowledgement that follows transfers is applied behind those. Loads are answered
-/// from the state after the commit.
+/// The store applies the parts in the order of the properties below: an acknowledgement removes
+/// entries that the same batch adds, and a transfer moves them too. An acknowledgement that follows
+/// transfers is applied after these. Loads read the state after the commit.
 public struct StoreBatch: Sendable {
-    /// Rises by one from batch to batch within one run of the broker.
+    /// Increases by one from batch to batch while the broker runs.
     public var sequence: UInt64 = 0
-    /// When the batch was closed; stored, so that a restart knows how much time has passed.
+    /// Time at which the batch was handed over. It is stored, so that a restart knows how much time
+    /// has passed.
     public var moment = Moment(instant: Instant(milliseconds: 0), unixMilliseconds: 0)
-    /// What `MessagePut.block` ranges point into.
+    /// The bytes to which `MessagePut.block` refers.
     public var blocks: [UInt8] = []
     public var messages: [MessagePut] = []
     public var entries: [EntryPut] = []
-    /// Before all that refers to entries under the numbers they have then.
+    /// Applied before everything that refers to entries by their new numbers.
     public var moves: [EntryMove] = []
-    /// Before the acknowledgements, so that what was removed is in none of their tallies.
+    /// Applied before the acknowledgements, so that no tally contains the removed entries.
     public var removals: [EntryRemoval] = []
     public var acknowledgements: [QueueAcknowledgement] = []
     public var trims: [QueueTrim] = []
     public var states: [EntryStateChange] = []
     public var transfers: [QueueTransfer] = []
     public var deletedQueues: [QueueID] = []
-    /// In the order in which they were made: the last change of a key stands. Those that are a part
-    /// of sends are left out, like `messages` and `entries`, when the store has no room for sends.
+    /// In the order in which they were made: the last change of a key is valid. Records that are a
+    /// part of sends are left out, like `messages` and `entries`, if the store has no room for
+    /// sends.
     public var records: [RecordChange] = []
     public var loads: [LoadRequest] = []
-    /// Examine up to this many entries, walking on from where the last sweep stopped (and from the
-    /// start after the end), and report those that are expired. They stay: whoever has them under
-    /// way knows better when they go.
+    /// The number of entries to examine for expiry, beginning where the last sweep stopped, and
+    /// from the start after the end. Expired entries are reported and not removed, because the core
+    /// knows which are being delivered.
     public var sweepMaximum = 0
 
     public init() {}
 
-    /// Whether there is nothing to do.
+    /// Whether the batch contains nothing.
     public var isEmpty: Bool {
         !changesStore && loads.isEmpty && sweepMaximum == 0
     }
 
-    /// Whether carrying it out needs a write transaction; loads alone do not.
+    /// Whether the batch needs a write transaction; loads alone do not.
     public var changesStore: Bool {
         !(messages.isEmpty && entries.isEmpty && moves.isEmpty && acknowledgements.isEmpty
             && removals.isEmpty
@@ -88,12 +89,12 @@ public struct StoreBatch: Sendable {
         }
     }
 
-    /// Whether there are sends in it: the parts that are left out where there is no room.
+    /// Whether the batch contains sends: the parts that are left out if there is no room.
     public var hasSends: Bool {
         !(messages.isEmpty && entries.isEmpty) || records.contains { $0.part == .send }
     }
 
-    /// Empties the batch for the next round and keeps its memory.
+    /// Empties the batch for reuse and keeps its memory.
     public mutating func removeAll() {
         blocks.removeAllKeepingCapacity()
         messages.removeAllKeepingCapacity()
@@ -111,12 +112,12 @@ public struct StoreBatch: Sendable {
     }
 }
 
-/// Stores a body. `receiverCount` entries of this or earlier parts of the batch point at it; it is
-/// removed with the last of them.
+/// Stores a body. `receiverCount` entries of this batch refer to it; it is removed with the last of
+/// them.
 public struct MessagePut: Hashable, Sendable {
     public var id: StoredMessageID
     public var receiverCount: UInt32
-    /// The message as ``MessageBlock`` lays it out, within `StoreBatch.blocks`.
+    /// The message in the layout of ``MessageBlock``, within `StoreBatch.blocks`.
     public var block: ByteRange
 
     public init(id: StoredMessageID, receiverCount: UInt32, block: ByteRange) {
@@ -129,12 +130,12 @@ public struct MessagePut: Hashable, Sendable {
 /// One stored message in one queue. The key is (queue, number).
 public struct EntryPut: Hashable, Sendable {
     public var queue: QueueID
-    /// The inbox number. Rises within a queue; gaps mean nothing.
+    /// The inbox number. Numbers rise within a queue; gaps have no meaning.
     public var number: UInt64
     public var message: StoredMessageID
-    /// The entry is gone, and counted as expired, from this instant on.
+    /// Expiry: from then on the entry counts as expired and is not delivered.
     public var deadline: Instant
-    /// Bytes this entry counts for in its queue's limit: the whole block.
+    /// Bytes that count towards the limit of the queue: the whole block.
     public var byteCount: UInt32
     public var state: EntryState
 
@@ -152,20 +153,20 @@ public struct EntryPut: Hashable, Sendable {
     }
 }
 
-/// What is remembered of one receiver's delivery beside the message itself.
+/// The state of one receiver's delivery, besides the message.
 public struct EntryState: Hashable, Sendable, BitwiseCopyable {
-    /// The grade of this delivery: the lower of the send's and the subscription's.
+    /// The grade of the delivery: the lower of the send's and the subscription's.
     public var grade: Grade
     public var options: EntryOptions
-    /// Which shared subscription brought it here: the number of the share in its app, never 0. 0
-    /// where none did, or where that is not known.
+    /// The number of the share in its app if a shared subscription brought the entry. 0 if none
+    /// did, or if it is not known.
     public var share: UInt16
-    /// MQTT subscription identifier of the subscription that brought it here; 0 where none is, and
-    /// ``severalIdentifiers`` where more than one is.
+    /// The MQTT identifier of the subscription that brought the entry; 0 for none, and
+    /// ``severalIdentifiers`` for more than one.
     public var subscriptionIdentifier: UInt32
 
-    /// Subscriptions with identifiers of their own brought it here: they are looked up when it is
-    /// delivered. Identifiers have 28 bits.
+    /// Several subscriptions with identifiers brought the entry. The identifiers are looked up at
+    /// the delivery. Real identifiers have 28 bits.
     @inlinable
     public static var severalIdentifiers: UInt32 { 1 << 28 }
 
@@ -182,7 +183,7 @@ public struct EntryState: Hashable, Sendable, BitwiseCopyable {
 }
 
 extension EntryState {
-    /// Whether an entry with this state and deadline is over.
+    /// Whether an entry with this state and deadline has expired.
     @inlinable
     public func isExpired(_ deadline: Instant, at now: Instant) -> Bool {
         deadline <= now && !options.contains(.received)
@@ -198,29 +199,28 @@ extension EntryState {
     }
 }
 
-/// Marks of one stored delivery.
+/// Options of one stored delivery.
 public struct EntryOptions: OptionSet, Hashable, Sendable, BitwiseCopyable {
     public var rawValue: UInt8
 
     @inlinable
     public init(rawValue: UInt8) { self.rawValue = rawValue }
 
-    /// The receiver confirmed a QoS 2 PUBLISH with PUBREC; only PUBREL and PUBCOMP remain. It does
-    /// not expire any more: its packet identifier is in use until then.
+    /// The receiver has confirmed a QoS 2 PUBLISH with PUBREC; only PUBREL and PUBCOMP remain. The
+    /// entry does not expire, because its packet identifier is in use until then.
     @inlinable
     public static var received: EntryOptions { EntryOptions(rawValue: 1 << 0) }
-    /// Delivered with the RETAIN flag set.
+    /// The entry is delivered with the RETAIN flag.
     @inlinable
     public static var retain: EntryOptions { EntryOptions(rawValue: 1 << 1) }
-    /// An earlier attempt may have arrived. It is found out when the entry is delivered, and not
-    /// stored.
+    /// An earlier attempt may have been received. The option is set at the delivery and not stored.
     @inlinable
     public static var repeated: EntryOptions { EntryOptions(rawValue: 1 << 2) }
-    /// It came by a shared subscription: another session may get it in place of this one.
+    /// A shared subscription brought the entry: another session may get it instead.
     @inlinable
     public static var shared: EntryOptions { EntryOptions(rawValue: 1 << 3) }
-    /// It came by what this session subscribes to, or to all sessions there were: it is not what
-    /// its user was sent.
+    /// A subscription of this session brought the entry, or the message went to all sessions of the
+    /// time: it is not one of its user's messages.
     @inlinable
     public static var ownOnly: EntryOptions { EntryOptions(rawValue: 1 << 4) }
 }
@@ -229,11 +229,12 @@ public struct EntryOptions: OptionSet, Hashable, Sendable, BitwiseCopyable {
 public struct QueueAcknowledgement: Hashable, Sendable {
     public var queue: QueueID
     public var throughNumber: UInt64
-    /// Report how many entries and bytes it removed, as a ``QueueTally``. Asked for where the core
-    /// does not hold the entries in memory: a resume after a restart or a reconnect.
+    /// Requests the number of entries and bytes removed, as a ``QueueTally``. The core needs it
+    /// when the entries are not in memory: after a restart or a reconnect.
     public var wantsTally: Bool
-    /// The transfers of the batch that come first: what they bring is removed too. It never
-    /// decreases among those that want tallies, and is 0 for all others.
+    /// The number of the batch's transfers that are applied before, so that the entries they bring
+    /// are removed too. It never decreases among acknowledgements that request tallies, and is 0
+    /// for all others.
     public var followsTransfers: Int
 
     public init(
@@ -246,8 +247,8 @@ public struct QueueAcknowledgement: Hashable, Sendable {
     }
 }
 
-/// Removes one entry, wherever in the queue it stands; absent is not an error (it may have
-/// expired).
+/// Removes one entry at any position of the queue. An absent entry is not an error, because it may
+/// have expired.
 public struct EntryRemoval: Hashable, Sendable {
     public var queue: QueueID
     public var number: UInt64
@@ -258,9 +259,9 @@ public struct EntryRemoval: Hashable, Sendable {
     }
 }
 
-/// Removes the oldest entries of a queue that follow `afterNumber`, until at least `count` entries
-/// and at least `byteCount` bytes are gone or the queue ends. The core gives the last number it has
-/// in memory, so that nothing is removed that is on its way to the receiver.
+/// Removes the oldest entries of a queue after `afterNumber`, until at least `count` entries and at
+/// least `byteCount` bytes are removed or the queue ends. `afterNumber` is the last number in
+/// memory, so that no entry is removed that is being delivered.
 public struct QueueTrim: Hashable, Sendable {
     public var queue: QueueID
     public var afterNumber: UInt64
@@ -275,7 +276,7 @@ public struct QueueTrim: Hashable, Sendable {
     }
 }
 
-/// Replaces one entry's state; absent is not an error.
+/// Replaces the state of one entry. An absent entry is not an error.
 public struct EntryStateChange: Hashable, Sendable {
     public var queue: QueueID
     public var number: UInt64
@@ -288,14 +289,14 @@ public struct EntryStateChange: Hashable, Sendable {
     }
 }
 
-/// Moves one entry into another queue, under a number that is new there; one that is absent is
-/// reported. Its body stays, so that a store without room has room for it.
+/// Moves one entry into another queue, under a new number there. An absent entry is reported. Its
+/// body is not copied, so that no room is needed.
 public struct EntryMove: Hashable, Sendable {
     public var queue: QueueID
     public var number: UInt64
     public var destination: QueueID
     public var destinationNumber: UInt64
-    /// What is remembered of it there.
+    /// Its state in the other queue.
     public var state: EntryState
 
     public init(
@@ -310,15 +311,15 @@ public struct EntryMove: Hashable, Sendable {
     }
 }
 
-/// Which entries of a queue are moved.
+/// The entries of a queue that a transfer moves.
 public enum TransferScope: Hashable, Sendable {
     case all
-    /// What came by shared subscriptions and may go to another of their sessions.
+    /// Entries that shared subscriptions brought and that may go to another of their sessions.
     case shared
-    /// What its user was sent, up to this message, and has not received.
+    /// Messages to the session's user with a lower id than `before`.
     case userMessages(before: StoredMessageID)
 
-    /// Whether an entry is moved.
+    /// Whether the scope contains an entry.
     @inlinable
     public func contains(_ message: StoredMessageID, _ state: EntryState) -> Bool {
         switch self {
@@ -330,16 +331,16 @@ public enum TransferScope: Hashable, Sendable {
     }
 }
 
-/// Moves entries of one queue behind those of another: the first gets `firstNumber`, the others
-/// follow in order. What the scope leaves stays where it is, and all from the first entry on that
-/// one of the bounds has no room for.
+/// Moves entries of one queue to the end of another: the first gets `firstNumber`, the others
+/// follow in order. Entries outside the scope stay. The first entry that exceeds a limit and all
+/// later ones stay too.
 public struct QueueTransfer: Hashable, Sendable {
     public var source: QueueID
     public var destination: QueueID
     public var firstNumber: UInt64
-    /// No more entries are moved: as many numbers are kept for them, and others follow.
+    /// Maximum number of entries. That many numbers are reserved, and later ones may be in use.
     public var countMaximum: UInt64
-    /// No more bytes are moved.
+    /// Maximum number of bytes.
     public var byteMaximum: UInt64
     public var scope: TransferScope
 
@@ -355,7 +356,7 @@ public struct QueueTransfer: Hashable, Sendable {
         self.scope = scope
     }
 
-    /// Whether one more entry is moved behind those that have been.
+    /// Whether the limits allow one more entry after those that were moved.
     @inlinable
     public func hasRoom(behind moved: QueueTally, for byteCount: UInt32) -> Bool {
         moved.count < countMaximum
@@ -363,14 +364,14 @@ public struct QueueTransfer: Hashable, Sendable {
     }
 }
 
-/// Asks for the entries of a queue that follow `afterNumber`, in order, until one of the bounds is
-/// reached; at least one entry is read however large it is. Expired entries on the way are skipped,
-/// removed and reported with the same result.
+/// Requests the entries of a queue after `afterNumber`, in order, until a limit is reached; at
+/// least one entry is read, whatever its size. Expired entries are skipped, removed, and reported
+/// with the same result.
 public struct LoadRequest: Hashable, Sendable {
     public var queue: QueueID
     public var afterNumber: UInt64
-    /// Entries of QoS 2 up to here may have been sent to an MQTT client: they do not expire
-    /// [MQTT-4.3.3-7]. 0 where there are none.
+    /// QoS 2 entries up to this number may have been sent to an MQTT client, and do not expire
+    /// [MQTT-4.3.3-7]. 0 if there are none.
     public var sentThrough: UInt64
     public var countMaximum: Int
     public var byteMaximum: Int
@@ -387,55 +388,56 @@ public struct LoadRequest: Hashable, Sendable {
     }
 }
 
-/// Why the sends of a batch could not be stored. Everything else in the batch was.
+/// The reason for which the sends of a batch were not stored. The rest of the batch was.
 public enum SendRefusal: Hashable, Sendable {
-    /// The store's own limit or the file system has no room for them.
+    /// The limit of the store or the file system has no room for them.
     case full
 }
 
-/// What became of a batch.
+/// The result of a batch.
 public struct StoreResult: Sendable {
     public var sequence: UInt64 = 0
-    /// Set when `messages`, `entries` and `sendRecords` were left out; all the rest is committed. A
-    /// sync that fails is not a result: the process ends, and the next start finds what was
-    /// committed before.
+    /// Set if `messages`, `entries` and `sendRecords` were left out; the rest is committed. A sync
+    /// that fails has no result: the process ends, and the next start reads the last commit.
     public var refusal: SendRefusal?
-    /// One per load request, in the order of the requests.
+    /// One for each load request, in the order of the requests.
     public var loads: [LoadedQueue] = []
-    /// What the ranges of loaded entries point into.
+    /// The bytes to which loaded entries refer.
     public var blocks: [UInt8] = []
-    /// One per acknowledgement that wanted one.
+    /// One for each acknowledgement that requested a tally.
     public var tallies: [QueueTally] = []
-    /// What each trim removed, in the order of the trims.
+    /// Entries that each trim removed, in the order of the trims.
     public var trimmed: [QueueTally] = []
-    /// What each transfer moved, in the order of the transfers, under the queue it went to.
+    /// Entries that each transfer moved, in the order of the transfers, under the destination
+    /// queue.
     public var transferred: [QueueTally] = []
-    /// Moves whose entry was not there, by their place in the batch.
+    /// Moves whose entry was absent, by their positions in the batch.
     public var missedMoves: [Int] = []
-    /// What the loads found expired and removed.
+    /// Expired entries that the loads removed.
     public var expired: [QueueTally] = []
-    /// What the sweep found expired, after the loads had removed theirs. It is still there.
+    /// Expired entries that the sweep found after the loads had removed theirs. They are still in
+    /// the store.
     public var swept: [ExpiredEntry] = []
-    /// Entries that could not be read, or whose body could not: their checksum failed. They were
-    /// set aside in the store and are never delivered; each is reported once. The byte count of an
-    /// entry that is itself unreadable is unknown and counted as 0. These were found by loads, by
-    /// trims and by acknowledgements that wanted a tally, of which they are not a part.
+    /// Entries whose checksum, or whose body's checksum, is wrong. The store has set them aside;
+    /// they are never delivered, and each is reported once. The size of an unreadable entry is not
+    /// known and counted as 0. These entries were found by loads, trims and acknowledgements that
+    /// requested a tally, and are not in those tallies.
     public var damaged: [QueueTally] = []
-    /// Damaged entries that were to be removed or changed in any case, which the core does not
-    /// expect in a tally.
+    /// Number of damaged entries that were to be removed or changed in any case. The core does not
+    /// expect them in a tally.
     public var damagedUncounted: UInt64 = 0
-    /// Whether the store had no room to remove what the loads found expired or damaged. It is in no
-    /// tally, and the next load finds it again.
+    /// Whether the store had no room to remove entries that the loads found expired or damaged.
+    /// They are in no tally, and the next load finds them again.
     public var keepsLeaving = false
-    /// A deleted queue was too long for one transaction. The store goes on with the next batch,
-    /// which may be an empty one.
+    /// Whether a deleted queue was too long for one transaction. The store continues with the next
+    /// batch, which may be empty.
     public var isUnfinished = false
-    /// Whether sends would be refused now: the store is above its soft limit, or the disk has no
-    /// space to claim. What makes state grow (new sessions, retained messages) should be refused
-    /// too; the space kept in reserve is for what makes room.
+    /// Whether the store would refuse sends now: it is above its soft limit, or the disk has no
+    /// free space. Requests that make state grow (new sessions, retained messages) should be
+    /// refused too; the reserve is for requests that make room.
     public var isFull = false
-    /// Bytes of pages that are certain to be there for rows that are new or get longer, in all
-    /// batches until the next result.
+    /// Bytes of pages that are available for new and longer rows, in all batches until the next
+    /// result.
     public var rowRoomByteCount = Int.max
     /// Bytes of the store in use after the commit, and the limit above which sends are refused.
     public var usedBytes: UInt64 = 0
@@ -443,7 +445,7 @@ public struct StoreResult: Sendable {
 
     public init() {}
 
-    /// Empties the result for the next batch and keeps its memory.
+    /// Empties the result for reuse and keeps its memory.
     public mutating func removeAll() {
         sequence = 0
         refusal = nil
@@ -470,7 +472,7 @@ public struct StoreResult: Sendable {
 public struct LoadedQueue: Sendable {
     public var queue: QueueID
     public var entries: [LoadedEntry]
-    /// Whether the walk came to the end of the queue.
+    /// Whether the end of the queue was reached.
     public var reachedEnd: Bool
 
     public init(queue: QueueID, entries: [LoadedEntry], reachedEnd: Bool) {
@@ -487,7 +489,7 @@ public struct LoadedEntry: Hashable, Sendable {
     public var deadline: Instant
     public var byteCount: UInt32
     public var state: EntryState
-    /// The message's block, within `StoreResult.blocks`.
+    /// The block of the message, within `StoreResult.blocks`.
     public var block: ByteRange
 
     public init(
@@ -503,7 +505,7 @@ public struct LoadedEntry: Hashable, Sendable {
     }
 }
 
-/// How many entries and bytes left (or fill) a queue.
+/// A number of entries and bytes of a queue.
 public struct QueueTally: Hashable, Sendable {
     public var queue: QueueID
     public var count: UInt64

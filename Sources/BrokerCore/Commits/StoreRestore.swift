@@ -1,9 +1,9 @@
-// What a store tells the core when the broker starts: the records and the outline of every queue.
-// Messages are not part of it; they are loaded queue by queue when somebody asks for them.
+// What the store passes to the core at the start: the records, and an outline of every queue.
+// Messages are loaded later, queue by queue.
 
 import Primitives
 
-/// Receives what a store holds, once, before the first batch.
+/// Receives the contents of a store once, before the first batch.
 public protocol StoreVisitor: ~Copyable {
     /// One record. Tables come in the order of their raw values, keys within a table in the order
     /// of their bytes. The bytes are valid until the call returns.
@@ -14,10 +14,9 @@ public protocol StoreVisitor: ~Copyable {
     mutating func visitQueue(_ outline: QueueOutline)
 }
 
-/// What the core must know of a queue whose entries stay in the store.
+/// What the core needs of a queue whose entries stay in the store.
 public struct QueueOutline: Hashable, Sendable {
-    /// Entries and their bytes, expired ones included: they leave, and are reported, by loads and
-    /// sweeps.
+    /// Number and bytes of the entries, including expired ones, which loads and sweeps report.
     public var tally: QueueTally
     public var firstNumber: UInt64
     public var lastNumber: UInt64
@@ -29,7 +28,7 @@ public struct QueueOutline: Hashable, Sendable {
     }
 }
 
-/// A name that no other store and no other boot has: 128 bits, random.
+/// An identifier that no other store and no other boot has: 128 random bits.
 public struct StoreIdentity: Hashable, Sendable {
     public var high: UInt64
     public var low: UInt64
@@ -40,13 +39,13 @@ public struct StoreIdentity: Hashable, Sendable {
     }
 }
 
-/// When the store last committed, by every clock there is. A restart on the same boot of the
-/// machine knows exactly how long ago that was; after another boot only the wall clock can tell,
-/// and the runtime bounds what it believes.
+/// Time of the store's last commit, by all clocks. After a restart in the same boot of the machine,
+/// the elapsed time is exact. After another boot only the wall clock can tell, and the runtime
+/// limits how much of it counts.
 public struct StoreStamp: Hashable, Sendable {
     public var moment: Moment
-    /// The boot of the machine it was written in, and the milliseconds since that boot, suspended
-    /// time included (CLOCK_BOOTTIME).
+    /// The boot of the machine in which it was written, and the milliseconds since that boot
+    /// including suspended time (CLOCK_BOOTTIME).
     public var boot: StoreIdentity
     public var bootMilliseconds: UInt64
 
@@ -57,18 +56,18 @@ public struct StoreStamp: Hashable, Sendable {
     }
 }
 
-/// What a restore says beside records and queues.
+/// The result of a restore besides records and queues.
 public struct RestoredState: Hashable, Sendable {
-    /// Changes when a backup is restored. The core keeps the identity it last saw as a record;
-    /// where the two differ, numbers may have gone back, and every epoch must be renewed.
+    /// Changes when a backup is restored. The core stores the identity that it saw last as a
+    /// record. If the two differ, numbers may have gone back, and every session needs a new epoch.
     public var identity: StoreIdentity
-    /// Lower than every message id that may be used from now on is this one; it may be used itself.
+    /// The lowest message id that may be used from now on.
     public var nextMessage: StoredMessageID
-    /// The last commit's; nil in a new store.
+    /// The stamp of the last commit; nil in a new store.
     public var stamp: StoreStamp?
-    /// Entries that failed their checksum and were set aside; they are in no outline.
+    /// Entries whose checksum was wrong and that were set aside; no outline contains them.
     public var damaged: [QueueTally]
-    /// As in ``StoreResult``.
+    /// See ``StoreResult/isFull``.
     public var isFull = false
     public var rowRoomByteCount = Int.max
 

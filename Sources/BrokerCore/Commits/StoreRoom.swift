@@ -1,12 +1,12 @@
-// Room in the store for rows that are new or get longer. To write such a row takes a permit, and
-// only this file makes one: a request that does not ask for room does not compile.
+// Room in the store for new and longer rows. Writing such a row takes a permit, and only this file
+// creates permits: a request that does not check the room does not compile.
 //
-// It owns what the store's last result said, and what has been admitted since. It knows nothing of
-// the rows, only their sizes.
+// It owns the last result of the store about room, and the sum admitted since. It sees the sizes of
+// rows and not the rows.
 //
-// Invariants: what is admitted between two results of the store is no more than the last one said
-// there is room for, so that no commit of rows reaches a full disk; what a full store admits
-// beside that stays within a part of its reserve.
+// Invariants: the sum admitted between two results of the store does not exceed the room of the
+// first, so that no commit of rows fails because the disk is full; what a full store admits besides
+// does not exceed a part of its reserve.
 
 import Primitives
 
@@ -15,27 +15,27 @@ struct GrowthPermit: ~Copyable {
     fileprivate init() {}
 }
 
-/// What rows are written for.
+/// The purpose of rows.
 enum GrowthPurpose {
-    /// Something that a client or an operator wants to have from now on.
+    /// Something that a client or an operator adds.
     case request
-    /// What a client needs to be let in and drain its queue, or an operator to take rights back. In
-    /// a full store it takes a bounded part of the reserve.
+    /// What a client needs to log in and drain its queue, or an operator to revoke rights. A full
+    /// store admits it from a limited part of the reserve.
     case upkeep
 }
 
-/// There is no room in the store for what an operator asks for.
+/// The store has no room for an operator's request.
 public struct NoRoom: Error, Equatable {
     public init() {}
 }
 
-/// The room of the store as of its last result, and what has been admitted since.
+/// The room of the store after its last result, and the sum admitted since.
 struct StoreRoom {
     /// Bytes of pages that the rows of one batch may need.
     private struct Admitted {
-        /// For rows that are new or have grown.
+        /// Bytes of rows that are new or longer.
         var growthByteCount = 0
-        /// For rows of a full store that take the place of longer ones.
+        /// Bytes of rows of a full store that replace longer ones.
         var replacedByteCount = 0
     }
 
@@ -43,29 +43,30 @@ struct StoreRoom {
     private(set) var isFull = false
     private(set) var usedByteCount: UInt64 = 0
     private(set) var limitByteCount: UInt64 = 0
-    /// Bytes by which rows may grow until the store's next result.
+    /// Bytes that rows may grow until the next result of the store.
     private(set) var rowRoomByteCount = Int.max
-    /// Bytes by which rows have grown since the store had no room.
+    /// Bytes that rows have grown since the store was full.
     private var growthWhileFull = 0
     private var pending = Admitted()
     /// 0 while no batch is in flight.
     private var inFlight = Admitted()
 
-    // MARK: - The store's word
+    // MARK: - Results of the store
 
-    /// The pending batch has become the in-flight one.
+    /// Notes that the pending batch has become the in-flight one.
     mutating func handOver() {
         inFlight = pending
         pending = Admitted()
     }
 
-    /// The in-flight batch is committed, and its result says what room there is.
+    /// Takes the room from the result of the in-flight batch.
     mutating func take(_ result: borrowing StoreResult) {
         inFlight = Admitted()
         usedByteCount = result.usedBytes
         limitByteCount = result.softLimitBytes
         rowRoomByteCount = result.rowRoomByteCount
-        // Sends are admitted again a little below the limit, so that it does not flap.
+        // Sends are admitted again 1/32 below the limit, so that the state does not alternate with
+        // every batch.
         let resume = result.softLimitBytes - result.softLimitBytes / 32
         if result.isFull || result.refusal != nil || result.usedBytes >= result.softLimitBytes {
             isFull = true
@@ -75,7 +76,7 @@ struct StoreRoom {
         }
     }
 
-    /// What the store said when it was read.
+    /// Takes the room from the restore.
     mutating func restore(isFull: Bool, rowRoomByteCount: Int) {
         self.isFull = isFull
         self.rowRoomByteCount = rowRoomByteCount
@@ -87,12 +88,12 @@ struct StoreRoom {
     func admits(_ byteCount: Int, replacing old: Int, for purpose: GrowthPurpose) -> Bool {
         if byteCount == 0 || fits(byteCount) { return true }
         guard byteCount <= old || purpose == .upkeep else { return false }
-        // Also a shorter row takes pages before it gives the old ones back.
+        // A shorter row also takes new pages before the old ones are free.
         let replaced = pending.replacedByteCount + inFlight.replacedByteCount
         return growthWhileFull + replaced + byteCount <= upkeepByteCountMaximum
     }
 
-    /// Admits rows that the store needs up to so many bytes of pages for; nil where there is no
+    /// Admits rows for which the store needs up to `byteCount` bytes of pages; nil if there is no
     /// room.
     mutating func admit(
         _ byteCount: Int, replacing old: Int, for purpose: GrowthPurpose
@@ -107,22 +108,22 @@ struct StoreRoom {
         return GrowthPermit()
     }
 
-    /// Admits rows that ``admits(_:replacing:for:)`` was asked about within the same event.
+    /// Admits rows that ``admits(_:replacing:for:)`` allowed within the same event.
     mutating func admitJudged(_ byteCount: Int) -> GrowthPermit {
         pending.growthByteCount += byteCount
         return GrowthPermit()
     }
 
-    /// Admits rows in place of others that are removed with the same batch: a session that begins
-    /// anew must not be locked out of a full store.
+    /// Admits rows that replace others removed with the same batch: a session with a clean start
+    /// must not be locked out of a full store.
     func admitReplacement() -> GrowthPermit { GrowthPermit() }
 
-    /// A row that took a part of the reserve is gone.
+    /// Returns the bytes of a deleted row to the reserve.
     mutating func giveBack(_ byteCount: Int) {
         growthWhileFull = max(0, growthWhileFull - byteCount)
     }
 
-    /// In a small store, whose map may be twice its limit, no more than a part of that.
+    /// A small store, whose map may be only twice its limit, has a smaller part.
     private var upkeepByteCountMaximum: Int {
         limitByteCount == 0
             ? CoreLimits.upkeepBytesMaximum
@@ -130,7 +131,7 @@ struct StoreRoom {
     }
 
     private func fits(_ byteCount: Int) -> Bool {
-        // What was admitted and is not yet in what the store told last.
+        // Admitted bytes that the last result does not contain.
         let underWay = pending.growthByteCount + inFlight.growthByteCount
         return !isFull && underWay + byteCount <= rowRoomByteCount
     }
@@ -144,17 +145,18 @@ extension Broker {
         commits.room.admits(byteCount, replacing: old, for: purpose)
     }
 
-    /// Admits rows that the store needs up to so many bytes of pages for; nil where there is no
-    /// room. Then the store is asked for its room.
+    /// Admits rows for which the store needs up to `byteCount` bytes of pages; nil if there is no
+    /// room. Then it also asks the store for its room.
     ///
     /// - Parameters:
     ///   - byteCount: the sum of ``RecordChange/pageByteCount(key:value:)``.
-    ///   - old: the same of the rows that they replace.
+    ///   - old: the same sum for the rows that they replace.
     mutating func admitGrowth(
         of byteCount: Int, replacing old: Int = 0, for purpose: GrowthPurpose = .request
     ) -> GrowthPermit? {
         let permit = commits.room.admit(byteCount, replacing: old, for: purpose)
-        // Only a commit can tell whether there is more room by now. Housekeeping asks a full store.
+        // Only a commit can tell whether there is more room now. In a full store, housekeeping
+        // makes one.
         if permit == nil, !commits.room.isFull, !commits.pendingBatch.isDue {
             writeIdentifierReservation()
         }

@@ -1,4 +1,5 @@
-// Logging in: who a connection belongs to, which session it gets, and when it is told so.
+// Logins: authenticates a connection, finds or creates its session, and accepts it when the session
+// is durable.
 
 import BrokerTerms
 import Primitives
@@ -11,7 +12,7 @@ struct ConnectRefusal: Error {
 }
 
 extension Broker {
-    /// - Parameter isInTurn: it has waited long enough to take a session over.
+    /// - Parameter isInTurn: the login has already waited for its turn to take the session over.
     mutating func connect(
         _ connection: ConnectionID, _ request: ConnectRequest, identities: TurnIdentities,
         isInTurn: Bool = false, in step: inout Step
@@ -24,7 +25,8 @@ extension Broker {
                 request.claim, device: deviceName, bytes: step.bytes, identities: identities,
                 at: step.moment)
             if identity.user.isEmpty {
-                // The listener vouches for a client without a name: it is known by the broker's.
+                // The listener admits clients without a name. Such a client gets its device name as
+                // the user name.
                 identity.user = deviceName
             }
             let device = Name(deviceName)
@@ -62,7 +64,7 @@ extension Broker {
         }
     }
 
-    /// The connection that loses its session to a login; nil where none does.
+    /// The connection that loses its session to a login; nil if there is none.
     public mutating func predecessor(
         of login: Event, bytes: UnsafeRawBufferPointer, identities: TurnIdentities,
         at moment: Moment
@@ -82,9 +84,9 @@ extension Broker {
         return live.connectedSessions[connected].connection
     }
 
-    // MARK: - Whether it may
+    // MARK: - Checks
 
-    /// Refuses what would grow past a limit: nobody is made known for a login that fails.
+    /// Refuses a login that would exceed a limit, before anything is created for it.
     private func checkLimits(
         app: Index<App>, user: Index<User>?, existing: Index<Session>?, _ request: ConnectRequest
     ) throws(ConnectRefusal) {
@@ -104,8 +106,8 @@ extension Broker {
         if limit != .none { throw ConnectRefusal(reason: .quotaExceeded, limit: limit) }
     }
 
-    /// Admits the rows of a login. What is left of a full store is for what makes room: a session
-    /// that is stored already is always let in.
+    /// Admits the rows of a login. A session that is already stored is always admitted, also in a
+    /// full store, because its client can drain its queue.
     private mutating func admit(
         _ identity: Identity, existing: Index<Session>?, device: [UInt8], request: ConnectRequest
     ) throws(ConnectRefusal) -> GrowthPermit {
@@ -116,7 +118,7 @@ extension Broker {
         }
         if request.sessionExpirySeconds != 0 {
             let names = registry.apps[identity.app].name.count + identity.user.count + device.count
-            // The row of what it sends, which every session has at most one of, is short.
+            // One row for what the session sends; it is short, and a session has at most one.
             growth +=
                 RecordChange.pageByteCount(key: 8, value: names + CoreLimits.sessionRowOverhead)
                 + RecordChange.pageByteCount(key: 8, value: CoreLimits.sessionRowOverhead)
@@ -127,16 +129,16 @@ extension Broker {
         return permit
     }
 
-    /// Refuses a device that holds a number which was never given: it is not this session's, or its
-    /// flash is not what it was. Taken at its word, it would acknowledge messages it will never
-    /// see.
+    /// Refuses a device that resumes at a number that was never assigned: the state belongs to
+    /// another session, or the device's flash is damaged. Accepting the number would acknowledge
+    /// messages that the device has not received.
     private func checkResume(
         _ request: ConnectRequest, _ session: Index<Session>
     ) throws(ConnectRefusal) {
         guard let resume = request.resume, !request.startsClean,
             resume.epoch == sessions[session].epoch
         else { return }
-        // Nobody has seen the numbers that are kept for what a transfer may bring.
+        // Numbers that are reserved for a transfer have not been sent to any client.
         let queue = sessions[session].inbox.queue
         let bound = commits.firstArrival(in: queue) ?? sessions[session].inbox.nextNumber
         if resume.number >= bound {
@@ -144,13 +146,14 @@ extension Broker {
         }
     }
 
-    /// Somebody logs in on a device that is connected. Whoever has the cookie replaces its own
-    /// ghost; an explicit login takes the session over; an automatic one is refused, so that two
-    /// devices with one name do not throw each other out for ever. MQTT knows neither
-    /// cookies nor automatic logins, and demands the takeover [MQTT-3.1.4-3]: there a login that
-    /// comes too often has waited for its turn (docs/decisions/0004-rival-logins.md).
+    /// Handles a login on a device that is already connected. A client that presents the session's
+    /// cookie replaces its own earlier connection. An explicit login takes the session over. An
+    /// automatic login is refused, so that two devices with one name do not disconnect each other
+    /// for ever. MQTT has neither cookies nor automatic logins, and requires the takeover
+    /// [MQTT-3.1.4-3]; MQTT logins that come too often have waited for their turn
+    /// (docs/decisions/0004-rival-logins.md).
     ///
-    /// - Returns: how often that has happened, for the connection that comes.
+    /// - Returns: the takeovers of this session so far, for the new connection.
     private mutating func takeOver(
         _ session: Index<Session>, from connection: ConnectionID, _ request: ConnectRequest,
         in step: inout Step
@@ -158,7 +161,7 @@ extension Broker {
         guard let connected = sessions[session].connected else { return TakeoverCount() }
         var takeovers = live.connectedSessions[connected].takeovers
         if live.connectedSessions[connected].belongs(toHolderOf: request.cookie) {
-            // Its will goes with what it does not want any more, and is not sent.
+            // A clean start discards the session, and its will is not sent.
             let fate: WillFate = request.startsClean ? .removed : .kept
             close(session, .sessionTakenOver, willFate: fate, in: &step)
             return takeovers
@@ -186,7 +189,7 @@ extension Broker {
         return takeovers
     }
 
-    /// What holds for a session's app.
+    /// The policy of the session's app.
     func policy(of session: Index<Session>) -> AppPolicy {
         limits.policy(ofApp: registry.apps[registry.users[sessions[session].user].app].name)
     }
@@ -218,7 +221,7 @@ extension Broker {
                 connection, refusal.reason, retryAfterSeconds: refusal.retryAfterSeconds))
     }
 
-    // MARK: - Which session it gets
+    // MARK: - Sessions
 
     /// Binds a connection to its session, old or new.
     private mutating func attach(
@@ -231,7 +234,8 @@ extension Broker {
         var existing = self.session(of: user, device: device)
         var endsStored = false
         if let old = existing {
-            // The protocols do not share a session: each hears other things without asking.
+            // MQTT and MRT cannot share a session: they receive different messages without a
+            // subscription.
             let isForeign = sessions[old].dialect.isMQTT != request.dialect.isMQTT
             if request.startsClean || !sessions[old].isPersistent || isForeign {
                 endsStored = sessions[old].isPersistent
@@ -242,7 +246,8 @@ extension Broker {
         let session =
             existing
             ?? create(request, user: user, device: device, expirySeconds: expiry, permit: permit)
-        // A clean start is a promise that nothing of the old session comes back.
+        // After a clean start no part of the old session may return, so the client is accepted
+        // after the commit.
         if endsStored { sessions[session].decisiveBatch = commits.pendingSequence }
         cancelExpiry(session)
         stopWill(of: session)
@@ -261,16 +266,18 @@ extension Broker {
         return session
     }
 
-    /// A session of the store is used again.
+    /// Updates a stored session that has a connection again.
     private mutating func noteReturn(_ session: Index<Session>, at moment: Moment) {
-        // The row says since when nobody was there; now somebody is. A broker that dies before it
-        // is written would go on from then: the client waits where that could cost the session.
+        // The stored row still contains the time of the last disconnection. If the broker crashes
+        // before it writes the new row, a restart counts the expiry from that time. A client whose
+        // session could end by that is accepted after the commit.
         markDirty(session, .session, isUrgent: true)
         let margin = moment.instant.advanced(bySeconds: CoreLimits.safeExpirySeconds)
         if sessions[session].expirySeconds != .max && expiryDeadline(of: session) < margin {
             sessions[session].decisiveBatch = commits.pendingSequence
         }
-        // After a restart no number is left; the first delivery should not wait for some.
+        // After a restart no numbers are reserved. Reserving now keeps the first delivery from
+        // waiting for a commit.
         reserveNumbers(session)
     }
 
@@ -281,7 +288,7 @@ extension Broker {
         let keepAlive =
             switch request.dialect {
             case .mqtt3:
-                // It cannot be told of another one.
+                // No packet of MQTT 3 can tell the client another value.
                 request.keepAliveSeconds
             case .mrt, .mqtt5:
                 request.keepAliveSeconds == 0
@@ -300,8 +307,8 @@ extension Broker {
         ).index
     }
 
-    /// In MQTT a will belongs to its connection: the one there is goes, and the client is let in
-    /// when the new one is committed.
+    /// In MQTT a will belongs to its connection. The old will is deleted, and the client is
+    /// accepted when the new one is committed.
     private mutating func replaceWill(of session: Index<Session>, _ request: ConnectRequest) {
         let hadWill = sessions[session].will != nil
         removeWill(of: session)
@@ -310,14 +317,14 @@ extension Broker {
         }
     }
 
-    /// What the receiver says it holds is acknowledged; the rest of the queue will be sent again.
+    /// Acknowledges what the receiver says it has; the rest of the queue is sent again.
     private mutating func resumeInbox(_ session: Index<Session>, _ resume: InboxPosition?) {
         guard let resume, resume.epoch == sessions[session].epoch,
             resume.number > sessions[session].inbox.acknowledgedThrough
         else { return }
         sessions[session].inbox.acknowledgedThrough = resume.number
         guard sessions[session].inbox.count > 0 else { return }
-        // The queue is on disk only: what this is, is counted out when the store tells.
+        // The entries are on disk only. The result of the store tells how many they are.
         commits.clear(
             sessions[session].inbox.queue, through: resume.number,
             countMaximum: sessions[session].inbox.count)
@@ -326,7 +333,7 @@ extension Broker {
     private mutating func resumeOutbox(
         _ session: Index<Session>, _ position: OutboxPosition?, isNew: Bool
     ) {
-        // In MQTT the identifiers of QoS 2 are kept until they are released.
+        // In MQTT, identifiers of QoS 2 are kept until they are released.
         if sessions[session].dialect.isMQTT { return }
         let position = position ?? OutboxPosition(epoch: 0, resultsSeen: 0, highestUsed: 0)
         let isContinued =
@@ -343,10 +350,10 @@ extension Broker {
             sessions[session].resultsSeenThrough = 0
         }
         if !isContinued || isFirst {
-            // Whatever was sent up to here and is not remembered may have been delivered.
+            // A number up to here without a record may have been delivered.
             sessions[session].doubtfulThrough = position.highestUsed
-            // Records of grade *once* survive the broker, but neither their session nor a sender
-            // with another numbering.
+            // Records of grade *once* survive a crash of the broker. They are void if the session
+            // has ended, or if the sender counts by another epoch.
             if isNew || hadOther || !isFirst || sessions[session].isFromBackup {
                 forget(session, through: position.highestUsed)
             } else if !isContinued {
@@ -355,22 +362,22 @@ extension Broker {
         }
         sessions[session].hasConnectedSinceStart = true
         if sessions[session].isFromBackup {
-            // With the number up to which its sends are forgotten, or not at all.
+            // The same row contains the number up to which its sends are forgotten.
             sessions[session].isFromBackup = false
             markDirty(session, .session, isUrgent: true)
         }
         _ = forgetResults(session, completeThrough(session, position.resultsSeen))
     }
 
-    /// Notes up to which number a send of grade *once* may have been accepted without a record of
-    /// it. That must outlive a crash: the record that it stands for does not come back.
+    /// Notes the number up to which a send of grade *once* may have been accepted without a record.
+    /// The note must survive a crash, because the records do not return.
     private mutating func forget(_ session: Index<Session>, through number: UInt64) {
         guard number != sessions[session].forgottenThrough else { return }
         sessions[session].forgottenThrough = number
         if sessions[session].isPersistent { markDirty(session, .outbox, isUrgent: true) }
     }
 
-    /// A reconnecting sender can only have seen results that were given.
+    /// A sender that reconnects can only have seen results that were sent.
     private func completeThrough(_ session: Index<Session>, _ number: UInt64) -> UInt64 {
         for position in 0..<sessions[session].outbox.count {
             let entry = sessions[session].outbox[position]
@@ -387,7 +394,8 @@ extension Broker {
         let identifier = isPersistent ? makeIdentifier() : 0
         var inbox = Inbox(queue: QueueID(raw: 0))
         if isPersistent {
-            // The first persistent session that hears the user's messages inherits what waits.
+            // The first persistent session that receives the user's messages inherits the offline
+            // queue.
             let waiting = request.dialect.isMQTT ? nil : takeOfflineQueue(of: user)
             inbox = waiting ?? Inbox(queue: QueueID(raw: makeIdentifier()))
         }
@@ -406,13 +414,13 @@ extension Broker {
         return session
     }
 
-    /// Gives a session its place among its user's, in its queue and in the app's broadcasts.
+    /// Inserts a session and links it to its user, its queue and the app's broadcasts.
     mutating func insertSession(_ new: consuming Session) -> Index<Session> {
         let user = new.user
         let queue = new.inbox.queue
         let isPersistent = new.isPersistent
         let session = sessions.insert(new).index
-        // Behind the others, so that devices are served in the order in which they came.
+        // At the end of the chain, so that devices are served in the order of their creation.
         if let last = lastSession(of: user) {
             sessions[last].nextOfUser = session
         } else {
@@ -420,8 +428,8 @@ extension Broker {
         }
         if isPersistent { queues.give(queue, to: session) }
         registry.countSession(of: user, isNew: true)
-        // An MRT session hears broadcasts and its user's groups without asking; an MQTT session
-        // subscribes to them.
+        // MRT sessions receive broadcasts and the messages of their user's groups without a
+        // subscription; MQTT sessions subscribe to them.
         if !sessions[session].dialect.isMQTT {
             join(
                 session: session,
@@ -432,8 +440,8 @@ extension Broker {
         return session
     }
 
-    /// Notes a new expiry. A session that was persistent stays in the store until it ends, whatever
-    /// it asks for.
+    /// Changes the expiry. A session that is persistent stays in the store until it ends, whatever
+    /// the new expiry is.
     mutating func changeExpiry(_ session: Index<Session>, _ expiry: UInt32) {
         guard sessions[session].expirySeconds != expiry else { return }
         sessions[session].expirySeconds = expiry
@@ -441,9 +449,9 @@ extension Broker {
         markDirty(session, .session, isUrgent: true)
     }
 
-    // MARK: - When it is told
+    // MARK: - Acceptance
 
-    /// Accepts the session's connection, with the batch that made or changed the session.
+    /// Accepts the connection after the batch that created or changed its session.
     private mutating func acceptWhenCommitted(_ session: Index<Session>, in step: inout Step) {
         let confirmation = Confirmation.accept(
             live.connectedSessions[connectedIndex(of: session)].connection)
@@ -452,12 +460,12 @@ extension Broker {
         }
     }
 
-    /// A device name that nobody else has, from an unpredictable number.
+    /// A unique device name, from an unpredictable number.
     private func assignedName(_ seed: UInt64) -> [UInt8] {
         Array("auto-".utf8) + unpredictableName(seed)
     }
 
-    /// Tells a client that it is in, and begins to deliver.
+    /// Tells the client that it is accepted, and begins to deliver.
     mutating func accept(_ session: Index<Session>, in step: inout Step) {
         counters.connectsAccepted += 1
         let connected = connectedIndex(of: session)

@@ -1,4 +1,4 @@
-// Going away: the end of a connection, and the end of a session some time after it.
+// The end of a connection, and the end of a session, which may come much later.
 
 import BrokerTerms
 import Primitives
@@ -6,7 +6,7 @@ import Primitives
 extension Broker {
     // MARK: - The end of a connection
 
-    /// The broker gives a connection up: tells why and lets go of it.
+    /// Closes a connection with a reason, and detaches its session.
     mutating func close(
         _ session: Index<Session>, _ reason: ReasonCode, willFate: WillFate = .starts,
         in step: inout Step
@@ -39,7 +39,7 @@ extension Broker {
         detach(session, .starts, in: &step)
     }
 
-    /// A fault of the peer's ends its connection, before or after it was let in.
+    /// Closes a connection because of a fault of the peer, before or after the login.
     mutating func peerFaulted(_ connection: ConnectionID, _ reason: ReasonCode, in step: inout Step)
     {
         if let session = session(of: connection) {
@@ -51,7 +51,7 @@ extension Broker {
         }
     }
 
-    /// The client says good-bye; it is answered when what it changed is committed.
+    /// Handles a DISCONNECT. It is answered when the changes of the session are committed.
     mutating func disconnect(
         _ connection: ConnectionID, _ request: DisconnectRequest, in step: inout Step
     ) {
@@ -59,7 +59,8 @@ extension Broker {
         if sessions[session].dialect.isMQTT, sessions[session].expirySeconds == 0,
             request.sessionExpirySeconds ?? 0 > 0
         {
-            // What ends with its connection cannot be kept after all (MQTT 5.0 section 3.14.2.2.2).
+            // A session that ends with its connection cannot become persistent (MQTT 5.0 section
+            // 3.14.2.2.2).
             close(session, .protocolError, in: &step)
             return
         }
@@ -75,18 +76,18 @@ extension Broker {
         detach(session, request.sendsWill ? .starts : .removed, in: &step)
     }
 
-    /// What becomes of a session's will when its connection ends.
+    /// What happens to a session's will when the connection ends.
     enum WillFate {
-        /// It is sent, now or after its delay.
+        /// The will is sent, now or after its delay.
         case starts
-        /// It is forgotten.
+        /// The will is deleted.
         case removed
-        /// It stays as it is, for the connection that takes the place of this one.
+        /// The will remains, for the connection that replaces this one.
         case kept
     }
 
-    /// Parts a session from its connection. What is under way goes back behind the window: it is in
-    /// the store, or on its way there.
+    /// Detaches a session from its connection. Entries of the window return to the queue; they are
+    /// in the store or in the pending batch.
     private mutating func detach(
         _ session: Index<Session>, _ willFate: WillFate, in step: inout Step
     ) {
@@ -107,18 +108,19 @@ extension Broker {
             registry.noteSeen(
                 sessions[session].user, unixMilliseconds: step.moment.unixMilliseconds)
             announceConnection(of: session)
-            // Where it is back already, it was never away.
+            // `kept` means that the same client has connected again, so it was never offline.
             if willFate != .kept {
                 announcePresence(of: session, isOnline: false, in: &step)
             }
         }
-        // Most sessions never send again what they have seen answered: give the memory back.
+        // Most sessions never repeat a send after they have seen its answer, so the memory is
+        // released.
         if sessions[session].outbox.isEmpty { sessions[session].outbox.removeAll() }
         if sessions[session].senderState.exists, sessions[session].senderState.value.isEmpty {
             sessions[session].senderState.reset()
         }
         if endsSession {
-            // A session that ends here sends its will itself.
+            // The end of the session sends the will.
             if willFate != .starts { removeWill(of: session) }
             destroy(session, returnsUserMessages: true, in: &step)
             return
@@ -146,7 +148,7 @@ extension Broker {
 
     // MARK: - The end of a session
 
-    /// Ends a session that has no connection when its time comes.
+    /// Schedules the end of a session that has no connection.
     mutating func startExpiry(_ session: Index<Session>, notBefore earliest: Instant? = nil) {
         guard sessions[session].expirySeconds != .max else { return }
         sessions[session].expiryToken = deadlines.insert(
@@ -154,7 +156,7 @@ extension Broker {
             at: max(expiryDeadline(of: session), earliest ?? Instant(milliseconds: 0)))
     }
 
-    /// When a session ends that is away.
+    /// The time at which a session without a connection ends.
     func expiryDeadline(of session: Index<Session>) -> Instant {
         sessions[session].disconnected.advanced(
             bySeconds: UInt64(sessions[session].expirySeconds))
@@ -172,8 +174,8 @@ extension Broker {
         destroy(session, returnsUserMessages: true, in: &step)
     }
 
-    /// Ends a session that has no connection. What waits in its queue goes back to waiting for the
-    /// user when it was the user's last one, unless the user wanted it gone.
+    /// Ends a session that has no connection. `returnsUserMessages` keeps what waits in its queue
+    /// for the user, see ``leave(_:of:keepsUserMessages:)``.
     mutating func destroy(_ session: Index<Session>, returnsUserMessages: Bool, in step: inout Step)
     {
         precondition(
@@ -196,7 +198,7 @@ extension Broker {
             queues.take(inbox.queue, from: session)
             leave(inbox, of: user, keepsUserMessages: returnsUserMessages && receivedUserMessages)
         }
-        // A will does not outlive its session: its message is not for the session any more.
+        // A will does not outlive its session.
         fireWill(of: session, in: &step)
         sessions.remove(session)
         registry.countSession(of: user, isNew: false)

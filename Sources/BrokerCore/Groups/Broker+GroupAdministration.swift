@@ -1,39 +1,39 @@
-// What an operator sees of groups and does with them: in the name of their owner, and past the
-// policy that decides who joins. Limits hold all the same.
+// Lists and changes groups for an operator. The operator acts for the owner and is not bound by the
+// policy that decides who may join. Limits apply.
 
 import BrokerTerms
 import Primitives
 
-/// One group as an operator sees it.
+/// A group, as an operator sees it.
 public struct GroupDescription: Hashable, Sendable {
-    /// Where a list goes on behind it. It is valid until the broker ends.
+    /// Position in a list: the next page begins after it. It is valid until the broker ends.
     public var cursor: UInt32
-    /// Its id, made by the broker.
+    /// The id, which the broker assigned.
     public var name: [UInt8]
     public var title: [UInt8]
     public var owner: [UInt8]
-    /// Who may join; nil for everybody.
+    /// The users that may join; nil for all.
     public var allowed: [[UInt8]]?
     public var meta: [UInt8]
     public var memberCount: Int
 }
 
-/// What an operator does to a group that exists.
+/// A change that an operator makes to a group.
 public enum GroupAction: Hashable, Sendable {
-    /// Puts a known user in, whether the policy would or not.
+    /// Adds a user, whatever the policy says. The user must exist.
     case join(user: [UInt8])
-    /// Takes a user out as if the user had left; the owner too.
+    /// Removes a user, as if the user had left; also the owner.
     case leave(user: [UInt8])
-    /// The same with the notice that one was kicked; not the owner.
+    /// Removes a user with the notice of a kick; not the owner.
     case kick(user: [UInt8])
-    /// Takes a user off the allow list, and kicks.
+    /// Removes a user from the list of allowed users, and kicks the user.
     case ban(user: [UInt8])
     case setMeta([UInt8])
-    /// Nil for everybody.
+    /// Sets the list of allowed users; nil for all users.
     case setAllowed([[UInt8]]?)
 }
 
-/// How an operator's request about groups ended.
+/// The result of an operator's request about groups.
 public struct GroupResult: Hashable, Sendable {
     public var reason: ReasonCode
     /// The id of a new group; otherwise empty.
@@ -41,12 +41,12 @@ public struct GroupResult: Hashable, Sendable {
 }
 
 extension Broker {
-    /// An app's groups, in no order that means anything.
+    /// An app's groups, in an unspecified order.
     ///
     /// - Parameters:
-    ///   - user: only those that this user is in; nil for all.
-    ///   - cursor: of the last group of the list before; nil for the first list.
-    ///   - countMaximum: how many at most.
+    ///   - user: only groups of which this user is a member; nil for all.
+    ///   - cursor: of the last group of the previous page; nil for the first page.
+    ///   - countMaximum: the maximum number of groups.
     public func groupDescriptions(
         app appName: [UInt8], of user: [UInt8]?, after cursor: UInt32?, countMaximum: Int
     ) -> [GroupDescription] {
@@ -66,14 +66,14 @@ extension Broker {
         return found
     }
 
-    /// One group; nil when there is none of this id.
+    /// One group; nil if there is none with this id.
     public func groupDescription(app appName: [UInt8], _ name: [UInt8]) -> GroupDescription? {
         guard let group = group(named: name, app: appName) else { return nil }
         return description(ofGroup: group)
     }
 
-    /// Ids of a group's members in the order of their bytes, from behind `user` on; empty when
-    /// there is no such group.
+    /// Ids of a group's members in the order of their bytes, beginning after `user`; empty if there
+    /// is no such group.
     public func groupMembers(
         app appName: [UInt8], _ name: [UInt8], after user: [UInt8], countMaximum: Int
     ) -> [[UInt8]] {
@@ -84,11 +84,11 @@ extension Broker {
         }
     }
 
-    /// Makes a group for an owner, who has to be known.
+    /// Creates a group. Its owner must exist.
     ///
     /// - Parameters:
-    ///   - key: a fresh random number, by which its owner's client could ask for it again.
-    ///   - seed: a fresh random number, for the id.
+    ///   - key: a new random number, which identifies the request if it is repeated.
+    ///   - seed: a new random number for the id.
     public mutating func createGroup(
         app appName: [UInt8], owner: [UInt8], title: [UInt8], meta: [UInt8],
         allowed: [[UInt8]]?, key: UInt64, seed: UInt64
@@ -103,8 +103,8 @@ extension Broker {
         return GroupResult(outcome)
     }
 
-    /// Changes a group as its owner could, and puts users in. It is durable with the pending batch,
-    /// as every change of an operator.
+    /// Changes a group with the rights of its owner, and can add users. The change is durable with
+    /// the pending batch.
     public mutating func changeGroup(
         app appName: [UInt8], _ name: [UInt8], _ action: GroupAction, at moment: Moment,
         effects: inout Effects

@@ -1,6 +1,6 @@
-// What users are told of groups: which ones they are in, what a group is and who is in it. Both
-// lists stand in the order of the bytes of their ids, and a page begins behind an id that need not
-// be there any more, so that paging loses nothing while members come and go.
+// Answers about groups: the groups of a user, the properties of a group, and its members. Both
+// lists are in the order of the bytes of the ids. A page begins after an id that need not exist any
+// more, so no entry is missed while members join and leave.
 
 import BrokerTerms
 import Primitives
@@ -11,7 +11,7 @@ extension Broker {
         to connection: ConnectionID, request requestIdentifier: UInt64, of user: Index<User>,
         after: [UInt8], byteCountMaximum: Int, in step: inout Step
     ) {
-        // One byte says whether there are more.
+        // One byte tells whether there are more.
         let room = min(byteCountMaximum, CoreLimits.groupAnswerMaximum) - 1
         let loop = connection.loop
         let start = step.effects[loop].bytes.count
@@ -33,7 +33,7 @@ extension Broker {
         let entries = ByteRange(offset: start, count: step.effects[loop].bytes.count - start)
         workload.charge(Int(entries.count) / CoreLimits.answerBytesPerWork)
         if hasMore && entries.isEmpty {
-            // Not one fits: the client would ask for the same page for ever.
+            // An answer without an entry would make the client request the same page for ever.
             step.effects[loop].respond(
                 to: connection, request: requestIdentifier, reason: .packetTooLarge)
             return
@@ -45,7 +45,8 @@ extension Broker {
                     entries: entries)))
     }
 
-    /// What a group is, and a page of its members: for members, and for the owner who has left.
+    /// The properties of a group and a page of its members; for members, and for an owner who has
+    /// left.
     mutating func reportGroup(
         to connection: ConnectionID, request requestIdentifier: UInt64, group: Index<Group>?,
         user: Index<User>, after: [UInt8], byteCountMaximum: Int, in step: inout Step
@@ -116,7 +117,7 @@ extension ByteArena {
         mutableBytes(range)[0] = byte
     }
 
-    /// A name with its length before it, in one byte.
+    /// Appends a name after one byte with its length.
     fileprivate mutating func appendCounted(_ name: borrowing [UInt8]) {
         append(byte: UInt8(name.count))
         _ = append(name)

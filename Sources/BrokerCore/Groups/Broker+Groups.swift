@@ -1,13 +1,13 @@
 // Requests of users about groups: create, join, leave, kick, ban, change. Every change is answered
-// when it is committed, also a repeated request whose change was made before. System messages tell
-// the members.
+// after its commit, also a repeated request whose change was made before. System messages tell the
+// members.
 
 import BrokerTerms
 import Primitives
 
-/// How a request to change something ended.
+/// The result of a request that changes a group.
 enum GroupOutcome {
-    /// It is so, now or already: answered when everything up to here is committed.
+    /// The group is as requested. The answer waits until everything so far is committed.
     case done(ReasonCode, body: [UInt8] = [])
     case refused(ReasonCode, LimitName = .none)
 }
@@ -15,8 +15,8 @@ enum GroupOutcome {
 /// The user and the session that change a group.
 struct GroupActor {
     let user: Index<User>
-    /// The session that asked, which is answered and needs no notice; nil where an operator acts in
-    /// the user's name.
+    /// The session that asked. It gets the answer and needs no notice; nil if an operator acts for
+    /// the user.
     let session: Index<Session>?
 }
 
@@ -114,7 +114,7 @@ extension Broker {
         }
     }
 
-    // MARK: - Members come and go
+    // MARK: - Join and leave
 
     private mutating func createGroup(
         _ creation: GroupCreation, by session: Index<Session>, in bytes: UnsafeRawBufferPointer
@@ -131,7 +131,7 @@ extension Broker {
             allowed: creation.allowed.map { identifiers($0, in: bytes) })
     }
 
-    /// A group of an owner who may have one; its id is the answer's body.
+    /// Creates a group if its owner may have one more. The body of the answer is its id.
     mutating func createGroup(
         owner: Index<User>, key: UInt64, seed: UInt64, title: [UInt8], meta: [UInt8],
         allowed: [[UInt8]]?
@@ -176,7 +176,7 @@ extension Broker {
         return .done(.success, body: name)
     }
 
-    /// The group that a user made with this very request before.
+    /// The group that the same request created before.
     private func ownGroup(of user: Index<User>, key: UInt64) -> Index<Group>? {
         for membership in registry.users[user].memberships {
             let group = groupTable.memberships[membership].group
@@ -187,19 +187,19 @@ extension Broker {
         return nil
     }
 
-    /// 13 digits of Crockford's base 32 for 64 random bits: no letters that are read for each
+    /// 13 digits of Crockford's base 32 for 64 random bits. Its letters cannot be mistaken for each
     /// other.
     func unpredictableName(_ seed: UInt64) -> [UInt8] {
         let digits = Array("0123456789abcdefghjkmnpqrstvwxyz".utf8)
         return (0..<13).map { digits[Int(truncatingIfNeeded: seed >> ($0 * 5)) & 31] }
     }
 
-    /// Whether the group's policy lets a user in, who may be in it already.
+    /// Whether the group's policy admits a user, or the user is already a member.
     func mayJoin(_ group: Index<Group>, _ user: Index<User>) -> Bool {
         mayJoin(group, named: registry.users[user].name) || membership(of: user, in: group) != nil
     }
 
-    /// Whether the group's policy lets a user with a name join.
+    /// Whether the group's policy admits a user with this name.
     func mayJoin(_ group: Index<Group>, named name: Name) -> Bool {
         guard let allowed = groupTable.groups[group].allowed,
             registry.users[groupTable.groups[group].owner].name != name
@@ -236,14 +236,14 @@ extension Broker {
         guard let membership = membership(of: user, in: group) else {
             return .done(.noSubscriptionExisted)
         }
-        // While it is still a member, so that its other devices hear of it.
+        // The user is still a member here, so that its other devices receive the notice.
         tell(group, of: .left, data: Array(registry.users[user].name), by: actor, in: &step)
         remove(membership)
         return .done(.success)
     }
 
-    /// Ends a membership, here and in the store. The last membership ends the group: no user could
-    /// find it again, and a group is cheap to make and must not stay for ever.
+    /// Ends a membership, in memory and in the store. The last membership ends the group: no user
+    /// could find it again, and unused groups must not accumulate.
     private mutating func remove(_ index: Index<Membership>) {
         let (group, user) = (
             groupTable.memberships[index].group, groupTable.memberships[index].user
@@ -256,9 +256,10 @@ extension Broker {
         removeGroup(group)
     }
 
-    // MARK: - What the owner does
+    // MARK: - The owner's requests
 
-    /// The kicked one keeps the messages it has, is told (reason 6), and so are those who remain.
+    /// Removes a member. The user keeps the messages that it has, and is told with reason 6; the
+    /// other members are told too.
     mutating func kick(
         from group: Index<Group>, user name: [UInt8], by actor: GroupActor, in step: inout Step
     ) -> GroupOutcome {
@@ -292,7 +293,7 @@ extension Broker {
         return .done(.kickedOut)
     }
 
-    /// Takes a user off the allow list, member or not, and then kicks. In a group that
+    /// Removes a user from the list of allowed users, member or not, and kicks. In a group that
     /// everybody may join, the list becomes all other members.
     mutating func ban(
         from group: Index<Group>, user name: [UInt8], by actor: GroupActor, in step: inout Step
@@ -317,7 +318,7 @@ extension Broker {
             return .refused(.quotaExceeded, limit)
         }
         let kicked = kick(from: group, user: name, by: actor, in: &step)
-        // This also bars a user that is not known yet.
+        // The ban also applies to a user that does not exist yet.
         guard case .refused = kicked else { return kicked }
         return .done(.noSubscriptionExisted)
     }
@@ -335,7 +336,7 @@ extension Broker {
         return .done(.success)
     }
 
-    /// Taking a member off the list does not kick.
+    /// Removing a member from the list does not kick the member.
     mutating func setAllowed(
         of group: Index<Group>, to allowed: [[UInt8]]?, by actor: GroupActor, in step: inout Step
     ) -> GroupOutcome {
@@ -348,8 +349,8 @@ extension Broker {
         return .done(.success)
     }
 
-    /// Gives a group another text or list, here and in the store; the limit that keeps it from
-    /// that, if one does.
+    /// Replaces a group's text or list, in memory and in the store. Returns the limit that forbids
+    /// it; nil if none does.
     private mutating func rewrite(
         _ group: Index<Group>, meta: [UInt8], allowed: [[UInt8]]?
     ) -> LimitName? {
@@ -368,7 +369,7 @@ extension Broker {
         return nil
     }
 
-    /// - Returns: the limit that keeps the list from being that long; nil where none does.
+    /// - Returns: the limit that forbids a list of this length; nil if none does.
     private mutating func replaceAllowed(
         of group: Index<Group>, to allowed: [[UInt8]]?, by actor: GroupActor, in step: inout Step
     ) -> LimitName? {
@@ -383,9 +384,9 @@ extension Broker {
 
     // MARK: - System messages
 
-    /// Tells the members what happened, but for the session that did it, which gets an answer. Past
-    /// a number of members joins and leaves are not told: each would cost a message for every
-    /// member, and all of them together the square.
+    /// Tells the members about a change, except for the session that made it, which gets an answer.
+    /// Joins and leaves are not told in a group with many members: each would cost one message per
+    /// member, and all of them together the square of that.
     private mutating func tell(
         _ group: Index<Group>, of event: GroupEvent, data: [UInt8], by actor: GroupActor,
         in step: inout Step

@@ -1,5 +1,5 @@
-// Who is in which group, kept consistent from all sides: the group's list, the user's list, the
-// audience of sessions, and the members whose messages have to wait.
+// Memberships. They are kept consistent in four places: the group's list, the user's list, the
+// audience of sessions, and the members whose messages wait offline.
 
 import Primitives
 
@@ -15,7 +15,7 @@ extension Broker {
         return group
     }
 
-    /// Forgets a group without members.
+    /// Removes a group that has no members.
     mutating func removeGroup(_ group: Index<Group>) {
         registry.removeGroup(
             named: groupTable.groups[group].name, byteCount: groupTable.groups[group].byteCount,
@@ -24,14 +24,14 @@ extension Broker {
         groupTable.remove(group)
     }
 
-    /// Gives a group another text or list.
+    /// Replaces a group's text or list.
     mutating func replace(_ group: Index<Group>, meta: [UInt8], allowed: [[UInt8]]?) {
         let growth = groupTable.replace(group, meta: meta, allowed: allowed)
         registry.changeGroupBytes(by: growth, app: groupTable.groups[group].app)
     }
 
-    /// The limit that keeps a list or a text of an owner's groups from growing to so many bytes;
-    /// nil where none does. What gets shorter always may.
+    /// The limit that forbids a list or text of an owner's groups to grow to so many bytes; nil if
+    /// none does. A shorter one is always allowed.
     func groupLimitReached(
         by owner: Index<User>, growingTo byteCount: Int, from old: Int
     ) -> LimitName? {
@@ -48,7 +48,7 @@ extension Broker {
 
     // MARK: - Members
 
-    /// A user's place in a group; nil for one who is not in it.
+    /// The membership of a user in a group; nil if the user is not a member.
     func membership(of user: Index<User>, in group: Index<Group>) -> Index<Membership>? {
         let position = groupPosition(of: user, notBefore: groupTable.groups[group].name)
         guard position < registry.users[user].memberships.count else { return nil }
@@ -68,7 +68,7 @@ extension Broker {
             }
             next = sessions[session].nextOfUser
         }
-        // While a store is read back, all are counted at the end.
+        // During a restore, all subscriptions are counted at the end.
         if commits.restoration == nil { countHearers(of: membership) }
         groupTable.setWaiting(membership, isWaiting(membership))
     }
@@ -90,10 +90,10 @@ extension Broker {
         forgetSubscriptions(of: user, to: group)
     }
 
-    /// Who is not a member any more hears no more of the group in MQTT either.
+    /// Ends the MQTT subscriptions of a user that is not a member any more.
     private mutating func forgetSubscriptions(of user: Index<User>, to group: Index<Group>) {
         var next = registry.users[user].firstSession
-        // With its last subscription the audience itself ends.
+        // The audience ends with its last subscription.
         while let session = next,
             let audience = audience(
                 ofAddress: .group, groupTable.groups[group].name, app: groupTable.groups[group].app)
@@ -113,12 +113,12 @@ extension Broker {
         }
     }
 
-    /// An MRT session hears its user's groups without asking.
+    /// Whether the session receives its user's groups without a subscription, as MRT sessions do.
     private func receivesGroups(_ session: Index<Session>) -> Bool {
         sessions[session].dialect == .mrt
     }
 
-    /// A new session joins the audiences of its user's groups.
+    /// Adds a new session to the audiences of its user's groups.
     mutating func joinGroupAudiences(_ session: Index<Session>) {
         guard receivesGroups(session) else { return }
         for membership in registry.users[sessions[session].user].memberships {
@@ -131,7 +131,7 @@ extension Broker {
 
     // MARK: - Order
 
-    /// The first place of a user's list of groups whose id does not come before `name`.
+    /// The first position in a user's list of groups whose id is not less than `name`.
     private func groupPosition(of user: Index<User>, notBefore name: [UInt8]) -> Int {
         firstPosition(in: registry.users[user].memberships.count) { position in
             let group = groupTable.memberships[registry.users[user].memberships[position]].group
@@ -139,7 +139,7 @@ extension Broker {
         }
     }
 
-    /// The first place of a user's list of groups whose id comes behind `name`.
+    /// The first position in a user's list of groups whose id is greater than `name`.
     func groupPosition(of user: Index<User>, behind name: [UInt8]) -> Int {
         firstPosition(in: registry.users[user].memberships.count) { position in
             let group = groupTable.memberships[registry.users[user].memberships[position]].group
@@ -147,7 +147,7 @@ extension Broker {
         }
     }
 
-    /// The first place of a group's list of members whose id does not come before `name`.
+    /// The first position in a group's list of members whose id is not less than `name`.
     private func memberPosition(in group: Index<Group>, notBefore name: Name) -> Int {
         firstPosition(in: groupTable.groups[group].memberships.count) { position in
             let user = groupTable.memberships[groupTable.groups[group].memberships[position]].user
@@ -155,7 +155,7 @@ extension Broker {
         }
     }
 
-    /// The first place of a group's list of members whose id comes behind `name`.
+    /// The first position in a group's list of members whose id is greater than `name`.
     func memberPosition(in group: Index<Group>, behind name: [UInt8]) -> Int {
         firstPosition(in: groupTable.groups[group].memberships.count) { position in
             let user = groupTable.memberships[groupTable.groups[group].memberships[position]].user
@@ -163,7 +163,8 @@ extension Broker {
         }
     }
 
-    /// The first position that `isThere` says yes to, in a list where all behind it would too.
+    /// The first position for which `isThere` is true, in a list where it is true for all later
+    /// ones.
     private func firstPosition(in count: Int, where isThere: (Int) -> Bool) -> Int {
         var (low, high) = (0, count)
         while low < high {
@@ -173,10 +174,10 @@ extension Broker {
         return low
     }
 
-    // MARK: - Messages to the user
+    // MARK: - Messages
 
-    /// Into the inboxes of a group's members, and the offline queues of those whom no session
-    /// receives.
+    /// Puts a message into the inboxes of a group's members, and into the offline queues of members
+    /// without a session that receives it.
     mutating func enqueue(
         _ message: Index<Message>, group: Index<Group>, excluding excluded: Index<Session>?,
         tally: inout RoutingTally, in step: inout Step
@@ -193,15 +194,15 @@ extension Broker {
         }
     }
 
-    /// Whether what is sent to a group waits in a member's offline queue, since no session receives
-    /// it: neither the user's messages at all, nor, in MQTT, just what the group is sent.
+    /// Whether a member's messages from the group wait in the offline queue: no session receives
+    /// the user's messages, and no MQTT session subscribes to the group's address.
     func isWaiting(_ membership: Index<Membership>) -> Bool {
         groupTable.memberships[membership].hearerCount == 0
             && !hasListener(groupTable.memberships[membership].user)
     }
 
-    /// Notes in all groups of a user whether its messages wait: call whenever it may have got
-    /// its first session that hears all of it, or lost the last.
+    /// Updates, in all groups of a user, whether its messages wait offline. Call it when the user
+    /// may have got its first session that receives its messages, or lost the last.
     mutating func updateWaiting(of user: Index<User>) {
         let isListening = hasListener(user)
         workload.charge(registry.users[user].memberships.count / CoreLimits.looksPerWork)
@@ -211,15 +212,15 @@ extension Broker {
         }
     }
 
-    /// A session of a member subscribes to the address of a group, or does not any more.
+    /// Counts a member's session that began or ended a subscription to the address of a group.
     mutating func countHearer(_ user: Index<User>, _ group: Index<Group>, isNew: Bool) {
-        // Whoever is not a member any more has been forgotten.
+        // The subscriptions of a user that left the group have been removed already.
         guard let membership = membership(of: user, in: group) else { return }
         groupTable.countHearer(of: membership, isNew: isNew)
         groupTable.setWaiting(membership, isWaiting(membership))
     }
 
-    /// Counts the sessions of a new member that subscribe to the address of the group.
+    /// Counts a new member's sessions that subscribe to the address of the group.
     private mutating func countHearers(of membership: Index<Membership>) {
         let (group, user) = (
             groupTable.memberships[membership].group, groupTable.memberships[membership].user
@@ -237,7 +238,7 @@ extension Broker {
         groupTable.setHearerCount(count, of: membership)
     }
 
-    /// What was read back says who hears which groups: counts all of it, each subscription once.
+    /// Counts the subscriptions to group addresses after a restore, each once.
     mutating func countRestoredHearers() {
         for session in sessions.places where sessions.contains(session) {
             guard sessions[session].dialect.isMQTT else { continue }
@@ -266,7 +267,7 @@ extension Broker {
         commits.put(row, permit)
     }
 
-    /// What a group's row has to be admitted for if its list and its text are these.
+    /// The growth that a group's row must be admitted for, with this list and text.
     func growth(
         ofGroupOwnedBy owner: Index<User>, title: [UInt8], meta: [UInt8], allowed: [[UInt8]]?
     ) -> Int {

@@ -1,30 +1,32 @@
-// Groups: who is in them, who may come in, what is known about them. Members are users; what is
-// sent to a group goes to all sessions of its members.
+// Groups: members, policy and texts. Members are users; a message to a group goes to all sessions
+// of its members.
 
 import Primitives
 
 /// A group of users of one app.
 struct Group: ~Copyable {
-    /// Durable name.
+    /// Durable name, unique in the store.
     let identifier: UInt64
     let app: Index<App>
-    /// The id that clients use: made by the broker, unpredictable.
+    /// The id for clients, which the broker assigned. It is unpredictable.
     let name: [UInt8]
     let title: [UInt8]
     let owner: Index<User>
-    /// The number that the owner gave its creation: asking for it again makes no second group.
+    /// The number that the owner gave the request to create it; a repeated request creates no
+    /// second group.
     let key: UInt64
-    /// Who may join; nil for everybody. The owner always may.
+    /// The users that may join; nil for all. The owner always may.
     private(set) var allowed: [[UInt8]]?
     private(set) var meta: [UInt8]
-    /// Memory of the list and the texts.
+    /// Bytes of the list and the texts.
     @NarrowCount private(set) var byteCount = 0
     /// The sessions of members, for sends.
     let audience: Index<Audience>
-    /// Memberships by index, in the order of the bytes of the members' ids. An insertion moves what
-    /// stands behind it, four bytes for each member.
+    /// Memberships in the order of the bytes of the members' ids. An insertion moves the later
+    /// ones, four bytes for each.
     var memberships: ContiguousArray<Index<Membership>> = []
-    /// Memberships of users whom no session receives: their messages wait in their offline queues.
+    /// Memberships of users without a session that receives the group's messages, which wait in
+    /// their offline queues.
     var waiting: ContiguousArray<Index<Membership>> = []
 
     init(
@@ -56,19 +58,19 @@ struct Group: ~Copyable {
     }
 }
 
-/// One user's place in one group.
+/// The membership of one user in one group.
 struct Membership {
     let group: Index<Group>
     let user: Index<User>
     static let notWaiting = UInt32.max
 
-    /// Place among those who wait; ``notWaiting`` while some session receives the user's messages.
+    /// Position in ``Group/waiting``; ``notWaiting`` while a session receives the user's messages.
     var waitingPosition = notWaiting
-    /// Sessions of the user that subscribe to the group's address.
+    /// Number of the user's sessions that subscribe to the group's address.
     var hearerCount: UInt32 = 0
 }
 
-/// What happens in a group, as its members are told. Raw values are on the wire.
+/// An event in a group, as its members are told. Raw values are on the wire.
 enum GroupEvent: UInt8 {
     case joined = 1
     case left = 2
@@ -93,7 +95,7 @@ extension Records {
             table: .groups, key: RecordKey.number(group.identifier), value: row.bytes)
     }
 
-    /// A member is a row of its own, so that a join does not rewrite the group.
+    /// A member has a separate row, so that a join does not rewrite the group.
     static func member(group: UInt64, user: [UInt8]) -> RecordChange {
         RecordChange(
             table: .members, key: RecordKey.number(group) + user,

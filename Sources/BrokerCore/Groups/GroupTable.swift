@@ -1,12 +1,12 @@
-// Groups and their members. A group's messages go to its audience, which is part of the routing,
-// and to the offline queues of members without a session.
+// Groups and their members. The messages of a group go to its audience, which is part of the
+// routing, and to the offline queues of members without a session.
 //
-// It knows users and audiences by their index. A user lists its memberships.
+// The table refers to users and audiences by index. A user has the list of its memberships.
 //
 // Invariants: a group ends with its last member; members are in the order of their ids; a
 // membership counts the sessions of its user that subscribe to the address of the group; a member
-// that waits knows its place among those of the group that wait; what a user owns is counted, also
-// where the user has left the group.
+// that waits has its position among the group's waiting members; the groups and bytes of an owner
+// are counted, also if the owner has left the group.
 
 import Primitives
 
@@ -17,7 +17,7 @@ struct GroupTable: ~Copyable {
     /// What users own, whether they are members or not.
     private var owned: [Index<User>: OwnedGroups] = [:]
 
-    /// How many groups one user owns, and the memory of their lists and texts.
+    /// The number of groups that a user owns, and the bytes of their lists and texts.
     struct OwnedGroups {
         var count = 0
         var byteCount = 0
@@ -31,7 +31,7 @@ struct GroupTable: ~Copyable {
         return groups.insert(group).index
     }
 
-    /// Removes a group, which has no members.
+    /// Removes a group that has no members.
     mutating func remove(_ group: Index<Group>) {
         let count = groups[group].memberships.count
         precondition(count == 0, "a group with \(count) members ends")
@@ -42,8 +42,7 @@ struct GroupTable: ~Copyable {
         groups.remove(group)
     }
 
-    /// Gives a group another text or list. Returns by how many bytes it has grown, negative where
-    /// it has shrunk.
+    /// Replaces a group's text or list. Returns the difference in bytes, which may be negative.
     mutating func replace(_ group: Index<Group>, meta: [UInt8], allowed: [[UInt8]]?) -> Int {
         let old = groups[group].byteCount
         groups[group].replace(meta: meta, allowed: allowed)
@@ -54,9 +53,9 @@ struct GroupTable: ~Copyable {
 
     // MARK: - Members
 
-    /// Makes a user a member.
+    /// Adds a member.
     ///
-    /// - Parameter position: its place in the order of the members' ids.
+    /// - Parameter position: the position in the order of the members' ids.
     mutating func insertMember(
         _ user: Index<User>, of group: Index<Group>, at position: Int
     ) -> Index<Membership> {
@@ -65,13 +64,13 @@ struct GroupTable: ~Copyable {
         return membership
     }
 
-    /// Removes a member that does not wait, from its place in the order of the members' ids.
+    /// Removes a member that does not wait, from its position in the order of the members' ids.
     mutating func removeMember(_ membership: Index<Membership>, at position: Int) {
         groups[memberships[membership].group].memberships.remove(at: position)
         memberships.remove(membership)
     }
 
-    /// A session of the member subscribes to the address of the group, or does not any more.
+    /// Counts a member's session that began or ended a subscription to the address of the group.
     mutating func countHearer(of membership: Index<Membership>, isNew: Bool) {
         if isNew {
             memberships[membership].hearerCount += 1
@@ -84,8 +83,8 @@ struct GroupTable: ~Copyable {
         memberships[membership].hearerCount = count
     }
 
-    /// Puts a member among those of its group whose messages wait in their offline queues, or takes
-    /// it out, where the last one takes its place.
+    /// Adds a member to those of its group whose messages wait offline, or removes it. After a
+    /// removal the last one takes its position.
     mutating func setWaiting(_ membership: Index<Membership>, _ isWaiting: Bool) {
         let group = memberships[membership].group
         let position = memberships[membership].waitingPosition

@@ -19,15 +19,15 @@ struct Leftover {
     let user: Index<User>?
     private(set) var count: UInt64 = 0
     private(set) var byteCount: UInt64 = 0
-    /// What the transfer under way brings at most.
+    /// The maximum that the transfer under way brings.
     private(set) var expected = TrimAmount()
-    /// Entries up to here have been looked at.
+    /// Entries up to this number have been examined.
     var lookedThrough: UInt64 = 0
-    /// Whether the store has been asked for more of it, or to make it.
+    /// Whether a request to the store is open that loads or creates it.
     var isUnderWay = true
-    /// Whether the walk under way has given away any of it.
+    /// Whether the current walk has given away an entry.
     private var isMoving = false
-    /// Walks are this many rounds of housekeeping apart, more after each that gave nothing away.
+    /// Rounds of housekeeping between two walks. It grows after each walk that gave nothing away.
     private var roundsBetween = 0
     private var roundsLeft = 0
 
@@ -38,7 +38,7 @@ struct Leftover {
         self.expected = expected
     }
 
-    /// Takes over the counts that the store has read.
+    /// Sets the counts that the store has read.
     mutating func restore(_ tally: QueueTally) {
         count = tally.count
         byteCount = tally.byteCount
@@ -53,8 +53,7 @@ struct Leftover {
         isMoving = true
     }
 
-    /// A walk has come to the end. A later walk looks again at entries for which no session had
-    /// room.
+    /// Ends a walk. A later walk examines again the entries for which no session had room.
     mutating func endWalk() {
         roundsBetween =
             isMoving ? 0 : min(2 * roundsBetween + 1, CoreLimits.leftoverRoundsMaximum)
@@ -64,7 +63,7 @@ struct Leftover {
         isUnderWay = false
     }
 
-    /// Whether this round of housekeeping looks at it.
+    /// Whether this round of housekeeping examines it.
     mutating func isDue() -> Bool {
         guard !isUnderWay else { return false }
         if roundsLeft == 0 { return true }
@@ -76,9 +75,9 @@ struct Leftover {
 extension Broker {
     // MARK: - The end of a queue
 
-    /// A session has ended and leaves its queue.
+    /// Disposes of the queue of a session that has ended.
     ///
-    /// - Parameter keepsUserMessages: what its user was sent is not to be lost with it.
+    /// - Parameter keepsUserMessages: whether the messages of its user are kept.
     mutating func leave(_ inbox: Inbox, of user: Index<User>, keepsUserMessages: Bool) {
         var held = commits.expectedArrivals(in: inbox.queue)
         held += TrimAmount(count: UInt64(inbox.count), byteCount: inbox.byteCount)
@@ -97,7 +96,7 @@ extension Broker {
         commits.delete(inbox.queue)
     }
 
-    /// The persistent session that has heard its user's messages for longest.
+    /// The persistent session that has received its user's messages for the longest time.
     private func oldestListener(of user: Index<User>) -> Index<Session>? {
         var oldest: Index<Session>? = nil
         forEachSession(of: user) { session in
@@ -110,9 +109,9 @@ extension Broker {
         return oldest
     }
 
-    /// Moves what a user was sent before any of the other sessions listened into the queue of one,
-    /// as far as that has room. How much that is the store knows: it moves no more than there are
-    /// numbers for.
+    /// Moves the user's messages from before the other sessions listened into the queue of one of
+    /// them, as far as it has room. Only the store knows how many these are: it moves no more than
+    /// the reserved numbers.
     private mutating func bequeath(_ queue: QueueID, _ held: TrimAmount, to heir: Index<Session>) {
         guard sessions[heir].hearsSince > 0 else { return }
         let inbox = sessions[heir].inbox
@@ -135,17 +134,18 @@ extension Broker {
         reserveNumbers(heir)
     }
 
-    // MARK: - What a session has received
+    // MARK: - Listeners
 
-    /// A stored session receives the messages of its user from now on.
+    /// Notes that a stored session receives the messages of its user from now on.
     mutating func noteListener(_ session: Index<Session>) {
         guard commits.restoration == nil else { return }
-        // The ids of messages are given when the batch is handed over.
+        // Messages get their ids when the batch is handed over.
         sessions[session].hearsSince = .max
         commits.note(listener: sessions.handle(session))
     }
 
-    /// The batch is about to be handed over: its messages will have their ids.
+    /// Sets `hearsSince` of the pending batch's listeners, just before the hand-over gives its
+    /// messages their ids.
     mutating func settleListeners() {
         var next = commits.identifiers.nextMessageIdentifier
         var position = 0
@@ -156,7 +156,7 @@ extension Broker {
                 }
                 position += 1
             }
-            // Before the first message, a session cannot have missed any.
+            // A session that exists before the first message cannot have missed any.
             let bound = next == 1 ? 0 : next
             // A session that ends in this batch inherits no more than one that stays, because it
             // passes on what it has.
@@ -169,14 +169,14 @@ extension Broker {
 
     // MARK: - Results
 
-    /// Entries that were to be moved and could not be read.
+    /// Counts out entries that were to be moved and could not be read.
     mutating func settleMoves(_ result: borrowing StoreResult) {
         for index in result.missedMoves {
             let move = commits.inFlightBatch.moves[index]
             let byteCount = UInt64(commits.inFlightBatch.moveByteCounts[index])
             let tally = QueueTally(queue: move.destination, count: 1, byteCount: byteCount)
             guard case .session(let session)? = owner(of: move.destination) else {
-                // The session has ended, and what it had is counted elsewhere.
+                // The session has ended, and its entries are counted in another queue.
                 countOut(tally)
                 continue
             }
@@ -193,8 +193,8 @@ extension Broker {
         }
     }
 
-    /// How much went where is known now. What has come is counted in before what has left is
-    /// counted out: a queue may have had both.
+    /// Takes the counts of transfers. Entries that came are counted in before entries that left are
+    /// counted out, because a queue may have had both.
     mutating func settleTransfers(_ result: borrowing StoreResult) {
         for (index, _) in commits.inFlightBatch.bequests {
             let tally = result.transferred[index]
@@ -214,8 +214,8 @@ extension Broker {
         }
     }
 
-    /// Entries have come into a queue by the store's own doing. False where that has ended
-    /// meanwhile: it may have passed them on, and then they are counted with that transfer.
+    /// Counts in entries that the store has moved into a queue. Returns false if the queue has
+    /// ended meanwhile: it may have passed the entries on, and then that transfer counts them.
     private mutating func countIn(_ tally: QueueTally) -> Bool {
         let session: Index<Session>
         switch counter(of: tally.queue) {
@@ -235,8 +235,8 @@ extension Broker {
 
     // MARK: - Shares
 
-    /// Keeps what came by shared subscriptions for others of the share, as far as one user's
-    /// sessions may leave that. The rest goes the way of the queue.
+    /// Keeps the entries of shared subscriptions for other sessions of the share, up to the limit
+    /// of one user's sessions. The rest is treated like the queue.
     private mutating func makeLeftover(of queue: QueueID, _ held: TrimAmount, _ user: Index<User>) {
         guard queues.leftoversOfUsers[user]?.count ?? 0 < CoreLimits.leftoversPerUserMaximum else {
             return
@@ -263,7 +263,7 @@ extension Broker {
                 user: Array(registry.users[user].name)))
     }
 
-    /// Asks the store for the next entries of a leftover, or ends it where it is empty.
+    /// Requests the next entries of a leftover, or ends it if it is empty.
     mutating func loadLeftover(_ index: Index<Leftover>) {
         guard queues.leftovers[index].count > 0 else { return endLeftover(index) }
         queues.awaitLoad(of: index)
@@ -331,7 +331,7 @@ extension Broker {
     }
 
     mutating func restoreLeftover(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
-        // Rows of version 1 do not say whose session it was.
+        // Rows of version 1 do not contain the user.
         let version: UInt8 = value.first == 1 ? 1 : 2
         var row = try RecordReader(value, version: version, table: .leftovers, key: key)
         guard key.count == 8, let app = app(named: try row.readString()) else {

@@ -1,11 +1,11 @@
-// What clients are let in with: credentials become an access that lives as long as its connection.
-// What it allows is judged in `Broker+Judgement.swift`.
+// Credentials and accesses. A valid credential becomes an access, which exists as long as its
+// connection. `Broker+Judgement.swift` checks what the access allows.
 
 import BrokerTerms
 import Primitives
 
-/// Who somebody is, as the edge has verified it: by the signature of a JSON Web Token, a client
-/// certificate, or a pre-shared key.
+/// An identity that the edge has verified: by the signature of a JSON Web Token, by a client
+/// certificate, or by a pre-shared key.
 public struct VerifiedIdentity: Hashable, Sendable {
     public enum Proof: UInt8, Hashable, Sendable {
         case webToken, certificate, preSharedKey
@@ -14,16 +14,17 @@ public struct VerifiedIdentity: Hashable, Sendable {
     public var proof: Proof
     public var app: [UInt8]
     public var user: [UInt8]
-    /// The only device it speaks for; nil for any.
+    /// The only device that may use the identity; nil for any.
     public var device: [UInt8]?
-    /// What the bearer may do; nil for whatever the app's users may.
+    /// The rights of the bearer; nil for those of the app's users.
     public var rights: Rights?
-    /// Unix seconds from which on it is worth nothing; `UInt64.max` for never.
+    /// Expiry in Unix seconds; the identity is invalid from then on. `UInt64.max` for none.
     public var expiresUnixSeconds: UInt64
-    /// What vouched for it: the id of the key that signed a web token, a certificate's serial
-    /// number, a pre-shared key's identity. Withdrawing that ends the sessions.
+    /// The object that proved the identity: the id of the key that signed a web token, the serial
+    /// number of a certificate, or the identity of a pre-shared key. Withdrawing it ends the
+    /// sessions.
     public var voucher: [UInt8]
-    /// Which key of that name it was.
+    /// Distinguishes keys that had the same name at different times.
     public var key: VoucherKey
 
     public init(
@@ -41,18 +42,18 @@ public struct VerifiedIdentity: Hashable, Sendable {
     }
 }
 
-/// Tells keys apart that have borne one name, so that replacing a key withdraws what the old one
-/// vouched for.
+/// Distinguishes keys with the same name, so that replacing a key invalidates the identities that
+/// the old key proved.
 public enum VoucherKey: Hashable, Sendable {
-    /// The edge's mark of a key.
+    /// The mark that the edge gave the key.
     case mark(UInt64)
-    /// Certificates are withdrawn one by one, and a will that an earlier version has stored has no
-    /// mark: the name alone decides.
+    /// The name alone decides: for certificates, which are revoked one by one, and for wills that
+    /// an earlier version stored without a mark.
     case named
 }
 
-/// What vouches for identities that the edge verifies, as the configuration has it now. The core
-/// asks it at every login, so that nobody is let in by what was believed a moment ago.
+/// The keys and certificates that the configuration currently trusts. The core checks them at every
+/// login, because an event may have been verified against an earlier configuration.
 public struct VoucherTrust: Sendable {
     /// A key of an account server.
     public struct WebTokenKey: Hashable, Sendable {
@@ -65,21 +66,21 @@ public struct VoucherTrust: Sendable {
         }
     }
 
-    /// Keys that vouch now, by name, each with its mark.
+    /// Trusted keys by name, each with its mark.
     private var webTokenKeys: [WebTokenKey: UInt64] = [:]
     private var preSharedIdentities: [[UInt8]: UInt64] = [:]
     private var believesCertificates = false
     private var revokedCertificates: Set<[UInt8]> = []
 
-    /// For whoever verifies nobody: no identity is believed.
+    /// Trusts no key and no certificate.
     public static var nothing: VoucherTrust { VoucherTrust() }
 
     private init() {}
 
     /// - Parameters:
-    ///   - webTokenKeys: the marks of the keys.
-    ///   - preSharedIdentities: those that have a key, and its mark.
-    ///   - revokedCertificates: the vouchers of those that nobody believes.
+    ///   - webTokenKeys: the mark of each key.
+    ///   - preSharedIdentities: the mark of each identity's key.
+    ///   - revokedCertificates: the serial numbers of certificates that are not trusted.
     public init(
         webTokenKeys: [WebTokenKey: UInt64], preSharedIdentities: [[UInt8]: UInt64],
         revokedCertificates: Set<[UInt8]>
@@ -112,27 +113,27 @@ public struct VoucherTrust: Sendable {
     }
 }
 
-/// What a live connection was let in with: 48 bytes, in an order that leaves no gaps.
+/// The access of a live connection: 48 bytes, in an order without padding.
 struct Access {
     enum Source {
         case token(Handle<Token>)
         case appKey
         case anonymous
-        /// By itself, so that those without one do not have room for one.
+        /// Indirect, so that an access of another source does not reserve space for it.
         indirect case verified(VerifiedIdentity)
         case gateway(ConnectionID)
     }
 
     let source: Source
     @Packed var session: Index<Session>? = nil
-    /// What is allowed now; taken again from the source when that changes.
+    /// Current rights. They are read again from the source when that changes.
     var rights: Rights
     let expiresUnixSeconds: UInt64
-    /// Ends the connection when the credential does.
+    /// Closes the connection when the credential expires.
     var timer = TimerWheel.Token.none
 }
 
-/// Who a claim turned out to be.
+/// The result of authenticating a claim.
 struct Identity {
     let app: Index<App>
     var user: [UInt8]
@@ -142,7 +143,7 @@ struct Identity {
 extension Broker {
     // MARK: - Credentials
 
-    /// Judges a claim by the tables as they are now.
+    /// Authenticates a claim against the current tables.
     mutating func authenticate(
         _ claim: Claim, device: [UInt8], bytes: UnsafeRawBufferPointer, identities: TurnIdentities,
         at moment: Moment
@@ -175,7 +176,8 @@ extension Broker {
             return unlimitedIdentity(
                 app: app, user: Self.userName(user.bytes(in: bytes)), source: .anonymous)
         case .verified(let reference):
-            // Nobody is let in as somebody of another turn, and nobody ends the broker with it.
+            // The claim is refused if the reference is not of this turn. It must neither admit
+            // another client's identity nor stop the broker.
             guard let identity = identities[reference] else {
                 throw ConnectRefusal(reason: .unspecifiedError)
             }
@@ -188,7 +190,7 @@ extension Broker {
     private func authenticate(
         _ identity: VerifiedIdentity, device: [UInt8], _ now: UInt64
     ) throws(ConnectRefusal) -> Identity {
-        // Whatever was verified, and whenever that was, is believed now or not at all.
+        // The edge may have verified the identity earlier; only the current trust and time count.
         guard let app = app(named: identity.app), identity.expiresUnixSeconds > now,
             registry.trust.believes(identity)
         else { throw ConnectRefusal(reason: .badUserNameOrPassword) }
@@ -202,13 +204,13 @@ extension Broker {
                 expiresUnixSeconds: identity.expiresUnixSeconds))
     }
 
-    /// Keeps the time of a token's last use, to the hour, and without a commit of its own.
+    /// Records the last use of a token, rounded to the hour. The row waits for the next commit.
     private mutating func noteUse(of handle: Handle<Token>, _ now: UInt64) {
         guard let token = registry.noteUse(of: handle, unixSeconds: now) else { return }
         commits.renewLazily(Records.token(token))
     }
 
-    /// A claim without an end and without rights of its own.
+    /// An identity that does not expire and has the rights of the app.
     private func unlimitedIdentity(app: Index<App>, user: [UInt8], source: Access.Source)
         -> Identity
     {
@@ -218,8 +220,9 @@ extension Broker {
                 source: source, rights: registry.apps[app].rights, expiresUnixSeconds: .max))
     }
 
-    /// A user's name for what a client calls itself, which in MQTT may be any text: `_` in place of
-    /// what no name may hold, and as much of it as a name may have. Most are that already.
+    /// The user name for the name that a client gives itself, which in MQTT may be any text.
+    /// Characters that a user name must not contain become `_`, and the name is cut to its maximum
+    /// length. Most names need no change.
     private static func userName(_ text: UnsafeRawBufferPointer) -> [UInt8] {
         var name: [UInt8] = []
         var offset = 0
@@ -227,7 +230,7 @@ extension Broker {
             let first = text[offset]
             let length = first < 0x80 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4
             let character = text[offset..<min(offset + length, text.count)]
-            // U+0080 to U+009F are C2 80 to C2 9F.
+            // U+0080 to U+009F are encoded as C2 80 to C2 9F.
             let isControl =
                 first < 0x20 || first == 0x7F || (first == 0xC2 && character.last! < 0xA0)
             let isSeparator = "/+#".utf8.contains(first)
@@ -238,7 +241,7 @@ extension Broker {
         return name
     }
 
-    // MARK: - The life of an access
+    // MARK: - Accesses
 
     /// Gives a session's new connection its access.
     mutating func grant(_ access: Access, to session: Index<Session>, at moment: Moment) {
@@ -247,7 +250,8 @@ extension Broker {
         countSensor(of: access.source, 1)
         renewAuthority(of: session)
         guard access.expiresUnixSeconds != .max else { return }
-        // Counted from here by the monotonic clock: a clock that is set moves nobody's end.
+        // The monotonic clock measures the rest, so that setting the clock does not move the
+        // expiry.
         let end = access.expiresUnixSeconds.multipliedReportingOverflow(by: 1000)
         let rest = end.overflow ? .max : end.partialValue - moment.unixMilliseconds
         let timer = deadlines.insert(
@@ -255,15 +259,15 @@ extension Broker {
         live.note(timer: timer, of: index)
     }
 
-    /// Takes a session's access back, with its connection.
+    /// Removes a session's access together with its connection.
     mutating func withdrawAccess(of session: Index<Session>) {
         let access = live.withdrawAccess(of: connectedIndex(of: session))
         deadlines.cancel(access.timer)
         countSensor(of: access.source, -1)
     }
 
-    /// A connected client presents a new credential. It must prove the same user for the same
-    /// device; otherwise the old one stays in force. Everything else about the session goes on.
+    /// Replaces the credential of a connected client. The new one must prove the same user and
+    /// device; otherwise the old one remains valid. The session continues unchanged.
     mutating func exchangeCredential(
         _ connection: ConnectionID, _ claim: Claim, identities: TurnIdentities,
         in step: inout Step
@@ -282,7 +286,7 @@ extension Broker {
             let oldRights = live.accesses[access(of: session)].rights
             withdrawAccess(of: session)
             grant(identity.access, to: session, at: step.moment)
-            // Each subscription was judged by the rights of its time.
+            // The subscriptions were admitted by the earlier rights.
             if identity.access.rights != oldRights {
                 dropForbiddenSubscriptions(session, in: &step)
             }
@@ -302,9 +306,9 @@ extension Broker {
         step.effects[connection.loop].effects.append(.answerCredential(connection, reason))
     }
 
-    /// From now on what these vouch for is believed and nothing else. Connections that were let in
-    /// by others end, and their wills are not sent; logins on their way are judged when they are
-    /// heard. The number of connections.
+    /// Replaces the trusted keys and certificates. Closes connections that were admitted by others,
+    /// without sending their wills; logins that are being verified are checked against the new
+    /// trust. Returns the number of closed connections.
     public mutating func replaceTrust(
         _ new: VoucherTrust, at moment: Moment, effects: inout Effects
     ) -> Int {
@@ -321,15 +325,15 @@ extension Broker {
         return count
     }
 
-    /// A credential has come to its end while its connection lives. 0xA0 tells the device that its
-    /// time is up, and not that it did something it may not.
+    /// Closes a connection whose credential has expired. The reason 0xA0 tells the device that its
+    /// time is over, and not that it did something forbidden.
     mutating func expireAccess(_ index: Index<Access>, in step: inout Step) {
         close(session(of: index), .maximumConnectTime, in: &step)
     }
 
     // MARK: - Rights
 
-    /// What a connected session was let in with.
+    /// The access of a connected session.
     @inline(__always)
     func access(of session: Index<Session>) -> Index<Access> {
         guard let access = live.connectedSessions[connectedIndex(of: session)].access else {
@@ -338,7 +342,7 @@ extension Broker {
         return access
     }
 
-    /// Whose access it is.
+    /// The session of an access.
     func session(of access: Index<Access>) -> Index<Session> {
         guard let session = live.accesses[access].session else {
             preconditionFailure("access \(access.place) was granted to no session")
@@ -351,8 +355,8 @@ extension Broker {
             user: registry.users[sessions[session].user].name, device: sessions[session].device)
     }
 
-    /// Tells the log which receivers of a list the sender was not allowed; the sender itself is
-    /// told with the result.
+    /// Logs the receivers of a list that the sender may not send to. The sender is told with the
+    /// result.
     func noteForbidden(_ target: JudgedTarget, from session: Index<Session>, in step: inout Step) {
         guard target.hasRefusals else { return }
         target.refusedNames.withUnsafeBytes {
@@ -360,10 +364,11 @@ extension Broker {
         }
     }
 
-    /// Ends the subscriptions of a connected session that its rights do not allow any more. In one
-    /// piece, which takes 1.1 milliseconds for 1,000 filters of 60 levels and as many rights.
+    /// Removes the subscriptions of a connected session that its rights do not allow any more. All
+    /// are checked at once: 1,000 filters of 60 levels against as many rights take 1.1
+    /// milliseconds.
     mutating func dropForbiddenSubscriptions(_ session: Index<Session>, in step: inout Step) {
-        // What begins with `$SYS` needs a right by name.
+        // Filters that begin with `$SYS` need a right by name.
         let rights = live.accesses[access(of: session)].rights
         let app = registry.users[sessions[session].user].app
         let hearsAllPresence =
@@ -376,7 +381,7 @@ extension Broker {
         var next = sessions[session].firstSubscription
         while let index = next {
             next = routing.subscriptions[index].next
-            // What every session receives by itself has no filter.
+            // The audiences that every session joins by itself have no filter.
             let filter = routing.audiences[routing.subscriptions[index].audience].filter
             if filter.isEmpty { continue }
             filter.withUnsafeBytes { bytes in
@@ -391,14 +396,14 @@ extension Broker {
     }
 }
 
-/// Walks over the ids of a list: each one length byte and its bytes.
+/// Reads the ids of a list: each is one byte with its length, then its bytes.
 struct ListReader {
     private let list: UnsafeRawBufferPointer
     private var offset = 0
 
     init(_ list: UnsafeRawBufferPointer) { self.list = list }
 
-    /// The next id; there must be one.
+    /// Returns the next id. Precondition: there is one.
     mutating func next() -> UnsafeRawBufferPointer {
         let end = offset + 1 + Int(list[offset])
         defer { offset = end }

@@ -1,9 +1,9 @@
-// What an operator does to the broker, and what the operator may see. Changes become durable with
-// the batch whose number `pendingSequence` gives at the time.
+// What an operator can change and query. Changes become durable with the batch whose number
+// `pendingSequence` returns.
 
 import Primitives
 
-/// An app as an operator sees it.
+/// Summary of an app, for an operator.
 public struct AppSummary: Hashable, Sendable {
     public var name: [UInt8]
     public var userCount: Int
@@ -11,19 +11,19 @@ public struct AppSummary: Hashable, Sendable {
 }
 
 extension Broker {
-    /// The batch that changes made now become durable with.
+    /// The number of the batch that makes the current changes durable.
     public var pendingSequence: UInt64 { commits.pendingSequence }
 
-    /// Whether sends are refused because the store has no room for them.
+    /// Whether sends are refused because the store has no room.
     public var hasFullStore: Bool { commits.room.isFull }
 
     public func hasApp(_ name: [UInt8]) -> Bool { app(named: name) != nil }
 
-    // What makes the store grow throws ``NoRoom`` where there is none.
+    // Methods that make the store grow throw ``NoRoom`` if there is no room.
 
-    /// Makes an app; false when there is one of this name.
+    /// Creates an app. Returns false if an app of this name exists.
     ///
-    /// - Parameter rights: what its users may do unless their credential says otherwise.
+    /// - Parameter rights: the rights of its users whose credential has none.
     public mutating func addApp(
         _ name: [UInt8], keyDigest: Digest?, rights: Rights = .ordinary
     ) throws(NoRoom) -> Bool {
@@ -35,18 +35,17 @@ extension Broker {
         return true
     }
 
-    /// Replaces an app's key, so that the old one lets nobody in any more; false when there is no
-    /// such app.
+    /// Replaces an app's key, and invalidates the old one. Returns false if there is no such app.
     public mutating func setAppKey(_ name: [UInt8], keyDigest: Digest?) -> Bool {
         guard let app = app(named: name) else { return false }
         registry.setKey(keyDigest, of: app)
-        // A row without a key has room for one.
+        // A row without a key is admitted with room for one.
         commits.renew(row(ofApp: app))
         return true
     }
 
-    /// Replaces the rights of an app's users, connected ones included; false when there is no such
-    /// app.
+    /// Replaces the rights of an app's users, including connected ones. Returns false if there is
+    /// no such app.
     public mutating func setAppRights(
         _ name: [UInt8], rights: Rights, at moment: Moment, effects: inout Effects
     ) throws(NoRoom) -> Bool {
@@ -62,7 +61,7 @@ extension Broker {
         for access in live.accesses.places where live.accesses.contains(access) {
             let session = session(of: access)
             guard registry.users[sessions[session].user].app == app else { continue }
-            // What a gateway's sensors may do follows from what the gateway may do, below.
+            // The rights of a gateway's sensors depend on the gateway's; they follow below.
             if case .gateway = live.accesses[access].source { continue }
             let new = ownRights(of: live.accesses[access].source) ?? rights
             guard live.change(new, of: access) else { continue }
@@ -72,7 +71,7 @@ extension Broker {
         return true
     }
 
-    /// The rights that a credential itself names.
+    /// The rights that a credential contains; nil if it has those of the app.
     private func ownRights(of source: Access.Source) -> Rights? {
         switch source {
         case .token(let handle): registry.tokens[handle]?.rights
@@ -87,7 +86,7 @@ extension Broker {
             rights: registry.apps[app].rights)
     }
 
-    /// Whether ``addToken(_:)`` would find room for all of these.
+    /// Whether the store has room for ``addToken(_:)`` of all these tokens.
     public func hasRoom(for newTokens: [Token]) -> Bool {
         var byteCount = 0
         for token in newTokens {
@@ -101,8 +100,8 @@ extension Broker {
         Records.token(token).pageByteCount + growth(ofUser: token.user, app: app)
     }
 
-    /// Makes a token known, and its user with it; false when its app is unknown or its identifier
-    /// is taken.
+    /// Adds a token, and its user if necessary. Returns false if its app is unknown or its
+    /// identifier exists.
     public mutating func addToken(_ token: Token) throws(NoRoom) -> Bool {
         guard let app = app(named: token.app), !registry.tokens.contains(token.identifier) else {
             return false
@@ -117,8 +116,8 @@ extension Broker {
         return true
     }
 
-    /// Registers a user, so that messages wait for it before its first login; false when it is
-    /// known already, nil when the app is not.
+    /// Adds a user, so that messages can wait for it before its first login. Returns false if the
+    /// user exists, and nil if the app does not.
     public mutating func addUser(
         _ name: [UInt8], app appName: [UInt8]
     ) throws(NoRoom) -> Bool? {
@@ -131,7 +130,8 @@ extension Broker {
         return true
     }
 
-    /// What there is at the moment. Walks over all sessions: for statistics, not for every message.
+    /// Current counts. Walks over all sessions, so it is meant for statistics and not for every
+    /// message.
     public func gauges() -> Gauges {
         var queuedMessages: UInt64 = 0
         var queuedBytes: UInt64 = 0
@@ -168,7 +168,7 @@ extension Broker {
             storeLimitBytes: commits.room.limitByteCount)
     }
 
-    /// All apps, in no particular order.
+    /// All apps, in no order.
     public func appSummaries() -> [AppSummary] {
         var summaries: [AppSummary] = []
         for app in registry.apps.places where registry.apps.contains(app) {

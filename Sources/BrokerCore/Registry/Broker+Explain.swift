@@ -1,37 +1,36 @@
-// Why somebody may do something, or may not: the question that every operator asks of access
-// rights.
+// Explains to an operator why a device may do something, or may not.
 
 import Primitives
 
-/// Which right decides, and where it was written.
+/// The right that decides, and its origin.
 public struct RightsExplanation: Hashable, Sendable {
-    /// Whose rights they are.
+    /// The source of the rights.
     public enum Origin: Hashable, Sendable {
-        /// Those of all of the app's users: the credential names none.
+        /// The app: the credential contains none.
         case app
-        /// An opaque token's, by its public part.
+        /// An opaque token, by its public part.
         case token([UInt8])
-        /// Those that the edge verified, by what vouched for them.
+        /// A verified identity, by the object that proved it.
         case verified(VerifiedIdentity.Proof, voucher: [UInt8])
     }
 
-    /// What it rests on, or why it is refused.
+    /// The right that allows the action, or the reason of the refusal.
     public var verdict: Verdict
     public var origin: Origin
     /// Whether the device is connected; otherwise the answer is for its next login.
     public var isConnected: Bool
-    /// All rights that were tried.
+    /// All rights that were compared.
     public var rights: Rights
 }
 
 extension Broker {
-    /// Whether a user's device may do something, and by what: the verdict that the same request
-    /// gets, by the same function. A topic or filter that is an address is judged as what it
-    /// means. For a device that is not connected the token it would log in with is taken: one
-    /// bound to the device before one for any; of several, the one used last. Who has never
-    /// connected is taken to speak MQTT.
+    /// Whether a device may do something, and by which right. The same function decides the request
+    /// itself. A topic or filter that is an address is checked as the address. If the device is not
+    /// connected, the token of its next login is assumed: a token bound to the device before one
+    /// for any device, and among several the one used last. A device that has never connected is
+    /// assumed to use MQTT.
     ///
-    /// - Returns: nil when there is no such app.
+    /// - Returns: nil if there is no such app.
     public func explain(
         app name: [UInt8], user: [UInt8], device: [UInt8], _ action: RightsAction
     ) -> RightsExplanation? {
@@ -46,7 +45,7 @@ extension Broker {
             isConnected: session.map { sessions[$0].isConnected } ?? false, rights: rights)
     }
 
-    /// The verdict on what a client spells.
+    /// The verdict on an action as a client writes it.
     private func explain(_ action: RightsAction, _ asker: Asker) -> Verdict {
         switch action {
         case .publish(let topic):
@@ -54,7 +53,7 @@ extension Broker {
             case .user(let user)?: return explain(.send(user: user), asker)
             case .group(let group)?: return verdict(.sendGroup(group), asker)
             case .everybody?: return verdict(.broadcast, asker)
-            // Nobody is named yet.
+            // The topic alone names no user yet.
             case .list?: return .refused(.topicNameInvalid)
             case nil: break
             }
@@ -70,7 +69,8 @@ extension Broker {
         }
     }
 
-    /// The rights that a device has, or would have at its login; its session, if there is one.
+    /// The rights that a device has, or would have at its next login, and its session if there is
+    /// one.
     func rights(
         app: Index<App>, user name: [UInt8], device: [UInt8]
     ) -> (rights: Rights, origin: RightsExplanation.Origin, session: Index<Session>?) {
@@ -98,7 +98,7 @@ extension Broker {
             guard identity.rights != nil else { return .app }
             return .verified(identity.proof, voucher: identity.voucher)
         case .gateway(let gateway):
-            // A sensor bears its gateway's rights.
+            // A sensor has its gateway's rights.
             guard let gatewaySession = session(of: gateway) else { return .app }
             return origin(of: live.accesses[access(of: gatewaySession)].source)
         case .appKey, .anonymous: return .app
@@ -107,8 +107,8 @@ extension Broker {
 }
 
 extension TokenTable {
-    /// Tokens that a user's device may log in with: those bound to it first, then by last use, the
-    /// latest first. Walks over all tokens.
+    /// Tokens that a device may log in with: those bound to it first, then by last use, the latest
+    /// first. Walks over all tokens.
     fileprivate func candidates(app: [UInt8], user: [UInt8], device: [UInt8]) -> [Token] {
         var found: [Token] = []
         forEach { _, token in

@@ -1,39 +1,39 @@
-// The only place that judges rights. It judges every request that names receivers (a send of any
+// The only place that checks rights. It checks every request that names receivers (a send of any
 // kind, a will when it is set and when it is sent, a retained publication, a list, a group, a
-// broadcast) and every request to receive from others (a subscription, a question about presence).
-// Routing takes a ``JudgedTarget`` and the topic tree a ``JudgedFilter``. Only this file makes
+// broadcast) and every request to receive from others (a subscription, a query of presence).
+// Routing takes a ``JudgedTarget`` and the topic tree a ``JudgedFilter``. Only this file creates
 // these, so that no message reaches a receiver without a verdict. `martlet explain` calls the same
 // function.
 
 import BrokerTerms
 import Primitives
 
-/// The user and the session that ask, as far as a verdict depends on them.
+/// The user and device that ask, as far as a verdict depends on them.
 struct Asker {
     let app: Index<App>
-    /// Nil for a user that is not known yet.
+    /// Nil if the user does not exist yet.
     let user: Index<User>?
     let bearer: RightsBearer
     let rights: Rights
-    /// Whether it speaks MQTT, where addresses are subscribed to.
+    /// Whether the client uses MQTT, which subscribes to addresses.
     let isMQTT: Bool
 }
 
 /// The owner of the rights that are judged.
 enum Judged {
-    /// A connected session's, as they are now.
+    /// A connected session, with its current rights.
     case session(Index<Session>)
-    /// A user that need not be connected: for a will that is due, or an operator's question.
+    /// A user that need not be connected, for a will that is due or an operator's question.
     case asker(Asker)
 }
 
-/// What a request rests on, or why it is refused.
+/// The basis of a permission, or the reason of a refusal.
 public enum Verdict: Hashable, Sendable {
     /// A right, as it was written.
     case right([UInt8])
-    /// It is the user's own address.
+    /// The address is the user's own.
     case own
-    /// Everybody of the app hears broadcasts.
+    /// All users of the app receive broadcasts.
     case everybody
     /// The user is a member of the group.
     case member
@@ -47,11 +47,12 @@ public enum Verdict: Hashable, Sendable {
     }
 }
 
-/// Receivers that a sender may send to. Pointers are valid as long as the bytes of the request.
+/// The receivers that a sender may send to. Its pointers are valid as long as the bytes of the
+/// request.
 struct JudgedTarget {
     enum Receivers {
         case user(UnsafeRawBufferPointer)
-        /// Ids in a row, and which of them were refused.
+        /// The ids of a list, and a mark for each one that was refused.
         case users(UnsafeRawBufferPointer, count: Int, refused: ReceiverMask)
         case group(Index<Group>)
         case everybody
@@ -62,7 +63,7 @@ struct JudgedTarget {
 
     fileprivate init(_ receivers: Receivers) { self.receivers = receivers }
 
-    /// Those who subscribe to a user's presence, each judged by its subscription.
+    /// The subscribers of a user's presence. Each was checked when it subscribed.
     static func presence(topic: UnsafeRawBufferPointer) -> JudgedTarget {
         precondition(
             ReservedTopic(topic) == .presence,
@@ -76,7 +77,7 @@ struct JudgedTarget {
         return false
     }
 
-    /// Those who were, with commas between them.
+    /// The refused names, separated by commas.
     var refusedNames: [UInt8] {
         guard case .users(let list, let count, let refused) = receivers else { return [] }
         var reader = ListReader(list)
@@ -91,24 +92,24 @@ struct JudgedTarget {
     }
 }
 
-/// What became of a request to send.
+/// The result of checking a send.
 enum Judgement {
     case allowed(JudgedTarget)
     case refused(ReasonCode, LimitName = .none)
 }
 
-/// A filter that a session may have, or had when the broker ended: what a session has is judged
-/// again at its login and whenever its rights change.
+/// A filter that a session may subscribe to, or that it had when the broker ended. The filters of a
+/// session are checked again at its login and when its rights change.
 struct JudgedFilter {
     let bytes: [UInt8]
 
     fileprivate init(_ bytes: some Collection<UInt8>) { self.bytes = Array(bytes) }
 
-    /// A filter of the store.
+    /// A filter from the store.
     init(restored bytes: [UInt8]) { self.bytes = bytes }
 }
 
-/// Some of the receivers of a list, by their place in it: one bit each.
+/// A set of receivers of a list, by their positions: one bit each.
 struct ReceiverMask: Equatable {
     private static let bitCount = 64
     private var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
@@ -142,8 +143,8 @@ struct ReceiverMask: Equatable {
 extension Broker {
     // MARK: - Receivers
 
-    /// Judges the receivers of a message. Each user of a list is judged alone; refused ones are
-    /// marked. If a sender may not send to a user, it does not learn whether that user is known.
+    /// Checks the receivers of a message. Each user of a list is checked alone, and refused ones
+    /// are marked. If a sender may not send to a user, it does not learn whether that user exists.
     /// Members of a group may send to it without a right.
     @inline(__always)
     mutating func judge(_ target: SendTarget, by judged: Judged, in bytes: UnsafeRawBufferPointer)
@@ -173,7 +174,7 @@ extension Broker {
             guard allows(.publish(topic: topic), judged) else {
                 return .refused(.notAuthorized)
             }
-            // Addresses are not plain topics: they are reached as what they are.
+            // A message reaches an address by its kind, never as a plain topic.
             if let reason = topicRefusal(topic) { return .refused(reason) }
             return .allowed(JudgedTarget(.topic(topic)))
         }
@@ -195,12 +196,12 @@ extension Broker {
         return .allowed(JudgedTarget(.users(list, count: count, refused: refused)))
     }
 
-    /// Why no client can publish on a topic, whatever its rights are.
+    /// The reason for which no client may publish on a topic, whatever its rights are.
     @inline(__always)
     func topicRefusal(_ topic: UnsafeRawBufferPointer) -> ReasonCode? {
-        // What else begins with `$` is reserved for the broker.
+        // Other topics that begin with `$` are reserved for the broker.
         if topic.first == UInt8(ascii: "$") { return .topicNameInvalid }
-        // Most topics have fewer bytes than they may have levels.
+        // Most topics have fewer bytes than the maximum of levels.
         return topic.count < limits.topicLevelsMaximum ? nil : levelRefusal(topic)
     }
 
@@ -222,12 +223,12 @@ extension Broker {
 
     // MARK: - Filters
 
-    /// Judges a filter that a session asks for.
+    /// Checks a filter that a session subscribes to.
     mutating func judge(
         filter: UnsafeRawBufferPointer, of session: Index<Session>
     ) -> (verdict: Verdict, filter: JudgedFilter?) {
         let verdict: Verdict
-        // The common case needs no look at the list.
+        // In the common case the list is not read.
         if live.accesses[access(of: session)].rights.allowsAll(.subscribe),
             ReservedTopic(filter) == nil
         {
@@ -245,7 +246,7 @@ extension Broker {
 
     // MARK: - The verdict
 
-    /// Who a connected session is, with what it was let in with.
+    /// A connected session with its current rights.
     func asker(_ session: Index<Session>) -> Asker {
         Asker(
             app: registry.users[sessions[session].user].app, user: sessions[session].user,
@@ -253,7 +254,7 @@ extension Broker {
             isMQTT: sessions[session].dialect.isMQTT)
     }
 
-    /// Whether something is allowed; a refusal is counted.
+    /// Whether an action is allowed. Counts a refusal.
     @inline(__always)
     mutating func allows(_ action: RightsAction, _ judged: Judged) -> Bool {
         switch judged {
@@ -262,7 +263,7 @@ extension Broker {
         }
     }
 
-    /// Whether a connected session may do something; a refusal is counted.
+    /// Whether a connected session may do something. Counts a refusal.
     @inline(__always)
     mutating func allows(_ action: RightsAction, _ session: Index<Session>) -> Bool {
         if live.accesses[access(of: session)].rights.allowsAll(action.kind) { return true }
@@ -276,7 +277,7 @@ extension Broker {
         return false
     }
 
-    /// The verdict on an action, charged to the turn.
+    /// The verdict on an action. Its comparisons are charged to the turn.
     mutating func judge(_ action: RightsAction, by asker: Asker) -> Verdict {
         var comparisons = workload.comparisonCount
         let verdict = verdict(action, asker, comparisons: &comparisons)
@@ -284,14 +285,14 @@ extension Broker {
         return verdict
     }
 
-    /// The verdict, and what it rests on. It changes nothing, so that a question and the deed get
-    /// the same.
+    /// The verdict on an action. The function changes nothing, so that an operator's question and
+    /// the request get the same answer.
     func verdict(_ action: RightsAction, _ asker: Asker) -> Verdict {
         var ignored = 0
         return verdict(action, asker, comparisons: &ignored)
     }
 
-    /// - Parameter comparisons: grows by what was compared, in the unit of
+    /// - Parameter comparisons: increased by the comparisons made, in the unit of
     ///   ``CoreLimits/comparisonsPerWork``.
     private func verdict(
         _ action: RightsAction, _ asker: Asker, comparisons: inout Int
@@ -321,8 +322,8 @@ extension Broker {
         return membership(of: user, in: group) != nil
     }
 
-    /// Rights are about plain topics and, by name, the broker's own; what is sent to a client's own
-    /// user and groups is its own.
+    /// Rights apply to plain topics and, by name, to the broker's own. A user needs none for its
+    /// own address and its groups.
     private func verdict(
         subscribing filter: UnsafeRawBufferPointer, _ asker: Asker, comparisons: inout Int
     ) -> Verdict {
@@ -331,7 +332,7 @@ extension Broker {
         case .presence?: return verdict(presence: filter, asker, comparisons: &comparisons)
         case .system?:
             guard asker.isMQTT else { return .refused(.notAuthorized) }
-            // No right covers it that begins with a wildcard.
+            // A right that begins with a wildcard does not cover it.
             return asker.rights.decidingByName(
                 .subscribe(filter: filter), asker.bearer, comparisons: &comparisons
             ).map { .right($0) } ?? .refused(.notAuthorized)
@@ -344,8 +345,9 @@ extension Broker {
         }
     }
 
-    /// A filter that is an address: the user's own messages, groups that the user is in or may join
-    /// by subscribing, and broadcasts. An MRT session receives all of them without a subscription.
+    /// The verdict on a filter that is an address: the user's own messages, groups that the user is
+    /// in or may join by subscribing, and broadcasts. An MRT session receives all of them without a
+    /// subscription.
     private func verdict(hearing filter: UnsafeRawBufferPointer, _ asker: Asker) -> Verdict {
         guard asker.isMQTT else { return .refused(.notAuthorized) }
         switch AddressedTopic(filter) {
@@ -364,7 +366,7 @@ extension Broker {
         }
     }
 
-    /// A filter about presence: of one user, or with `+` of all.
+    /// The verdict on a filter of presence: of one user, or with `+` of all.
     private func verdict(
         presence filter: UnsafeRawBufferPointer, _ asker: Asker, comparisons: inout Int
     ) -> Verdict {

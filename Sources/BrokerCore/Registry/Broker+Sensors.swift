@@ -1,12 +1,12 @@
-// Sensors behind a gateway: sessions whose connections are channels of another's connection. They
-// are sessions like all others; only what they may do follows from the gateway, and is looked at
-// again when that changes. How channels are carried is the dialect's matter.
+// Sensors of a gateway: sessions whose connections are channels of the gateway's connection. They
+// differ from other sessions in one point: their rights depend on the gateway, and are updated when
+// the gateway's rights change. The dialect carries the channels.
 
 import BrokerTerms
 
 extension Broker {
-    /// Judges a gateway's word for a user. The user bears the gateway's rights, in which `%u` and
-    /// `%d` stand for the user.
+    /// Authenticates a user that a gateway attaches. The user gets the gateway's rights, in which
+    /// `%u` and `%d` stand for the user and its device.
     mutating func authenticate(
         _ user: UnsafeRawBufferPointer, attachedBy gateway: ConnectionID
     ) throws(ConnectRefusal) -> Identity {
@@ -21,15 +21,16 @@ extension Broker {
                 expiresUnixSeconds: .max))
     }
 
-    /// Counts a sensor in or out at its gateway. One that is gone has no sensors any more.
+    /// Changes the number of a gateway's sensors by `step`. Does nothing if the gateway has
+    /// disconnected.
     mutating func countSensor(of source: Access.Source, _ step: Int) {
         guard case .gateway(let gateway) = source, let gatewaySession = session(of: gateway)
         else { return }
         live.connectedSessions[connectedIndex(of: gatewaySession)].countSensors(step)
     }
 
-    /// The rights of a gateway have changed, or those of any of them: its sensors bear the new
-    /// ones, and those that it may not attach any more are detached.
+    /// Gives the sensors of a gateway, or of all gateways if `changed` is nil, the gateway's
+    /// current rights. Detaches sensors that it may not attach any more.
     mutating func refreshSensors(of changed: ConnectionID?, in step: inout Step) {
         if let changed {
             guard let gatewaySession = session(of: changed),

@@ -1,9 +1,9 @@
-// What an operator does with opaque tokens: found by what they were made with, and taken back at
-// once, together with the connections they let in.
+// Lists and revokes opaque tokens for an operator. A revocation closes the connections that the
+// tokens admitted.
 
 import Primitives
 
-/// Which tokens are meant: those that agree with everything that is not nil.
+/// Selects tokens: those that are equal in every property that is not nil.
 public struct TokenFilter: Hashable, Sendable {
     public var app: [UInt8]
     public var identifier: [UInt8]?
@@ -32,19 +32,19 @@ public struct TokenFilter: Hashable, Sendable {
     }
 }
 
-/// What became of a revocation.
+/// The result of a revocation.
 public struct Revocation: Hashable, Sendable {
     public var tokenCount: Int
-    /// Connections that were ended with it.
+    /// The number of connections that were closed.
     public var connectionCount: Int
 }
 
 extension Broker {
-    /// The tokens that a filter means, in the order of their identifiers.
+    /// The tokens that match a filter, in the order of their identifiers.
     ///
     /// - Parameters:
-    ///   - identifier: begins behind this one; nil from the start.
-    ///   - countMaximum: how many at most.
+    ///   - identifier: the list begins after this one; nil for the beginning.
+    ///   - countMaximum: the maximum number of tokens.
     public func tokens(
         matching filter: TokenFilter, after identifier: [UInt8]?, countMaximum: Int
     ) -> [Token] {
@@ -57,9 +57,8 @@ extension Broker {
         return Array(found.prefix(countMaximum))
     }
 
-    /// Takes tokens back: nobody gets in with them any more, and who is in is told 0x87 and leaves.
-    /// What they let in is not believed any more, and that includes its will, which is not sent:
-    /// neither of those who leave, nor of those who have left and whose delay is running.
+    /// Revokes tokens. Connections that they admitted are closed with reason 0x87. Wills that
+    /// depend on them are not sent, also if the device has disconnected and the delay is running.
     public mutating func revokeTokens(
         matching filter: TokenFilter, at moment: Moment, effects: inout Effects
     ) -> Revocation {

@@ -1,5 +1,5 @@
-// Apps, users and their sessions: finding them, making them known, and what waits for a user whom
-// no session receives.
+// Apps, users and their sessions: look-up, creation, and the offline queues of users without a
+// session that receives their messages.
 
 import Primitives
 
@@ -16,7 +16,7 @@ extension Broker {
 
     // MARK: - Users
 
-    /// The user of an app by name; nil for one whom nobody knows.
+    /// The user of an app by name; nil if there is none.
     @inline(__always)
     func user(named name: UnsafeRawBufferPointer, app: Index<App>) -> Index<User>? {
         registry.apps[app].users.find(registry.apps[app].users.hash(name)) {
@@ -28,7 +28,7 @@ extension Broker {
         name.withUnsafeBytes { user(named: $0, app: app) }
     }
 
-    /// The user of an app by name, known from now on.
+    /// The user of an app by name, created if there is none.
     mutating func knownUser(_ name: [UInt8], app: Index<App>, permit: borrowing GrowthPermit)
         -> Index<User>
     {
@@ -36,7 +36,7 @@ extension Broker {
         return makeUser(name, app: app, permit: permit)
     }
 
-    /// Makes a user known, in the store too.
+    /// Creates a user, also in the store.
     mutating func makeUser(_ name: [UInt8], app: Index<App>, permit: borrowing GrowthPermit)
         -> Index<User>
     {
@@ -45,7 +45,7 @@ extension Broker {
         return user
     }
 
-    /// What ``makeUser(_:app:_:)`` has to be admitted for.
+    /// The growth that ``makeUser(_:app:permit:)`` must be admitted for.
     func growth(ofUser name: [UInt8], app: Index<App>) -> Int {
         Records.user(app: registry.apps[app].name, name, offlineQueue: nil).pageByteCount
     }
@@ -60,7 +60,7 @@ extension Broker {
             offlineQueue: registry.users[user].offlineQueue.map { queues.offlineQueues[$0].queue })
     }
 
-    /// Writes which queue waits for a user: the row has room for that.
+    /// Writes the id of the offline queue into the user's row, which has room for it.
     private mutating func renewUser(_ user: Index<User>) {
         commits.renew(row(ofUser: user))
     }
@@ -91,14 +91,15 @@ extension Broker {
         return last
     }
 
-    /// Whether some session receives what is sent to the user.
+    /// Whether a session receives the user's messages.
     func hasListener(_ user: Index<User>) -> Bool {
         var isFound = false
         forEachSession(of: user) { isFound = isFound || sessions[$0].receivesUserMessages }
         return isFound
     }
 
-    /// Whether a stored session receives the user's messages, and so inherits what waits.
+    /// Whether a stored session receives the user's messages. Such a session inherits the offline
+    /// queue.
     func hasPersistentListener(_ user: Index<User>) -> Bool {
         var isFound = false
         forEachSession(of: user) {
@@ -109,7 +110,7 @@ extension Broker {
 
     // MARK: - Offline queues
 
-    /// The offline queue of a user, made if there is none.
+    /// The offline queue of a user, created if there is none.
     mutating func offlineQueue(of user: Index<User>) -> Index<Inbox> {
         if registry.users[user].offlineQueue == nil {
             giveOfflineQueue(Inbox(queue: QueueID(raw: makeIdentifier())), to: user)
@@ -125,7 +126,7 @@ extension Broker {
         return offlineQueue
     }
 
-    /// Lets a queue wait for a user.
+    /// Makes a queue the offline queue of a user.
     mutating func giveOfflineQueue(_ inbox: Inbox, to user: Index<User>) {
         insertOfflineQueue(inbox, of: user)
         renewUser(user)
@@ -137,8 +138,8 @@ extension Broker {
         registry.setOfflineQueue(queues.insert(offlineQueue: inbox, of: user), of: user)
     }
 
-    /// Takes away what waits for a user, if anything does. The caller makes the queue somebody
-    /// else's.
+    /// Removes and returns the offline queue of a user; nil if there is none. The caller must give
+    /// the queue another owner.
     mutating func takeOfflineQueue(of user: Index<User>) -> Inbox? {
         guard let offlineQueue = registry.users[user].offlineQueue else { return nil }
         registry.setOfflineQueue(nil, of: user)

@@ -1,14 +1,14 @@
-// The bytes of the id of a user or a device. A broker keeps millions of them for devices that are
-// offline, and an array for each takes more memory than its contents.
+// The id of a user or a device. A broker stores millions of them for devices that are offline, and
+// an array for each takes more memory than its contents.
 
 import Primitives
 
 /// A byte string that is stored inline up to 22 bytes, and in an array beyond.
 ///
-/// It takes 24 bytes; an array of 16 takes 8 where it is kept and 64 on the heap (a header of 32,
-/// and what the allocator rounds up to).
+/// It takes 24 bytes. An array of 16 bytes takes 8 for its reference and 64 on the heap: a header
+/// of 32, the bytes, and the rounding of the allocator.
 public struct Name: Hashable, Sendable {
-    /// Bytes that need no memory of their own.
+    /// The longest name, in bytes, that is stored inline.
     public static var inlineCountMaximum: Int { 22 }
 
     /// Unused bytes are zero, so that equal names are equal in all their bits.
@@ -34,7 +34,7 @@ public struct Name: Hashable, Sendable {
         self = bytes.withUnsafeBytes { Name($0) }
     }
 
-    /// The bytes, for the time of the call.
+    /// Calls `body` with the bytes, which are valid during the call.
     @inlinable
     public func withUnsafeBytes<Result, Failure: Error>(
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result

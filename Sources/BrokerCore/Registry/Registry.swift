@@ -1,25 +1,25 @@
-// Who is known: apps, their users, the tokens of users, and the keys that the operator trusts. What
-// it holds outlasts connections and sessions. It knows nothing of messages.
+// Apps, their users, the tokens of users, and the keys that the configuration trusts. Its contents
+// outlive connections and sessions. It contains no messages.
 //
-// It knows sessions, groups, offline queues and retained messages by the indices that a user or an
-// app contains. An app has the trees that lead from names to these: filters, shares, groups and
-// retained topics.
+// It refers to sessions, groups, offline queues and retained messages by the indices that a user or
+// an app contains. An app has the trees and tables that lead from names to them: filters, shares,
+// groups and retained topics.
 //
-// Invariants: an app is found by its name, and a user by its app and name; users and apps stay, so
-// that an index of one is valid for the life of the process; an app counts its filters by kind, its
-// shares, and the bytes of its groups and of its retained messages.
+// Invariants: an app is found by its name, and a user by its app and name; users and apps are never
+// removed, so an index of one is valid for the life of the process; an app counts its filters by
+// kind, its shares, and the bytes of its groups and of its retained messages.
 
 import Primitives
 
-/// The known apps, users and credentials.
+/// The apps, users and credentials of the broker.
 struct Registry: ~Copyable {
     private(set) var apps = Slab<App>()
     private var appNames = ByteKeyTable<App>()
     private(set) var users = Slab<User>()
     private(set) var tokens = TokenTable()
-    /// The app of clients that a listener lets in without credentials.
+    /// The app of clients that a listener admits without credentials.
     var anonymousApp: [UInt8] = []
-    /// The keys and names by which the edge verifies identities.
+    /// The keys and certificates that verified identities depend on.
     private(set) var trust: VoucherTrust
 
     init(trust: VoucherTrust) {
@@ -46,7 +46,7 @@ struct Registry: ~Copyable {
 
     // MARK: - Users
 
-    /// Makes a user known.
+    /// Creates a user.
     mutating func insertUser(_ name: [UInt8], app: Index<App>) -> Index<User> {
         let user = users.insert(User(app: app, name: Name(name))).index
         let hash = name.withUnsafeBytes { apps[app].users.hash($0) }
@@ -54,12 +54,12 @@ struct Registry: ~Copyable {
         return user
     }
 
-    /// Begins, or ends with nil, the chain of a user's sessions.
+    /// Sets the first session in the chain of a user's sessions; nil for none.
     mutating func setFirstSession(_ session: Index<Session>?, of user: Index<User>) {
         users[user].firstSession = session
     }
 
-    /// Counts the sessions of an app by those of its users.
+    /// Changes the number of sessions of the user's app by one.
     mutating func countSession(of user: Index<User>, isNew: Bool) {
         apps[users[user].app].sessionCount += isNew ? 1 : -1
     }
@@ -72,7 +72,7 @@ struct Registry: ~Copyable {
         users[user].lastSeenUnixMilliseconds = unixMilliseconds
     }
 
-    /// Notes that a message is routed to a user. False where it has been already: a list may name a
+    /// Notes that a message is routed to a user. Returns false if it was before: a list may name a
     /// user twice.
     @inline(__always)
     mutating func noteRouted(to user: Index<User>, stamp: UInt64) -> Bool {
@@ -97,7 +97,7 @@ struct Registry: ~Copyable {
 
     mutating func remove(_ token: Handle<Token>) -> Token { tokens.remove(token) }
 
-    /// The token with the time of its last use, where that has changed by an hour.
+    /// The token with its last use, if that has changed by an hour.
     mutating func noteUse(of token: Handle<Token>, unixSeconds now: UInt64) -> Token? {
         tokens.noteUse(token, now)
     }
@@ -118,14 +118,14 @@ struct Registry: ~Copyable {
         _ = name.withUnsafeBytes { apps[app].groups.remove($0) }
     }
 
-    /// A group of the app has grown by so many bytes, or shrunk by as many where that is negative.
+    /// Changes the bytes of an app's groups by a difference, which may be negative.
     mutating func changeGroupBytes(by difference: Int, app: Index<App>) {
         apps[app].groupByteCount += difference
     }
 
     // MARK: - Filters of an app
 
-    /// Puts a filter into the tree.
+    /// Adds a filter to the tree.
     mutating func insert(
         filter: UnsafeRawBufferPointer, audience: Index<Audience>, app: Index<App>
     ) {
@@ -143,19 +143,19 @@ struct Registry: ~Copyable {
         case .address?: apps[app].addressCount += change
         case .presence?: apps[app].presenceFilterCount += change
         case .system?: apps[app].systemCount += change
-        // Shares are counted by their own verbs.
+        // `takeShareNumber` and `giveBackShareNumber` count shares.
         case .share?, nil: break
         }
     }
 
-    /// Keeps what a topic was found to match, for the next publication on it.
+    /// Caches the match of a topic, for the next publication on it.
     mutating func noteMatch(
         of topic: UnsafeRawBufferPointer, target: Index<Audience>?, app: Index<App>
     ) {
         apps[app].topics.noteMatch(topic, target: target)
     }
 
-    /// Puts the set of a filter's shares into the tree of shared filters.
+    /// Adds the shares of a filter to the tree of shared filters.
     mutating func insert(
         _ shares: Index<ShareSet>, pattern: UnsafeRawBufferPointer, app: Index<App>
     ) {
@@ -166,13 +166,13 @@ struct Registry: ~Copyable {
         apps[app].shares.remove(pattern)
     }
 
-    /// A share with a number begins.
+    /// Counts a share that has this number.
     mutating func takeShareNumber(_ number: UInt16, app: Index<App>) {
         apps[app].shareNumbers[number, default: 0] += 1
         apps[app].shareCount += 1
     }
 
-    /// A share with a number ends.
+    /// Counts out a share that had this number.
     mutating func giveBackShareNumber(_ number: UInt16, app: Index<App>) {
         apps[app].shareCount -= 1
         let count = apps[app].shareNumbers[number] ?? 0
@@ -181,7 +181,7 @@ struct Registry: ~Copyable {
 
     // MARK: - Retained messages of an app
 
-    /// Makes a message the one of its topic. Returns the one that it replaces.
+    /// Makes a message the retained one of its topic. Returns the one that it replaces.
     mutating func setRetained(
         _ message: Index<Retained>, topic: UnsafeRawBufferPointer, byteCount: Int, app: Index<App>
     ) -> Index<Retained>? {
@@ -195,7 +195,7 @@ struct Registry: ~Copyable {
         apps[app].retained.remove(topic)
     }
 
-    /// A retained message of so many bytes ends.
+    /// Subtracts the bytes of a retained message that has been removed.
     mutating func giveBackRetained(byteCount: Int, app: Index<App>) {
         apps[app].retainedByteCount -= byteCount
     }

@@ -1,13 +1,13 @@
-// The part of a right that names users or topics. What `%u` and `%d` stand for is compared as plain
-// text: a user called `*` matches nobody else. It never adds a level or a wildcard to a filter, and
-// it is no part of a first level that begins with `$`.
+// The pattern of a right, for names or for topics. The values of `%u` and `%d` are compared as
+// plain text, so a user called `*` matches no other user. Such a value never adds a level or a
+// wildcard to a filter, and is not part of a first level that begins with `$`.
 
-/// A pattern for names or an MQTT filter, taken apart once so that a check allocates nothing.
+/// A pattern for names or an MQTT filter. It is parsed once, so that a check allocates nothing.
 /// ``RightFilters`` matches filters.
 enum RightPattern: Hashable, Sendable {
-    /// Whatever is asked for.
+    /// Matches everything.
     case everything
-    /// A name with `*`.
+    /// A name, which may contain `*`.
     case name([Part])
     /// The levels of a filter.
     case filter([Level])
@@ -16,29 +16,29 @@ enum RightPattern: Hashable, Sendable {
         case text([UInt8])
         case user
         case device
-        /// `*`: any bytes, none included.
+        /// `*`: any bytes, or none.
         case anything
     }
 
     enum Level: Hashable, Sendable {
-        /// One level of exactly this text.
+        /// One level with exactly this text.
         case text([Part])
         /// `+`: any one level.
         case one
-        /// `#`: this level and all below it, and the one above it.
+        /// `#`: this level and all levels below it, and the one above it.
         case rest
     }
 
     private static let plus = [UInt8(ascii: "+")]
     private static let hash = [UInt8(ascii: "#")]
 
-    /// Reads a pattern for names.
+    /// Parses a pattern for names.
     init(name text: [UInt8]) throws(RightsError) {
         let parts = try Self.parts(text[...], allowsStars: true, whole: text)
         self = parts == [.anything] ? .everything : .name(parts)
     }
 
-    /// Reads a filter (MQTT 4.7): `+` and `#` stand alone in their level, `#` in the last one.
+    /// Parses a filter (MQTT 4.7): `+` and `#` are alone in their level, and `#` is the last level.
     init(filter text: [UInt8]) throws(RightsError) {
         var levels: [Level] = []
         let written = text.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
@@ -84,7 +84,7 @@ enum RightPattern: Hashable, Sendable {
         return parts
     }
 
-    /// The text of parts that are the same for every bearer; nil where some are not.
+    /// The text of the parts if it is the same for every bearer; otherwise nil.
     static func bytes(of parts: [Part]) -> [UInt8]? {
         var bytes: [UInt8] = []
         for part in parts {
@@ -96,10 +96,10 @@ enum RightPattern: Hashable, Sendable {
 
     // MARK: - Checks
 
-    /// Matches parts from front to back; after a mismatch the last `*` takes one byte more. The
-    /// cost is at most the product of both lengths.
+    /// Matches the parts from front to back. After a mismatch, the last `*` takes one more byte.
+    /// The cost is at most the product of both lengths.
     ///
-    /// - Parameter comparisons: grows by the parts that were looked at.
+    /// - Parameter comparisons: increased by the number of parts compared.
     static func matches(
         _ parts: [Part], _ subject: UnsafeRawBufferPointer, _ bearer: RightsBearer,
         comparisons: inout Int
@@ -129,7 +129,8 @@ enum RightPattern: Hashable, Sendable {
         }
     }
 
-    /// How many bytes of a subject a part takes at an offset; nil where it does not fit.
+    /// The number of bytes that a part matches at an offset of the subject; nil if it does not
+    /// match.
     private static func matchedCount(
         of part: Part, _ subject: UnsafeRawBufferPointer, at offset: Int, _ bearer: RightsBearer
     ) -> Int? {

@@ -1,4 +1,4 @@
-// What a client may do, as texts that an operator or an account server writes:
+// The rights of a client, as texts that an operator or an account server writes:
 //
 //     send:PATTERN        send to users whose id matches     send:*   send:pump-*   send:%u
 //     publish:FILTER      publish on topics that match       publish:site/%u/#
@@ -10,24 +10,24 @@
 //
 // `*` in a PATTERN stands for any characters, FILTER is an MQTT filter, `%u` and `%d` stand for the
 // user and the device of the bearer, `%%` for a percent sign. Rights only grant: what no right
-// allows is refused. Pure values; who bears which rights is decided in `Broker+Access.swift`.
+// allows is refused. `Broker+Access.swift` decides which rights a client has.
 
 import Primitives
 
-/// Why a text is not a right.
+/// The reason for which a text is not a right.
 public enum RightsError: Error, Hashable, Sendable {
     /// More than ``Rights/countMaximum``, or a text longer than ``Rights/textByteCountMaximum``.
     case tooLarge
-    /// Not one of the kinds, or a kind without what it must have behind its colon.
+    /// An unknown kind, or a kind without what it requires after the colon.
     case unknownKind([UInt8])
-    /// A filter that breaks the rules of MQTT 4.7, or a percent sign that stands for nothing.
+    /// A filter that breaks the rules of MQTT 4.7, or a percent sign without a meaning.
     case malformedPattern([UInt8])
 }
 
-/// One thing that somebody wants to do. The bytes are valid during the call that takes it.
+/// An action that needs a right. Its bytes are valid during the call that takes it.
 public enum RightsAction {
     case send(user: UnsafeRawBufferPointer)
-    /// Allowed to members, by no right.
+    /// No right allows it: members may send to their group.
     case sendGroup(UnsafeRawBufferPointer)
     case broadcast
     case publish(topic: UnsafeRawBufferPointer)
@@ -60,7 +60,7 @@ public enum RightsAction {
     }
 }
 
-/// What a right is about.
+/// The kind of action that a right allows.
 @usableFromInline
 enum RightKind: UInt8, CaseIterable, Sendable {
     case send, broadcast, publish, subscribe, presence, attach, createGroup, sendGroup
@@ -68,35 +68,37 @@ enum RightKind: UInt8, CaseIterable, Sendable {
     fileprivate var bit: UInt8 { 1 << rawValue }
 }
 
-/// The rights of one bearer, compiled. Sixteen bytes; copies share the list.
+/// The rights of one bearer, parsed. Sixteen bytes; copies share the list.
 public struct Rights: Hashable, Sendable {
-    /// Rights of one token or app: one bit of a word for each.
+    /// Maximum number of rights of one token or app: one bit of a word for each.
     public static let countMaximum = 64
-    /// Bytes of one text: a filter of many levels fits.
+    /// Maximum length of one text in bytes. A filter of many levels fits.
     public static let textByteCountMaximum = 1_024
 
     private let list: RightList
-    /// Kinds that are allowed for everything: the common case, answered without the list.
+    /// The kinds that are allowed for every subject. This is the common case, and it needs no look
+    /// at the list.
     @usableFromInline let unlimited: UInt8
 
-    /// What an app's users may do where nobody says otherwise: everything among themselves but
-    /// waking the whole fleet at once.
+    /// The rights of an app's users by default: everything except broadcasts, which wake the whole
+    /// fleet at once.
     public static let ordinary = known(
         ["send:*", "publish:#", "subscribe:#", "presence:*", "group:create"])
-    /// ``ordinary``, broadcasts and the broker's own topics, for the demo app.
+    /// ``ordinary``, broadcasts and the broker's own topics; for the demo app.
     public static let everything = known(
         [
             "send:*", "publish:#", "subscribe:#", "subscribe:$SYS/#", "presence:*",
             "group:create", "broadcast",
         ])
 
-    /// Nothing at all.
+    /// No rights.
     public init() {
         list = .nothing
         unlimited = 0
     }
 
-    /// Compiles texts.
+    /// Parses texts. Throws ``RightsError`` for the first text that is not a right, or if there are
+    /// too many.
     public init(_ texts: [[UInt8]]) throws(RightsError) {
         guard texts.count <= Self.countMaximum else { throw .tooLarge }
         var rights: [Right] = []
@@ -112,10 +114,10 @@ public struct Rights: Hashable, Sendable {
         self.unlimited = unlimited
     }
 
-    /// The rights as they were written, in their order.
+    /// The rights as they were written, in that order.
     public var texts: [[UInt8]] { list.rights.map(\.text) }
 
-    /// Whether both are written alike, and so allow the same.
+    /// Equal if the texts are equal. Equal rights allow the same.
     public static func == (left: Rights, right: Rights) -> Bool {
         left.list === right.list
             || left.unlimited == right.unlimited
@@ -126,13 +128,14 @@ public struct Rights: Hashable, Sendable {
         for right in list.rights { hasher.combine(right.text) }
     }
 
-    /// Whether an action is allowed whatever its subject: one load and one branch.
+    /// Whether a kind is allowed for every subject: one load and one branch.
     @inline(__always)
     func allowsAll(_ kind: RightKind) -> Bool {
         unlimited & kind.bit != 0
     }
 
-    /// The first right that allows it and does not begin with a wildcard: for what begins with `$`.
+    /// The first right that allows the action and does not begin with a wildcard, for subjects that
+    /// begin with `$`.
     ///
     /// - Parameter comparisons: see ``deciding(_:_:comparisons:)``.
     func decidingByName(
@@ -144,14 +147,14 @@ public struct Rights: Hashable, Sendable {
                 bearer, comparisons: &comparisons))
     }
 
-    /// The first right that allows a kind whatever its subject.
+    /// The first right that allows a kind for every subject.
     func decidingAll(_ kind: RightKind) -> [UInt8]? {
         list.rights.first { $0.kind == kind && $0.isUnlimited }?.text
     }
 
-    /// The first right that allows it, as it was written; nil where none does.
+    /// The first right that allows the action, as it was written; nil if there is none.
     ///
-    /// - Parameter comparisons: grows by what was compared, in the unit of
+    /// - Parameter comparisons: increased by the comparisons made, in the unit of
     ///   ``CoreLimits/comparisonsPerWork``.
     func deciding(
         _ action: RightsAction, _ bearer: RightsBearer, comparisons: inout Int
@@ -179,7 +182,7 @@ public struct Rights: Hashable, Sendable {
         }
     }
 
-    /// Rights that are written in this program.
+    /// Rights that are constants of this program.
     private static func known(_ texts: [String]) -> Rights {
         do throws(RightsError) {
             return try Rights(texts.map { Array($0.utf8) })
@@ -189,14 +192,14 @@ public struct Rights: Hashable, Sendable {
     }
 }
 
-/// What copies of ``Rights`` share.
+/// The list that copies of ``Rights`` share.
 private final class RightList: Sendable {
     static let nothing = RightList([], RightFilters())
 
     let rights: [Right]
-    /// Those of publications and subscriptions, by the places of their rights.
+    /// The filters of `publish` and `subscribe`, by the positions of their rights.
     let filters: RightFilters
-    /// The places of the rights of each kind.
+    /// For each kind, the positions of its rights as bits.
     private let bitsOfKinds: [UInt64]
 
     init(_ rights: [Right], _ filters: RightFilters) {
@@ -211,20 +214,20 @@ private final class RightList: Sendable {
 
     func bits(of kind: RightKind) -> UInt64 { bitsOfKinds[Int(kind.rawValue)] }
 
-    /// The text of the first of some rights.
+    /// The text of the first right of a set of positions.
     func first(of bits: UInt64) -> [UInt8]? {
         bits == 0 ? nil : rights[bits.trailingZeroBitCount].text
     }
 }
 
-/// Who bears rights: what `%u` and `%d` stand for.
+/// The bearer of rights: the values of `%u` and `%d`.
 struct RightsBearer {
     var user: Name
     var device: Name
 
-    /// Whether a name can stand in a pattern. MQTT allows client ids that would change what a
-    /// filter means, and a device may have no name at all; a right with `%u` or `%d` gives neither
-    /// anything. What is spellable adds no level and no wildcard.
+    /// Whether a pattern may compare a name. MQTT allows client ids that would change the meaning
+    /// of a filter, and a device may have an empty name; a right with `%u` or `%d` allows nothing
+    /// to either. A spellable name adds no level and no wildcard.
     static func isSpellable(_ name: some Collection<UInt8>) -> Bool {
         !name.isEmpty
             && !name.contains {
@@ -233,15 +236,14 @@ struct RightsBearer {
     }
 }
 
-/// One right.
 private struct Right: Sendable {
     let text: [UInt8]
     let kind: RightKind
-    /// Of a pattern for names.
+    /// Parts of a pattern for names; otherwise empty.
     let name: [RightPattern.Part]
     let isUnlimited: Bool
 
-    /// Reads one, and its filter where it has one.
+    /// Parses one right. Returns its filter if it has one.
     static func read(
         _ text: [UInt8]
     ) throws(RightsError) -> (right: Right, filter: [RightPattern.Level]?) {

@@ -1,27 +1,27 @@
 // A session: one device of one user, with its inbox, its outbox and its subscriptions. It outlives
-// connections and, when it is persistent, the broker. Most devices are not connected: state that
-// only a connected device needs is in a ``ConnectedSession``.
+// connections and, if it is persistent, the broker. Most devices are not connected: state that only
+// a connected device needs is in a ``ConnectedSession``.
 
 import Primitives
 
-/// A numbered queue of messages for one receiver: the part of a session, or of a user who has none,
-/// that the store mirrors. It holds numbers and sums, never the messages.
+/// A numbered queue of messages for one receiver: a session, or a user whose messages wait offline.
+/// The store has a copy. It contains numbers and sums, never the messages.
 struct Inbox {
     let queue: QueueID
-    /// The number of the next message.
+    /// The number that the next message gets.
     var nextNumber: UInt64 = 1
-    /// Everything up to here was acknowledged.
+    /// All numbers up to here are acknowledged.
     var acknowledgedThrough: UInt64 = 0
-    /// Bytes waiting, in memory and on disk.
+    /// Bytes of the entries in memory and on disk.
     private(set) var byteCount: UInt64 = 0
-    /// Entries waiting, in memory and on disk.
+    /// Number of entries in memory and on disk.
     private(set) var count: UInt32 = 0
-    /// Messages that the queue's policy dropped since the broker started.
+    /// Number of messages that the policy of the queue dropped since the broker started.
     var droppedCount = SaturatingCount()
 
     init(queue: QueueID) { self.queue = queue }
 
-    /// Whether a number was given and not acknowledged.
+    /// Whether a number was assigned and is not acknowledged.
     var hasUnacknowledged: Bool { acknowledgedThrough + 1 < nextNumber }
 
     /// Counts a new message and returns its number.
@@ -32,7 +32,7 @@ struct Inbox {
         return nextNumber - 1
     }
 
-    /// Counts messages out again.
+    /// Subtracts entries that left the queue.
     mutating func subtract(count: UInt64, byteCount: UInt64) {
         precondition(
             count <= self.count && byteCount <= self.byteCount,
@@ -40,12 +40,13 @@ struct Inbox {
                 + "of \(self.byteCount)"
         )
         self.count -= UInt32(count)
-        // The size of a damaged entry is not known: an empty queue ends what it left over.
+        // The size of a damaged entry is not known. When the queue is empty, its bytes are set to
+        // 0.
         self.byteCount = self.count == 0 ? 0 : self.byteCount - byteCount
     }
 
-    /// Counts in all entries of a queue that is moved behind this one, and leaves numbers for those
-    /// that are on their way into that.
+    /// Adds the entries of a queue that is moved to the end of this one, and reserves numbers for
+    /// entries that are being moved into that queue.
     mutating func append(_ other: Inbox, expecting expectedCount: UInt64) {
         count += other.count
         byteCount += other.byteCount
@@ -53,13 +54,13 @@ struct Inbox {
         droppedCount += other.droppedCount
     }
 
-    /// Counts in entries that have their numbers.
+    /// Adds entries that already have numbers.
     mutating func countIn(_ tally: QueueTally) {
         count += UInt32(tally.count)
         byteCount += tally.byteCount
     }
 
-    /// Takes over what the store says is in the queue.
+    /// Sets the counts that the store has read.
     mutating func restore(_ tally: QueueTally, lastNumber: UInt64) {
         count = UInt32(tally.count)
         byteCount = tally.byteCount
@@ -67,66 +68,67 @@ struct Inbox {
     }
 }
 
-/// One device of one user: 224 bytes, of which millions may sleep. Fields stand in an order that
-/// leaves no gaps.
+/// One device of one user. It takes 224 bytes, because a broker has millions of sessions without a
+/// connection; the order of its properties avoids padding.
 struct Session: ~Copyable {
-    // Read for every durable delivery.
+    // The next properties are read for every durable delivery.
     var inbox: Inbox
-    /// Numbers up to here may be used: they are reserved in the store.
+    /// The highest number that may be assigned; the store has reserved the numbers up to here.
     var reservedThrough: UInt64 = 0
-    /// Numbers up to here have been asked to be reserved.
+    /// The highest number whose reservation was requested.
     var reservationRequested: UInt64 = 0
-    /// Index of the half that exists while the session is connected; `Slab.none` without.
+    /// The state that exists while the session is connected; nil without a connection.
     @Packed var connected: Index<ConnectedSession>? = nil
     let user: Index<User>
-    /// Which table rows must be written with the pending batch.
+    /// The rows that must be written with the pending batch.
     var dirty: DirtyRecords = []
     var dialect: SessionDialect
-    /// What is known of its sender.
+    /// Facts about the session's sender.
     private var senderMarks: SenderMarks = []
-    /// Whether what is sent to its user comes here: in MRT always, in MQTT while it subscribes to
-    /// it.
+    /// Whether the session receives the messages of its user: always in MRT, and in MQTT while it
+    /// subscribes to the user's address.
     var receivesUserMessages: Bool
-    /// How long it outlives its connection; `UInt32.max` for ever.
+    /// Seconds that the session outlives its connection; `UInt32.max` for no limit.
     var expirySeconds: UInt32
-    /// Numbers up to here may have been delivered on an earlier connection.
+    /// The highest number that may have been delivered on an earlier connection.
     var sentThrough: UInt64 = 0
 
-    // The rest.
-    /// Durable name; 0 for a session that is not persistent.
+    // The next properties are read less often.
+    /// Durable name, unique in the store; 0 for a session that is not persistent.
     let identifier: UInt64
     let device: Name
     var epoch: UInt64
-    /// The first stored message that its user was sent while it was listening: it was given that
-    /// and all that follow. 0 where it has heard all there is.
+    /// The id of the first stored message to its user that the session received; it received all
+    /// later ones too. 0 if it missed none.
     var hearsSince: UInt64 = 0
-    /// The batch that made or changed the session, or its will: no client is told of it before.
+    /// The batch that created or changed the session or its will. The client is told after its
+    /// commit.
     var decisiveBatch: UInt64 = 0
     var expiryToken = TimerWheel.Token.none
-    /// When the last connection ended; `.never` while there is one.
+    /// Time at which the last connection ended; `.never` while there is one.
     var disconnected = Instant.never
-    /// The next session of the same user; `Slab.none` for the last.
+    /// The next session of the same user; nil for the last.
     @Packed var nextOfUser: Index<Session>? = nil
-    /// The first of its subscriptions, which are chained; `Slab.none` without any.
+    /// The first subscription of the session's chain; nil if there is none.
     @Packed var firstSubscription: Index<Subscription>? = nil
-    /// Subscriptions that the client asked for.
+    /// Number of subscriptions that the client made.
     var filterCount: UInt32 = 0
-    /// Its will; `Slab.none` for none.
+    /// Its will; nil if there is none.
     @Packed var will: Index<Will>? = nil
 
-    // The sender's half.
+    // The next properties belong to the session as a sender.
     var outboxEpoch: UInt64 = 0
     var resultsSeenThrough: UInt64 = 0
-    /// An unknown durable send up to this number may have been delivered by an earlier broker, or
-    /// by this one before its receiver was lost.
+    /// A durable send up to this number without a record may have been delivered: by an earlier
+    /// process, or by this one before its receiver was lost.
     var doubtfulThrough: UInt64 = 0
-    /// An unknown send of grade *once* up to this number may have been delivered: its record ended
-    /// with an earlier session, or is missing from a restored backup.
+    /// A send of grade *once* up to this number without a record may have been delivered: the
+    /// record ended with an earlier session, or is missing in a restored backup.
     var forgottenThrough: UInt64 = 0
     var outbox = Outbox()
-    /// The number of the last send in MQTT, where the broker counts.
+    /// The number of the last send in MQTT, where the broker assigns the numbers.
     var lastSendNumber: UInt64 = 0
-    /// What else is known of what it sends; without memory of its own in nearly every case.
+    /// Further state of the sender. It is absent, and takes no memory, for nearly every session.
     var senderState = Rare<SenderState>()
 
     init(
@@ -149,21 +151,20 @@ struct Session: ~Copyable {
         set { senderMarks.set(.hasConnected, to: newValue) }
     }
 
-    /// Whether it came with a restored backup and its sender has not been back since: what that
-    /// sent after the backup was made is not known.
+    /// Whether the session was restored from a backup and its sender has not connected since. Its
+    /// sends after the backup are not known.
     var isFromBackup: Bool {
         get { senderMarks.contains(.isFromBackup) }
         set { senderMarks.set(.isFromBackup, to: newValue) }
     }
 
-    /// Whether it is in the store.
+    /// Whether the session is in the store.
     @inline(__always)
     var isPersistent: Bool { identifier != 0 }
 
     var isConnected: Bool { connected != nil }
 }
 
-/// What is known of a session's sender.
 private struct SenderMarks: OptionSet {
     var rawValue: UInt8
     static let hasConnected = SenderMarks(rawValue: 1 << 0)
@@ -174,29 +175,29 @@ private struct SenderMarks: OptionSet {
     }
 }
 
-/// Rows of a session that differ from what is stored.
+/// The rows of a session that differ from the stored ones.
 struct DirtyRecords: OptionSet {
     var rawValue: UInt8
     static let session = DirtyRecords(rawValue: 1 << 0)
     static let outbox = DirtyRecords(rawValue: 1 << 1)
-    /// The outbox row tells of a send that is accepted with this very batch, or not at all.
+    /// The outbox row contains a send that is accepted with the same batch, or not at all.
     static let send = DirtyRecords(rawValue: 1 << 2)
 }
 
-/// A user that an app knows, with or without sessions.
+/// A user of an app, with or without sessions.
 struct User: ~Copyable {
     let app: Index<App>
     let name: Name
-    /// The first of the user's sessions, which are chained; a user's devices are few.
+    /// The first of the user's chained sessions; nil if there is none. A user has few devices.
     @Packed var firstSession: Index<Session>? = nil
-    /// Index of what waits while the user has no persistent session; `Slab.none` where nothing
-    /// does.
+    /// The queue of messages that wait while no persistent session receives them; nil if there is
+    /// none.
     @Packed var offlineQueue: Index<Inbox>? = nil
-    /// The groups it is in, as memberships by index.
+    /// The user's memberships in groups.
     var memberships: [Index<Membership>] = []
-    /// When the last connection went away, in Unix milliseconds; 0 when that is not known.
+    /// Time at which the last connection ended, in Unix milliseconds; 0 if it is not known.
     var lastSeenUnixMilliseconds: UInt64 = 0
-    /// The send that was routed to this user last: a list may name a user twice.
+    /// The stamp of the last send that was routed to this user: a list may name a user twice.
     var routedStamp: UInt64 = 0
 
     init(app: Index<App>, name: Name) {
@@ -205,39 +206,40 @@ struct User: ~Copyable {
     }
 }
 
-/// A tenant: ids of different apps never meet.
+/// A tenant. The ids of different apps are independent.
 struct App: ~Copyable {
     let name: [UInt8]
-    /// SHA-256 of the app key, for development logins; nil where they are turned off.
+    /// SHA-256 of the app key, for logins during development; nil if they are disabled.
     var keyDigest: Digest?
     var sessionCount = 0
-    /// Set while more waits for its users than may.
+    /// Whether the queues of its users are over the quota.
     var isOverQuota = false
-    /// What its users may do unless their credential says otherwise.
+    /// The rights of its users whose credential has none.
     var rights: Rights
     /// By name.
     var users = IndexTable<User>()
     var groups = ByteKeyTable<Group>()
-    /// Memory of the groups' lists and texts.
+    /// Bytes of the groups' lists and texts.
     var groupByteCount = 0
-    /// Who receives broadcasts.
+    /// The receivers of broadcasts.
     let broadcastAudience: Index<Audience>
     var topics: TopicTree<Audience>
-    /// Filters in the tree that begin with `$`: without any, no send looks for them.
+    /// Number of address filters in the tree. While it is 0, no send looks for them.
     var addressCount = 0
-    /// Filters that begin with `$SYS`.
+    /// Number of filters that begin with `$SYS`.
     var systemCount = 0
-    /// Filters of presence. While there are none, logins are not published.
+    /// Number of filters of presence. While it is 0, logins are not published.
     var presenceFilterCount = 0
     var retained = RetainedTree<Retained>()
-    /// Bytes of its retained messages, without the tree.
+    /// Bytes of its retained messages, without those of the tree.
     var retainedByteCount = 0
-    /// Filters of shared subscriptions, each leading to its shares.
+    /// Filters of shared subscriptions. Each leads to its shares.
     var shares = TopicTree<ShareSet>()
     var shareCount = 0
-    /// The numbers of its shares, each with how many have it. That is one, except of shares in a
-    /// store of an earlier version, whose number was a hash of 16 bits: entries of two shares with
-    /// the same hash cannot be told apart, so that both keep it until one has no members.
+    /// The numbers of its shares, with the number of shares that have each. More than one share has
+    /// a number only if the store is of an earlier version, in which a number was a hash of 16
+    /// bits: entries of two shares with the same hash cannot be distinguished, so both keep it
+    /// until one has no members.
     var shareNumbers: [UInt16: UInt16] = [:]
 
     init(name: [UInt8], keyDigest: Digest?, rights: Rights, broadcastAudience: Index<Audience>) {

@@ -1,9 +1,10 @@
-// Opaque tokens: pre-generated, valid for years, revocable at once. Only the hash of the
-// secret is here; the secret itself is shown once, when it is made, and known to its device alone.
+// Opaque tokens: generated in advance, valid for years, and revocable at once. The table contains
+// only the hash of the secret. The secret itself is shown once, when the token is made, and only
+// the device stores it.
 
 import Primitives
 
-/// What a token says about who presents it.
+/// A token and the properties that it gives to its bearer.
 public struct Token: Sendable {
     /// The public part, which lists and logs may show.
     public var identifier: [UInt8]
@@ -13,13 +14,13 @@ public struct Token: Sendable {
     public var user: [UInt8]
     /// The only device that may use it; nil for any.
     public var device: [UInt8]?
-    /// Unix seconds from which on it is refused; `UInt64.max` for never.
+    /// Expiry in Unix seconds; the token is refused from then on. `UInt64.max` for none.
     public var expiresUnixSeconds: UInt64
-    /// What it was made with, to find and revoke together.
+    /// The batch in which it was made, to find and revoke tokens together.
     public var batch: [UInt8]
-    /// What its bearer may do; nil for whatever the app's users may.
+    /// The rights of the bearer; nil for those of the app's users.
     public var rights: Rights?
-    /// Unix seconds of a recent login with it; 0 for none yet. Kept to the hour.
+    /// Last login in Unix seconds, rounded to the hour; 0 if there was none.
     public var lastUsedUnixSeconds: UInt64
 
     public init(
@@ -46,7 +47,7 @@ struct TokenTable: ~Copyable {
 
     var count: Int { tokens.count }
 
-    /// How many tokens an app has. Walks over all of them.
+    /// The number of an app's tokens. Walks over all tokens.
     func count(ofApp app: [UInt8]) -> Int {
         tokens.places.count { tokens.contains($0) && tokens[$0].app == app }
     }
@@ -72,8 +73,8 @@ struct TokenTable: ~Copyable {
         token.identifier.withUnsafeBytes { identifiers.insert(index, for: $0) }
     }
 
-    /// Where the token with this public part stands, if the digest of the presented secret is its
-    /// own. The comparison takes the same time wherever the digests differ.
+    /// The token with this public part, if the digest of the presented secret is equal to the
+    /// token's. The time of the comparison does not depend on where the digests differ.
     func find(_ identifier: UnsafeRawBufferPointer, digest: Digest) -> Handle<Token>? {
         guard let index = identifiers.value(for: identifier), tokens[index].digest == digest else {
             return nil
@@ -81,18 +82,19 @@ struct TokenTable: ~Copyable {
         return tokens.handle(index)
     }
 
-    /// The token with this public part; nil when there is none, or it has been revoked.
+    /// The token with this public part; nil if there is none or it was revoked.
     func find(_ identifier: [UInt8]) -> Token? {
         let index = identifier.withUnsafeBytes { identifiers.value(for: $0) }
         return index.map { tokens[$0] }
     }
 
-    /// A token that was found; nil when it has been revoked since.
+    /// The token of a handle; nil if it was revoked.
     subscript(handle: Handle<Token>) -> Token? {
         tokens.contains(handle) ? tokens[handle.index] : nil
     }
 
-    /// Notes a login at a time in Unix seconds. The token, if that is worth a row in the store.
+    /// Records a login at a time in Unix seconds. Returns the token if its row must be written
+    /// again.
     mutating func noteUse(_ handle: Handle<Token>, _ now: UInt64) -> Token? {
         let last = tokens[handle.index].lastUsedUnixSeconds
         guard now >= last + CoreLimits.tokenUseSecondsMinimum || now < last else { return nil }

@@ -1,29 +1,30 @@
-// Retained messages: the last one of each topic, for those who subscribe later (MQTT 5.0 section
-// 3.3.1.3). They are kept in memory, and in the store by the batch that their acknowledgement
-// follows.
+// Retained messages: the last one of each topic, for later subscriptions (MQTT 5.0 section
+// 3.3.1.3). They are in memory, and in the store with the batch that their acknowledgement waits
+// for.
 
 import Primitives
 
 /// The last message of one topic.
 struct Retained {
-    /// Durable name.
+    /// Durable name, unique in the store.
     let identifier: UInt64
     let app: Index<App>
-    /// As ``MessageBlock`` lays it out; its address is the topic.
+    /// The message in the layout of ``MessageBlock``; its address is the topic.
     let block: [UInt8]
-    /// When it is worth nothing any more; `.never` for one that stays.
+    /// Expiry; `.never` for a message without one.
     let deadline: Instant
     var token = TimerWheel.Token.none
 }
 
 extension Broker {
-    // MARK: - Keeping
+    // MARK: - Storing
 
-    /// Keeps a message as the last one of its topic, in place of the one there was [MQTT-3.3.1-5];
-    /// one without a payload takes that away [MQTT-3.3.1-6] and is not kept itself [MQTT-3.3.1-7].
+    /// Stores a message as the retained one of its topic, in place of the previous one
+    /// [MQTT-3.3.1-5]. A message without a payload removes the previous one [MQTT-3.3.1-6] and is
+    /// not stored [MQTT-3.3.1-7].
     ///
-    /// - Returns: the limit for which it is not kept. A send is refused for it before it is routed;
-    ///   a will goes to who is there, and is not kept.
+    /// - Returns: the limit that forbids it. A send is refused for that limit before it is routed;
+    ///   a will is sent, but not retained.
     @discardableResult
     mutating func retain(
         _ message: MessageParts, app: Index<App>, expirySeconds: UInt64?, at moment: Moment
@@ -39,7 +40,7 @@ extension Broker {
         let deadline = expirySeconds.map { moment.instant.advanced(bySeconds: $0) } ?? .never
         let new = Retained(
             identifier: makeIdentifier(), app: app, block: message.block(), deadline: deadline)
-        // The limit was asked for, and with it ``hasRoom(toRetain:)``.
+        // The caller has checked the limit, and with it ``hasRoom(toRetain:)``.
         let row = Records.retained(new, app: registry.apps[app].name)
         let permit = commits.room.admitJudged(row.pageByteCount)
         commits.put(row, permit)
@@ -47,7 +48,7 @@ extension Broker {
         return .none
     }
 
-    /// As above, for a message whose sender is told when that is committed.
+    /// The same for a message whose sender is told after the commit.
     @discardableResult
     mutating func retain(
         _ message: Index<Message>, ofUser user: Index<User>, _ request: SendRequest,
@@ -92,7 +93,7 @@ extension Broker {
         forgetRetained(index)
     }
 
-    /// The limit for which what a request publishes cannot be kept.
+    /// The limit that forbids to retain what a request publishes.
     func retainLimit(
         _ request: SendRequest, ofUser user: Index<User>, in bytes: UnsafeRawBufferPointer
     ) -> LimitName {
@@ -105,8 +106,8 @@ extension Broker {
             topic.bytes(in: bytes), byteCount: byteCount, app: registry.users[user].app)
     }
 
-    /// The limit for which a retained message cannot be kept. One that takes the place of another
-    /// is one message before and after, and needs room for what it is larger.
+    /// The limit that forbids to retain a message. A message that replaces another does not change
+    /// their number, and needs room only for the difference in size.
     func retainLimit(
         _ topic: UnsafeRawBufferPointer, byteCount: Int, app: Index<App>
     ) -> LimitName {
@@ -124,7 +125,7 @@ extension Broker {
             ? .retainedBytes : .none
     }
 
-    /// Memory of an app's retained messages and of the tree that finds them.
+    /// Bytes of an app's retained messages and of their tree.
     func retainedByteCount(ofApp app: Index<App>) -> Int {
         registry.apps[app].retainedByteCount + registry.apps[app].retained.byteCount
     }
@@ -145,7 +146,7 @@ extension Broker {
         subscriptionIdentifier: UInt32, in step: inout Step
     ) {
         let block = retention.retained[index].block
-        // In the store it waits no longer than any other message.
+        // In the queue it has the maximum age of any other message.
         let deadline = min(
             retention.retained[index].deadline,
             step.moment.instant.advanced(bySeconds: limits.queueAgeSecondsMaximum))

@@ -1,35 +1,36 @@
-// The retained messages of a new subscription. There may be a hundred thousand of them, so they are
-// sent in pieces: the next one when the client has taken the last, and in QoS 1 and 2 when its
-// window has room. One subscription of a session is served at a time; the others wait, each once.
+// Sends the retained messages of a new subscription. There may be a hundred thousand of them, so
+// they are sent in pieces: the next piece when the client has read the last one and, in QoS 1 and
+// 2, its window has room. One subscription of a session is served at a time. The others wait, each
+// once.
 //
-// The row of a subscription that has not been sent all says so. A broker that dies meanwhile begins
-// with that subscription again: what its client had by then may come a second time.
+// The row of a subscription tells that its retained messages have not all been sent. After a crash
+// the broker begins with that subscription again, so its client may receive some of them twice.
 
 import BrokerTerms
 import Primitives
 
-/// What a connected session is being sent.
+/// The replay of retained messages to a session.
 struct RetainedReplay {
-    /// What the walk is for. It ends with its subscription, whoever ended that: the client, or a
+    /// The subscription of the walk. The walk ends when the subscription ends, by a request or by a
     /// right that was withdrawn.
     var subscription: Handle<Subscription>
     var grade: Grade
     var subscriptionIdentifier: UInt32
     var walk: Walk
-    /// Whether it goes on when the window has room.
+    /// Whether the walk waits for room in the window.
     var awaitsWindow = false
-    /// Subscriptions whose turn comes later.
+    /// Subscriptions that are served later.
     var waiting: [Handle<Subscription>] = []
-    /// How many of those have had it.
+    /// The number of subscriptions at the front of `waiting` that have been served.
     var servedCount = 0
 
-    /// A place among the retained messages of the session's app, or among the broker's own values.
+    /// A position among the retained messages of the session's app, or among the values of `$SYS`.
     enum Walk {
         case app(RetainedWalk<Retained>)
         case system(RetainedWalk<SystemBlock>)
     }
 
-    /// What a step of the walk met.
+    /// The result of one step of the walk.
     enum Met {
         case nothing
         case message(Index<Retained>)
@@ -46,7 +47,7 @@ struct RetainedReplay {
 }
 
 extension Broker {
-    /// Sends a new subscription the last messages of the topics it matches.
+    /// Sends the retained messages that a new subscription matches.
     mutating func sendRetained(
         to session: Index<Session>, subscription: Index<Subscription>,
         filter: UnsafeRawBufferPointer, request: FilterRequest, isNew: Bool, in step: inout Step
@@ -68,7 +69,7 @@ extension Broker {
         advanceReplay(connected, in: &step)
     }
 
-    /// The client has taken all that was written.
+    /// Continues a replay when the client has read everything that was written.
     mutating func outgoingDrained(_ connection: ConnectionID, in step: inout Step) {
         guard let session = session(of: connection) else { return }
         let connected = connectedIndex(of: session)
@@ -77,7 +78,7 @@ extension Broker {
         pump(session, in: &step)
     }
 
-    /// Goes on with a replay that waited for room in the window, where there is some.
+    /// Continues a replay that waited for room in the window, if there is some.
     mutating func resumeReplay(_ connected: Index<ConnectedSession>, in step: inout Step) {
         guard let replay = live.connectedSessions[connected].replay,
             retention.replays[replay].awaitsWindow,
@@ -88,7 +89,7 @@ extension Broker {
         step.effects[connection.loop].effects.append(.awaitDrain(connection))
     }
 
-    /// As above, for all.
+    /// The same for all sessions.
     mutating func resumeReplays(in step: inout Step) {
         guard retention.replays.count > 0 else { return }
         for connected in live.connectedSessions.places
@@ -99,10 +100,10 @@ extension Broker {
         }
     }
 
-    // MARK: - What is stored
+    // MARK: - Rows
 
-    /// A subscription is about to be written: notes whether retained messages are still to be sent.
-    /// True where the row did not say that.
+    /// Updates, before a subscription is written, whether retained messages are still to be sent.
+    /// Returns true if the stored row differs.
     mutating func noteReplay(of subscription: Index<Subscription>) -> Bool {
         let place = routing.subscriptions[subscription]
         guard sessions[place.session].isPersistent else { return false }
@@ -125,7 +126,7 @@ extension Broker {
         return true
     }
 
-    /// All that a subscription was to be sent has been put into its session's queue.
+    /// Updates the row of a subscription whose retained messages are all in its session's queue.
     private mutating func completeReplay(_ handle: Handle<Subscription>) {
         guard routing.subscriptions.contains(handle) else { return }
         let subscriber = routing.subscriber(of: handle.index)
@@ -136,8 +137,8 @@ extension Broker {
         writeSubscription(handle.index)
     }
 
-    /// A subscription comes back from the store. It gets its retained messages, from the first one
-    /// on, when its session has a connection.
+    /// Registers a restored subscription. When its session connects, it gets its retained messages
+    /// from the first one on.
     mutating func restoreReplay(of subscription: Index<Subscription>) {
         let session = routing.subscriptions[subscription].session
         if let replay = retention.suspendedReplay(of: session) {
@@ -150,21 +151,21 @@ extension Broker {
 
     // MARK: - The end of a connection
 
-    /// A connection ends. A session that lasts gets the rest on its next connection: it does not
-    /// subscribe again then [MQTT-3.8.4-4].
+    /// Suspends the replay of a connection that ends. A persistent session gets the rest on its
+    /// next connection, because its client does not subscribe again then [MQTT-3.8.4-4].
     mutating func suspendReplay(of connected: Index<ConnectedSession>) {
         guard let index = live.connectedSessions[connected].replay else { return }
         live.connectedSessions[connected].endReplay()
         retention.suspend(index, of: live.connectedSessions[connected].session)
     }
 
-    /// A session has a connection again.
+    /// Resumes the replay of a session that has connected again.
     mutating func takeUpReplay(of session: Index<Session>) {
         guard let index = retention.takeSuspended(of: session) else { return }
         live.connectedSessions[connectedIndex(of: session)].begin(index)
     }
 
-    /// A session without a connection ends, and what it was being sent.
+    /// Ends the replay of a session without a connection.
     mutating func endReplay(of session: Index<Session>) {
         guard let index = retention.takeSuspended(of: session) else { return }
         let replay = retention.end(index)
@@ -186,7 +187,7 @@ extension Broker {
         var stepCount = 0
         defer { workload.charge(stepCount / CoreLimits.looksPerWork) }
         repeat {
-            // What was subscribed to before may have ended between two pieces.
+            // The subscription may have ended between two pieces.
             while routing.subscriptions.contains(retention.replays[index].subscription) {
                 if retention.replays[index].grade != .transient, !hasRoomInWindow(session) {
                     retention.note(awaitsWindow: true, index)
@@ -232,7 +233,7 @@ extension Broker {
         }
     }
 
-    /// Sends what a step met; gives its bytes.
+    /// Sends the message that a step found. Returns its bytes.
     private mutating func send(
         _ met: RetainedReplay.Met, of replay: RetainedReplay, to session: Index<Session>,
         in step: inout Step
@@ -253,7 +254,7 @@ extension Broker {
         }
     }
 
-    /// Turns to the next subscription that waits; false where there is none.
+    /// Begins with the next subscription that waits. Returns false if there is none.
     private mutating func beginNext(_ index: Index<RetainedReplay>, _ session: Index<Session>)
         -> Bool
     {
@@ -269,16 +270,16 @@ extension Broker {
         return false
     }
 
-    /// Puts a subscription behind the others that wait, unless it is among them: then it gets the
-    /// messages once, as it is when its turn comes.
+    /// Adds a subscription to the waiting ones unless it is among them; then it gets the messages
+    /// once, with its options at that time.
     private mutating func enqueueReplay(
         _ subscription: Index<Subscription>, in replay: Index<RetainedReplay>
     ) {
         let place = routing.subscriptions[subscription]
         guard !routing.subscriber(of: subscription).awaitsRetained else { return }
         routing.note(awaitsRetained: true, subscription)
-        // Those that have had their turn or have ended are left out now and then, so that the list
-        // is no longer than twice what a session subscribes to.
+        // Removes subscriptions that were served or have ended, so that the list is at most twice
+        // as long as the session's number of subscriptions.
         let waiting = retention.replays[replay].waiting
         if waiting.count >= 2 * Int(sessions[place.session].filterCount) + 16 {
             let rest = waiting[retention.replays[replay].servedCount...]
@@ -316,7 +317,8 @@ extension Broker {
         return live.connectedSessions[connected].backlogCount == 0
             && live.connectedSessions[connected].window.count
                 < live.connectedSessions[connected].windowMaximum
-            // What has no room in memory would be refused, and not wait on disk.
+            // A message that has no room in memory would be refused, because these sessions do not
+            // queue on disk.
             && (sessions[session].isPersistent || live.connectedSessions[connected].window.isEmpty
                 || hasRoom(session, for: limits.payloadMaximum))
     }

@@ -1,21 +1,20 @@
-// What the broker tells of itself on `$SYS/…`: the last value of each topic is kept in memory only,
-// for every app alike, and goes to who subscribes and has the right to it by name. Which values
-// there are, the core does not know.
+// The broker's values on `$SYS/…`. The last value of each topic is in memory only and is the same
+// for all apps. Subscribers need a right by name. The runtime decides which values there are.
 
 import Primitives
 
-/// The last values.
+/// The last values of all topics.
 struct SystemTopics: ~Copyable {
     var tree = RetainedTree<SystemBlock>()
     var blocks = Slab<SystemBlock>()
 }
 
-/// The message block of one topic's last value.
+/// The message block of the last value of one topic.
 struct SystemBlock {
     var bytes: [UInt8]
 }
 
-/// One value, as it is published.
+/// One value to be published.
 public struct SystemValue: Sendable {
     /// Begins with `$SYS/`.
     public var topic: [UInt8]
@@ -28,7 +27,7 @@ public struct SystemValue: Sendable {
 }
 
 extension Broker {
-    /// Whether anybody subscribes to `$SYS`.
+    /// Whether any session subscribes to `$SYS`.
     public var hasSystemSubscribers: Bool {
         for app in registry.apps.places
         where registry.apps.contains(app) && registry.apps[app].systemCount > 0 {
@@ -37,7 +36,7 @@ extension Broker {
         return false
     }
 
-    /// Publishes values of the broker's own, at most once to whoever is online.
+    /// Publishes values at most once, to subscribers that are connected.
     public mutating func publishSystem(
         _ values: [SystemValue], at moment: Moment, effects: inout Effects
     ) {

@@ -1,7 +1,7 @@
-// The last messages of topics, and the replays that send them to new subscriptions. The trees that
-// find them belong to their apps. The values of `$SYS` are kept in memory only.
+// Retained messages, and the replays that send them to new subscriptions. The trees that find them
+// belong to their apps. The values of `$SYS` are in memory only.
 //
-// It knows apps, sessions and subscriptions by their index.
+// It refers to apps, sessions and subscriptions by index.
 //
 // Invariants: a topic of an app has at most one retained message; a session has at most one replay,
 // either with its connection or suspended without one.
@@ -11,11 +11,11 @@ import Primitives
 /// Retained messages and their replays.
 struct RetainedMessages: ~Copyable {
     private(set) var retained = Slab<Retained>()
-    /// Retained messages that are being sent to sessions.
+    /// The replays that are under way or suspended.
     private(set) var replays = Slab<RetainedReplay>()
     /// Replays of sessions without a connection.
     private var suspendedReplays: [Index<Session>: Index<RetainedReplay>] = [:]
-    /// The broker's own values.
+    /// The values of `$SYS`.
     var systemTopics = SystemTopics()
 
     // MARK: - Messages
@@ -24,7 +24,7 @@ struct RetainedMessages: ~Copyable {
 
     mutating func remove(_ message: Index<Retained>) -> Retained { retained.remove(message) }
 
-    /// Notes the timer of a message's expiry; `.none` where that has passed.
+    /// Sets the timer of a message's expiry; `.none` after it has fired.
     mutating func setTimer(_ token: TimerWheel.Token, of message: Index<Retained>) {
         retained[message].token = token
     }
@@ -41,19 +41,19 @@ struct RetainedMessages: ~Copyable {
         replays[replay].awaitsWindow = awaits
     }
 
-    /// Notes how far a replay has come.
+    /// Stores the position of a replay.
     mutating func setWalk(_ walk: RetainedReplay.Walk, of replay: Index<RetainedReplay>) {
         replays[replay].walk = walk
     }
 
-    /// Puts a subscription behind the others that wait in a replay.
+    /// Adds a subscription to those that wait in a replay.
     mutating func enqueue(
         _ subscription: Handle<Subscription>, in replay: Index<RetainedReplay>
     ) {
         replays[replay].waiting.append(subscription)
     }
 
-    /// Replaces the list of those that wait, of which none has had its turn.
+    /// Replaces the list of waiting subscriptions; none of them has been served.
     mutating func setWaiting(
         _ waiting: [Handle<Subscription>], of replay: Index<RetainedReplay>
     ) {
@@ -61,7 +61,7 @@ struct RetainedMessages: ~Copyable {
         replays[replay].servedCount = 0
     }
 
-    /// The subscription whose turn it is, which has had it then; nil where none waits.
+    /// Removes and returns the next waiting subscription; nil if there is none.
     mutating func takeNext(of replay: Index<RetainedReplay>) -> Handle<Subscription>? {
         let position = replays[replay].servedCount
         guard position < replays[replay].waiting.count else { return nil }
@@ -69,7 +69,7 @@ struct RetainedMessages: ~Copyable {
         return replays[replay].waiting[position]
     }
 
-    /// Turns a replay to the subscription of another; what waits in it stays.
+    /// Makes a replay serve another subscription. Those that wait remain.
     mutating func turn(_ replay: Index<RetainedReplay>, to next: RetainedReplay) {
         replays[replay].subscription = next.subscription
         replays[replay].grade = next.grade
@@ -84,7 +84,7 @@ struct RetainedMessages: ~Copyable {
         suspendedReplays.isEmpty ? nil : suspendedReplays[session]
     }
 
-    /// Keeps a replay until its session has a connection again, whose window it waits for.
+    /// Keeps a replay until its session connects again and its window has room.
     mutating func suspend(_ replay: Index<RetainedReplay>, of session: Index<Session>) {
         replays[replay].awaitsWindow = true
         suspendedReplays[session] = replay

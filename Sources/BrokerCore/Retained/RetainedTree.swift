@@ -1,40 +1,40 @@
-// The last messages of topics, found by filter: a tree of levels whose branches can be walked, as
-// the tree of filters is not. What a message is, it does not know.
+// Retained topics, found by filter: a tree of levels in which a walk can stop and continue, which
+// the tree of filters does not need.
 
 import Primitives
 
-/// Topic names of one app, each leading to the index of a value.
+/// The topics of one app. Each leads to the index of a value.
 struct RetainedTree<Value: ~Copyable>: ~Copyable {
-    /// A place in the tree: the topics that begin alike.
+    /// A position in the tree: all topics with the same first levels.
     struct Node {
-        /// Absent for the root.
+        /// Nil for the root.
         @Packed var parent: Index<Node>?
-        /// The level that leads here.
+        /// The level that leads to this node.
         let level: [UInt8]
-        /// What the topic that ends here leads to, if there is one.
+        /// The value of the topic that ends here; nil if there is none.
         @Packed var value: Index<Value>? = nil
-        /// Children are chained.
+        /// The first of the chained children.
         @Packed var firstChild: Index<Node>? = nil
         @Packed var nextSibling: Index<Node>? = nil
         @Packed var previousSibling: Index<Node>? = nil
-        /// Walks that stand here: it stays while there are any.
+        /// The number of walks that are at this node. It is not removed while there are any.
         var walkCount: UInt32 = 0
     }
 
     private var nodes = Slab<Node>()
-    /// Children by their parent and level: four bytes, then the name.
+    /// Children by parent and level. The key is four bytes of the parent, then the name.
     private var children = ByteKeyTable<Node>()
     private let root: Index<Node>
-    /// Topics that lead somewhere.
+    /// Number of topics with a value.
     private(set) var count = 0
-    /// Memory of the nodes, the root apart.
+    /// Bytes of the nodes without the root.
     private(set) var byteCount = 0
 
-    /// Memory of a node: itself, its level's array, its row among the children and what tables keep
-    /// free. 100,000 topics of 64 levels took 137 bytes for each node.
+    /// Bytes of a node: the node, the array of its level, its row among the children, and the free
+    /// space of the tables. 100,000 topics of 64 levels took 137 bytes for each node.
     private static func byteCount(ofNodeFor level: Int) -> Int { 128 + 2 * level }
 
-    /// Memory that ``set(_:to:)`` would add for the nodes of a topic.
+    /// Bytes that ``set(_:to:)`` would add for the nodes of a topic.
     func growth(for topic: UnsafeRawBufferPointer) -> Int {
         var node: Index<Node>? = root
         var rest = TopicLevels(topic)
@@ -50,7 +50,7 @@ struct RetainedTree<Value: ~Copyable>: ~Copyable {
         root = nodes.insert(Node(parent: nil, level: [])).index
     }
 
-    /// What a topic leads to.
+    /// The value of a topic.
     func value(of topic: UnsafeRawBufferPointer) -> Index<Value>? {
         var node = root
         var rest = TopicLevels(topic)
@@ -61,7 +61,7 @@ struct RetainedTree<Value: ~Copyable>: ~Copyable {
         return nodes[node].value
     }
 
-    /// Lets a topic lead to a value; gives the one it led to before.
+    /// Sets the value of a topic. Returns the previous one.
     mutating func set(_ topic: UnsafeRawBufferPointer, to value: Index<Value>) -> Index<Value>? {
         var node = root
         var rest = TopicLevels(topic)
@@ -74,7 +74,7 @@ struct RetainedTree<Value: ~Copyable>: ~Copyable {
         return old
     }
 
-    /// Forgets a topic, and the nodes that only it needed; gives what it led to.
+    /// Removes a topic and the nodes that only it needed. Returns its value.
     mutating func remove(_ topic: UnsafeRawBufferPointer) -> Index<Value>? {
         var node = root
         var rest = TopicLevels(topic)
@@ -91,19 +91,19 @@ struct RetainedTree<Value: ~Copyable>: ~Copyable {
 
     // MARK: - Walking
 
-    /// Begins a walk over the topics that a filter matches. It holds its place in the tree until
+    /// Begins a walk over the topics that match a filter. Its node remains in the tree until
     /// ``end(_:)``.
     mutating func begin(_ filter: [UInt8]) -> RetainedWalk<Value> {
         nodes[root].walkCount += 1
         return RetainedWalk<Value>(filter, root: root)
     }
 
-    /// Gives up a walk's place.
+    /// Releases the node of a walk.
     mutating func end(_ walk: RetainedWalk<Value>) { leave(walk.node) }
 
-    /// Goes one step on: one node is looked at. Topics that come while a walk is under way may or
-    /// may not be met; those that stay are met once. A filter that begins with a wildcard matches
-    /// no topic that begins with `$` [MQTT-4.7.2-1].
+    /// Advances a walk by one node. A topic that is added during the walk may be found or not; one
+    /// that remains is found once. A filter that begins with a wildcard does not match a topic that
+    /// begins with `$` [MQTT-4.7.2-1].
     mutating func advance(_ walk: inout RetainedWalk<Value>) -> RetainedWalk<Value>.Step {
         guard walk.isEntering else { return leaveNode(&walk) }
         walk.isEntering = false
@@ -126,7 +126,7 @@ struct RetainedTree<Value: ~Copyable>: ~Copyable {
         }
     }
 
-    /// To the next sibling where a wildcard led here, otherwise back to the parent.
+    /// Continues with the next sibling if a wildcard led here, otherwise with the parent.
     private mutating func leaveNode(_ walk: inout RetainedWalk<Value>) -> RetainedWalk<Value>.Step {
         guard let parent = nodes[walk.node].parent else { return .end }
         if walk.cameByWildcard {
@@ -139,7 +139,7 @@ struct RetainedTree<Value: ~Copyable>: ~Copyable {
         return .nothing
     }
 
-    /// The first node of a chain that a wildcard matches.
+    /// The first node of a chain that matches a wildcard.
     private func firstListed(
         _ start: Index<Node>?, under parent: Index<Node>
     ) -> Index<Node>? {
@@ -198,7 +198,7 @@ struct RetainedTree<Value: ~Copyable>: ~Copyable {
         return index
     }
 
-    /// Removes a node that leads nowhere any more, and its parents likewise.
+    /// Removes a node without a topic and children, and then its parents likewise.
     private mutating func prune(_ start: Index<Node>) {
         var index = start
         while let parent = nodes[index].parent, nodes[index].value == nil,
@@ -219,18 +219,18 @@ struct RetainedTree<Value: ~Copyable>: ~Copyable {
     }
 }
 
-/// A place on the way through the topics that a filter matches: from a node to its first child,
-/// its next sibling, its parent.
+/// A walk over the topics that match a filter: from a node to its first child, its next sibling, or
+/// its parent.
 struct RetainedWalk<Value: ~Copyable> {
-    /// What one step met.
+    /// The result of one step.
     enum Step {
         case nothing
         case value(Index<Value>)
-        /// Everything has been met.
+        /// The walk has ended.
         case end
     }
 
-    /// Where it goes on from a node.
+    /// The direction in which the walk leaves a node.
     enum Next {
         case nothing
         case all
@@ -238,7 +238,7 @@ struct RetainedWalk<Value: ~Copyable> {
     }
 
     let filter: [UInt8]
-    /// The filter's levels, without the `#` at the end.
+    /// The levels of the filter, without a `#` at the end.
     private var levels: [Range<Int>] = []
     private var endsWithHash = false
     fileprivate(set) var node: Index<RetainedTree<Value>.Node>
@@ -261,7 +261,7 @@ struct RetainedWalk<Value: ~Copyable> {
         }
     }
 
-    /// Whether the filter matches what ends at this node: "sport/#" matches "sport" too.
+    /// Whether the filter matches the topic that ends at this node: "sport/#" also matches "sport".
     fileprivate var isMatch: Bool {
         depth == levels.count || (endsWithHash && depth > levels.count)
     }

@@ -1,28 +1,29 @@
-// Who receives what is sent to one address: a contiguous list, so that a fan-out reads memory from
-// front to back and touches a session only where it must.
+// The receivers of one address: a contiguous list, so that a fan-out reads memory from front to
+// back and reads a session only if it must.
 
 import BrokerTerms
 import Primitives
 
-/// One receiver of an audience, with what a transient delivery needs beside it.
+/// One receiver of an audience, with everything that a transient delivery needs.
 struct Subscriber {
-    /// The session's live connection, or `.none`; kept up to date by attach and detach.
+    /// The session's connection, or `.none`. A login and a disconnection update it.
     var connection: ConnectionID
     var session: Index<Session>
     var subscription: Index<Subscription>
-    /// The highest grade it wants.
+    /// The maximum grade of the subscription.
     var grade: Grade
     var options: SubscriptionOptions
-    /// How the session's messages are put on the wire.
+    /// The protocol that encodes the session's messages.
     var dialect: SessionDialect
-    /// Whether it waits for retained messages behind another subscription of its session.
+    /// Whether it waits for retained messages until another subscription of its session has been
+    /// served.
     var awaitsRetained = false
-    /// Comes back in what this subscription brings; 0 for none.
+    /// The identifier that the subscription's messages carry; 0 for none.
     var subscriptionIdentifier: UInt32
 
-    /// Takes over what a repeated subscription wants. True where that is something else.
+    /// Takes over the options of a repeated subscription. Returns true if they differ.
     mutating func change(to request: FilterRequest, identifier: UInt32) -> Bool {
-        // What has begun for it goes on.
+        // A replay that has begun continues.
         let new = request.options.stored.union(options.intersection(.awaitsReplay))
         let isChanged =
             grade != request.grade || options != new
@@ -34,33 +35,33 @@ struct Subscriber {
     }
 }
 
-/// A session's place in an audience, from the session's side.
+/// A session's membership in an audience, from the session's side.
 struct Subscription {
     let session: Index<Session>
     let audience: Index<Audience>
-    /// Place in the audience's list.
+    /// Position in the audience's list.
     var position: UInt32
-    /// The next in the session's chain of subscriptions.
+    /// The next in the session's chain of subscriptions; nil for the last.
     @Packed var next: Index<Subscription>? = nil
-    /// Durable name within the session; 0 where nothing of it is stored.
+    /// Durable name within the session; 0 if the subscription is not stored.
     let identifier: UInt64
 }
 
 /// The receivers of one address.
 struct Audience {
     var subscribers: ContiguousArray<Subscriber> = []
-    /// Of a shared subscription: whose turn it is.
+    /// For a shared subscription: the position whose turn is next.
     var turn: UInt32 = 0
-    /// Of a shared subscription: subscribers that have a connection.
+    /// For a shared subscription: the number of connected subscribers.
     var presentCount: UInt32 = 0
-    /// The filter, as clients wrote it, that leads here; empty for an address.
+    /// The filter that leads here, as clients wrote it; empty for an address.
     let filter: [UInt8]
-    /// Of a shared subscription: the number that its entries carry, which no other share of the
-    /// app has while this one has members; otherwise 0. It is in the rows of the subscriptions.
+    /// For a shared subscription: the number that its entries carry. No other share of the app has
+    /// it while this one has members. It is in the rows of the subscriptions. Otherwise 0.
     var share: UInt16 = 0
-    /// Whether its filter matches the topic of ``Broker/markedTopic``.
+    /// Whether its filter matches the topic of ``Routing/markedTopic``.
     var isMarked = false
-    /// Of a shared subscription: the shares of its filter, and its place among them.
+    /// For a shared subscription: the shares of its filter, and its position among them.
     @Packed var shareSet: Index<ShareSet>? = nil
     var sharePosition: UInt32 = 0
 

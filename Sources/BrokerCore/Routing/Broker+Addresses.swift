@@ -1,15 +1,15 @@
 // The addresses of users, groups and broadcasts in MQTT: filters that begin with `$`, in the same
-// tree as all others. An MRT session receives its own addresses without a subscription, and is not
+// tree as other filters. An MRT session receives its addresses without a subscription, and is not
 // in the tree.
 
 import BrokerTerms
 import Primitives
 
-/// What a filter that begins with `$` may stand for.
+/// The kind of a filter that begins with `$`.
 enum AddressKind {
-    /// `$u/` and a user.
+    /// `$u/`, then a user.
     case user
-    /// `$g/` and a group.
+    /// `$g/`, then a group.
     case group
     /// `$b`.
     case everybody
@@ -23,19 +23,19 @@ enum AddressKind {
     }
 }
 
-/// A topic or filter that is an address, taken apart. Whether users and groups can have that name
-/// is another question.
+/// A topic or filter that is an address, parsed. The name may be one that no user or group can
+/// have.
 public enum AddressedTopic {
-    /// `$u/` and a user.
+    /// `$u/`, then a user.
     case user(UnsafeRawBufferPointer)
-    /// `$u`: users who are named elsewhere.
+    /// `$u`: a list of users, which the topic does not contain.
     case list
-    /// `$g/` and a group.
+    /// `$g/`, then a group.
     case group(UnsafeRawBufferPointer)
     /// `$b`.
     case everybody
 
-    /// Nil for whatever is no address.
+    /// Nil if the topic is no address.
     public init?(_ topic: UnsafeRawBufferPointer) {
         guard topic.count >= 2, topic[0] == UInt8(ascii: "$") else { return nil }
         if topic.count == 2 {
@@ -56,19 +56,19 @@ public enum AddressedTopic {
     }
 }
 
-/// Topics and filters that begin with `$` and have a meaning of their own. No client publishes on
+/// Topics and filters that begin with `$` and have a special meaning. No client may publish on
 /// them.
 enum ReservedTopic {
-    /// A user, a group or everybody.
+    /// The address of a user, a group or all users.
     case address
     /// A shared subscription.
     case share
-    /// Who is online.
+    /// The presence of users.
     case presence
-    /// The broker's own values.
+    /// The values of the broker.
     case system
 
-    /// Nil for a topic or filter like any other.
+    /// Nil for any other topic or filter.
     init?(_ name: UnsafeRawBufferPointer) {
         guard name.first == UInt8(ascii: "$") else { return nil }
         let end = name.firstIndex(of: UInt8(ascii: "/")) ?? name.count
@@ -84,7 +84,7 @@ enum ReservedTopic {
 }
 
 extension Broker {
-    /// Those MQTT sessions that subscribe to an address; nil for none.
+    /// The MQTT sessions that subscribe to an address; nil if there are none.
     func audience(
         ofAddress kind: AddressKind, _ name: some Collection<UInt8>, app: Index<App>
     ) -> Index<Audience>? {
@@ -107,7 +107,7 @@ extension Broker {
         return false
     }
 
-    /// The group that a filter is the address of.
+    /// The group whose address a filter is.
     private func group(_ session: Index<Session>, of filter: UnsafeRawBufferPointer) -> Index<
         Group
     >? {
@@ -116,8 +116,8 @@ extension Broker {
         return registry.apps[registry.users[sessions[session].user].app].groups.value(for: name)
     }
 
-    /// Joins a group for a subscription to it; why not, where its owner or a limit does not allow
-    /// it.
+    /// Makes the user of a session a member of a group because of its subscription. Returns the
+    /// reason if the owner or a limit forbids it.
     mutating func join(
         _ session: Index<Session>, by filter: UnsafeRawBufferPointer, in step: inout Step
     ) -> ReasonCode? {
@@ -130,7 +130,7 @@ extension Broker {
         }
     }
 
-    /// A session has begun, or ceased, to subscribe to an address.
+    /// Updates the users and groups of a session that began or ended a subscription to an address.
     mutating func addressChanged(_ session: Index<Session>, filter: [UInt8], isHeard: Bool) {
         guard filter.withUnsafeBytes({ ReservedTopic($0) == .address }) else { return }
         let user = sessions[session].user
@@ -159,7 +159,7 @@ extension Broker {
         }
     }
 
-    /// The first persistent session that hears its user's messages inherits what waits.
+    /// Gives the offline queue to the first persistent session that receives the user's messages.
     private mutating func inherit(_ session: Index<Session>) {
         guard commits.restoration == nil,
             let offlineQueue = takeOfflineQueue(of: sessions[session].user)
@@ -174,7 +174,7 @@ extension Broker {
                 firstNumber: sessions[session].inbox.nextNumber,
                 countMaximum: UInt64(offlineQueue.count) + expected.count),
             arriving: expected)
-        // What the store has yet to report of the old queue is about this one.
+        // Results of the store for the old queue now belong to this one.
         queues.pass(offlineQueue.queue, into: queue)
         sessions[session].inbox.append(offlineQueue, expecting: expected.count)
         if let connected = sessions[session].connected {

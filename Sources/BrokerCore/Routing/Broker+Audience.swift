@@ -1,10 +1,10 @@
-// Membership of audiences: who is where, kept consistent from both sides.
+// Joining and leaving audiences, consistent on both sides.
 
 import BrokerTerms
 import Primitives
 
 extension Broker {
-    /// Adds a session to an audience and notes it in the session's chain.
+    /// Adds a session to an audience and to the session's chain.
     @discardableResult
     mutating func join(
         session: Index<Session>, audience: Index<Audience>, grade: Grade, identifier: UInt64 = 0,
@@ -19,7 +19,7 @@ extension Broker {
         return index
     }
 
-    /// Takes a session out of an audience.
+    /// Removes a session from an audience.
     mutating func leave(subscription index: Index<Subscription>) {
         let session = routing.subscriptions[index].session
         sessions[session].firstSubscription = routing.remove(
@@ -35,8 +35,8 @@ extension Broker {
         }
     }
 
-    /// What audiences should know of a session's connection: nothing until it has been told that it
-    /// is accepted, so that no delivery overtakes its CONNACK.
+    /// The connection that audiences use for a session. It is `.none` until the client has been
+    /// accepted, so that no delivery overtakes its CONNACK.
     func liveConnection(of session: Index<Session>) -> ConnectionID {
         guard let connected = sessions[session].connected,
             live.connectedSessions[connected].isConfirmed
@@ -46,7 +46,7 @@ extension Broker {
         return live.connectedSessions[connected].connection
     }
 
-    /// Tells all audiences of a session which connection it has now.
+    /// Sets the current connection of a session in all its audiences.
     mutating func announceConnection(of session: Index<Session>) {
         let connection = liveConnection(of: session)
         var index = sessions[session].firstSubscription

@@ -1,11 +1,11 @@
-// What an event will cost, as far as that can be told before it happens: a message for ten thousand
-// receivers is put off until those who ask for little have been served.
+// The expected work of an event, before it is handled: a message to ten thousand receivers is
+// delayed until clients that ask for little have been served.
 
 import Primitives
 
 extension Broker {
-    /// What a message or a will costs that an event sends, at least, in the unit of
-    /// ``CoreLimits/turnWorkMaximum``; 0 where nothing is known.
+    /// The minimum work of a message or will that an event sends, in the unit of
+    /// ``CoreLimits/turnWorkMaximum``; 0 if it is not known.
     public mutating func expectedWork(of event: Event, bytes: UnsafeRawBufferPointer) -> Int {
         switch event {
         case .sendReceived(let connection, let request):
@@ -43,12 +43,12 @@ extension Broker {
         return count * expectedWork(blockByteCount: willTable.wills[index].payload.count)
     }
 
-    /// Of one delivery.
+    /// The work of one delivery.
     private func expectedWork(blockByteCount: Int) -> Int {
         1 + blockByteCount / CoreLimits.writtenBytesPerWork
     }
 
-    /// Receivers that are named one by one are not counted: a packet has no room for many.
+    /// Receivers that are listed by name are not counted, because a packet has no room for many.
     private mutating func receiverCount(
         of target: SendTarget, _ app: Index<App>, in bytes: UnsafeRawBufferPointer
     ) -> Int {
@@ -65,14 +65,14 @@ extension Broker {
         return routing.audiences[groupTable.groups[group].audience].subscribers.count
     }
 
-    /// A session that several filters of its own bring counts several times.
+    /// A session with several matching filters counts several times.
     private mutating func receiverCount(
         ofTopic topic: UnsafeRawBufferPointer, _ app: Index<App>
     ) -> Int {
         if let recent = registry.apps[app].topics.recentMatch(of: topic) {
             return recent.target.map { routing.audiences[$0].subscribers.count } ?? 0
         }
-        // Moved out while it is filled: the tree is part of the same broker.
+        // Moved out of the broker while it is filled: the tree is a part of the same broker.
         var matched = ContiguousArray<Index<Audience>>()
         swap(&matched, &routing.matchedAudiences)
         defer { swap(&matched, &routing.matchedAudiences) }

@@ -1,12 +1,12 @@
-// Several filters that match one topic: their audiences become one, in which each session stands
-// once, in as many steps as they have subscribers.
+// Merges the audiences of several filters that match one topic. Each session is in the result once.
+// The number of steps is the number of subscribers.
 
 import Primitives
 
 extension Subscriber {
-    /// Takes in another subscription of the same session: the message comes once, in the highest
-    /// grade that any of them wants [MQTT-3.3.4-2], with the identifiers of all [MQTT-3.3.4-4].
-    /// True where it has several now.
+    /// Merges another subscription of the same session. The message is sent once, in the highest
+    /// grade of its subscriptions [MQTT-3.3.4-2], with the identifiers of all [MQTT-3.3.4-4].
+    /// Returns true if it has several identifiers now.
     @inline(__always)
     mutating func take(in other: Subscriber) -> Bool {
         grade = max(grade, other.grade)
@@ -23,8 +23,8 @@ extension Subscriber {
 }
 
 extension Broker {
-    /// Puts the subscribers of several audiences that take a sender's messages into the merged one.
-    /// True where one of them has several identifiers.
+    /// Adds to the merged audience the subscribers of several audiences that accept a sender's
+    /// messages. Returns true if one of them has several identifiers.
     mutating func merge(_ matched: ContiguousArray<Index<Audience>>, from sender: Index<Session>?)
         -> Bool
     {
@@ -32,7 +32,7 @@ extension Broker {
             matched, from: sender, sessionPlaceCount: sessions.places.count)
         workload.charge((matched.count + subscriberCount) / CoreLimits.mergedPerWork)
         if identifierCount > 0 {
-            // What lists them walks over all subscriptions of those sessions.
+            // Listing the identifiers walks over all subscriptions of those sessions.
             var walkedCount = 0
             for subscriber in routing.audiences[routing.mergedAudience].subscribers
             where subscriber.subscriptionIdentifier == EntryState.severalIdentifiers {

@@ -1,30 +1,30 @@
-// Shared subscriptions: of the sessions that subscribe to `$share/name/filter`, one gets each
-// message (MQTT 5.0 section 4.8.2). Who that is, is decided when the message is accepted. What is
-// under way to a session that goes away in QoS 1 moves to another one; in QoS 2 it waits for its
-// session and ends with it [MQTT-4.8.2-4], [MQTT-4.8.2-5].
+// Shared subscriptions: each message goes to one of the sessions that subscribe to
+// `$share/name/filter` (MQTT 5.0 section 4.8.2). The session is chosen when the message is
+// accepted. If that session disconnects, its unacknowledged messages move to another session in QoS
+// 1; in QoS 2 they wait for their session and end with it [MQTT-4.8.2-4], [MQTT-4.8.2-5].
 
 import Primitives
 
-/// The shares of one filter: for each name, who subscribes under it.
+/// The shares of one filter: one audience for each name.
 struct ShareSet {
-    /// Audiences by index: first those of which somebody is connected. Their filters are spelled
-    /// with `$share` and the name.
+    /// Audiences, first those with a connected subscriber. Their filters contain `$share` and the
+    /// name.
     var audiences: [Index<Audience>] = []
-    /// Audiences of which somebody is connected.
+    /// The number of audiences with a connected subscriber.
     var presentCount = 0
 }
 
-/// A filter of a shared subscription, taken apart.
+/// The filter of a shared subscription, parsed.
 struct SharedFilter {
     let pattern: UnsafeRawBufferPointer
-    /// The number that a share with this name and pattern gets where no other has it: both
-    /// scattered (FNV-1a, folded), never 0. A share without members that comes back mostly gets the
+    /// The number of a share with this name and pattern, if no other share has it: FNV-1a of both,
+    /// folded to 16 bits, never 0. A share that lost its members and gets new ones mostly gets the
     /// number of its old entries again.
     let preferredNumber: UInt16
 
     private static let prefix: StaticString = "$share/"
 
-    /// Nil for a filter of another kind. What follows the prefix has been checked by the dialect.
+    /// Nil for a filter of another kind. The dialect has checked what follows the prefix.
     init?(_ filter: UnsafeRawBufferPointer) {
         let prefix = SharedFilter.prefix
         guard filter.count > prefix.utf8CodeUnitCount else { return nil }
@@ -44,9 +44,10 @@ struct SharedFilter {
 }
 
 extension Broker {
-    /// Gives the audience of a shared subscription its number; does nothing for any other filter.
+    /// Registers the audience of a shared subscription as a share; does nothing for any other
+    /// filter.
     ///
-    /// - Parameter stored: the number in the row of a subscription that is read back; nil for a new
+    /// - Parameter stored: the share's number in the row of a restored subscription; nil for a new
     ///   share.
     mutating func addShare(
         _ audience: Index<Audience>, filter: [UInt8], app: Index<App>, stored: UInt16?
@@ -62,8 +63,8 @@ extension Broker {
         }
     }
 
-    /// The preferred number where no share of the app has it, or the next that is free. There is
-    /// one: an app has at most 4,096 shares (``Limits/sharesPerAppMaximum``).
+    /// The preferred number, or the next one that no share of the app has. There is one, because an
+    /// app has at most 4,096 shares (``Limits/sharesPerAppMaximum``).
     private mutating func freeShareNumber(from preferred: UInt16, app: Index<App>) -> UInt16 {
         var number = preferred
         var lookCount = 0
@@ -75,7 +76,7 @@ extension Broker {
         return number
     }
 
-    /// Nobody subscribes under this name any more.
+    /// Removes a share that has no members.
     mutating func removeShare(_ removed: Audience, app: Index<App>) {
         registry.giveBackShareNumber(removed.share, app: app)
         guard routing.remove(share: removed) else { return }
@@ -86,10 +87,10 @@ extension Broker {
         }
     }
 
-    /// Those to whom a message on a topic goes by shared subscriptions: one for each name; nil
-    /// where there are none.
+    /// The subscribers that get a message by shared subscriptions: one of each share; nil if there
+    /// are none.
     ///
-    /// - Parameter message: what is put into the queue of each; nil where nothing is.
+    /// - Parameter message: the message that is queued; nil if none is.
     mutating func audience(
         ofSharesOf topic: UnsafeRawBufferPointer, _ app: Index<App>, grade: Grade,
         message: Index<Message>?
@@ -104,7 +105,7 @@ extension Broker {
         var lookCount = 0
         routing.beginChoice()
         for set in matched {
-            // What is not queued goes to nobody who is away.
+            // A message that is not queued goes to connected sessions only.
             let count =
                 grade == .transient
                 ? routing.shareSets[set].presentCount : routing.shareSets[set].audiences.count
@@ -122,8 +123,8 @@ extension Broker {
             ? nil : routing.chosenAudience
     }
 
-    /// The next subscriber in turn, of those that rank best. One whose queue is full is chosen only
-    /// where all are.
+    /// The next subscriber in turn among those of the lowest rank. A subscriber whose queue is full
+    /// is chosen only if all queues are full.
     private mutating func choose(
         from audience: Index<Audience>, grade: Grade, _ byteCount: UInt32, _ lookCount: inout Int
     ) -> Subscriber? {
@@ -145,8 +146,9 @@ extension Broker {
         return routing.takeTurn(of: audience, at: best.position)
     }
 
-    /// The lower, the sooner it is chosen: one that is there and has room in its window, one that
-    /// is there, one that will come back; nil for one that does not come into question.
+    /// The rank of a subscriber; the lowest is chosen. 0: connected, with room in its window. 1:
+    /// connected. 2: not connected, but persistent. 3 more if its queue is full. Nil if it cannot
+    /// take the message.
     private func rank(_ subscriber: Subscriber, grade: Grade, _ byteCount: UInt32) -> Int? {
         let isThere = subscriber.connection != .none
         let isQueued = grade != .transient && subscriber.grade != .transient
@@ -159,10 +161,10 @@ extension Broker {
 
     // MARK: - Hand-over
 
-    /// A session loses its connection: what it has not acknowledged of its shares in QoS 1 goes to
-    /// others. What is stored moves within the store, to a session that is stored and there, and
-    /// stays where there is none; what is on its way there goes when it is. Where a stored session
-    /// ends, the end of its queue sees to it (Broker+Leftovers.swift).
+    /// Moves the unacknowledged QoS 1 messages of a session's shares to other sessions when its
+    /// connection ends. A stored message moves within the store, to a session that is stored and
+    /// connected; if there is none, it stays. A message that is being stored moves after the
+    /// commit. If a stored session ends, its queue is handled by Broker+Leftovers.swift.
     mutating func handOverShares(of session: Index<Session>, endsSession: Bool, in step: inout Step)
     {
         guard sessions[session].dialect.isMQTT,
@@ -186,7 +188,7 @@ extension Broker {
         }
     }
 
-    /// Puts one entry of a window into the queue of another session; false where it stays.
+    /// Moves one entry of a window into the queue of another session. Returns false if it stays.
     private mutating func handOver(
         _ entry: WindowEntry, of session: Index<Session>, in step: inout Step
     ) -> Bool {
@@ -195,7 +197,7 @@ extension Broker {
         }
         let batch = memory.messages[entry.message].batch
         if batch != 0 && batch != commits.pendingSequence {
-            // It is just being stored.
+            // The entry is being stored.
             memory.hold(entry.message)
             commits.handOver(entry, of: sessions.handle(session))
             return false
@@ -215,10 +217,10 @@ extension Broker {
         return true
     }
 
-    /// The batch is committed with which entries of leavers were stored.
+    /// Moves the entries of disconnected sessions that the committed batch has stored.
     mutating func completeHandovers(isStored: Bool, in step: inout Step) {
         for (session, entry) in commits.inFlightBatch.handovers {
-            // One that is back keeps what is its own.
+            // A session that has connected again keeps its entries.
             if isStored, sessions.contains(session), !sessions[session.index].isConnected,
                 case .found(let other) = successor(
                     for: entry.state, of: entry.message,
@@ -235,22 +237,22 @@ extension Broker {
 
     // MARK: - Successors
 
-    /// Whom a message may go to in place of the session that has it.
+    /// The sessions that may take a message in place of another.
     enum SuccessorReach {
         /// Sessions that are stored and connected.
         case storedAndThere
-        /// Those that are stored and will come back too, and where there are none, those in memory.
+        /// All stored sessions and, if there are none, connected ones that are not stored.
         case everybody
     }
 
     enum Successor {
         case found(Subscriber)
-        /// All who could take it have full queues.
+        /// The queues of all possible sessions are full.
         case full
         case nobody
     }
 
-    /// Another member of the share that brought an entry to its session. Members take turns.
+    /// Another member of the share that an entry belongs to. Members take turns.
     mutating func successor(
         for state: EntryState, of message: Index<Message>, app: Index<App>,
         excluding excluded: Index<Session>?,
@@ -268,7 +270,7 @@ extension Broker {
         for set in matched {
             visitedCount += routing.shareSets[set].audiences.count
             for audience in routing.shareSets[set].audiences
-            // Entries of earlier versions do not say whose they are.
+            // Entries of earlier versions do not contain their share.
             where state.share == 0 || routing.audiences[audience].share == state.share {
                 var best: (rank: Int, position: Int)?
                 let count = routing.audiences[audience].subscribers.count
@@ -293,7 +295,7 @@ extension Broker {
         return isFull ? .full : .nobody
     }
 
-    /// The lower, the sooner it is chosen; nil for one that does not come into question.
+    /// The rank of a subscriber; the lowest is chosen. Nil if it cannot take the message.
     private func rank(_ subscriber: Subscriber, reaching reach: SuccessorReach) -> Int? {
         let isThere = subscriber.connection != .none
         if sessions[subscriber.session].isPersistent {
@@ -305,8 +307,8 @@ extension Broker {
 
     // MARK: - Moves
 
-    /// Moves an entry that is in the store into the queue of a stored session, in one transaction
-    /// that needs no room.
+    /// Moves a stored entry into the queue of a stored session, in one transaction that needs no
+    /// room.
     mutating func move(
         _ entry: WindowEntry, from queue: QueueID, to other: Subscriber, in step: inout Step
     ) {
@@ -324,7 +326,7 @@ extension Broker {
                 byteCount: entry.byteCount, state: state), in: session, in: &step)
     }
 
-    /// Gives an entry that is in no store yet to another session before it is handed over.
+    /// Gives an entry of the pending batch to another session.
     private mutating func readdress(_ entry: WindowEntry, to other: Subscriber, in step: inout Step)
     {
         let session = other.session
@@ -332,7 +334,7 @@ extension Broker {
         commits.readdress(
             entry: entry.batchEntry, to: sessions[session].inbox.queue, number: number,
             state: state)
-        // The one that left may have had it.
+        // The first session may have received it.
         memory.noteDoubt(about: entry.message)
         self.place(
             WindowEntry(
@@ -359,8 +361,8 @@ extension Broker {
             share: entry.state.share, subscriptionIdentifier: other.subscriptionIdentifier)
     }
 
-    /// Puts a copy of what no store holds, or of what nobody who is stored could take, into the
-    /// queue of another session; false where there is none with room for it.
+    /// Copies an entry into the queue of another session, if the entry is not stored or no stored
+    /// session could take it. Returns false if no session has room for it.
     mutating func copy(_ entry: WindowEntry, of session: Index<Session>, in step: inout Step)
         -> Bool
     {
@@ -374,7 +376,8 @@ extension Broker {
     }
 
     mutating func copy(_ entry: WindowEntry, to other: Subscriber, in step: inout Step) -> Bool {
-        // A message is stored once: its successor is a copy, of which no sender hears.
+        // A message is stored once, so the other session gets a copy. The copy has no sender to be
+        // told.
         let copy = memory.insert(
             copying: memory.messages[entry.message].block, stamp: makeStamp(),
             deadline: memory.messages[entry.message].deadline)

@@ -1,9 +1,9 @@
-// Subscriptions: to plain topics, and to what is told on topics that begin with `$`.
+// Subscriptions to plain topics, and to topics that begin with `$`.
 
 import BrokerTerms
 import Primitives
 
-/// Why a subscription is refused.
+/// The reason of a refused subscription.
 private struct SubscribeRefusal: Error {
     let reason: ReasonCode
     let limit: LimitName
@@ -14,13 +14,13 @@ private struct SubscribeRefusal: Error {
     }
 }
 
-/// What becomes of the filters of one packet: in MRT there is one, in MQTT a code for each.
+/// The answers for the filters of one packet: one in MRT, a code for each filter in MQTT.
 private struct FilterAnswers {
     let request: FilterAnswer.Request
     let identifier: UInt64
-    /// Whether one of them has to wait for a commit, whatever the session is.
+    /// Whether the answer must wait for a commit, also if the session is not stored.
     var waitsForCommit = false
-    /// What became of the last one.
+    /// The reason of the last one.
     private(set) var reason = ReasonCode.success
     private(set) var body: [UInt8] = []
     private(set) var codes: [UInt8] = []
@@ -30,27 +30,27 @@ private struct FilterAnswers {
         self.identifier = identifier
     }
 
-    /// One more filter. Its code is what `body` holds, or the reason.
+    /// Adds the answer for one filter: `body`, or the reason if that is empty.
     mutating func append(_ reason: ReasonCode, body: [UInt8] = []) {
         self.reason = reason
         self.body = body
         codes.append(body.first ?? reason.rawValue)
     }
 
-    /// Filters that nobody looked at.
+    /// Adds answers for filters that were not handled.
     mutating func append(_ reason: ReasonCode, count: Int) {
         codes.append(contentsOf: repeatElement(reason.rawValue, count: count))
     }
 }
 
 extension Broker {
-    /// Looks at the filters of a packet one after the other; one answer tells of them all.
+    /// Handles the filters of a packet one by one. One answer contains the results.
     mutating func subscribe(
         _ connection: ConnectionID, _ request: SubscribeRequest, in step: inout Step
     ) {
         var answer = FilterAnswers(.subscribe, request.requestIdentifier)
         var walk = FilterRequestWalk(request.filters, in: step.bytes)
-        // The step has been charged for the first.
+        // The event itself has been charged for the first.
         workload.charge(walk.remainingCount - 1)
         while let wanted = walk.next() {
             guard let session = session(of: connection) else { return }
@@ -61,7 +61,7 @@ extension Broker {
             switch added {
             case .success:
                 answer.append(.success, body: [wanted.grade.rawValue])
-                // To be in a group is the user's, and is stored also where the session is not.
+                // A membership belongs to the user, and is stored even if the session is not.
                 if isGroupAddress(filter) { answer.waitsForCommit = true }
             case .failure(let refusal): answer.append(refusal.reason)
             }
@@ -79,7 +79,7 @@ extension Broker {
         }
     }
 
-    /// Adds the subscription to one filter of a packet, or changes the one there is.
+    /// Adds the subscription to one filter of a packet, or changes it if it exists.
     private mutating func add(
         _ wanted: FilterRequest, filter: UnsafeRawBufferPointer, of session: Index<Session>,
         for request: SubscribeRequest, connection: ConnectionID, in step: inout Step
@@ -108,12 +108,12 @@ extension Broker {
         }
     }
 
-    /// A repeated subscription replaces the earlier one [MQTT-3.8.4-3].
+    /// Replaces the options of an existing subscription [MQTT-3.8.4-3].
     private mutating func change(
         _ index: Index<Subscription>, to wanted: FilterRequest, identifier: UInt32
     ) {
         let isChanged = routing.change(index, to: wanted, identifier: identifier)
-        // One that says what is stored already, or on its way there, needs no row.
+        // Unchanged options are stored already, or in the pending batch.
         if isChanged { writeSubscription(index) }
     }
 
@@ -138,7 +138,7 @@ extension Broker {
         guard let session = session(of: connection) else { return }
         var answer = FilterAnswers(.unsubscribe, request.requestIdentifier)
         var walk = FilterWalk(request.filters, in: step.bytes)
-        // The step has been charged for the first.
+        // The event itself has been charged for the first.
         workload.charge(walk.remainingCount - 1)
         while let filter = walk.next() {
             let reason: ReasonCode
@@ -152,12 +152,12 @@ extension Broker {
             }
             answer.append(reason)
         }
-        // Of the codes of UNSUBACK the one that refuses what is valid (section 3.11.3).
+        // The code of UNSUBACK that refuses a valid request (section 3.11.3).
         answer.append(.implementationSpecificError, count: request.omittedCount)
         give(answer, to: session, in: &step)
     }
 
-    /// Counts the filters of a packet that nobody looked at.
+    /// Refuses the filters of a packet that exceed the limit, and counts them.
     private mutating func refuseOmitted(
         _ count: Int, of session: Index<Session>, filter: UnsafeRawBufferPointer,
         in step: inout Step
@@ -170,9 +170,9 @@ extension Broker {
             limit: .filters, in: &step)
     }
 
-    /// Answers a packet once what it changed is committed. A session without durable state, unless
-    /// it subscribes to a group, and a request of MRT that was refused, is answered at once. That
-    /// there is no subscription is no refusal: its end may not be committed yet.
+    /// Answers a packet after the commit of its changes. The answer is immediate if the session is
+    /// not stored and no filter is a group, and for a refused request of MRT. A subscription that
+    /// does not exist is no refusal: its end may not be committed yet.
     private mutating func give(
         _ answer: FilterAnswers, to session: Index<Session>, in step: inout Step
     ) {
@@ -201,8 +201,8 @@ extension Broker {
         }
     }
 
-    /// Takes a filter that a session may have and that there is room for; joins the group where
-    /// that is what it asks for.
+    /// Adds a filter that a session may have, if there is room for it. Joins a group if the filter
+    /// asks for that.
     private mutating func admit(
         _ filter: UnsafeRawBufferPointer, of session: Index<Session>, in step: inout Step
     ) throws(SubscribeRefusal) -> JudgedFilter {
@@ -211,7 +211,7 @@ extension Broker {
         if levels > limits.topicLevelsMaximum || filter.count > limits.filterBytesMaximum {
             throw SubscribeRefusal(.topicFilterInvalid)
         }
-        // The broker publishes nothing there.
+        // The broker publishes nothing on other topics with `$`.
         if filter.first == UInt8(ascii: "$"), ReservedTopic(filter) == nil {
             throw SubscribeRefusal(.topicFilterInvalid)
         }
@@ -225,7 +225,7 @@ extension Broker {
         if let reason = join(session, by: filter, in: &step) {
             throw SubscribeRefusal(reason)
         }
-        // A member now, and judged as one.
+        // The user is a member now, and the filter is checked again.
         guard let joined = judge(filter: filter, of: session).filter else {
             throw SubscribeRefusal(.notAuthorized)
         }
@@ -256,7 +256,7 @@ extension Broker {
         return nil
     }
 
-    /// The limit that keeps a new subscription out, `none` where there is room for it.
+    /// The limit that forbids a new subscription; `none` if there is room for it.
     private mutating func limit(
         keepingOut filter: UnsafeRawBufferPointer, of session: Index<Session>
     ) -> LimitName {
@@ -267,7 +267,7 @@ extension Broker {
         let app = registry.users[sessions[session].user].app
         let countMaximum = limits.filterShapesMaximum
         guard let shared = SharedFilter(filter) else {
-            // A subscription that others have too has a place.
+            // A filter that other sessions have too needs no new place in the tree.
             return registry.apps[app].topics.shapes.admits(filter, countMaximum: countMaximum)
                 ? .none : .filterShapes
         }
@@ -314,7 +314,7 @@ extension Broker {
         1 + filter.count { $0 == UInt8(ascii: "/") }
     }
 
-    /// Writes the row of a stored subscription again, which is as long as before.
+    /// Writes the row of a stored subscription again; its length does not change.
     mutating func writeSubscription(_ index: Index<Subscription>) {
         if sessions[routing.subscriptions[index].session].isPersistent {
             commits.renew(row(of: index))
@@ -330,18 +330,18 @@ extension Broker {
             routing.audiences[place.audience].subscribers[Int(place.position)])
     }
 
-    /// What a stored subscription has to be admitted for, by the length of its filter.
+    /// The growth that a stored subscription must be admitted for, by the length of its filter.
     private func growth(ofFilter byteCount: Int) -> Int {
         RecordChange.pageByteCount(key: 16, value: byteCount + 16)
     }
 
-    /// Takes a session out of an audience, the row out of the store, and a filter that nobody has
-    /// any more out of the tree.
+    /// Removes a session from an audience, the row from the store, and the filter from the tree if
+    /// no session has it any more.
     mutating func forgetSubscription(_ index: Index<Subscription>) {
         let subscription = routing.subscriptions[index]
         let session = subscription.session
         leave(subscription: index)
-        // What every session receives by itself has no filter, and its audience stays.
+        // Audiences that every session joins by itself have no filter, and remain.
         let filter = routing.audiences[subscription.audience].filter
         guard !filter.isEmpty else { return }
         sessions[session].filterCount -= 1

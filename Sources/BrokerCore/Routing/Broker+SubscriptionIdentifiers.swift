@@ -1,14 +1,15 @@
-// Several subscriptions of one session, with identifiers of their own, that match one message: it
-// is sent once and brings all of them [MQTT-3.3.4-5]. The message does not keep the identifiers:
-// they are looked up at the delivery, so that other deliveries cost nothing more. The topic is
-// matched once for all receivers, and its audiences are marked.
+// Messages that match several subscriptions of one session with different identifiers. Such a
+// message is sent once, with all identifiers [MQTT-3.3.4-5]. The message does not contain them:
+// they are found at the delivery, so that other deliveries cost nothing. The topic is matched once
+// for all receivers, and its audiences are marked.
 
 import BrokerTerms
 import Primitives
 
 extension Broker {
-    /// The rare delivery of a fan-out that several subscriptions with identifiers bring. Apart from
-    /// the others, which then keep their state in registers. The merge has marked the audiences.
+    /// Delivers a message of a fan-out that several subscriptions with identifiers match. It is a
+    /// separate function, so that the common deliveries keep their state in registers. The merge
+    /// has marked the audiences.
     @inline(never)
     func deliverListingIdentifiers(
         _ message: TransientMessage, to connection: ConnectionID, session: Index<Session>,
@@ -18,7 +19,7 @@ extension Broker {
         step.effects[connection.loop].deliver(message, to: connection, dialect, state: state)
     }
 
-    /// A state for an event loop: several identifiers are put into the effects as a list.
+    /// A state for an event loop. Several identifiers are appended to the effects as a list.
     @inline(__always)
     mutating func listingIdentifiers(
         _ state: EntryState, of session: Index<Session>, _ message: Index<Message>,
@@ -64,7 +65,7 @@ extension Broker {
         }
         identifiers.removeSubrange(distinctCount...)
         var state = state
-        // One may have ended since.
+        // A subscription may have ended meanwhile.
         state.subscriptionIdentifier = identifiers.first ?? 0
         guard identifiers.count > 1 else { return state }
         state.subscriptionIdentifier =
@@ -75,7 +76,7 @@ extension Broker {
 
     // MARK: - Marks
 
-    /// Marks the audiences of a topic, where they are not.
+    /// Marks the audiences of a topic, unless they are marked.
     private mutating func markAudiences(of topic: UnsafeRawBufferPointer, _ app: Index<App>) {
         if routing.isMarked(topic, app) { return }
         var matched = ContiguousArray<Index<Audience>>()

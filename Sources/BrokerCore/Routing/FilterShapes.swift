@@ -1,16 +1,16 @@
-// The shapes of filters: at which of their levels they have a `+`. A topic leads to at most one
-// node of the tree for each shape that filters begin with, whatever their names are; so a bound on
-// the shapes of an app bounds the nodes that a match visits.
+// The shapes of filters: the levels at which they have a `+`. For each shape with which filters
+// begin, a topic leads to at most one node of the tree, whatever the other levels are. So a limit
+// on the shapes of an app limits the nodes that a match visits.
 
 import Primitives
 
-/// How filters with `+` begin: one place for each beginning that some filter has.
+/// The beginnings of filters with `+`: one place for each.
 struct FilterShapes: ~Copyable {
-    // Not private, as in the tree.
+    // Not private, for the reason given in ``TopicTree``.
     struct Place {
-        /// Filters that begin so.
+        /// The number of filters with this beginning.
         var useCount: UInt32 = 0
-        /// What a further level leads to: a name, and a `+`.
+        /// The places after one more level: after a name, and after a `+`.
         var next = InlineArray<2, Packed<Place>>(repeating: Packed(wrappedValue: nil))
     }
 
@@ -19,10 +19,10 @@ struct FilterShapes: ~Copyable {
 
     init() { root = places.insert(Place()).index }
 
-    /// Beginnings that some filter with `+` has.
+    /// The number of beginnings that a filter with `+` has.
     var count: Int { places.count - 1 }
 
-    /// Counts in a filter that has a `+`.
+    /// Adds a filter that has a `+`.
     mutating func insert(_ filter: UnsafeRawBufferPointer) {
         var place = root
         var rest = TopicLevels(filter)
@@ -35,7 +35,7 @@ struct FilterShapes: ~Copyable {
         }
     }
 
-    /// Counts out a filter that was counted in.
+    /// Removes a filter that was added.
     mutating func remove(_ filter: UnsafeRawBufferPointer) {
         var place = root
         var rest = TopicLevels(filter)
@@ -46,15 +46,16 @@ struct FilterShapes: ~Copyable {
             }
             places[next].useCount -= 1
             if places[next].useCount == 0 { places[place].next[side].wrappedValue = nil }
-            // A place that is given up is still read for what follows.
+            // A removed place is still read for the next level.
             if place != root, places[place].useCount == 0 { places.remove(place) }
             place = next
         }
         if place != root, places[place].useCount == 0 { places.remove(place) }
     }
 
-    /// Whether a filter may come in: one without `+`, one that begins like others for as long as
-    /// the limit demands it, and one that is so plain that all which are come in together.
+    /// Whether a filter may be added. It may if it has no `+`, if the limit leaves room for its new
+    /// beginnings, or if it has so few levels and `+` that all such filters together have 832
+    /// beginnings.
     func admits(_ filter: UnsafeRawBufferPointer, countMaximum: Int) -> Bool {
         var known: Index<Place>? = root
         var (levelCount, plusCount, newCount) = (0, 0, 0)

@@ -1,6 +1,6 @@
-// A cache of recent topics and their targets: a device publishes on the same few topics again and
-// again, and a walk through the tree costs ten times as much as a look-up here. The cache knows no
-// filters; a change of a filter empties it.
+// A cache of recent topics and their targets. A device publishes on the same few topics again and
+// again, and a walk through the tree costs ten times as much as a look-up here. The cache contains
+// no filters; every change of a filter empties it.
 
 import Primitives
 
@@ -9,9 +9,9 @@ struct RecentMatch<Target: ~Copyable> {
     let target: Index<Target>?
 }
 
-/// A small table of topics that lead to one target or to none. A topic has one place, and the last
-/// topic of a place replaces the one before. The hash need not be safe from clients that choose
-/// topics: a collision only causes a walk through the tree.
+/// A small table of topics that match one target or none. A topic has one entry, and the last topic
+/// of an entry replaces the previous one. The hash need not resist clients that choose topics: a
+/// collision only causes a walk through the tree.
 struct RecentTopics<Target: ~Copyable>: ~Copyable {
     /// One cache line:
     ///
@@ -26,12 +26,12 @@ struct RecentTopics<Target: ~Copyable>: ~Copyable {
     private static var entryCount: Int { 256 }
 
     private var entries: UnsafeMutableRawPointer?
-    /// Entries of another version are void.
+    /// Entries with another version are invalid.
     private var version: UInt32 = 1
 
     deinit { entries?.deallocate() }
 
-    /// What the last match of a topic found; nil where the table does not hold it.
+    /// The target that the last match of a topic found; nil if the topic is not in the table.
     func match(of topic: UnsafeRawBufferPointer) -> RecentMatch<Target>? {
         guard let entries, topic.count <= Self.topicByteCountMaximum else { return nil }
         let entry = entries + Self.offset(of: topic)
@@ -44,7 +44,7 @@ struct RecentTopics<Target: ~Copyable>: ~Copyable {
             target: entry.load(fromByteOffset: 4, as: Packed<Target>.self).wrappedValue)
     }
 
-    /// Notes where a topic led.
+    /// Stores the target of a topic.
     mutating func note(_ topic: UnsafeRawBufferPointer, target: Index<Target>?) {
         guard topic.count <= Self.topicByteCountMaximum else { return }
         if entries == nil { makeEntries() }
@@ -57,11 +57,11 @@ struct RecentTopics<Target: ~Copyable>: ~Copyable {
             .copyMemory(from: topic)
     }
 
-    /// A filter has come or gone.
+    /// Invalidates all entries, because a filter was added or removed.
     mutating func removeAll() {
         version &+= 1
         guard version == 0 else { return }
-        // All versions were used: what is left of the first would be believed again.
+        // All versions have been used: entries of the first one would become valid again.
         entries?.deallocate()
         entries = nil
         version = 1
@@ -76,7 +76,8 @@ struct RecentTopics<Target: ~Copyable>: ~Copyable {
         entries = memory
     }
 
-    /// Of the place of a topic: all of its bytes count, since topics differ anywhere.
+    /// The offset of a topic's entry. The hash includes all bytes, because topics can differ in any
+    /// of them.
     private static func offset(of topic: UnsafeRawBufferPointer) -> Int {
         let factor: UInt64 = 0x9E37_79B9_7F4A_7C15
         var hash = UInt64(topic.count)

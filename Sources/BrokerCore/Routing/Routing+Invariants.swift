@@ -1,9 +1,9 @@
-// What must be true of subscriptions, audiences and shares between any two events.
+// Invariants of subscriptions, audiences and shares, which hold between any two events.
 
 import Primitives
 
 extension Routing {
-    /// Stops where a subscription, a share or a mark does not have its place.
+    /// Traps if a subscription, a share or a mark is inconsistent.
     func checkInvariants() {
         checkSubscribers()
         checkShares()

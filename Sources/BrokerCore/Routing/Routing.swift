@@ -1,13 +1,14 @@
-// Who receives a message: subscriptions, and the audiences (subscriber lists) that filters, groups
-// and shares lead to. The trees of filters belong to their apps. It decides receivers, and neither
-// stores nor delivers.
+// The receivers of messages: subscriptions, and the audiences (subscriber lists) of filters, groups
+// and shares. The trees of filters belong to their apps. Routing decides the receivers; it neither
+// stores nor delivers messages.
 //
-// It knows sessions by their index, and of a session what its subscriber contains: the connection,
-// the dialect, the grade. The head of a session's chain of subscriptions is in the session.
+// It refers to sessions by index. A subscriber contains what a delivery needs of its session: the
+// connection, the dialect, the grade. The session has the head of its chain of subscriptions.
 //
-// Invariants: a subscription has one place in one audience, and that place names it; a share is in
-// the set of its filter, those with somebody connected first; the merged and the chosen audience
-// are in use within one event only; marked are the audiences of the marked topic, and no others.
+// Invariants: a subscription has one position in one audience, and the subscriber there refers to
+// it; a share is in the set of its filter, and shares with a connected subscriber come first; the
+// merged and the chosen audience are used within one event only; exactly the audiences of the
+// marked topic are marked.
 
 import BrokerTerms
 import Primitives
@@ -25,8 +26,8 @@ struct Routing: ~Copyable {
     // Memory of one match, reused.
     var matchedAudiences: ContiguousArray<Index<Audience>> = []
     var matchedShareSets: ContiguousArray<Index<ShareSet>> = []
-    /// While audiences are merged: 1 + the position of a session in the union, 0 for sessions that
-    /// are not in it.
+    /// During a merge: the position of a session in the union plus 1; 0 for sessions that are not
+    /// in it.
     private(set) var mergePlaces: ContiguousArray<UInt32> = []
     /// The topic whose audiences are marked, its app, and the audiences.
     private var markedTopic: [UInt8] = []
@@ -40,13 +41,13 @@ struct Routing: ~Copyable {
 
     // MARK: - Audiences
 
-    /// Makes an audience without subscribers.
+    /// Creates an audience without subscribers.
     mutating func makeAudience(filter: [UInt8] = []) -> Index<Audience> {
         if !filter.isEmpty { unmark() }
         return audiences.insert(Audience(filter: filter)).index
     }
 
-    /// Removes an audience that has no subscribers.
+    /// Removes an audience without subscribers.
     @discardableResult
     mutating func remove(_ audience: Index<Audience>) -> Audience {
         if !audiences[audience].filter.isEmpty { unmark() }
@@ -61,7 +62,7 @@ struct Routing: ~Copyable {
         return audiences[place.audience].subscribers[Int(place.position)]
     }
 
-    /// Adds a session to an audience, and puts the subscription before the others of the session.
+    /// Adds a session to an audience, and the subscription to the front of the session's chain.
     mutating func add(
         session: Index<Session>, connection: ConnectionID, dialect: SessionDialect,
         to audience: Index<Audience>, grade: Grade, options: SubscriptionOptions,
@@ -81,8 +82,8 @@ struct Routing: ~Copyable {
         return index
     }
 
-    /// Removes a subscription from its audience, where the last subscriber takes its place, and
-    /// from the chain of its session. Returns the new head of the chain.
+    /// Removes a subscription from its audience and from the chain of its session. The last
+    /// subscriber takes its position in the audience. Returns the new head of the chain.
     mutating func remove(
         _ index: Index<Subscription>, from first: Index<Subscription>?
     ) -> Index<Subscription>? {
@@ -100,8 +101,8 @@ struct Routing: ~Copyable {
         return head
     }
 
-    /// Walks the chain, as a search for a filter does: a way back would cost every session that
-    /// sleeps.
+    /// Walks the chain, as a search for a filter does: back links would cost memory in every
+    /// session.
     private mutating func unchain(
         _ index: Index<Subscription>, _ subscription: Subscription,
         from first: Index<Subscription>?
@@ -117,7 +118,7 @@ struct Routing: ~Copyable {
         return first
     }
 
-    /// Gives a subscriber the connection and the dialect that its session has now.
+    /// Updates the connection and the dialect of a subscriber from its session.
     mutating func update(
         _ subscription: Index<Subscription>, connection: ConnectionID, dialect: SessionDialect
     ) {
@@ -131,7 +132,7 @@ struct Routing: ~Copyable {
         audiences[place.audience].subscribers[position].dialect = dialect
     }
 
-    /// Replaces what a subscription wants. Returns whether that is something else.
+    /// Replaces the options of a subscription. Returns whether they differ.
     mutating func change(
         _ subscription: Index<Subscription>, to request: FilterRequest, identifier: UInt32
     ) -> Bool {
@@ -140,13 +141,14 @@ struct Routing: ~Copyable {
             to: request, identifier: identifier)
     }
 
-    /// Notes whether a subscription waits for retained messages behind another of its session.
+    /// Stores whether a subscription waits for retained messages until another of its session has
+    /// been served.
     mutating func note(awaitsRetained awaits: Bool, _ subscription: Index<Subscription>) {
         let place = subscriptions[subscription]
         audiences[place.audience].subscribers[Int(place.position)].awaitsRetained = awaits
     }
 
-    /// Notes whether a stored subscription waits for retained messages.
+    /// Stores whether a stored subscription waits for retained messages.
     mutating func note(awaitsReplay awaits: Bool, _ subscription: Index<Subscription>) {
         let place = subscriptions[subscription]
         if awaits {
@@ -158,7 +160,7 @@ struct Routing: ~Copyable {
 
     // MARK: - Shares
 
-    /// Makes a set without shares.
+    /// Creates a set without shares.
     mutating func makeShareSet() -> Index<ShareSet> { shareSets.insert(ShareSet()).index }
 
     /// Makes an audience a share, the last one of a set.
@@ -169,8 +171,8 @@ struct Routing: ~Copyable {
         shareSets[set].audiences.append(audience)
     }
 
-    /// Removes an audience that has been removed from the set of its filter. Returns whether the
-    /// set has ended with it.
+    /// Removes a removed audience from the set of its filter. Returns true if the set was removed
+    /// too.
     mutating func remove(share removed: Audience) -> Bool {
         guard let set = removed.shareSet else {
             preconditionFailure("\(String(decoding: removed.filter, as: UTF8.self)) is no share")
@@ -183,7 +185,7 @@ struct Routing: ~Copyable {
         return true
     }
 
-    /// A share counts those of its subscribers that have a connection.
+    /// Counts a subscriber of a share that has connected or disconnected.
     @inline(__always)
     private mutating func countPresent(_ audience: Index<Audience>, isPresent: Bool) {
         guard audiences[audience].share != 0 else { return }
@@ -196,7 +198,8 @@ struct Routing: ~Copyable {
         }
     }
 
-    /// The first subscriber of a share is connected now, or none is any more.
+    /// Moves a share within its set, because its first subscriber has connected or its last one has
+    /// disconnected.
     private mutating func moveShare(_ audience: Index<Audience>, isPresent: Bool) {
         guard let set = audiences[audience].shareSet else {
             preconditionFailure("audience \(audience.place) is no share")
@@ -216,14 +219,14 @@ struct Routing: ~Copyable {
         shareSets[set].audiences.swapAt(first, second)
         for position in [first, second] {
             let audience = shareSets[set].audiences[position]
-            // The one that is being removed is not there any more.
+            // A share that is being removed is not in the slab any more.
             if audiences.contains(audience) {
                 audiences[audience].sharePosition = UInt32(position)
             }
         }
     }
 
-    /// Gives the next message of a share to the subscriber behind a position.
+    /// Advances the turn of a share past a position. Returns the subscriber there.
     mutating func takeTurn(of audience: Index<Audience>, at position: Int) -> Subscriber {
         audiences[audience].turn = UInt32(position + 1)
         return audiences[audience].subscribers[position]
@@ -243,10 +246,10 @@ struct Routing: ~Copyable {
 
     // MARK: - Merging
 
-    /// Puts the subscribers of several audiences that take a sender's messages into the merged one.
+    /// Adds the subscribers of several audiences that accept a sender's messages to the merged one.
     ///
-    /// - Parameter sessionPlaceCount: the indices of all sessions are below it.
-    /// - Returns: how many there were, and how often one has several identifiers.
+    /// - Parameter sessionPlaceCount: greater than the indices of all sessions.
+    /// - Returns: the number of subscribers, and how many times one has several identifiers.
     mutating func merge(
         _ matched: ContiguousArray<Index<Audience>>, from sender: Index<Session>?,
         sessionPlaceCount: Int
@@ -284,7 +287,7 @@ struct Routing: ~Copyable {
             && markedTopic.withUnsafeBytes { $0.count == topic.count && $0.elementsEqual(topic) }
     }
 
-    /// Marks what a topic has been found to match, and nothing else.
+    /// Marks the audiences that a topic matches, and no others.
     mutating func mark(
         _ matched: ContiguousArray<Index<Audience>>, topic: UnsafeRawBufferPointer, app: Index<App>
     ) {
@@ -295,7 +298,7 @@ struct Routing: ~Copyable {
         markedApp = app
     }
 
-    /// Filters come or go: marks mean nothing any more.
+    /// Removes the marks. They are invalid when a filter is added or removed.
     private mutating func unmark() {
         guard markedApp != nil else { return }
         for audience in markedAudiences { audiences[audience].isMarked = false }
@@ -304,7 +307,7 @@ struct Routing: ~Copyable {
         markedApp = nil
     }
 
-    /// Stops unless the listed audiences, and no others, are marked.
+    /// Traps unless exactly the listed audiences are marked.
     func checkMarks() {
         let markedCount = audiences.places.count {
             audiences.contains($0) && audiences[$0].isMarked

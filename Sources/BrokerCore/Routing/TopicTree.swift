@@ -1,30 +1,30 @@
-// Topics and filters as a tree of levels (MQTT 4.7). Levels are interned, so that a step down the
-// tree is one lookup of two numbers. A match visits one node at most for each way in which filters
-// spread `+` over their first levels (FilterShapes.swift), however many filters there are.
+// Filters as a tree of levels (MQTT 4.7). Levels are interned, so that a step down the tree is one
+// look-up of two numbers. A match visits at most one node for each way in which filters place `+`
+// in their first levels (FilterShapes.swift), however many filters there are.
 
 import Primitives
 
-/// Filters of one app, each leading to a target: an audience, or the shares of a pattern.
+/// The filters of one app. Each leads to a target: an audience, or the shares of a pattern.
 struct TopicTree<Target: ~Copyable>: ~Copyable {
-    // Not private: Swift 6.3.1 emits a broken module where another file of the target holds this
-    // tree and its slabs hold private types.
+    // Not private: Swift 6.3.1 emits a broken module if another file of the target holds this tree
+    // and its slabs hold private types.
 
-    /// A place in the tree: the filters that begin alike.
+    /// A position in the tree: all filters with the same first levels.
     struct Node {
-        /// Absent for the root.
+        /// Nil for the root.
         @Packed var parent: Index<Node>?
-        /// The interned level that leads here; absent for the root and for "+".
+        /// The interned level that leads here; nil for the root and for "+".
         @Packed var level: Index<LevelUse>?
-        /// The target of the filter that ends here, if there is one.
+        /// The target of the filter that ends here; nil if there is none.
         @Packed var target: Index<Target>? = nil
-        /// The target of the filter "…/#" of this place, if there is one.
+        /// The target of the filter that ends with "/#" here; nil if there is none.
         @Packed var multiTarget: Index<Target>? = nil
         /// The child for "+".
         @Packed var plus: Index<Node>? = nil
         var childCount: UInt32 = 0
     }
 
-    /// A level name and how many edges bear it.
+    /// A level name, and the number of edges with that name.
     struct LevelUse {
         let name: [UInt8]
         var count = 0
@@ -43,18 +43,18 @@ struct TopicTree<Target: ~Copyable>: ~Copyable {
         root = nodes.insert(Node(parent: nil, level: nil)).index
     }
 
-    /// Whether nothing is left of any filter: no node but the root, and no level.
+    /// Whether the tree has no filters: no node but the root, and no level.
     var isEmpty: Bool {
         nodes.count == 1 && edges.count == 0 && levelUses.count == 0 && shapes.count == 0
     }
 
-    /// The target of a filter, if the tree has it.
+    /// The target of a filter; nil if the tree does not have it.
     func target(of filter: UnsafeRawBufferPointer) -> Index<Target>? {
         var ignored = 0
         return target(of: filter, visitedCount: &ignored)
     }
 
-    /// - Parameter visitedCount: grows by the nodes that were visited.
+    /// - Parameter visitedCount: increased by the number of nodes visited.
     func target(
         of filter: UnsafeRawBufferPointer, visitedCount: inout Int
     ) -> Index<Target>? {
@@ -71,7 +71,7 @@ struct TopicTree<Target: ~Copyable>: ~Copyable {
         return nodes[node].target
     }
 
-    /// Notes that a filter leads to a target. The filter has been checked and has none yet.
+    /// Adds a filter and its target. The filter has been checked, and is not in the tree.
     mutating func insert(_ filter: UnsafeRawBufferPointer, target: Index<Target>) {
         recent.removeAll()
         var node = root
@@ -97,7 +97,7 @@ struct TopicTree<Target: ~Copyable>: ~Copyable {
         if hasPlus { shapes.insert(filter) }
     }
 
-    /// Forgets a filter whose target has ended, and the nodes that only it needed.
+    /// Removes a filter, and the nodes that only it needed.
     mutating func remove(_ filter: UnsafeRawBufferPointer) {
         recent.removeAll()
         var node = root
@@ -123,20 +123,19 @@ struct TopicTree<Target: ~Copyable>: ~Copyable {
         prune(node)
     }
 
-    /// What a recent match of a topic found; nil where the topic has to be matched.
+    /// The target that a recent match of a topic found; nil if the topic must be matched.
     func recentMatch(of topic: UnsafeRawBufferPointer) -> RecentMatch<Target>? {
         recent.match(of: topic)
     }
 
-    /// Notes what a topic matched, where that was one filter at most.
+    /// Caches the match of a topic, if it is one filter or none.
     mutating func noteMatch(_ topic: UnsafeRawBufferPointer, target: Index<Target>?) {
         recent.note(topic, target: target)
     }
 
-    /// Appends the targets of all filters that match a topic name. Says how many nodes it
-    /// visited.
+    /// Appends the targets of all filters that match a topic. Returns the number of nodes visited.
     ///
-    /// A topic that begins with `$` is not matched by a filter that begins with a wildcard
+    /// A topic that begins with `$` does not match a filter that begins with a wildcard
     /// [MQTT-4.7.2-1].
     func match(
         _ topic: UnsafeRawBufferPointer, into targets: inout ContiguousArray<Index<Target>>
@@ -173,7 +172,7 @@ struct TopicTree<Target: ~Copyable>: ~Copyable {
         }
     }
 
-    /// An edge of the tree as one number: the node it leaves and the level it bears.
+    /// An edge of the tree as one number: the node that it leaves and its level.
     private static func edge(_ node: Index<Node>, _ level: Index<LevelUse>) -> UInt64 {
         UInt64(node.place) << 32 | UInt64(level.place)
     }
@@ -208,7 +207,7 @@ struct TopicTree<Target: ~Copyable>: ~Copyable {
         return plus
     }
 
-    /// Removes a node that leads nowhere any more, and its parents likewise.
+    /// Removes a node that leads nowhere any more, and then its parents likewise.
     private mutating func prune(_ start: Index<Node>) {
         var node = start
         while let parent = nodes[node].parent {
@@ -236,7 +235,7 @@ struct TopicTree<Target: ~Copyable>: ~Copyable {
     }
 }
 
-/// Walks over the levels of a topic or filter. Levels may be empty: "/a" has two.
+/// Iterates over the levels of a topic or filter. Levels may be empty: "/a" has two.
 struct TopicLevels {
     private let bytes: UnsafeRawBufferPointer
     private var start = 0

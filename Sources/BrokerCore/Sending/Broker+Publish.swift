@@ -1,16 +1,16 @@
-// Publications of QoS 1 and 2 as MQTT clients send them: named by packet identifiers that are used
-// again and again, answered in the order in which they came, remembered until they are released.
+// Publications of QoS 1 and 2 of MQTT clients. Packet identifiers name them and are used again and
+// again. They are answered in their order, and remembered until they are released.
 //
 //     QoS 1   PUBLISH ──routed, committed──► PUBACK, forgotten
 //     QoS 2   PUBLISH ──routed, committed──► PUBREC ──PUBREL, committed──► PUBCOMP, forgotten
 //
-// What is remembered stands in the session's outbox under numbers that the broker gives.
+// The session's outbox contains them under numbers that the broker assigns.
 
 import BrokerTerms
 import Primitives
 
 extension Broker {
-    /// Takes a publication, or recognises one of QoS 2 that it has.
+    /// Accepts a publication, or recognises a repeated one of QoS 2.
     mutating func publish(_ request: SendRequest, from sender: Index<Session>, in step: inout Step)
     {
         if request.grade == .once, isRepeated(request.packetIdentifier, of: sender, in: &step) {
@@ -36,8 +36,8 @@ extension Broker {
         acceptOrRefuse(request, from: sender, in: &step)
     }
 
-    /// Whether a QoS 2 identifier names a publication that the broker has; what is known of it is
-    /// told.
+    /// Whether a QoS 2 identifier names a publication that the broker already has. Then its result
+    /// is answered again.
     private mutating func isRepeated(
         _ identifier: UInt16, of sender: Index<Session>, in step: inout Step
     ) -> Bool {
@@ -47,7 +47,7 @@ extension Broker {
         counters.sendsRepeated += 1
         switch state {
         case .underWay:
-            // Unless its connection ended, an answer to it is on its way already.
+            // If the connection has not ended meanwhile, the answer is already on its way.
             guard let number = sessions[sender].senderState.value.interruptedNumbers[identifier],
                 let entry = takeInterrupted(number, of: sender)
             else { return true }
@@ -60,7 +60,7 @@ extension Broker {
         return true
     }
 
-    /// Tells once more what became of a QoS 2 publication.
+    /// Answers a repeated QoS 2 publication with its result.
     private mutating func answerAgain(
         _ identifier: UInt16, _ reason: ReasonCode, of sender: Index<Session>, in step: inout Step
     ) {
@@ -70,11 +70,13 @@ extension Broker {
         entry.refusedCount = sessions[sender].senderState.value.identifiers.refused(of: identifier)
         let named = sessions[sender].senderState.value.answeredNames[identifier] ?? []
         answer(sender, entry, named: named, in: &step)
-        // Refused while it was away: the identifier is free again [MQTT-4.3.3-4].
+        // The publication was refused while the client was disconnected. Its identifier is free
+        // again [MQTT-4.3.3-4].
         if reason.isFailure { sessions[sender].senderState.value.free(identifier) }
     }
 
-    /// Publications of QoS 1 and 2 that are not answered, and those of QoS 2 that are not released.
+    /// The number of QoS 1 and 2 publications without an answer, and of answered QoS 2 publications
+    /// that are not released.
     private func unreleasedCount(of sender: Index<Session>) -> Int {
         let count = sessions[sender].outbox.count
         guard sessions[sender].senderState.exists else { return count }
@@ -82,10 +84,10 @@ extension Broker {
             + sessions[sender].senderState.value.identifiers.answeredCount
     }
 
-    /// Publications that may be unanswered, or received in QoS 2 and not released, at a time. A
-    /// 3.1.1 client cannot be told a window, and common clients of 5.0 send all they have after an
-    /// outage, whatever they were told. Where the rule is not enforced [MQTT-3.3.4-7] such a client
-    /// is held instead, see ``countUnanswered(_:_:)``.
+    /// The maximum number of publications without an answer, or of QoS 2 and not released. A 3.1.1
+    /// client cannot be told a window, and common clients of 5.0 send everything after an outage
+    /// regardless of it. If the rule is not enforced [MQTT-3.3.4-7], ``countUnanswered(_:in:)``
+    /// stops reading from such a client instead.
     private func publicationMaximum(of sender: Index<Session>) -> Int {
         guard sessions[sender].dialect == .mqtt5 && limits.enforcesPublishWindow else {
             return limits.unreleasedMaximum
@@ -93,12 +95,12 @@ extension Broker {
         return Int(live.connectedSessions[connectedIndex(of: sender)].publishWindow)
     }
 
-    /// One more publication has to be answered. A client with too many is not read from until half
-    /// of the answers have left.
+    /// Counts one more publication without an answer. The broker stops reading from a client with
+    /// too many, until half of the answers have been sent.
     ///
-    /// What it sent to free its window (PUBREL, PUBACK) may stand behind its own publications. That
-    /// is no deadlock: only publications without an answer count, and an answer waits for the store
-    /// and for nothing that the client sends.
+    /// PUBREL and PUBACK packets, which free its window, may follow its own publications in the
+    /// stream. This is no deadlock: only publications without an answer count, and an answer
+    /// depends on the store and on nothing that the client sends.
     private mutating func countUnanswered(_ sender: Index<Session>, in step: inout Step) {
         let connected = connectedIndex(of: sender)
         guard live.connectedSessions[connected].countUnanswered() else { return }
@@ -116,7 +118,7 @@ extension Broker {
 
     // MARK: - Unanswered publications
 
-    /// A publication waits for its answer.
+    /// Adds a publication that waits for its answer.
     mutating func addPublication(_ entry: OutboxEntry, of sender: Index<Session>) {
         sessions[sender].outbox.insert(entry)
         if entry.grade == .once {
@@ -124,7 +126,7 @@ extension Broker {
         }
     }
 
-    /// Names receivers that were refused.
+    /// Stores the refused receivers of a send by name.
     mutating func name(
         _ refusals: [Refusal], in entry: inout OutboxEntry, of sender: Index<Session>
     ) {
@@ -133,12 +135,12 @@ extension Broker {
         sessions[sender].senderState.value.refusals[entry.number] = refusals
     }
 
-    /// The names of receivers that an entry was refused.
+    /// The names of the refused receivers of an entry.
     func refusals(of entry: OutboxEntry, _ sender: Index<Session>) -> [Refusal] {
         entry.namesRefusals ? sessions[sender].senderState.value.refusals[entry.number] ?? [] : []
     }
 
-    /// A publication that is not answered, on this connection or an earlier one.
+    /// A publication without an answer, of this connection or an earlier one.
     func publication(_ number: UInt64, of sender: Index<Session>) -> OutboxEntry? {
         if let position = sessions[sender].outbox.position(of: number) {
             return sessions[sender].outbox[position]
@@ -149,8 +151,8 @@ extension Broker {
         return sessions[sender].senderState.value.interrupted[position]
     }
 
-    /// Notes what has become of a publication that is not answered, and answers it in its turn if
-    /// its client waits for that.
+    /// Stores the progress of a publication without an answer. Answers it in its turn if the client
+    /// is waiting for that.
     mutating func update(_ entry: OutboxEntry, of sender: Index<Session>, in step: inout Step) {
         if let position = sessions[sender].outbox.position(of: entry.number) {
             sessions[sender].outbox[position] = entry
@@ -177,14 +179,15 @@ extension Broker {
         return entry
     }
 
-    /// A QoS 2 publication leaves the outbox, and its identifier is in use until it is released.
+    /// Removes a QoS 2 publication from the outbox, and keeps its identifier in use until it is
+    /// released.
     private mutating func keepAnswer(_ entry: OutboxEntry, of sender: Index<Session>) {
         let refusals = sessions[sender].senderState.value.takeRefusals(of: entry)
         sessions[sender].senderState.value.answer(
             entry.packetIdentifier, entry.reason, refusedCount: entry.refusedCount, named: refusals)
     }
 
-    /// A refusal is answered in its turn, like everything else.
+    /// Refusals are answered in the order of the publications too.
     mutating func rememberRefusal(
         _ request: SendRequest, _ reason: ReasonCode, from sender: Index<Session>,
         in step: inout Step
@@ -197,14 +200,14 @@ extension Broker {
         reportInOrder(sender, in: &step)
     }
 
-    /// The fate of a publication is known.
+    /// Takes the result of a publication.
     mutating func completePublication(
         _ message: Index<Message>, of sender: Index<Session>, isTakenBack: Bool, in step: inout Step
     ) {
         guard var entry = publication(memory.messages[message].senderNumber, of: sender),
             entry.stamp == memory.messages[message].stamp
         else {
-            // A client that has lost its connection may send it again under its own id.
+            // After a lost connection the client may send it again under the same application id.
             completeRecentSend(of: message, reason: isTakenBack ? .quotaExceeded : .sent, in: &step)
             return
         }
@@ -219,8 +222,8 @@ extension Broker {
         completeRecentSend(of: message, reason: entry.reason, in: &step)
     }
 
-    /// Answers what is complete, as far as nothing before it is not: [MQTT-4.6.0-2],
-    /// [MQTT-4.6.0-3].
+    /// Sends the answers that are complete, up to the first publication that is not:
+    /// [MQTT-4.6.0-2], [MQTT-4.6.0-3].
     mutating func reportInOrder(_ sender: Index<Session>, in step: inout Step) {
         guard liveConnection(of: sender) != .none else { return }
         while !sessions[sender].outbox.isEmpty, sessions[sender].outbox[0].isComplete {
@@ -234,7 +237,7 @@ extension Broker {
         }
     }
 
-    /// A publication leaves nothing behind. A refused identifier is free again [MQTT-4.3.3-4].
+    /// Removes an answered publication. A refused identifier is free again [MQTT-4.3.3-4].
     private mutating func forget(_ entry: OutboxEntry, of sender: Index<Session>) {
         if entry.grade == .once { sessions[sender].senderState.value.free(entry.packetIdentifier) }
         if entry.namesRefusals { _ = sessions[sender].senderState.value.takeRefusals(of: entry) }
@@ -245,7 +248,7 @@ extension Broker {
         in step: inout Step
     ) {
         let connection = liveConnection(of: sender)
-        // Outboxes are shared with MRT, whose word for success is another one.
+        // MRT uses the same outboxes with another reason for success.
         let reason = entry.reason == .sent ? ReasonCode.success : entry.reason
         var answer = PacketAnswer(
             to: connection, packet: entry.packetIdentifier,
@@ -268,9 +271,9 @@ extension Broker {
         countAnswered(sender, in: &step)
     }
 
-    /// The sender has seen the answer to a QoS 2 publication: its identifier is forgotten, and that
-    /// is confirmed when it is committed. Where it is not known the answer waits for a commit all
-    /// the same: the identifier that was forgotten before may still be in the store.
+    /// Handles a PUBREL: the client has seen the answer to a QoS 2 publication, so its identifier
+    /// is removed. The answer waits for the commit, also if the identifier is not known: the store
+    /// may still have one that an earlier PUBREL removed.
     mutating func releasePublication(
         _ sender: Index<Session>, _ identifier: UInt16, in step: inout Step
     ) {
@@ -286,15 +289,15 @@ extension Broker {
                 in: &step)
             return
         case .underWay?:
-            // It releases what it has not been told that it was received.
+            // The client releases a publication before its PUBREC.
             close(sender, .protocolError, in: &step)
             return
         case .answered?:
             sessions[sender].senderState.value.free(identifier)
         }
         if sessions[sender].isPersistent {
-            // Not among the rows that a full store leaves out: the identifier will mean another
-            // message.
+            // This removal is not optional in a full store, because the identifier will name
+            // another message.
             commits.remove(
                 .outboxes, key: RecordKey.packet(sessions[sender].identifier, identifier))
         }
@@ -312,11 +315,12 @@ extension Broker {
         }
     }
 
-    /// The connection is gone: what it was not answered an MQTT client sends again, and only of
-    /// QoS 2 has to be known.
+    /// Handles the end of a connection. MQTT clients repeat publications without an answer, so only
+    /// those of QoS 2 must be remembered.
     ///
-    /// What is still under way is told when it comes again. A refusal that went ahead of that would
-    /// be the answer to what is on its way, which is then taken for a new send.
+    /// The result of an unfinished publication is answered when the client repeats it. Its refusal
+    /// must not be answered earlier, because the client would take it for the answer to a
+    /// publication that it is sending, and would send that as a new one.
     mutating func forgetUnfinishedSends(of sender: Index<Session>) {
         guard sessions[sender].dialect.isMQTT else {
             for position in 0..<sessions[sender].outbox.count {
@@ -341,7 +345,8 @@ extension Broker {
         sessions[sender].outbox.removeAll()
     }
 
-    /// What was refused while its client was away, and has not come again.
+    /// Removes publications that were refused while the client was disconnected and that it has not
+    /// repeated.
     private mutating func forgetUntoldRefusals(of sender: Index<Session>) {
         sessions[sender].senderState.value.sendTags = []
         guard sessions[sender].senderState.value.identifiers.refusedCount > 0 else { return }
@@ -354,14 +359,14 @@ extension Broker {
 
     // MARK: - Rows
 
-    /// Stores that a QoS 2 publication was accepted, together with its message.
+    /// Writes the row of an accepted QoS 2 publication, together with its message.
     mutating func writeSend(_ entry: OutboxEntry, of sender: Index<Session>) {
         commits.putWithSends(sendRow(entry, of: sender))
     }
 
     func sendRow(_ entry: OutboxEntry, of sender: Index<Session>) -> RecordChange {
-        // Version 2 tells what is told of receivers, which few sends have refused; version 3 also
-        // how many there were, named or not.
+        // Version 2 contains the names of refused receivers, which few sends have. Version 3 also
+        // contains their number, named or not.
         let refusals = self.refusals(of: entry, sender)
         let version: UInt8 = entry.refusedCount > 0 ? 3 : refusals.isEmpty ? 1 : 2
         var row = RecordWriter(version: version)
@@ -402,10 +407,11 @@ extension Broker {
         sessions[session].lastSendNumber = max(sessions[session].lastSendNumber, number)
     }
 
-    /// Frees the identifiers of QoS 2 publications that a restored backup holds as not released.
-    /// Their client may have released them since the backup, so that they name other publications
-    /// now, and DUP does not tell: those too may be sent again. A publication that the backup does
-    /// know is routed a second time where its client repeats it; the other choice would lose one.
+    /// Frees the identifiers of QoS 2 publications that a restored backup contains as unreleased.
+    /// Their client may have released them after the backup, so that they now name other
+    /// publications. DUP does not distinguish the two, because the new ones may be repeated too. A
+    /// publication in the backup is routed a second time if its client repeats it; the alternative
+    /// would lose one.
     mutating func forgetUnreleasedSends(of session: Index<Session>) {
         guard sessions[session].senderState.exists else { return }
         var unreleased: [UInt16] = []
@@ -419,8 +425,8 @@ extension Broker {
         }
     }
 
-    /// Deletes the rows of a session's QoS 2 publications with the session, those of many in the
-    /// batches that follow: what a broker that dies leaves over, its start removes.
+    /// Deletes the rows of a session's QoS 2 publications together with the session. If there are
+    /// many, later batches delete the rest; after a crash the restore does.
     mutating func deleteSends(of session: Index<Session>) {
         guard sessions[session].senderState.exists else { return }
         let identifiers = sessions[session].senderState.value.identifiers
@@ -430,7 +436,7 @@ extension Broker {
 }
 
 extension RecordKey {
-    /// Sorts by session, behind the session's own row.
+    /// Sorted by session, after the session's own row.
     static func packet(_ session: UInt64, _ identifier: UInt16) -> [UInt8] {
         withUnsafeBytes(of: (session.bigEndian, identifier.bigEndian)) { Array($0) }
     }

@@ -1,22 +1,22 @@
-// The application's own ids of what MQTT clients send: one that comes again within the window of
-// its session is a repeat, acknowledged as the first one was and not delivered again. MRT
-// recognises resends by their numbers and needs none of this.
+// Application ids of MQTT sends. A send whose id was used within the window of its session is a
+// repeat: it is acknowledged like the first one and not delivered again. MRT recognises resends by
+// their numbers and does not need this.
 
 import BrokerTerms
 import Primitives
 
-/// A send under an id of the application's own.
+/// A send with an application id.
 struct RecentSend {
     let identifier: [UInt8]
     let number: UInt64
     /// Whether `reason` is final.
     var isComplete = false
     var reason = ReasonCode.sent
-    /// Receivers of a list that were refused; empty in nearly every case.
+    /// Refused receivers of a list; empty for nearly every send.
     var refusals: [Refusal] = []
-    /// Receivers that were refused, named or only counted.
+    /// The number of refused receivers, named or not.
     var refusedCount: UInt32 = 0
-    /// Whether repeats of it wait for its fate.
+    /// Whether repeats of it wait for its result.
     var hasRepeats = false
 }
 
@@ -27,9 +27,9 @@ struct SendTag {
 }
 
 extension Broker {
-    /// The place of what a session sent under an id.
+    /// The position of a session's recent send with an id.
     mutating func recentSend(_ identifier: [UInt8], of sender: Index<Session>) -> Int? {
-        // Those whose fate is not known may be many.
+        // There may be many without a result.
         workload.charge(
             sessions[sender].senderState.value.recentSends.count / CoreLimits.looksPerWork)
         return sessions[sender].senderState.value.recentSends.firstIndex {
@@ -37,8 +37,8 @@ extension Broker {
         }
     }
 
-    /// Notes an accepted send that has an id. The window is as long as that of unanswered sends;
-    /// one whose fate is not known yet stays in it, since repeats may share it.
+    /// Adds an accepted send that has an id. The window is as long as that of unanswered sends;
+    /// sends without a result remain beyond it, because repeats may wait for them.
     mutating func noteRecentSend(
         _ request: SendRequest, _ tally: RoutingTally, from sender: Index<Session>
     ) {
@@ -50,7 +50,7 @@ extension Broker {
             let oldest = sessions[sender].senderState.value.recentSends.firstIndex(
                 where: \.isComplete)
         {
-            // Those before it, and those that move up.
+            // The search among the earlier ones, and the moves.
             workload.charge(
                 sessions[sender].senderState.value.recentSends.count / CoreLimits.looksPerWork)
             sessions[sender].senderState.value.removeRecentSend(at: oldest)
@@ -65,8 +65,8 @@ extension Broker {
                 refusals: areNamed ? tally.refusals : [], refusedCount: tally.refusedCount))
     }
 
-    /// Answers a repeat: as soon as the first one's fate is known and what has to be stored of the
-    /// repeat is.
+    /// Answers a repeat as soon as the result of the first send is known and the row of the repeat
+    /// is committed.
     mutating func repeatSend(
         _ recent: Int, _ request: SendRequest, from sender: Index<Session>, in step: inout Step
     ) {
@@ -82,7 +82,7 @@ extension Broker {
         }
         entry.refusedCount = known.refusedCount
         if request.grade == .once && sessions[sender].isPersistent {
-            // Its identifier names nothing else until it is released, after a crash too.
+            // The identifier names this repeat until it is released, also after a crash.
             entry.awaitsRow = true
             commits.putWithSends(sendRow(entry, of: sender))
             commits.note(repeat: request.number, of: sessions.handle(sender))
@@ -92,8 +92,8 @@ extension Broker {
         if entry.isComplete { reportInOrder(sender, in: &step) }
     }
 
-    /// The batch with the rows of repeats is committed, or the store had no room for them: then
-    /// nothing of them is stored, and they are refused.
+    /// Takes the result of the batch with the rows of repeats. If the store had no room for the
+    /// rows, the repeats are refused.
     mutating func settleRepeats(isStored: Bool, in step: inout Step) {
         for (session, number) in commits.inFlightBatch.repeats where sessions.contains(session) {
             let sender = session.index
@@ -103,7 +103,7 @@ extension Broker {
                 entry.original = 0
                 entry.reason = .quotaExceeded
             } else if entry.reason.isFailure {
-                // The first one was refused meanwhile.
+                // The first send was refused meanwhile.
                 deleteSendRow(of: entry, sender)
             }
             completeRepeat(entry, of: sender, in: &step)
@@ -118,7 +118,7 @@ extension Broker {
         update(entry, of: sender, in: &step)
     }
 
-    /// The fate of a send is known, whether or not its sender is there to be told.
+    /// Takes the result of a send, whether or not its sender is connected.
     mutating func completeRecentSend(
         of message: Index<Message>, reason: ReasonCode, in step: inout Step
     ) {
@@ -131,13 +131,13 @@ extension Broker {
         let sender = handle.index
         let hasRepeats = sessions[sender].senderState.value.recentSends[place].hasRepeats
         if reason.isFailure {
-            // It leaves no trace: the next one is new.
+            // After a refusal, a send with the same id is a new one.
             sessions[sender].senderState.value.removeRecentSend(at: place)
         } else {
             sessions[sender].senderState.value.recentSends[place].isComplete = true
             sessions[sender].senderState.value.recentSends[place].reason = reason
-            // A client that is away sends nothing that would shorten the list. Once for all sends:
-            // there may be 65,535, and the last of them is known last.
+            // A disconnected client sends nothing that would shorten the list. It is shortened
+            // once, after the last of up to 65,535 results.
             let isLast = place == sessions[sender].senderState.value.recentSends.count - 1
             if isLast, !sessions[sender].isConnected { trimRecentSends(of: sender) }
         }
@@ -152,7 +152,7 @@ extension Broker {
         }
     }
 
-    /// Leaves a session as many recent sends as its window is long.
+    /// Shortens the list of a session's recent sends to the length of its window.
     mutating func trimRecentSends(of sender: Index<Session>) {
         guard sessions[sender].senderState.exists else { return }
         let count = sessions[sender].senderState.value.recentSends.count
@@ -161,7 +161,7 @@ extension Broker {
         sessions[sender].senderState.value.trimRecentSends(to: Int(limits.sendWindowMaximum))
     }
 
-    /// Repeats that wait for the fate of a send.
+    /// The repeats that wait for the result of a send.
     private func publications(repeating number: UInt64, of sender: Index<Session>) -> [OutboxEntry]
     {
         var found: [OutboxEntry] = []
@@ -176,7 +176,7 @@ extension Broker {
         return found
     }
 
-    /// Takes the row of a repeat that is refused out of the store: its identifier is free again.
+    /// Deletes the row of a repeat that is refused: its identifier is free again.
     private mutating func deleteSendRow(of entry: OutboxEntry, _ sender: Index<Session>) {
         guard entry.grade == .once && sessions[sender].isPersistent else { return }
         commits.remove(

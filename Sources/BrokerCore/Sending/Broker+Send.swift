@@ -1,24 +1,24 @@
-// A send, from the sender's packet to the inboxes of its receivers: recognised if it is a resend,
-// refused with a reason or accepted for a set of receivers that is fixed here.
+// A send, from the sender's packet to the inboxes of its receivers. It is recognised if it is a
+// resend, refused with a reason, or accepted for a set of receivers that does not change later.
 
 import BrokerTerms
 import Primitives
 
-/// How the routing of one send has gone so far.
+/// The results of routing one send.
 struct RoutingTally {
-    /// The receiver's place in the sender's list, while a list is being routed.
+    /// The position of the receiver, while a list is being routed.
     var listIndex: UInt32?
     var taken: UInt32 = 0
     var refusedCount: UInt32 = 0
-    /// The first refusal's reason, for a send that nobody took.
+    /// The reason of the first refusal, for a send that no receiver took.
     var reason = ReasonCode.noMatchingSubscribers
-    /// The limit that it met.
+    /// The limit that caused it.
     var limit = LimitName.none
-    /// Refusals of a list, by name.
+    /// Refused receivers of a list, by position.
     var refusals: [Refusal] = []
-    /// The send, as ``User/routedStamp`` remembers it.
+    /// The stamp of the send, for ``User/routedStamp``.
     let stamp: UInt64
-    /// The message that is put into queues; nil for one that is not.
+    /// The message that is put into queues; nil for a send that is not queued.
     @Packed var message: Index<Message>? = nil
 
     init(stamp: UInt64) { self.stamp = stamp }
@@ -32,8 +32,8 @@ struct RoutingTally {
     }
 }
 
-/// Where a message goes: to those who receive an address or a topic, to a user's sessions, or into
-/// the offline queue of a known user who has none.
+/// A destination of a message: the receivers of an address or a topic, the sessions of a user, or
+/// the offline queue of a user without sessions.
 enum Destination {
     case audience(Index<Audience>)
     case sessions(ofUser: Index<User>)
@@ -56,7 +56,7 @@ extension Broker {
         acceptOrRefuse(request, from: sender, in: &step)
     }
 
-    /// Judges a send; routes it if nothing speaks against it.
+    /// Checks a send, and routes or refuses it.
     mutating func acceptOrRefuse(
         _ request: SendRequest, from sender: Index<Session>, in step: inout Step
     ) {
@@ -75,8 +75,8 @@ extension Broker {
 
     // MARK: - Resends
 
-    /// Whether a numbered send is to be routed. A resend of an accepted one is answered with its
-    /// result as soon as there is one; one outside the window ends the connection.
+    /// Whether a numbered send must be routed. A resend of an accepted one is answered with its
+    /// result when there is one; a number outside the window ends the connection.
     private mutating func isNewSend(
         _ sender: Index<Session>, _ request: SendRequest, in step: inout Step
     ) -> Bool {
@@ -102,7 +102,7 @@ extension Broker {
         return true
     }
 
-    /// The receiver of results has seen all up to a number: they are forgotten.
+    /// Removes the results up to a number, because the sender has seen them.
     mutating func resultsSeen(
         _ connection: ConnectionID, _ throughNumber: UInt64, in step: inout Step
     ) {
@@ -113,7 +113,7 @@ extension Broker {
         }
     }
 
-    /// Forgets results up to a number; false if one of them has not even been given.
+    /// Removes the results up to a number. Returns false if one of them has not been sent yet.
     mutating func forgetResults(_ sender: Index<Session>, _ throughNumber: UInt64) -> Bool {
         guard throughNumber > sessions[sender].resultsSeenThrough else { return true }
         var seen = 0
@@ -134,9 +134,10 @@ extension Broker {
         return true
     }
 
-    // MARK: - What may be sent
+    // MARK: - Checks
 
-    /// Whom a send may go to, or why it cannot be accepted, whoever its receivers are.
+    /// The receivers that a send may go to, or the reason for which it is refused for all
+    /// receivers.
     @inline(__always)
     mutating func judge(
         _ request: SendRequest, from sender: Index<Session>, in bytes: UnsafeRawBufferPointer
@@ -153,7 +154,7 @@ extension Broker {
             if commits.room.isFull { return .refused(.quotaExceeded, .store) }
             if isAppOverQuota(of: sender) { return .refused(.quotaExceeded, .appBytes) }
         }
-        // What waits for the disk is in memory until then, whoever it is for.
+        // Messages that wait for the disk are in memory until then, whoever receives them.
         if request.grade != .transient
             && commits.pendingBatch.memoryByteCount >= limits.uncommittedBytesMaximum
         {
@@ -164,8 +165,8 @@ extension Broker {
         return limit == .none ? judgement : .refused(.quotaExceeded, limit)
     }
 
-    /// Answers a refused send. A refusal leaves no trace: the same number may come again as a new
-    /// send.
+    /// Answers a refused send. The refusal is not remembered: the same number may be sent again as
+    /// a new send.
     mutating func refuse(
         _ request: SendRequest, from sender: Index<Session>, _ reason: ReasonCode,
         limit: LimitName = .none, in step: inout Step
@@ -196,7 +197,7 @@ extension Broker {
         }
     }
 
-    /// The message a send makes: its sender as authenticated, its time the sender's own if that is
+    /// The parts of the message: the authenticated sender, and the sender's time if it is
     /// plausible.
     private mutating func parts(
         of request: SendRequest, from sender: Index<Session>, in bytes: UnsafeRawBufferPointer,
@@ -236,7 +237,8 @@ extension Broker {
 
     // MARK: - Routing
 
-    /// At most once: to who is online, at once, without a place in memory or on disk.
+    /// Routes a send at most once, to receivers that are connected, without storing it in memory or
+    /// on disk.
     private mutating func routeTransient(
         _ request: SendRequest, _ parts: MessageParts, to target: JudgedTarget,
         from sender: Index<Session>, in step: inout Step
@@ -251,7 +253,7 @@ extension Broker {
         }
     }
 
-    /// As above, for a message of a user's whose session need not be there.
+    /// The same for a message of a user, whose session need not exist.
     mutating func sendTransient(
         _ request: SendRequest, _ parts: MessageParts, to target: JudgedTarget,
         from sender: Index<Session>?, ofUser user: Index<User>, in step: inout Step
@@ -285,7 +287,8 @@ extension Broker {
         return tally
     }
 
-    /// Durable or once: into every receiver's inbox, and into the batch.
+    /// Routes a durable send or one of grade once: into the inboxes of all receivers, and into the
+    /// batch.
     private mutating func routeDurable(
         _ request: SendRequest, _ parts: MessageParts, to target: JudgedTarget,
         from sender: Index<Session>, in step: inout Step
@@ -309,8 +312,8 @@ extension Broker {
         counters.sendsAccepted += 1
         counters.receiversRefused += UInt64(tally.refusedCount)
         noteForbidden(target, from: sender, in: &step)
-        // Whoever is not waited for has it: sessions that are not persistent, and QoS 0
-        // subscriptions.
+        // Receivers that need no acknowledgement have it: sessions that are not persistent, and QoS
+        // 0 subscriptions.
         memory.noteTaken(tally.taken, of: message)
         remember(request, tally: tally, from: sender, message: message)
         if request.isRetained {
@@ -320,7 +323,7 @@ extension Broker {
         completeIfSettled(message, in: &step)
     }
 
-    /// Puts a message into the inboxes of all whom a send addresses.
+    /// Puts a message into the inboxes of all receivers of a send.
     mutating func route(
         _ message: Index<Message>, to target: JudgedTarget, grade: Grade,
         fromUser user: Index<User>, excluding excluded: Index<Session>?, tally: inout RoutingTally,
@@ -344,8 +347,8 @@ extension Broker {
         }
     }
 
-    /// Keeps the result of an accepted send until the sender has seen it; for grade *once* also in
-    /// the store, in the same batch as the message.
+    /// Stores the result of an accepted send until the sender has seen it; for grade *once* also on
+    /// disk, in the same batch as the message.
     private mutating func remember(
         _ request: SendRequest, tally: RoutingTally, from sender: Index<Session>,
         message: Index<Message>
@@ -372,8 +375,7 @@ extension Broker {
         }
     }
 
-    /// Calls `body` with each destination that a send addresses; unknown receivers are refused
-    /// here.
+    /// Calls `body` with each destination of a send. Refuses receivers that do not exist.
     mutating func forEachDestination(
         of target: JudgedTarget, grade: Grade, from sender: Index<Session>?, user: Index<User>,
         tally: inout RoutingTally, _ body: (inout Broker, Destination, inout RoutingTally) -> Void
@@ -436,7 +438,7 @@ extension Broker {
         return user
     }
 
-    /// Where messages for a user go; refused when nobody knows the user.
+    /// The destination of messages to a user. Refuses a user that does not exist.
     private mutating func forEachDestination(
         ofUser user: Index<User>?, app: Index<App>, tally: inout RoutingTally,
         _ body: (inout Broker, Destination, inout RoutingTally) -> Void
@@ -445,7 +447,7 @@ extension Broker {
             tally.refuse(.topicNameInvalid)
             return
         }
-        // Named twice in one list, it gets the message once.
+        // A user that a list names twice gets the message once.
         guard registry.noteRouted(to: user, stamp: tally.stamp) else { return }
         guard hasListener(user) else {
             body(&self, .offlineQueue(ofUser: user), &tally)
@@ -457,13 +459,13 @@ extension Broker {
         }
     }
 
-    /// Who receives a plain topic. Where several filters match, their audiences are merged, so that
-    /// a session gets the message once, in the highest grade that any of its filters wants.
+    /// The receivers of a plain topic. If several filters match, their audiences are merged, so
+    /// that a session gets the message once, in the highest grade of its matching filters.
     mutating func audience(
         ofTopic topic: UnsafeRawBufferPointer, _ app: Index<App>, from sender: Index<Session>?
     ) -> Index<Audience>? {
         if let recent = registry.apps[app].topics.recentMatch(of: topic) { return recent.target }
-        // Moved out while it is filled: the tree is part of the same broker.
+        // Moved out of the broker while it is filled: the tree is a part of the same broker.
         var matched = ContiguousArray<Index<Audience>>()
         swap(&matched, &routing.matchedAudiences)
         defer { swap(&matched, &routing.matchedAudiences) }
@@ -478,7 +480,7 @@ extension Broker {
         return routing.mergedAudience
     }
 
-    /// The session that a send does not come back to.
+    /// The session that does not receive its own send.
     func excludedSession(_ request: SendRequest, _ sender: Index<Session>?) -> Index<Session>? {
         switch request.target {
         case .group, .everybody: sender
@@ -486,7 +488,7 @@ extension Broker {
         }
     }
 
-    /// When a message is no longer worth delivering: its own expiry or the age limit of queues.
+    /// Expiry of a message: its own, or the maximum age in queues.
     private func deadline(of request: SendRequest, at moment: Moment) -> Instant {
         deadline(after: request.expirySeconds, at: moment)
     }

@@ -1,9 +1,9 @@
-// Messages that no client's packet asked for: what happens in groups, and wills.
+// Messages that the broker sends by itself: events in groups, and wills.
 
 import Primitives
 
 extension Broker {
-    /// Sends a message in a user's name. `body` puts it into inboxes.
+    /// Sends a message as a user. `body` puts it into inboxes.
     mutating func sendSystemMessage(
         _ kind: MessageKind, about address: some Collection<UInt8>, payload: some Collection<UInt8>,
         properties: [UInt8] = [], from name: [UInt8], grade: Grade = .durable,

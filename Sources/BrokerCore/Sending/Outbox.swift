@@ -1,32 +1,33 @@
-// What is remembered of a session's sends, in the order of their numbers, until their results have
-// been told and, in MRT, seen. No operation takes longer than the logarithm of their number; only
-// what happens out of order moves entries.
+// The sends of a session in the order of their numbers, until their results have been sent and, in
+// MRT, seen. No operation takes longer than the logarithm of their number, except that entries are
+// moved by operations out of order.
 
 import BrokerTerms
 
-/// What a sender is told of one of its sends, kept until it says it has seen it.
+/// One send and its result, which is kept until the sender says that it has seen it.
 struct OutboxEntry: BitwiseCopyable {
     var number: UInt64
-    /// The message's stamp, which tells whose result this is; 0 once it came back from the store.
+    /// The stamp of the message, which identifies the send of a result; 0 after a restore.
     var stamp: UInt64
-    /// Of a repeat in MQTT: the number of the send it repeats, whose fate it shares; otherwise 0.
+    /// For a repeat in MQTT: the number of the send that it repeats, whose result it shares.
+    /// Otherwise 0.
     var original: UInt64 = 0
     var refusedCount: UInt32 = 0
-    /// The client's name for it in MQTT; 0 in MRT.
+    /// The packet identifier in MQTT; 0 in MRT.
     var packetIdentifier: UInt16 = 0
     var grade: Grade
     var reason = ReasonCode.sent
-    /// Whether `reason` is final; before that the send's commit is under way.
+    /// Whether `reason` is final. Before that, the commit of the send is under way.
     var isComplete = false
-    /// Whether it is told only when it comes again: the connection it came on is gone (MRT; what
-    /// MQTT does with it is in ``SenderState/interrupted``).
+    /// Whether the result is sent only when the send is repeated, because its connection has ended
+    /// (MRT; for MQTT see ``SenderState/interrupted``).
     var isToldOnRepeat = false
-    /// Whether it is, or will be, in the store: in MRT that of grade *once* with its message, any
-    /// other only when the broker stops.
+    /// Whether it is, or will be, in the store. In MRT a send of grade *once* is stored with its
+    /// message, any other only when the broker stops.
     var isStored: Bool
-    /// Of a repeat: its own row is not committed.
+    /// For a repeat: its own row is not committed.
     var awaitsRow = false
-    /// Whether receivers were refused by name; they stand in ``SenderState/refusals``.
+    /// Whether ``SenderState/refusals`` contains refused receivers by name.
     var namesRefusals = false
 
     init(number: UInt64, stamp: UInt64, grade: Grade) {
@@ -37,21 +38,21 @@ struct OutboxEntry: BitwiseCopyable {
     }
 }
 
-/// Entries by rising numbers, in one block of memory that is used in a circle. An empty one owns no
-/// memory, since most sessions never send; its own size is one word.
+/// Entries in the order of their numbers, in one block of memory that is used as a ring. An empty
+/// outbox has no block, because most sessions never send; its own size is one word.
 struct Outbox: ~Copyable, @unchecked Sendable {
     private struct Head {
         var start = 0
         var count = 0
-        /// One less than the capacity, which is a power of two.
+        /// The capacity, which is a power of two, less one.
         var mask: Int
     }
 
     private static let capacityMinimum = 4
-    /// An outbox that is empty keeps no more memory than this many entries take.
+    /// An empty outbox keeps its block only up to this capacity.
     private static let spareCountMaximum = 64
 
-    /// The head, and the entries behind it.
+    /// The header, followed by the entries.
     private var block: UnsafeMutableRawPointer?
 
     init() {}
@@ -85,14 +86,14 @@ struct Outbox: ~Copyable, @unchecked Sendable {
         return Self.entries(block) + ((head.pointee.start &+ position) & head.pointee.mask)
     }
 
-    /// Entry at `position`, counted from the lowest number.
+    /// The entry at `position`, counted from the lowest number.
     @inline(__always)
     subscript(position: Int) -> OutboxEntry {
         unsafeAddress { UnsafePointer(address(position)) }
         unsafeMutableAddress { address(position) }
     }
 
-    /// Where a number stands. The last one is asked for most.
+    /// The position of a number. The last one is requested most often.
     func position(of number: UInt64) -> Int? {
         let count = count
         guard count > 0 else { return nil }
@@ -101,7 +102,7 @@ struct Outbox: ~Copyable, @unchecked Sendable {
         return position < count && self[position].number == number ? position : nil
     }
 
-    /// How many entries have lower numbers.
+    /// The number of entries with lower numbers.
     private func lowerBound(of number: UInt64) -> Int {
         var low = 0
         var high = count
@@ -112,7 +113,7 @@ struct Outbox: ~Copyable, @unchecked Sendable {
         return low
     }
 
-    /// Puts an entry where its number belongs: nearly always behind all others.
+    /// Inserts an entry in the order of the numbers: nearly always at the end.
     mutating func insert(_ entry: OutboxEntry) {
         let block = room()
         let head = Self.head(block)
@@ -136,7 +137,7 @@ struct Outbox: ~Copyable, @unchecked Sendable {
         self[position] = entry
     }
 
-    /// Takes out the entry at `position`; those on the shorter side of it move up.
+    /// Removes the entry at `position`. The entries on the shorter side move up.
     @discardableResult
     mutating func remove(at position: Int) -> OutboxEntry {
         let entry = self[position]
@@ -150,7 +151,7 @@ struct Outbox: ~Copyable, @unchecked Sendable {
         return entry
     }
 
-    /// Takes out the entries with the lowest numbers.
+    /// Removes the entries with the lowest numbers.
     mutating func removeFirst(_ removedCount: Int) {
         precondition(removedCount <= count, "\(removedCount) entries of \(count)")
         guard removedCount > 0, let block else { return }
@@ -171,13 +172,13 @@ struct Outbox: ~Copyable, @unchecked Sendable {
         if head.count == 0 && head.mask >= Self.spareCountMaximum { removeAll() }
     }
 
-    /// Empties the outbox and gives its memory back.
+    /// Removes all entries and releases the memory.
     mutating func removeAll() {
         block?.deallocate()
         block = nil
     }
 
-    /// The block, with room for one more.
+    /// The block, with room for one more entry.
     private mutating func room() -> UnsafeMutableRawPointer {
         if let block, Self.head(block).pointee.count <= Self.head(block).pointee.mask {
             return block

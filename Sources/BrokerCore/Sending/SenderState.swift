@@ -1,43 +1,43 @@
-// What else is known of what a session sends, which few sessions have: the identifiers of QoS 2
-// that are not released, sends whose connection ended before their fate was known, named refusals,
-// and ids of the application's own.
+// The state of a sender that few sessions need: QoS 2 identifiers that are not released, sends
+// whose connection ended before their result, named refusals, and application ids.
 
 import BrokerTerms
 import Primitives
 
-/// The part of a sender's memory that few senders need.
+/// The part of a sender's state that few senders need.
 struct SenderState: ~Copyable, EmptyInitializable {
-    /// Identifiers of QoS 2 publications that are under way or not released (MQTT).
+    /// Identifiers of QoS 2 publications that have no answer or are not released (MQTT).
     var identifiers = PacketIdentifiers()
-    /// QoS 2 publications whose connection ended while they were under way: told when they come
-    /// again.
+    /// QoS 2 publications whose connection ended before their answer. They are answered when they
+    /// are repeated.
     var interrupted = Outbox()
-    /// The numbers of those, by their identifiers.
+    /// The numbers of the interrupted publications, by their identifiers.
     var interruptedNumbers: [UInt16: UInt64] = [:]
-    /// Receivers of a list that were refused, by the numbers of sends that are not answered or, in
-    /// MRT, not seen.
+    /// Refused receivers of a list, by the numbers of sends that have no answer or, in MRT, are not
+    /// seen.
     var refusals: [UInt64: [Refusal]] = [:]
-    /// Which receivers of answered QoS 2 publications were refused, by identifier, for repeats. How
-    /// many they were is in ``identifiers``.
+    /// The names of refused receivers of answered QoS 2 publications, by identifier, for repeats.
+    /// ``identifiers`` has their number.
     private(set) var answeredNames: [UInt16: [Refusal]] = [:]
     private var answeredNameCount = 0
-    /// What it sent lately under ids of the application's own (MQTT), in the order of numbers.
+    /// Recent sends with application ids (MQTT), in the order of their numbers.
     var recentSends: [RecentSend] = []
-    /// Refused receivers that recent sends name.
+    /// The number of refused receivers that recent sends name.
     var recentNameCount = 0
-    /// The ids of sends that are not answered.
+    /// The ids of sends without an answer.
     var sendTags: [SendTag] = []
 
-    /// Names that are kept for repeats. A client that never releases would have 2 KB of them kept
-    /// for each of its publications; past this a repeat is told how many there were.
+    /// Maximum number of names that are kept for repeats. Without it, a client that never releases
+    /// could keep 2 KB of names for each of its publications. Beyond it, a repeat is told only the
+    /// number of refused receivers.
     private static let answeredNamesMaximum = 4_096
 
-    /// Names that recent sends of one session keep: 2 KB. Past this a repeat is told how many
-    /// receivers were refused.
+    /// Maximum number of names that the recent sends of one session keep: 2 KB. Beyond it, a repeat
+    /// is told only the number of refused receivers.
     static let recentNamesMaximum = 256
 
-    /// Keeps as many recent sends as the window is long, and those whose fate is not known. The
-    /// memory of the others is given back.
+    /// Keeps as many recent sends as the window is long, and all without a result. Releases the
+    /// memory of the others.
     mutating func trimRecentSends(to window: Int) {
         var excess = recentSends.count - window
         guard excess > 0 else { return }
@@ -58,7 +58,8 @@ struct SenderState: ~Copyable, EmptyInitializable {
         recentNameCount -= recentSends.remove(at: place).refusals.count
     }
 
-    /// A QoS 2 publication has an answer, and keeps its identifier until it is released.
+    /// Stores the answer of a QoS 2 publication. Its identifier remains in use until it is
+    /// released.
     mutating func answer(
         _ identifier: UInt16, _ reason: ReasonCode, refusedCount: UInt32, named: [Refusal]
     ) {
@@ -70,14 +71,14 @@ struct SenderState: ~Copyable, EmptyInitializable {
         answeredNames[identifier] = named
     }
 
-    /// An identifier may name something else.
+    /// Frees an identifier, which may name another publication from then on.
     mutating func free(_ identifier: UInt16) {
         identifiers[identifier] = nil
         guard !answeredNames.isEmpty else { return }
         answeredNameCount -= answeredNames.removeValue(forKey: identifier)?.count ?? 0
     }
 
-    /// The place of what was sent lately under a number.
+    /// The position of the recent send with a number.
     func place(ofRecent number: UInt64) -> Int? {
         var (low, high) = (0, recentSends.count)
         while low < high {
@@ -87,7 +88,7 @@ struct SenderState: ~Copyable, EmptyInitializable {
         return low < recentSends.count && recentSends[low].number == number ? low : nil
     }
 
-    /// The names of an entry that leaves the outbox.
+    /// Removes and returns the names of an entry that leaves the outbox.
     mutating func takeRefusals(of entry: OutboxEntry) -> [Refusal] {
         entry.namesRefusals ? refusals.removeValue(forKey: entry.number) ?? [] : []
     }
@@ -97,39 +98,40 @@ struct SenderState: ~Copyable, EmptyInitializable {
     }
 }
 
-/// The QoS 2 identifiers of one sender that name something, one byte each: what became of it. They
-/// stand in pages of 64, sorted, so that all 65,535 take at most 82 KB and one takes 112 bytes. A
-/// page with a publication of which receivers were refused has 160 bytes more, so that all take
-/// 246 KB.
+/// The QoS 2 identifiers of one sender that are in use, with one byte for the state of each. They
+/// are stored in sorted pages of 64, so that all 65,535 take at most 82 KB and one takes 112 bytes.
+/// A page with a publication that has refused receivers has 160 bytes more, so that all take at
+/// most 246 KB.
 struct PacketIdentifiers {
     enum State: Equatable {
-        /// It is not answered.
+        /// The publication has no answer.
         case underWay
-        /// It was answered, and the client has not released it.
+        /// The publication was answered, and the client has not released it.
         case answered(ReasonCode)
     }
 
     private struct Page {
         var number: UInt16
         var count: UInt16 = 0
-        /// 0 for an identifier that is free.
+        /// 0 for a free identifier.
         var marks = InlineArray<64, UInt8>(repeating: 0)
-        /// How many receivers of each answered publication were refused, 65,535 also where there
-        /// were more; empty where none was.
+        /// The number of refused receivers of each answered publication, at most 65,535; empty if
+        /// there are none.
         var refused: [UInt16] = []
     }
 
     private static let pageCount: UInt16 = 64
     private static let underWay: UInt8 = 1
-    /// What is added to a reason, so that none is 0 or `underWay`: the highest is 0xA2.
+    /// Added to a reason, so that no mark is 0 or `underWay`. The highest reason is 0xA2.
     private static let reasonOffset: UInt8 = 2
 
     private var pages: [Page] = []
-    /// Identifiers in use.
+    /// Number of identifiers in use.
     private(set) var count = 0
-    /// Those that were answered.
+    /// Number of identifiers with an answer.
     private(set) var answeredCount = 0
-    /// Those that were answered with a refusal which their client may not have got.
+    /// Number of identifiers that were answered with a refusal, which the client may not have
+    /// received.
     private(set) var refusedCount = 0
 
     subscript(identifier: UInt16) -> State? {
@@ -156,8 +158,8 @@ struct PacketIdentifiers {
         }
     }
 
-    /// How many receivers of the publication that an identifier names were refused; 65,535 where
-    /// there were more.
+    /// The number of refused receivers of the publication with an identifier; 65,535 if there were
+    /// more.
     func refused(of identifier: UInt16) -> UInt32 {
         let place = lowerBound(of: identifier / Self.pageCount)
         guard place < pages.count, pages[place].number == identifier / Self.pageCount,
@@ -166,7 +168,8 @@ struct PacketIdentifiers {
         return UInt32(pages[place].refused[Int(identifier % Self.pageCount)])
     }
 
-    /// Notes how many receivers were refused of the publication that an identifier in use names.
+    /// Sets the number of refused receivers of the publication with an identifier. Precondition: it
+    /// is in use.
     mutating func setRefused(_ count: UInt32, of identifier: UInt16) {
         guard count > 0 else { return }
         let place = lowerBound(of: identifier / Self.pageCount)
@@ -179,7 +182,7 @@ struct PacketIdentifiers {
         pages[place].refused[Int(identifier % Self.pageCount)] = UInt16(clamping: count)
     }
 
-    /// Calls `body` with each identifier in use, in their order.
+    /// Calls `body` with each identifier in use, in ascending order.
     func forEach(_ body: (UInt16, State) -> Void) {
         for place in pages.indices {
             for slot in 0..<Int(Self.pageCount) {
@@ -189,7 +192,7 @@ struct PacketIdentifiers {
         }
     }
 
-    /// Frees the identifiers of the last page, and gives them.
+    /// Frees the identifiers of the last page. Returns them.
     mutating func removeLastPage() -> [UInt16] {
         guard let page = pages.last else { return [] }
         var removed: [UInt16] = []
@@ -211,7 +214,7 @@ struct PacketIdentifiers {
 
     private mutating func removePage(_ place: Int) {
         pages.remove(at: place)
-        // What a client used once, it need not hold for ever.
+        // Releases memory that the client needed only once.
         if pages.isEmpty {
             pages = []
         } else if pages.capacity > 16, pages.count * 4 < pages.capacity {

@@ -1,7 +1,7 @@
-// Wills: a message that is sent for a device that is lost. A will is committed before it is
-// confirmed; sending one deletes it and enqueues its message in one batch, so that it is sent
-// exactly once, whatever dies. It is judged when it is set, and again when it is sent, by the
-// rights that its credential has then: one whose credential was withdrawn is not sent.
+// Keeps and sends wills: messages that the broker sends when it loses a device. The broker commits
+// a will before it confirms it. Sending deletes the will and enqueues its message in one batch, so
+// a crash cannot send it twice or lose it. The rights of its credential are checked when it is set,
+// and again when it is sent; a will whose credential was withdrawn is not sent.
 //
 //     set ──lost──► delay runs ──over──► sent, with the batch under way ──committed──► gone
 //      ▲                │                          │
@@ -13,13 +13,14 @@ import Primitives
 extension Broker {
     // MARK: - Set and clear
 
-    /// Keeps a will in place of the one there was: the last one set wins.
+    /// Stores a will. It replaces the will that the session has.
     mutating func setWill(
         of connection: ConnectionID, identifier requestIdentifier: UInt64, _ request: WillRequest,
         in step: inout Step
     ) {
         guard let session = session(of: connection) else { return }
-        // In MQTT a will is part of the login, which waits for this batch and is the answer.
+        // In MQTT a will is part of the login. The login waits for this batch, and its answer is
+        // the answer to the will.
         let isPartOfLogin = sessions[session].dialect.isMQTT
         if let (reason, limit) = refusal(of: request, from: session, in: step.bytes) {
             refuseWill(
@@ -44,7 +45,7 @@ extension Broker {
                 reason: .quotaExceeded, limit: .store, in: &step)
             return
         }
-        // What the old row took of the reserve is the new one's: see what was admitted.
+        // The new row takes over the part of the reserve that the old row had.
         removeWill(of: session, isReplaced: true)
         sessions[session].will = willTable.insert(will)
         sessions[session].decisiveBatch = commits.pendingSequence
@@ -71,17 +72,16 @@ extension Broker {
             to: connection, request: requestIdentifier, reason: reason)
     }
 
-    /// Forgets the will. Where there is none the answer waits for a commit all the same: the one
-    /// that was cleared before may still be in the store.
+    /// Deletes the will. If there is none, the answer still waits for a commit: the store may still
+    /// have a will that an earlier request cleared.
     mutating func clearWill(_ connection: ConnectionID, _ requestIdentifier: UInt64) {
         guard let session = session(of: connection) else { return }
         removeWill(of: session)
         respondAtCommit(to: connection, request: requestIdentifier, reason: .success, body: [])
     }
 
-    /// Why a will cannot be kept. Whom it is for is asked now, so that a will for nobody, or for
-    /// somebody who may not be sent to, is refused while there is somebody to tell; and once more
-    /// when it is sent.
+    /// Why a will cannot be stored. Its receivers are checked now, while a client can still be told
+    /// the reason, and again when it is sent.
     private mutating func refusal(
         of request: WillRequest, from session: Index<Session>, in bytes: UnsafeRawBufferPointer
     ) -> (ReasonCode, LimitName)? {
@@ -90,7 +90,7 @@ extension Broker {
         case .refused(let reason, let limit): return (reason, limit)
         case .allowed(let allowed): target = allowed
         }
-        // Nobody will be there to be told which receivers of a list were refused.
+        // When the will is sent, no client can be told which receivers of a list were refused.
         if target.hasRefusals { return (.notAuthorized, .none) }
         guard request.message.payload.count <= CoreLimits.willPayloadMaximum else {
             return (.packetTooLarge, .none)
@@ -103,13 +103,13 @@ extension Broker {
         return tally.taken == 0 && tally.refusedCount > 0 ? (tally.reason, .none) : nil
     }
 
-    // MARK: - What it was set with
+    // MARK: - Credentials
 
-    /// What a connected session was let in with, as a will of its remembers it.
+    /// The credential of a connected session, in the form that its will stores.
     private func authority(of session: Index<Session>) -> WillAuthority {
         switch live.accesses[access(of: session)].source {
         case .token(let handle):
-            // A token that is being taken back vouches for nothing.
+            // A token that is being revoked grants nothing.
             return WillAuthority(credential: .token(registry.tokens[handle]?.identifier ?? []))
         case .verified(let identity): return WillAuthority(credential: .verified(identity))
         case .appKey, .anonymous: return WillAuthority(credential: .app)
@@ -123,8 +123,9 @@ extension Broker {
         }
     }
 
-    /// A session has a new access: its will is bound to that one. Where a full store has no room
-    /// for a longer row, a broker that starts again judges the will by what it was set with.
+    /// Binds the will of a session to the session's new access. If a full store has no room for a
+    /// longer row, the old row remains, and after a restart the broker checks the will by the old
+    /// credential.
     mutating func renewAuthority(of session: Index<Session>) {
         guard let will = sessions[session].will else { return }
         let authority = authority(of: session)
@@ -138,8 +139,8 @@ extension Broker {
         commits.put(row, permit)
     }
 
-    /// Who sends a will that is due; nil where the credential that it was set with has been
-    /// withdrawn, or a gateway may not speak for its device any more.
+    /// The sender of a will that is due; nil if the credential was withdrawn, or if the gateway may
+    /// not attach the user any more.
     private func asker(of will: borrowing Will) -> Asker? {
         let app = registry.users[will.user].app
         let rights: Rights
@@ -169,8 +170,8 @@ extension Broker {
         return isAttached ? asker : nil
     }
 
-    /// Judges a will that is due by the rights of that moment. One that nobody allows is forgotten,
-    /// counted and logged.
+    /// Checks a will that is due by the rights of this moment. If all receivers are refused, the
+    /// will is deleted, counted and logged.
     private mutating func judge(
         will index: Index<Will>, bytes: UnsafeRawBufferPointer, in step: inout Step
     ) -> JudgedTarget? {
@@ -208,7 +209,7 @@ extension Broker {
                     subject: step.effects[0].bytes.append(subject), other: .none)))
     }
 
-    /// Forgets a session's will, here and in the store.
+    /// Deletes a session's will from memory and from the store.
     mutating func removeWill(of session: Index<Session>, isReplaced: Bool = false) {
         guard let will = sessions[session].will else { return }
         sessions[session].will = nil
@@ -223,18 +224,18 @@ extension Broker {
         commits.remove(.wills, key: will.key)
     }
 
-    // MARK: - Loss and return
+    // MARK: - Delay
 
-    /// A session has lost its connection without saying good-bye.
+    /// Starts the delay of the will of a session whose connection was lost without a DISCONNECT.
     mutating func startWill(of session: Index<Session>, in step: inout Step) {
         guard let will = sessions[session].will else { return }
-        // The end of the session, if that comes sooner, sends it too.
+        // If the session ends before the delay, its end sends the will.
         if willTable.wills[will].delaySeconds == 0 {
             fireWill(of: session, in: &step)
         } else {
             scheduleWill(
                 will, afterSeconds: UInt64(willTable.wills[will].delaySeconds), at: step.moment)
-            // Since when it runs is in the session's row: a restart goes on from there.
+            // The session's row contains the time of the loss, so a restart continues the delay.
             markDirty(session, .session, isUrgent: true)
         }
     }
@@ -247,7 +248,7 @@ extension Broker {
         willTable.setTimer(token, of: index)
     }
 
-    /// The device is back: a will that was about to be sent is not.
+    /// Stops the delay: the device has connected again.
     mutating func stopWill(of session: Index<Session>) {
         guard let will = sessions[session].will else { return }
         stopTimer(of: will)
@@ -258,7 +259,7 @@ extension Broker {
         willTable.setTimer(.none, of: will)
     }
 
-    /// A will from before the broker's restart, for a device that is back as a new session.
+    /// Deletes a will that an earlier process stored, for a device that returns with a new session.
     mutating func removeOrphanWill(ofUser user: Index<User>, device: Name) {
         guard let will = willTable.takeOrphan(of: WillOwner(user: user, device: device)) else {
             return
@@ -268,7 +269,7 @@ extension Broker {
 
     // MARK: - Sending
 
-    /// The delay of a will is over.
+    /// Sends a will whose delay has ended.
     mutating func willDue(_ index: Index<Will>, in step: inout Step) {
         willTable.setTimer(.none, of: index)
         let owner = WillOwner(
@@ -283,7 +284,7 @@ extension Broker {
         send(will: index, excluding: nil, in: &step)
     }
 
-    /// Sends a session's will, which the session then has no more.
+    /// Sends a session's will and removes it from the session.
     mutating func fireWill(of session: Index<Session>, in step: inout Step) {
         guard let will = sessions[session].will else { return }
         sessions[session].will = nil
@@ -291,8 +292,9 @@ extension Broker {
         send(will: will, excluding: session, in: &step)
     }
 
-    /// Sends a will that no session holds any more: its row goes and its message comes in the same
-    /// batch. Without room in the store it waits; what was lost does not come back meanwhile.
+    /// Sends a will that belongs to no session any more. Its row is deleted and its message is
+    /// added in the same batch. If the store has no room, the broker tries again later; a device
+    /// that returns meanwhile does not stop it.
     private mutating func send(
         will index: Index<Will>, excluding session: Index<Session>?, in step: inout Step
     ) {
@@ -307,7 +309,8 @@ extension Broker {
         let address = willTable.wills[index].address
         address.withUnsafeBytes { bytes in
             guard let target = judge(will: index, bytes: bytes, in: &step) else { return }
-            // It is sent, and not kept.
+            // Only the log tells that the message will not be retained; the will is sent in any
+            // case.
             if isRetained {
                 let app = registry.users[willTable.wills[index].user].app
                 let limit = retainLimit(
@@ -350,7 +353,7 @@ extension Broker {
         commits.fire(index, key: will.key)
     }
 
-    /// Sends a will that is for those who are online (MQTT). It is gone with that.
+    /// Sends a will of QoS 0 to the receivers that are connected, and deletes it.
     private mutating func sendTransient(
         will index: Index<Will>, to target: JudgedTarget, bytes: UnsafeRawBufferPointer,
         excluding session: Index<Session>?, in step: inout Step
@@ -374,14 +377,15 @@ extension Broker {
         }
     }
 
-    /// The batch that wills were sent with is committed, or the store had no room for it.
+    /// Takes the result of the batch that contains the messages of wills.
     mutating func settleWills(isStored: Bool, at moment: Moment) {
         for will in commits.inFlightBatch.firedWills {
             if isStored {
                 counters.willsSent += 1
                 willTable.remove(will)
             } else {
-                // Its row is in the store: the deletion was refused with the message.
+                // The row is still in the store: the deletion was refused together with the
+                // message.
                 scheduleWill(will, afterSeconds: CoreLimits.willRetrySeconds, at: moment)
             }
         }
@@ -415,10 +419,10 @@ extension Broker {
         }
     }
 
-    /// Lets wills go on from where the broker ended. Of a device that was connected nobody knows
-    /// how long it has been lost: it is given time to come back, the longest of the will's delay,
-    /// 1.5 times its keep-alive and 60 s from now. The delay of one that was lost before has gone
-    /// on.
+    /// Starts the delays of wills after a restart. The time at which a connected device was lost is
+    /// not known, so the device gets time to return: the longest of the will's delay, 1.5 times its
+    /// keep-alive, and 60 s from now. For a device that was lost before, the delay includes the
+    /// downtime.
     mutating func scheduleRestoredWills(connected: Set<Index<Session>>, at moment: Moment) {
         for index in willTable.wills.places where willTable.wills.contains(index) {
             let session = session(
@@ -434,7 +438,7 @@ extension Broker {
             let silence = UInt64(willTable.wills[index].keepAliveSeconds) * 3 / 2
             let grace = max(delay, silence, CoreLimits.restartGraceSeconds)
             scheduleWill(index, afterSeconds: grace, at: moment)
-            // Nor does its session end meanwhile, which would send it too.
+            // The session must not end earlier, because its end would send the will.
             guard let session else { continue }
             cancelExpiry(session)
             startExpiry(session, notBefore: moment.instant.advanced(bySeconds: grace))

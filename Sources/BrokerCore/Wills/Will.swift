@@ -1,12 +1,12 @@
-// A will as it is asked for, as it is kept, and as it is stored.
+// A will: the client's request, the value in memory, and the row in the store.
 
 import Primitives
 
-/// A will that a client wants kept.
+/// A client's request to store a will.
 public struct WillRequest: Sendable {
-    /// Seconds between the loss and the sending.
+    /// Seconds between the loss of the connection and the sending of the will.
     public var delaySeconds: UInt32
-    /// Target, payload, expiry, grade and fault, as in a send; the number is of no meaning.
+    /// Target, payload, expiry, grade and fault, as in a send. The number has no meaning.
     public var message: SendRequest
 
     public init(delaySeconds: UInt32, message: SendRequest) {
@@ -15,33 +15,35 @@ public struct WillRequest: Sendable {
     }
 }
 
-/// A will as it is kept: everything copied out of the packet it came in.
+/// A will in memory. It owns copies of the bytes of its request.
 struct Will: Sendable {
-    /// Durable name.
+    /// Durable name, unique in the store.
     let identifier: UInt64
     let user: Index<User>
     let device: Name
     let delaySeconds: UInt32
-    /// Of the connection that set it: how long its silence may last.
+    /// Keep-alive of the connection that set the will. A restart gives the device 1.5 times as long
+    /// to return.
     let keepAliveSeconds: UInt32
     let kind: WillKind
-    /// User, ids in a row behind their number less one, group or topic, by kind.
+    /// Depends on `kind`: the user, the ids of a list after one byte with their number less one,
+    /// the group, or the topic.
     let address: [UInt8]
     let isRaw: Bool
     let payload: [UInt8]
     let expirySeconds: UInt64?
-    /// *Once* in MRT; in MQTT as the client wants it.
+    /// *Once* in MRT; the QoS of the request in MQTT.
     let grade: Grade
     let isRetained: Bool
-    /// MQTT 5 properties that travel with the message.
+    /// MQTT 5 properties that are sent with the message.
     let properties: [UInt8]
-    /// What its device was let in with last, by which it is judged again when it is due.
+    /// The latest credential of the device. Its rights are checked again when the will is due.
     var authority: WillAuthority
-    /// Set while the delay runs, or until the store has room.
+    /// Timer of the delay, or of the next attempt if the store had no room.
     var token = TimerWheel.Token.none
 }
 
-/// Whom a will is for. Raw values are on disk.
+/// The kind of receivers. Raw values are on disk.
 enum WillKind: UInt8 {
     case user = 0
     case users = 1
@@ -50,13 +52,13 @@ enum WillKind: UInt8 {
     case topic = 4
 }
 
-/// What a will was set with. It is judged by that when it is set, and by the rights that the same
-/// credential has then, if it has not been withdrawn, when it is sent.
+/// The credential that a will depends on. When the will is sent, the rights are those that the
+/// credential has at that time; a withdrawn credential has none.
 struct WillAuthority: Hashable {
     enum Credential: Hashable {
-        /// A broker that did not write it down has set it.
+        /// The will was stored by an earlier version that did not record the credential.
         case unknown
-        /// The app's key, or the word of a listener: the app's rights.
+        /// The app's key, or a listener without authentication: the rights of the app.
         case app
         /// An opaque token, by its public part.
         case token([UInt8])
@@ -64,18 +66,17 @@ struct WillAuthority: Hashable {
     }
 
     var credential: Credential
-    /// A gateway vouched for the device: the credential is the gateway's.
+    /// The device is attached by a gateway, and the credential is the gateway's.
     var isAttached = false
 }
 
-/// Whose will it is, for a device that has no session.
+/// The user and device of a will without a session.
 struct WillOwner: Hashable {
     let user: Index<User>
     let device: Name
 }
 
 extension Will {
-    /// Copies a request.
     init(
         identifier: UInt64, owner: WillOwner, keepAliveSeconds: UInt32,
         authority: WillAuthority, _ request: WillRequest, _ bytes: UnsafeRawBufferPointer
@@ -84,7 +85,7 @@ extension Will {
         switch message.target {
         case .user(let name): (kind, address) = (.user, Array(name.bytes(in: bytes)))
         case .users(let ids, let count):
-            // At most 256 receivers, so that one byte holds their number less one.
+            // A list has at most 256 receivers, so one byte holds their number less one.
             (kind, address) = (.users, [UInt8(count - 1)] + ids.bytes(in: bytes))
         case .group(let name): (kind, address) = (.group, Array(name.bytes(in: bytes)))
         case .everybody: (kind, address) = (.everybody, [])
@@ -111,7 +112,7 @@ extension Will {
         return marks
     }
 
-    /// The send that the will turns into, with ranges in ``address``.
+    /// The send that the will becomes. Its ranges refer to ``address``.
     var request: SendRequest {
         let whole = ByteRange(offset: 0, count: address.count)
         let target: SendTarget =
@@ -137,8 +138,8 @@ extension Will {
     var key: [UInt8] { RecordKey.number(identifier) }
 
     func row(app: [UInt8], user: [UInt8]) -> RecordChange {
-        // Version 2 ends with what the will was set with. Version 3 also tells which key vouched
-        // for it, where a key did.
+        // Version 2 appends the credential. Version 3 appends the mark of the key that verified it,
+        // if there is one.
         var mark: UInt64?
         if case .verified(let identity) = authority.credential, case .mark(let own) = identity.key {
             mark = own
@@ -165,7 +166,7 @@ extension Will {
         return RecordChange(table: .wills, key: key, value: row.bytes)
     }
 
-    /// Reads a row back; `row` stands behind the user's name.
+    /// Reads a row; `row` is positioned after the user's name.
     init(
         identifier: UInt64, user: Index<User>, app: [UInt8], version: UInt8,
         _ row: inout RecordReader, else failure: RestoreError
@@ -193,7 +194,7 @@ extension Will {
         guard kind != .users || Self.isList(address) else { throw failure }
     }
 
-    /// Whether bytes are a number less one and as many ids.
+    /// Whether the bytes are a number less one, followed by that many ids.
     private static func isList(_ bytes: [UInt8]) -> Bool {
         guard let first = bytes.first else { return false }
         var offset = 1
@@ -241,9 +242,9 @@ extension RecordReader {
             let voucher = try readString()
             let hasRights = try read(UInt8.self) == 1
             let rights = try readRights()
-            // Rows of version 2 do not say which of the keys of that name it was.
+            // Rows of version 2 do not contain the mark of the key.
             let key: VoucherKey = version > 2 ? .mark(try read(UInt64.self)) : .named
-            // Whom it proved is the will's own user.
+            // The user is the will's user, so the row does not repeat the name.
             credential = .verified(
                 VerifiedIdentity(
                     proof: proof, app: app, user: [], rights: hasRights ? rights : nil,

@@ -1,7 +1,7 @@
-// Wills: messages that the broker sends when a device is lost. A will belongs to a session, or
+// Wills: messages that the broker sends when it loses a device. A will belongs to a session, or
 // after a restart to a device whose session has not returned.
 //
-// It knows users and sessions by their index, and of the store only that a will that is sent stays
+// The table refers to users and sessions by index. A will that is being sent remains in the table
 // until its message is committed.
 //
 // Invariants: a will belongs to one session or is an orphan; the delay of a will does not run while
@@ -25,24 +25,24 @@ struct WillTable: ~Copyable {
         wills[will].authority = authority
     }
 
-    /// Notes the timer of a will's delay; `.none` where the delay does not run any more.
+    /// Sets the timer of a will's delay; `.none` if the delay is not running.
     mutating func setTimer(_ token: TimerWheel.Token, of will: Index<Will>) {
         wills[will].token = token
     }
 
     // MARK: - Orphans
 
-    /// A will that was read back belongs to a device without a session.
+    /// Registers a restored will of a device that has no session.
     mutating func insertOrphan(_ will: Index<Will>) {
         orphanWills[WillOwner(user: wills[will].user, device: wills[will].device)] = will
     }
 
-    /// The will that a device left in an earlier process; it belongs to the caller from now on.
+    /// Removes and returns the orphan will of a device. The caller owns it from then on.
     mutating func takeOrphan(of owner: WillOwner) -> Index<Will>? {
         orphanWills.isEmpty ? nil : orphanWills.removeValue(forKey: owner)
     }
 
-    /// Whether a will was an orphan, which it is not any more.
+    /// Removes a will from the orphans. Returns whether it was one.
     mutating func takeOrphan(_ will: Index<Will>, of owner: WillOwner) -> Bool {
         guard orphanWills[owner] == will else { return false }
         orphanWills[owner] = nil

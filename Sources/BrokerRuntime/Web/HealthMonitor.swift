@@ -1,25 +1,25 @@
-// Watches from the main thread whether the event loops turn and the writer commits, for the answers
-// of web listeners.
+// Measures on the main thread whether the event loops turn and the writer commits, for the health
+// page of web listeners.
 
 import NetTransport
 import Primitives
 
-/// What the main thread has seen of the broker's progress.
+/// The progress of the broker, as the main thread has seen it.
 struct HealthMonitor {
     private let health: BrokerHealth
-    /// Without a web listener nobody asks, and idle loops are left asleep.
+    /// False without a web listener, so that idle loops are not woken.
     let wakesLoops: Bool
     private var loops: [Progress] = []
     private var commits = Progress(value: 0, since: Instant(milliseconds: 0))
 
-    /// A number that grows, and when it last did.
+    /// A counter, and the time at which it increased last.
     private struct Progress {
         var value: UInt64
         var since: Instant
     }
 
-    /// Longer than a turn or a commit takes on a machine that is only slow: a slow disk takes a
-    /// second for a commit.
+    /// Longer than a turn or a commit takes on a slow machine: a slow disk takes a second for a
+    /// commit.
     static let patienceMilliseconds: UInt64 = 10_000
 
     init(_ settings: WebSettings) {
@@ -28,8 +28,8 @@ struct HealthMonitor {
     }
 
     /// - Parameters:
-    ///   - turns: the turns of each event loop; all are woken each time.
-    ///   - committed: the last batch that was committed.
+    ///   - turns: the turns of each event loop. All loops are woken each time.
+    ///   - committed: the number of the last committed batch.
     ///   - isIdle: whether no other batch waits for its commit.
     mutating func note(
         turns: [UInt64], committed: UInt64, isIdle: Bool, isFull: Bool, at now: Instant

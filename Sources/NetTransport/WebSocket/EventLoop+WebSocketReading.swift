@@ -1,5 +1,5 @@
-// Connections with WebSocket frames, inwards: bytes are decoded where they were read, so that the
-// handler is shown the payload alone, as if it had come over TCP.
+// Reads WebSocket frames of connections. Frames are decoded in the buffer of the read, so that the
+// handler sees only the payload, as if it had come over TCP.
 //
 //     in the arena:   payload, unconsumed and new    | start of a frame, not decoded
 //     shown:          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
@@ -10,11 +10,11 @@ import Primitives
 import WireFormat
 
 extension EventLoop {
-    /// Speaks WebSocket on this connection from now on, as a server. What was appended before is
-    /// sent as it is; what the handler appends later leaves in frames, one for each flush.
+    /// Begins to speak WebSocket on a connection, as the server. Bytes appended before are sent
+    /// without a frame; bytes appended later are sent in frames, one for each flush.
     ///
-    /// Call it in `received`, with everything consumed: a client sends no frame before it has the
-    /// answer to its handshake.
+    /// Call it from `received` with everything consumed: a client sends no frame before it has the
+    /// response to its handshake.
     public mutating func startWebSocket(_ connection: ConnectionID) {
         guard let slot = slot(of: connection), slots[slot].phase == .open else { return }
         precondition(
@@ -41,8 +41,8 @@ extension EventLoop {
         endAfterFrames(slot)
     }
 
-    /// The payload that is to be shown, with the start of a frame behind it in the arena. Nil where
-    /// there is nothing (new) to show.
+    /// Receives a burst. Returns the payload for the handler, which the start of an incomplete
+    /// frame follows in the arena; nil if there is no new payload.
     private mutating func receiveFrames(_ slot: Int) -> ByteRange? {
         let keptCount = slots[slot].kept == nil ? 0 : details[slot].keptCount
         let raw = Int((frames + slot).pointee.rawCount)
@@ -64,7 +64,7 @@ extension EventLoop {
         else { return nil }
         let range = takeArena(decoded.payload + decoded.raw)
         guard decoded.payload > keptCount - raw else {
-            // Headers and control frames alone: the handler knows the rest.
+            // The burst contained only headers and control frames: the handler has seen the rest.
             let awaited = slots[slot].kept == nil ? 0 : details[slot].keptAwaited
             keepRest(
                 slot, of: range, Consumption(consumed: 0, awaiting: awaited),
@@ -74,7 +74,7 @@ extension EventLoop {
         return ByteRange(offset: Int(range.offset), count: decoded.payload)
     }
 
-    /// Adds to a packet whose length is known, in the kept block.
+    /// Receives more of a packet of known length into the kept block.
     private mutating func receiveAwaitedFrames(_ slot: Int) -> ByteRange? {
         let keptCount = details[slot].keptCount
         let raw = Int((frames + slot).pointee.rawCount)
@@ -90,7 +90,7 @@ extension EventLoop {
         return ByteRange(offset: Int(range.offset), count: decoded.payload)
     }
 
-    /// Receives a burst behind `payload` decoded and `raw` undecoded bytes, and decodes it.
+    /// Receives a burst after `payload` decoded and `raw` undecoded bytes, and decodes it.
     private mutating func receiveFrames(
         _ slot: Int, into base: UnsafeMutableRawPointer, payload: Int, raw: Int
     ) -> (payload: Int, raw: Int)? {
@@ -102,13 +102,13 @@ extension EventLoop {
             UnsafeMutableRawBufferPointer(start: base, count: payload + raw + count), slot,
             from: payload)
         guard slots[slot].phase == .open else { return nil }
-        // The keep-alive of MQTT counts packets: pings of WebSocket are none.
+        // The keep-alive of MQTT counts packets, and WebSocket pings are none.
         if decoded == payload { slots[slot].lastActivity = lastActivity }
         return (decoded, Int((frames + slot).pointee.rawCount))
     }
 
-    /// Decodes the frames of `bytes` from `start` on, in place: payload first, then the start of a
-    /// frame. Answers control frames. Returns where the payload ends.
+    /// Decodes the frames of `bytes` from `start` on, in place: the payload comes first, then the
+    /// start of an incomplete frame. Answers control frames. Returns the end of the payload.
     private mutating func decode(
         _ bytes: UnsafeMutableRawBufferPointer, _ slot: Int, from start: Int
     ) -> Int {
@@ -147,8 +147,8 @@ extension EventLoop {
         return end
     }
 
-    /// Ends a connection for its close frame or a fault, once the handler has read what came before
-    /// it, as it reads what comes before the end of a TCP connection.
+    /// Ends a connection because of its close frame or a fault, after the handler has read what
+    /// came before, as at the end of a TCP connection.
     private mutating func endAfterFrames(_ slot: Int) {
         guard slots[slot].phase == .open, !slots[slot].flags.contains(.readPaused) else { return }
         switch (frames + slot).pointee.ending {

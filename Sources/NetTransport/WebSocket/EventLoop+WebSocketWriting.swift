@@ -1,9 +1,9 @@
-// Connections with WebSocket frames, outwards: what is appended between two flushes is the payload
-// of one binary frame. Its header is written when its length is known, into room that was left for
-// it; what has a frame and was not sent stands before that room.
+// Writes WebSocket frames of connections. The bytes appended between two flushes are the payload of
+// one binary frame. Its header is written when its length is known, into room that was reserved for
+// it. Unsent bytes that have their frames precede that room.
 //
 //     block:   sent | framed, unsent | room for a header | payload without a header
-//                   ^ outgoingStart                        ^ outgoingEnd is behind it
+//                   ^ outgoingStart                        ^ outgoingEnd is after it
 import Primitives
 import WireFormat
 
@@ -16,7 +16,8 @@ extension EventLoop {
             - ((frames + slot).pointee.hasRoom ? FrameState.roomByteCount : 0)
     }
 
-    /// Gives what has been appended its header, and takes away the room for the next one.
+    /// Writes the header of the appended bytes into its room; removes the room if nothing was
+    /// appended.
     mutating func closeFrame(_ slot: Int) {
         guard (frames + slot).pointee.hasRoom, let block = slots[slot].outgoing else { return }
         (frames + slot).pointee.hasRoom = false
@@ -34,14 +35,15 @@ extension EventLoop {
             start: block + start + framed + spare, count: headerByteCount)
         var writer = PacketWriter(header.mutableBytes)
         WebSocketFrame.writeHeader(.binary, payloadByteCount: payload, to: &writer)
-        // A slow reader's unsent frames close up to the new one.
+        // For a slow reader: moves its unsent frames up to the new one.
         if framed > 0 { (block + start + spare).copyMemory(from: block + start, byteCount: framed) }
         slots[slot].outgoingStart = UInt32(start + spare)
         (frames + slot).pointee.framedCount = slots[slot].outgoingByteCount
     }
 
-    /// Leaves room for the header of the next frame behind what is unsent, all of which has frames.
-    /// The connection may be closed for it, as for any bytes that must not be missing.
+    /// Reserves room for the header of the next frame after the unsent bytes, all of which have
+    /// frames. Closes the connection if the bytes do not fit, like other bytes that must not be
+    /// lost.
     mutating func openFrame(_ slot: Int) {
         guard slots[slot].phase == .open, !(frames + slot).pointee.hasRoom else { return }
         guard ensureCapacity(FrameState.roomByteCount, slot) else { return }
@@ -50,15 +52,15 @@ extension EventLoop {
         (frames + slot).pointee.hasRoom = true
     }
 
-    /// The first block of a flush: the room comes first.
+    /// Reserves the room at the start of a new block.
     mutating func openFirstFrame(_ slot: Int) {
         slots[slot].outgoingEnd = UInt32(FrameState.roomByteCount)
         (frames + slot).pointee.framedCount = 0
         (frames + slot).pointee.hasRoom = true
     }
 
-    /// Whether the block has so many bytes behind the unsent ones, after it was made larger if need
-    /// be.
+    /// Ensures that the block has room for so many bytes after the unsent ones. Returns false if it
+    /// cannot be made large enough.
     private mutating func ensureCapacity(_ byteCount: Int, _ slot: Int) -> Bool {
         if Int(slots[slot].outgoingEnd) + byteCount <= Int(slots[slot].outgoingCapacity) {
             return true
@@ -68,8 +70,8 @@ extension EventLoop {
 
     // MARK: - Control frames
 
-    /// Answers a ping with its payload. Where the peer does not read, a later ping is answered
-    /// instead (RFC 6455, 5.5.3).
+    /// Answers a ping with its payload. If the peer does not read, only a later ping is answered
+    /// (RFC 6455, 5.5.3).
     mutating func answerPing(_ payload: RawSpan, _ slot: Int) {
         guard slots[slot].outgoingByteCount <= Int(slots[slot].outgoingMaximum) else { return }
         let header = WebSocketFrame.headerByteCount(payloadByteCount: payload.byteCount)
@@ -80,12 +82,12 @@ extension EventLoop {
         openFrame(slot)
     }
 
-    /// Says why a connection is closed. Nothing is appended behind it.
+    /// Appends the close frame with the reason. Nothing is appended after it.
     mutating func appendClose(_ slot: Int, _ cause: TransportCloseCause) {
         let code: WebSocketCloseCode
         switch cause {
         case .peerClosed:
-            // An end of TCP without a close frame is answered by nothing.
+            // The end of TCP without a close frame gets no answer.
             guard (frames + slot).pointee.ending == .peerClose else { return closeFrame(slot) }
             code = .normal
         case .webSocketFault: code = (frames + slot).pointee.fault.closeCode
@@ -100,8 +102,8 @@ extension EventLoop {
         WebSocketFrame.writeClose(code, to: &writer)
     }
 
-    /// Room for a control frame behind everything that is unsent, which counts as framed then. Nil
-    /// where the connection was closed for it.
+    /// Reserves room for a control frame after the unsent bytes, and counts it as framed. Returns
+    /// nil if the connection was closed for it.
     private mutating func beginControl(
         _ byteCount: Int, _ slot: Int
     ) -> UnsafeMutableRawBufferPointer? {

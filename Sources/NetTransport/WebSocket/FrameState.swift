@@ -1,11 +1,11 @@
-// What a connection with WebSocket frames needs beside its slot. Other connections have none: the
-// table is address space until a slot is used.
+// The part of a connection with WebSocket frames that its slot does not contain. Other connections
+// need none: the table is address space until an entry is used.
 import Primitives
 import WireFormat
 
-/// The frames of one connection, both ways: 20 bytes.
+/// The frames of one connection in both directions: 20 bytes.
 struct FrameState {
-    /// Why the connection ends as soon as the handler has read what came before.
+    /// The reason for which the connection ends after the handler has read what came before.
     enum Ending: UInt8 {
         case none
         case fault
@@ -16,13 +16,13 @@ struct FrameState {
     var decoder = WebSocketDecoder()
     /// Unsent bytes, from the front, that have their frames.
     @NarrowCount var framedCount = 0
-    /// Kept bytes, at their end, that are the start of a header or of a control frame.
+    /// Kept bytes, at the end, that are the start of a header or of a control frame.
     var rawCount: UInt8 = 0
     var ending = Ending.none
-    /// The fault that ends the connection; its meaning is in `ending`.
+    /// The fault that ends the connection; valid if `ending` is ``Ending/fault``.
     var fault = WebSocketFault.tooLarge
-    /// Whether room for a header stands behind the framed bytes. It does whenever there is an
-    /// outgoing block and the handler may append to it.
+    /// Whether room for a header follows the framed bytes. It does whenever there is an outgoing
+    /// block to which the handler may append.
     var hasRoom = false
 
     static let roomByteCount = WebLimits.serverHeaderByteCountMaximum

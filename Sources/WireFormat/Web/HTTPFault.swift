@@ -1,4 +1,4 @@
-// What may be wrong with a request, and the status that answers it.
+// The faults of requests, and the status that answers each.
 
 /// The statuses that this program sends (RFC 9110, 15).
 public enum HTTPStatus: UInt16, CaseIterable, Sendable {
@@ -40,8 +40,8 @@ public enum HTTPStatus: UInt16, CaseIterable, Sendable {
     }
 }
 
-/// Why a request's head is refused. The stream cannot be read any further behind it: two readers
-/// that disagree on where a request ends are how requests are smuggled (RFC 9112, 11.2).
+/// The reason for which a request's head is refused. The stream cannot be read after it: if two
+/// readers disagree on the end of a request, one can be smuggled in (RFC 9112, 11.2).
 public enum HTTPFault: UInt8, Error, CaseIterable, Sendable {
     /// A line feed without a carriage return, or a carriage return without a line feed.
     case lineEnd
@@ -49,19 +49,19 @@ public enum HTTPFault: UInt8, Error, CaseIterable, Sendable {
     case controlCharacter
     /// Not `METHOD TARGET HTTP/1.1`.
     case requestLine
-    /// HTTP/2 and later, and what came before HTTP/1.0.
+    /// A version before HTTP/1.0, or HTTP/2 and later.
     case version
     /// A target that is neither a path nor an absolute URI.
     case target
-    /// A request line that is longer than a whole head may be.
+    /// A request line that is longer than the maximum of a head.
     case targetTooLong
     /// A line that continues the one before it (RFC 9112, 5.2).
     case foldedLine
     /// A field without a colon, or with a space before it.
     case field
-    /// No Host, two of them, or one that is no host.
+    /// No Host, more than one, or one that is not a host.
     case host
-    /// A Content-Length that is no number.
+    /// A Content-Length that is not a number.
     case contentLength
     /// Two lengths, or a length and a transfer coding.
     case twoLengths
@@ -69,12 +69,12 @@ public enum HTTPFault: UInt8, Error, CaseIterable, Sendable {
     case transferCoding
     /// A field that may occur once occurs twice.
     case repeatedField
-    /// More bytes than a head may have.
+    /// More bytes than the maximum of a head.
     case headTooLarge
-    /// More fields than a head may have.
+    /// More fields than the maximum of a head.
     case tooManyFields
 
-    /// The status that answers it.
+    /// The status of the response.
     public var status: HTTPStatus {
         switch self {
         case .version: .versionNotSupported
@@ -87,7 +87,7 @@ public enum HTTPFault: UInt8, Error, CaseIterable, Sendable {
         }
     }
 
-    /// What is wrong, for the peer and for the log.
+    /// A description for the peer and for the log.
     public var text: StaticString {
         switch self {
         case .lineEnd: "a line does not end with CR LF"

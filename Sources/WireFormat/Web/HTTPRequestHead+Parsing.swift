@@ -1,25 +1,26 @@
-// Reads the head of a request (RFC 9112), line by line, and refuses what two readers could
-// understand differently. Each fault is found as soon as its line is there.
+// Parses the head of a request (RFC 9112), line by line, and refuses what two parsers could
+// understand differently. Each fault is found when its line has arrived.
 
 import Primitives
 
-/// What the bytes at the start of a stream are.
+/// The state of the bytes at the start of a stream.
 public enum HTTPParsing: Sendable, Equatable {
-    /// A whole head of `byteCount` bytes, empty lines before it included.
+    /// A complete head of `byteCount` bytes, including empty lines before it.
     case head(HTTPRequestHead, byteCount: Int)
     /// The end of the head has not arrived.
     case incomplete
 }
 
 extension HTTPRequestHead {
-    /// Reads the head at the start of `bytes`. The ranges of the result are ranges of `bytes`.
+    /// Parses the head at the start of `bytes`. The ranges of the result refer to `bytes`. Throws
+    /// the first fault.
     public static func parse(_ bytes: RawSpan) throws(HTTPFault) -> HTTPParsing {
         var reader = HeadReader(bytes: bytes)
         return try reader.read()
     }
 
-    /// Whether a stream begins as requests do, with a common method. An MQTT listener uses it to
-    /// tell in the log that a client speaks HTTP.
+    /// Whether a stream begins like a request with a common method. An MQTT listener uses it to log
+    /// that a client speaks HTTP.
     public static func looksLikeRequest(_ bytes: RawSpan) -> Bool {
         let methods: [StaticString] = [
             "GET ", "HEAD", "POST", "PUT ", "OPTI", "DELE", "CONN", "PRI ",
@@ -35,7 +36,7 @@ private struct HeadReader: ~Escapable {
     let bytes: RawSpan
     var head = HTTPRequestHead()
     var seen: Seen = []
-    /// Where the next line begins.
+    /// The offset of the next line.
     var offset = 0
 
     /// Fields that may occur once and have occurred.
@@ -74,7 +75,7 @@ private struct HeadReader: ~Escapable {
         return .head(head, byteCount: offset)
     }
 
-    /// The next line without its CR LF; nil where it has not arrived.
+    /// The next line without its CR LF; nil if it has not arrived completely.
     private mutating func nextLine(beforeRequest: Bool) throws(HTTPFault) -> Range<Int>? {
         let start = offset
         let end = min(bytes.byteCount, WebLimits.headByteCountMaximum)
@@ -88,7 +89,7 @@ private struct HeadReader: ~Escapable {
                 offset = index + 2
                 return start..<index
             }
-            // DEL is a control character too; the tab is none that matters.
+            // DEL is a control character too. A tab is allowed.
             if byte < 0x20 && byte != 0x09 || byte == 0x7F { throw .controlCharacter }
             index += 1
         }
@@ -101,7 +102,7 @@ private struct HeadReader: ~Escapable {
     // MARK: - The request line
 
     private mutating func readRequestLine(_ line: Range<Int>) throws(HTTPFault) {
-        // `METHOD SP TARGET SP HTTP/1.1`, with exactly these two spaces.
+        // `METHOD SP TARGET SP HTTP/1.1`, with exactly two spaces.
         guard let first = index(of: UInt8(ascii: " "), in: line), first > line.lowerBound,
             let second = index(of: UInt8(ascii: " "), in: first + 1..<line.upperBound),
             second > first + 1,
@@ -151,7 +152,7 @@ private struct HeadReader: ~Escapable {
         head.path = range(start..<end)
     }
 
-    /// The authority of an absolute target. Returns where its path begins.
+    /// Reads the authority of an absolute target. Returns the offset of its path.
     private mutating func readAuthority(of place: Range<Int>) throws(HTTPFault) -> Int {
         var start = place.lowerBound
         if text(place.prefix(7)).isEqual(ignoringCase: "http://") {
@@ -184,7 +185,7 @@ private struct HeadReader: ~Escapable {
         let name = text(line.lowerBound..<colon)
         guard name.allSatisfy(HTTPCharacter.isToken) else { throw .field }
         let value = trimmed(colon + 1..<line.upperBound)
-        // The lengths are as different as the names: most fields cost one comparison.
+        // The names have different lengths, so most fields cost one comparison.
         switch name.byteCount {
         case 4 where name.isEqual(ignoringCase: "host"): try readHost(value)
         case 6 where name.isEqual(ignoringCase: "origin"):
@@ -256,7 +257,7 @@ private struct HeadReader: ~Escapable {
         }
     }
 
-    /// One length, of at most 18 digits: what is larger is refused by every route anyway.
+    /// Reads one length of at most 18 digits. Every route refuses a larger one.
     private mutating func readLength(_ value: Range<Int>) throws(HTTPFault) {
         guard !seen.contains(.contentLength) else { throw .twoLengths }
         seen.insert(.contentLength)
@@ -279,11 +280,10 @@ private struct HeadReader: ~Escapable {
         head.traits.insert(.isChunked)
     }
 
-    /// What only all lines together show.
+    /// Checks the rules that depend on several lines.
     private func checkTogether() throws(HTTPFault) {
         if seen.contains(.transferEncoding) {
-            // HTTP/1.0 has no transfer codings: what is in front of this server may not know them
-            // (RFC 9112, 6.1).
+            // HTTP/1.0 has no transfer codings, and a proxy may ignore them (RFC 9112, 6.1).
             if seen.contains(.contentLength) || head.traits.contains(.isVersion10) {
                 throw .twoLengths
             }

@@ -1,21 +1,21 @@
-// The head of an HTTP/1.1 request as plain values: what this program needs of it, and where it is.
-// Other fields are checked and not kept.
+// The parts of an HTTP/1.1 request's head that the broker needs, as plain values. Other fields are
+// checked and dropped.
 
 import Primitives
 
-/// The head of a request, as ranges of the bytes that it was read from.
+/// The head of a request. Its ranges refer to the bytes from which it was parsed.
 public struct HTTPRequestHead: Sendable, Equatable {
     public enum Method: UInt8, Sendable {
         case get, head, options, other
     }
 
-    /// What a list of subprotocols contains of those that are known here.
+    /// The known subprotocols in a client's list.
     public struct Subprotocols: OptionSet, Sendable {
         public let rawValue: UInt8
         public init(rawValue: UInt8) { self.rawValue = rawValue }
 
         public static let mqtt = Subprotocols(rawValue: 1 << 0)
-        /// The name from before MQTT 3.1.1, which older clients offer.
+        /// The name from before MQTT 3.1.1, which older clients use.
         public static let mqttV31 = Subprotocols(rawValue: 1 << 1)
         public static let mrt = Subprotocols(rawValue: 1 << 2)
     }
@@ -24,7 +24,7 @@ public struct HTTPRequestHead: Sendable, Equatable {
         public let rawValue: UInt8
         public init(rawValue: UInt8) { self.rawValue = rawValue }
 
-        /// HTTP/1.0: the connection closes unless the client asks for the contrary.
+        /// HTTP/1.0: the connection closes unless the client requests otherwise.
         public static let isVersion10 = Traits(rawValue: 1 << 0)
         /// `Connection: close`.
         public static let closes = Traits(rawValue: 1 << 1)
@@ -41,15 +41,15 @@ public struct HTTPRequestHead: Sendable, Equatable {
     }
 
     public internal(set) var method = Method.other
-    /// As it was sent, escapes included, without the query.
+    /// As it was sent, with escapes and without the query.
     public internal(set) var path = ByteRange.empty
-    /// Host, or the authority of an absolute target, which takes its place (RFC 9112, 3.2.2).
+    /// Host, or the authority of an absolute target, which replaces it (RFC 9112, 3.2.2).
     public internal(set) var authority = ByteRange.empty
-    /// Nil without one. It is not a valid origin for certain.
+    /// Nil if there is none. The value is not checked.
     public internal(set) var origin: ByteRange?
-    /// Nil without one. It is not a valid credential for certain.
+    /// Nil if there is none. The value is not checked.
     public internal(set) var authorization: ByteRange?
-    /// Nil without one. It is not a valid key for certain.
+    /// Nil if there is none. The value is not checked.
     public internal(set) var webSocketKey: ByteRange?
     public internal(set) var subprotocols: Subprotocols = []
     public internal(set) var traits: Traits = []
@@ -58,14 +58,14 @@ public struct HTTPRequestHead: Sendable, Equatable {
     /// Whether content follows the head.
     public var hasContent: Bool { contentLength > 0 || traits.contains(.isChunked) }
 
-    /// Whether the connection stays open after the answer, if the server wants it too
-    /// (RFC 9112, 9.3).
+    /// Whether the connection stays open after the response, if the server wants it too (RFC 9112,
+    /// 9.3).
     public var isPersistent: Bool {
         if traits.contains(.closes) { return false }
         return !traits.contains(.isVersion10) || traits.contains(.keepsAlive)
     }
 
-    /// Whether the client wants to go on with WebSocket.
+    /// Whether the client requests WebSocket.
     public var wantsWebSocket: Bool { traits.isSuperset(of: [.upgrades, .offersWebSocket]) }
 }
 
@@ -84,10 +84,10 @@ enum HTTPCharacter {
         }
     }
 
-    /// What may stand in a field's value beside spaces and tabs.
+    /// Whether a byte may be in the value of a field, besides spaces and tabs.
     static func isVisible(_ byte: UInt8) -> Bool { byte > 0x20 && byte != 0x7F }
 
-    /// What may stand in a path or a query, `?` and escapes included.
+    /// Whether a byte may be in a path or a query, including `?` and escapes.
     static func isTarget(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "\""), UInt8(ascii: "#"), UInt8(ascii: "<"), UInt8(ascii: ">"),
@@ -98,7 +98,7 @@ enum HTTPCharacter {
         }
     }
 
-    /// What may stand in a host with a port. User information is not allowed here.
+    /// Whether a byte may be in a host with a port. User information is not allowed.
     static func isAuthority(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "/"), UInt8(ascii: "?"), UInt8(ascii: "@"): false
@@ -114,12 +114,12 @@ enum HTTPCharacter {
 }
 
 extension RawSpan {
-    /// Whether these bytes are equal to a lowercase text when the case of letters is ignored.
+    /// Whether these bytes are equal to a lowercase text, ignoring the case of letters.
     public func isEqual(ignoringCase text: StaticString) -> Bool {
         isEqual(ignoringCase: text.utf8Bytes)
     }
 
-    /// Whether two texts are equal when the case of letters is ignored.
+    /// Whether two texts are equal, ignoring the case of letters.
     public func isEqual(ignoringCase other: RawSpan) -> Bool {
         guard other.byteCount == byteCount else { return false }
         for offset in byteOffsets
@@ -129,7 +129,7 @@ extension RawSpan {
         return true
     }
 
-    /// Whether these bytes are the text.
+    /// Whether these bytes are equal to a text.
     public func isEqual(_ text: StaticString) -> Bool {
         let other = text.utf8Bytes
         guard other.byteCount == byteCount else { return false }

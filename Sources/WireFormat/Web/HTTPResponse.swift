@@ -1,16 +1,16 @@
-// Writes responses. Every one of them has a length, so that the next one is found behind it.
+// Encodes responses. Every response has a length, so that the client finds the end of it.
 
 import Primitives
 
-/// A response with its content, which is small and complete.
+/// A response with its complete content.
 public struct HTTPResponse: Sendable {
     public var status: HTTPStatus
-    /// Nil for a response without content.
+    /// Nil if there is no content.
     public var contentType: StaticString?
     public var content: [UInt8]
-    /// Further fields, one `Name: value` each.
+    /// Further fields, each as `Name: value`.
     public var fields: [StaticString] = []
-    /// Whether the connection closes behind it.
+    /// Whether the connection closes after the response.
     public var closes = false
     /// Whether the content is left out, because the request was HEAD.
     public var omitsContent = false
@@ -23,9 +23,9 @@ public struct HTTPResponse: Sendable {
         self.content = content
     }
 
-    /// The bytes of the whole response.
+    /// Encodes the whole response.
     ///
-    /// - Parameter unixSeconds: the time of the Date field, which a server with a clock has to send
+    /// - Parameter unixSeconds: the time for the Date field, which a server with a clock must send
     ///   (RFC 9110, 6.6.1).
     public func bytes(unixSeconds: UInt64) -> [UInt8] {
         var bytes: [UInt8] = []
@@ -42,7 +42,8 @@ public struct HTTPResponse: Sendable {
         bytes.append("Content-Length: ")
         bytes.append(decimal: UInt64(content.count))
         bytes.append("\r\n")
-        // What is measured is true for a moment, and no page may read it from elsewhere's cache.
+        // Measured values are valid for a moment only. A cache could also give them to a page of
+        // another origin.
         bytes.append("Cache-Control: no-store\r\n")
         for field in fields {
             bytes.append(field)
@@ -63,7 +64,7 @@ public struct HTTPResponse: Sendable {
     }
 }
 
-/// Dates as HTTP writes them (RFC 9110, 5.6.7): `Sun, 06 Nov 1994 08:49:37 GMT`.
+/// Dates in the format of HTTP (RFC 9110, 5.6.7): `Sun, 06 Nov 1994 08:49:37 GMT`.
 public enum HTTPDate {
     private static let days: StaticString = "ThuFriSatSunMonTueWed"
     private static let months: StaticString = "JanFebMarAprMayJunJulAugSepOctNovDec"
@@ -87,7 +88,7 @@ public enum HTTPDate {
         bytes.append(" GMT")
     }
 
-    /// The name at `index` of a list of names of three letters.
+    /// Appends the name at `index` of a list of names with three letters each.
     private static func append(
         threeLetters names: StaticString, at index: Int, to bytes: inout [UInt8]
     ) {
@@ -99,9 +100,9 @@ public enum HTTPDate {
         bytes.append(UInt8(0x30 + number % 10))
     }
 
-    /// The Gregorian date of a day since 1 January 1970. A year begins in March here, so that the
-    /// leap day is its last; 719,468 days before 1970 is 1 March of the year 0, and 146,097 days
-    /// are 400 years.
+    /// The Gregorian date of a day since 1 January 1970. Years begin in March here, so that the
+    /// leap day is the last day; 719,468 days before 1970 is 1 March of the year 0, and 146,097
+    /// days are 400 years.
     private static func civilDate(day: UInt64) -> (year: UInt64, month: UInt64, day: UInt64) {
         let shifted = day + 719_468
         let era = shifted / 146_097

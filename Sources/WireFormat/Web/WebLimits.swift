@@ -1,21 +1,23 @@
-// The limits of HTTP and WebSocket, each with the reason for its number. They are part of the codec
-// and no setting: a client of a broker needs far less than any of them.
+// The limits of HTTP and WebSocket, each with the reason for its number. They are constants of the
+// codec and not settings: clients of a broker need far less than each.
 
 /// Limits of requests and frames.
 public enum WebLimits {
-    /// Bytes of a request's head, its last empty line included. Browsers send 500 to 2,000, and
-    /// cookies or a long bearer token may add as many; Apache and nginx accept 8 KiB a line.
+    /// Maximum bytes of a request's head, including the empty line at its end. Browsers send 500 to
+    /// 2,000; cookies or a long bearer token can add as many. Apache and nginx accept 8 KiB per
+    /// line.
     public static let headByteCountMaximum = 8_192
-    /// Fields of a request's head. Browsers send fewer than 25, and proxies add some.
+    /// Maximum number of fields of a request's head. Browsers send fewer than 25, and proxies add
+    /// some.
     public static let fieldCountMaximum = 64
-    /// The payload of a control frame (RFC 6455, 5.5).
+    /// Maximum bytes of a control frame's payload (RFC 6455, 5.5).
     public static let controlByteCountMaximum = 125
-    /// The longest header of a frame from a client: two bytes, eight of length, four of mask.
+    /// Bytes of the longest header of a frame from a client: two, eight of length, four of mask.
     public static let clientHeaderByteCountMaximum = 14
-    /// The longest header of a frame to a client, which has no mask.
+    /// Bytes of the longest header of a frame to a client, which has no mask.
     public static let serverHeaderByteCountMaximum = 10
-    /// `Sec-WebSocket-Key`: 16 bytes in base64 (RFC 6455, 4.1).
+    /// Bytes of `Sec-WebSocket-Key`: 16 bytes in base64 (RFC 6455, 4.1).
     public static let keyByteCount = 24
-    /// `Sec-WebSocket-Accept`: a SHA-1 digest in base64.
+    /// Bytes of `Sec-WebSocket-Accept`: a SHA-1 digest in base64.
     public static let acceptByteCount = 28
 }

@@ -1,44 +1,46 @@
-// Reads the frames of a client out of a stream. The payload of data frames is unmasked where it is
-// and handed on as it arrives, so that a frame of any length needs no memory of its own; control
-// frames are handed on whole.
+// Decodes a client's frames from a stream. The payload of data frames is unmasked in place and
+// returned as it arrives, so that a frame of any length needs no memory. Control frames are
+// returned when they are complete.
 
 import Primitives
 
-/// The place of a connection within its stream of frames: 12 bytes.
+/// The state of a connection between two reads: 12 bytes.
 public struct WebSocketDecoder: Hashable, Sendable {
-    /// The mask of the frame under way, turned so that its next byte comes first in memory.
+    /// The mask of the current frame, rotated so that the byte for the next payload byte is first
+    /// in memory.
     private var mask: UInt32 = 0
-    /// Payload of the frame under way that has not arrived.
+    /// Bytes of the current frame's payload that have not arrived.
     private var remaining: UInt32 = 0
     private var state: State = []
 
     private struct State: OptionSet, Hashable {
         let rawValue: UInt8
-        /// A message has begun whose last frame has not.
+        /// A message has begun, and its last frame has not.
         static let isWithinMessage = State(rawValue: 1 << 0)
-        /// A close frame has arrived; nothing counts behind it.
+        /// A close frame has arrived. Bytes after it are ignored.
         static let isClosed = State(rawValue: 1 << 1)
     }
 
     public init() {}
 
-    /// A piece of a stream. The ranges are ranges of the bytes that were read.
+    /// A part of a stream. The ranges refer to the bytes that were read.
     public enum Piece: Hashable, Sendable {
-        /// Unmasked payload of messages.
+        /// Unmasked payload of data frames.
         case payload(ByteRange)
         case ping(ByteRange)
         case pong
-        /// The client closes; nil without a code.
+        /// A close frame; nil if it has no code.
         case close(code: UInt16?)
     }
 
     /// Whether all frames that have begun are complete.
     public var isBetweenFrames: Bool { remaining == 0 }
 
-    /// Reads the next piece at `offset`, and moves `offset` behind it. Nil where more bytes are
-    /// needed: those from `offset` on, fewer than a control frame can have, are to be shown again.
+    /// Decodes the next piece at `offset` and advances `offset` past it. Returns nil if more bytes
+    /// are needed: the caller passes the bytes from `offset` on again, which are fewer than the
+    /// longest control frame. Throws the fault that ends the connection.
     ///
-    /// - Parameter frameMaximum: the payload of the largest data frame that is accepted.
+    /// - Parameter frameMaximum: the maximum bytes of a data frame's payload.
     public mutating func next(
         in bytes: inout MutableRawSpan, at offset: inout Int, frameMaximum: Int
     ) throws(WebSocketFault) -> Piece? {
@@ -53,7 +55,7 @@ public struct WebSocketDecoder: Hashable, Sendable {
             guard header.opcode.isControl else {
                 try begin(header)
                 offset += header.byteCount
-                // An empty frame is nothing; where the payload has not arrived, the header is read.
+                // The frame is empty, or only its header has arrived.
                 continue
             }
             let start = offset + header.byteCount
@@ -65,7 +67,7 @@ public struct WebSocketDecoder: Hashable, Sendable {
         }
     }
 
-    /// A data frame begins.
+    /// Begins a data frame.
     private mutating func begin(_ header: Header) throws(WebSocketFault) {
         let isWithinMessage = state.contains(.isWithinMessage)
         switch header.opcode {
@@ -84,7 +86,7 @@ public struct WebSocketDecoder: Hashable, Sendable {
         remaining = UInt32(header.payloadByteCount)
     }
 
-    /// As much of the payload as has arrived; nil for none.
+    /// Takes the part of the payload that has arrived; nil if there is none.
     private mutating func takePayload(
         of bytes: inout MutableRawSpan, at offset: inout Int
     ) -> Piece? {
@@ -115,7 +117,7 @@ public struct WebSocketDecoder: Hashable, Sendable {
         }
     }
 
-    /// The codes that a peer may send (RFC 6455, 7.4; 1012 to 1014 were registered later).
+    /// Whether a peer may send a code (RFC 6455, 7.4; 1012 to 1014 were registered later).
     private static func isSendable(_ code: UInt16) -> Bool {
         switch code {
         case 1000...1003, 1007...1014, 3000...4999: true
@@ -125,10 +127,10 @@ public struct WebSocketDecoder: Hashable, Sendable {
 
     // MARK: - Masks
 
-    /// The mask for what follows `count` bytes.
+    /// The mask for the payload after `count` bytes.
     static func turned(_ mask: UInt32, by count: Int) -> UInt32 {
         let bits = UInt32(count & 3) * 8
-        // In memory's order, which is that of the stream.
+        // In the order of memory, which is the order of the stream.
         let ordered = UInt32(littleEndian: mask)
         return UInt32(littleEndian: ordered >> bits | ordered << ((32 - bits) & 31))
     }
@@ -143,7 +145,7 @@ public struct WebSocketDecoder: Hashable, Sendable {
             bytes.storeBytes(of: word ^ wide, toByteOffset: offset, as: UInt64.self)
             offset += 8
         }
-        // The byte of the mask that comes next is the lowest.
+        // The next byte of the mask is the lowest.
         var rest = UInt64(littleEndian: wide)
         while offset < offsets.upperBound {
             let byte = bytes.bytes[offset] ^ UInt8(truncatingIfNeeded: rest)
@@ -154,16 +156,17 @@ public struct WebSocketDecoder: Hashable, Sendable {
     }
 }
 
-/// The header of a client's frame, checked.
+/// The checked header of a client's frame.
 private struct Header {
     let opcode: WebSocketOpcode
     let isFinal: Bool
     let byteCount: Int
     let payloadByteCount: Int
-    /// As it lies in memory.
+    /// In the order of memory.
     let mask: UInt32
 
-    /// Nil where more bytes are needed. What two bytes show is refused when they are there.
+    /// Nil if more bytes are needed. A fault in the first two bytes is thrown as soon as they have
+    /// arrived.
     init?(
         _ bytes: RawSpan, at offset: Int, frameMaximum: Int
     ) throws(WebSocketFault) {

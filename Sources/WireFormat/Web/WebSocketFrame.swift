@@ -1,4 +1,4 @@
-// The frames of WebSocket (RFC 6455, 5.2). A server's have no mask, a client's must have one.
+// WebSocket frames (RFC 6455, 5.2). A server's frames have no mask, a client's must have one.
 //
 //     bit  7     6-4    3-0        7      6-0
 //         +-----+------+--------+ +------+--------+-----------------+----------+---------+
@@ -7,7 +7,7 @@
 
 import Primitives
 
-/// What a frame is.
+/// The opcode of a frame.
 public enum WebSocketOpcode: UInt8, Sendable {
     case continuation = 0
     case text = 1
@@ -16,11 +16,11 @@ public enum WebSocketOpcode: UInt8, Sendable {
     case ping = 9
     case pong = 10
 
-    /// Control frames are short, whole, and may stand between the frames of a message.
+    /// Control frames are short and not divided, and may come between the frames of a message.
     public var isControl: Bool { rawValue & 8 != 0 }
 }
 
-/// Why a WebSocket connection is closed, as its close frame says (RFC 6455, 7.4.1).
+/// The codes of close frames (RFC 6455, 7.4.1).
 public enum WebSocketCloseCode: UInt16, Sendable {
     case normal = 1000
     case goingAway = 1001
@@ -30,28 +30,29 @@ public enum WebSocketCloseCode: UInt16, Sendable {
     case tooLarge = 1009
 }
 
-/// What a client did that ends its connection.
+/// A fault of a client that ends its connection.
 public enum WebSocketFault: UInt8, Error, CaseIterable, Sendable {
-    /// A reserved bit is set; they belong to extensions, and none was agreed on.
+    /// A reserved bit is set. Reserved bits belong to extensions, and none was negotiated.
     case reservedBit
     case unknownOpcode
-    /// A client has to mask each frame (RFC 6455, 5.1).
+    /// A client's frame without a mask (RFC 6455, 5.1).
     case unmasked
-    /// A length that is spelled in more bytes than it needs.
+    /// A length that is encoded in more bytes than it needs.
     case lengthNotMinimal
     /// A control frame of more than 125 bytes.
     case longControl
     /// A control frame without FIN.
     case fragmentedControl
-    /// A continuation without a message.
+    /// A continuation frame outside a message.
     case continuationWithoutMessage
-    /// A message begins within another one.
+    /// A message that begins within another one.
     case messageWithinMessage
-    /// A close frame of one byte, with a code that may not be sent, or a reason that is not UTF-8.
+    /// A close frame of one byte, with a code that must not be sent, or with a reason that is not
+    /// UTF-8.
     case closePayload
-    /// Text, which neither dialect is made of [MQTT-6.0.0-1].
+    /// A text frame. MQTT and MRT are binary [MQTT-6.0.0-1].
     case text
-    /// A frame that is larger than the largest packet.
+    /// A frame that exceeds the maximum packet size.
     case tooLarge
 
     /// The code of the close frame that answers it.
@@ -65,7 +66,7 @@ public enum WebSocketFault: UInt8, Error, CaseIterable, Sendable {
         }
     }
 
-    /// What is wrong, for the log.
+    /// A description for the log.
     public var text: StaticString {
         switch self {
         case .reservedBit: "a reserved bit is set"
@@ -83,14 +84,14 @@ public enum WebSocketFault: UInt8, Error, CaseIterable, Sendable {
     }
 }
 
-/// Writes frames to clients.
+/// Encodes frames to clients.
 public enum WebSocketFrame {
-    /// The bytes of the header of a frame to a client.
+    /// Bytes of the header of a frame to a client.
     public static func headerByteCount(payloadByteCount: Int) -> Int {
         payloadByteCount <= 125 ? 2 : payloadByteCount <= 0xFFFF ? 4 : 10
     }
 
-    /// Writes the header of a whole message or control frame to a client.
+    /// Encodes the header of an undivided message or of a control frame to a client.
     public static func writeHeader(
         _ opcode: WebSocketOpcode, payloadByteCount: Int, to writer: inout PacketWriter
     ) {
@@ -107,10 +108,10 @@ public enum WebSocketFrame {
         }
     }
 
-    /// A close frame to a client.
+    /// Bytes of a close frame to a client.
     public static func closeByteCount() -> Int { 4 }
 
-    /// Writes a close frame with a code and no reason.
+    /// Encodes a close frame with a code and without a reason.
     public static func writeClose(_ code: WebSocketCloseCode, to writer: inout PacketWriter) {
         writeHeader(.close, payloadByteCount: 2, to: &writer)
         writer.write(uint16: code.rawValue)

@@ -1,14 +1,14 @@
-// The opening handshake of WebSocket (RFC 6455, 4.2). The digest comes from outside: this target
-// has no cryptography, and SHA-1 proves nothing here but that the server understood the request.
+// The opening handshake of WebSocket (RFC 6455, 4.2). The caller computes the digest, because this
+// target has no cryptography. SHA-1 only proves that the server understood the request.
 
 import Primitives
 
 public enum WebSocketHandshake {
-    /// What is appended to the key before the digest is made (RFC 6455, 1.3).
+    /// Appended to the key before the digest is computed (RFC 6455, 1.3).
     private static let suffix: StaticString = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
-    /// Whether a key is 16 bytes in base64: 22 characters, the last with four bits of its six, and
-    /// two of padding.
+    /// Whether a key is 16 bytes in base64: 22 characters, of which the last uses only two of its
+    /// six bits, and two characters of padding.
     public static func isKey(_ bytes: RawSpan) -> Bool {
         guard bytes.byteCount == WebLimits.keyByteCount, bytes[22] == UInt8(ascii: "="),
             bytes[23] == UInt8(ascii: "=")
@@ -20,7 +20,7 @@ public enum WebSocketHandshake {
         return true
     }
 
-    /// What the digest is made of.
+    /// The bytes whose SHA-1 digest answers a key.
     public static func digestInput(key: RawSpan) -> [UInt8] {
         var bytes: [UInt8] = []
         for offset in key.byteOffsets { bytes.append(key[offset]) }
@@ -32,7 +32,7 @@ public enum WebSocketHandshake {
     ///
     /// - Parameters:
     ///   - digest: the SHA-1 digest of ``digestInput(key:)``.
-    ///   - subprotocol: the one that the server chose.
+    ///   - subprotocol: the subprotocol that the server chose.
     public static func response(digest: [UInt8], subprotocol: StaticString) -> [UInt8] {
         precondition(digest.count == 20, "a SHA-1 digest of \(digest.count) bytes")
         var bytes: [UInt8] = []
