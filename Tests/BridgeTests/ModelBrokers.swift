@@ -137,7 +137,7 @@ struct ForeignModel {
     }
 
     private mutating func answer(_ step: MQTT.Acknowledgement.Step, _ identifier: UInt16) {
-        outgoing += encoded(MQTT.Acknowledgement(.v5, step, identifier))
+        outgoing += encoded(MQTT.Acknowledgement(.v5, step, identifier: identifier))
     }
 
     mutating func receive(_ bytes: [UInt8]) {

@@ -129,6 +129,6 @@ struct WireSizes: CustomTestStringConvertible, Sendable {
         let steps: [MQTT.Acknowledgement.Step] =
             qos == 1 ? [.puback] : [.pubrec, .pubrel, .pubcomp]
         return [encode(packet, Array((topic + payload).utf8))]
-            + steps.map { encode(MQTT.Acknowledgement(version, $0, 1)) }
+            + steps.map { encode(MQTT.Acknowledgement(version, $0, identifier: 1)) }
     }
 }

@@ -376,7 +376,7 @@ package struct ForeignLink {
         _ step: MQTT.Acknowledgement.Step, identifier: UInt16,
         reason: ReasonCode = .success, now: Instant
     ) {
-        send(MQTT.Acknowledgement(version, step, identifier, reason), now)
+        send(MQTT.Acknowledgement(version, step, identifier: identifier, reason: reason), now)
     }
 
     /// Subscribes to topics, without the publications of this session itself.

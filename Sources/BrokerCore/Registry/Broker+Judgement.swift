@@ -313,7 +313,7 @@ extension Broker {
     private func right(
         _ action: RightsAction, _ asker: Asker, comparisons: inout Int
     ) -> Verdict {
-        asker.rights.deciding(action, asker.bearer, comparisons: &comparisons)
+        asker.rights.deciding(action, for: asker.bearer, comparisons: &comparisons)
             .map { .right($0) } ?? .refused(.notAuthorized)
     }
 
@@ -334,7 +334,7 @@ extension Broker {
             guard asker.isMQTT else { return .refused(.notAuthorized) }
             // A right that begins with a wildcard does not cover it.
             return asker.rights.decidingByName(
-                .subscribe(filter: filter), asker.bearer, comparisons: &comparisons
+                .subscribe(filter: filter), for: asker.bearer, comparisons: &comparisons
             ).map { .right($0) } ?? .refused(.notAuthorized)
         case .share?:
             guard asker.isMQTT, let shared = SharedFilter(filter),

@@ -101,7 +101,7 @@ enum RightPattern: Hashable, Sendable {
     ///
     /// - Parameter comparisons: increased by the number of parts compared.
     static func matches(
-        _ parts: [Part], _ subject: UnsafeRawBufferPointer, _ bearer: RightsBearer,
+        _ parts: [Part], _ subject: UnsafeRawBufferPointer, for bearer: RightsBearer,
         comparisons: inout Int
     ) -> Bool {
         var part = 0
@@ -116,7 +116,7 @@ enum RightPattern: Hashable, Sendable {
             }
             if part == parts.count, offset == subject.count { return true }
             if part < parts.count,
-                let count = matchedCount(of: parts[part], subject, at: offset, bearer)
+                let count = matchedCount(of: parts[part], subject, at: offset, for: bearer)
             {
                 part += 1
                 offset += count
@@ -132,7 +132,7 @@ enum RightPattern: Hashable, Sendable {
     /// The number of bytes that a part matches at an offset of the subject; nil if it does not
     /// match.
     private static func matchedCount(
-        of part: Part, _ subject: UnsafeRawBufferPointer, at offset: Int, _ bearer: RightsBearer
+        of part: Part, _ subject: UnsafeRawBufferPointer, at offset: Int, for bearer: RightsBearer
     ) -> Int? {
         switch part {
         case .text(let text): prefixCount(text, subject, at: offset)

@@ -137,14 +137,14 @@ public struct Rights: Hashable, Sendable {
     /// The first right that allows the action and does not begin with a wildcard, for subjects that
     /// begin with `$`.
     ///
-    /// - Parameter comparisons: see ``deciding(_:_:comparisons:)``.
+    /// - Parameter comparisons: see ``deciding(_:for:comparisons:)``.
     func decidingByName(
-        _ action: RightsAction, _ bearer: RightsBearer, comparisons: inout Int
+        _ action: RightsAction, for bearer: RightsBearer, comparisons: inout Int
     ) -> [UInt8]? {
         list.first(
             of: list.filters.covering(
                 action.subject, among: list.bits(of: action.kind) & list.filters.beginningWithText,
-                bearer, comparisons: &comparisons))
+                for: bearer, comparisons: &comparisons))
     }
 
     /// The first right that allows a kind for every subject.
@@ -157,13 +157,13 @@ public struct Rights: Hashable, Sendable {
     /// - Parameter comparisons: increased by the comparisons made, in the unit of
     ///   ``CoreLimits/comparisonsPerWork``.
     func deciding(
-        _ action: RightsAction, _ bearer: RightsBearer, comparisons: inout Int
+        _ action: RightsAction, for bearer: RightsBearer, comparisons: inout Int
     ) -> [UInt8]? {
         switch action.kind {
         case .publish, .subscribe:
             return list.first(
                 of: list.filters.covering(
-                    action.subject, among: list.bits(of: action.kind), bearer,
+                    action.subject, among: list.bits(of: action.kind), for: bearer,
                     comparisons: &comparisons))
         case .send, .sendGroup, .broadcast, .presence, .attach, .createGroup:
             var rest = list.bits(of: action.kind)
@@ -172,7 +172,7 @@ public struct Rights: Hashable, Sendable {
                 rest &= rest - 1
                 if list.rights[index].isUnlimited
                     || RightPattern.matches(
-                        list.rights[index].name, action.subject, bearer,
+                        list.rights[index].name, action.subject, for: bearer,
                         comparisons: &comparisons)
                 {
                     return list.rights[index].text

@@ -162,7 +162,8 @@ struct MQTTEncoder: ~Copyable {
             reason = .success
         }
         var packet = MQTT.Acknowledgement(
-            version, MQTT.Acknowledgement.Step(answer.step), answer.packetIdentifier, reason)
+            version, MQTT.Acknowledgement.Step(answer.step), identifier: answer.packetIdentifier,
+            reason: reason)
         let isTold =
             reason.isFailure || !answer.messageIdentifier.isEmpty || answer.namedRefusalCount > 0
             || answer.refusedCount > 0

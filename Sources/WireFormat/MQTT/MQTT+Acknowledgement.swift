@@ -35,8 +35,8 @@ extension MQTT {
 
         @inlinable
         public init(
-            _ version: Version, _ step: Step, _ packetIdentifier: UInt16,
-            _ reason: ReasonCode = .success
+            _ version: Version, _ step: Step, identifier packetIdentifier: UInt16,
+            reason: ReasonCode = .success
         ) {
             self.version = version
             self.step = step
@@ -49,7 +49,7 @@ extension MQTT {
             _ version: Version, _ step: Step, body: RawSpan
         ) throws(WireError) {
             var reader = PacketReader(body)
-            self.init(version, step, try reader.readPacketIdentifier())
+            self.init(version, step, identifier: try reader.readPacketIdentifier())
             // Two bytes are the whole packet before 5.0, and success in 5.0.
             if version == .v5, !reader.isAtEnd { try readReason(&reader) }
             try reader.expectEnd()

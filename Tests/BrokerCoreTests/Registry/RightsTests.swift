@@ -34,7 +34,7 @@ extension Rights {
 
     private func isAllowed(_ action: RightsAction, _ bearer: RightsBearer) -> Bool {
         var comparisons = 0
-        return deciding(action, bearer, comparisons: &comparisons) != nil
+        return deciding(action, for: bearer, comparisons: &comparisons) != nil
     }
 }
 
@@ -153,7 +153,7 @@ extension Rights {
         let bearer = RightsBearer(user: Name([]), device: Name([]))
         var comparisons = 0
         let deciding = Array("bob".utf8).withUnsafeBytes {
-            several.deciding(.send(user: $0), bearer, comparisons: &comparisons)
+            several.deciding(.send(user: $0), for: bearer, comparisons: &comparisons)
         }
         #expect(deciding == Array("send:bob".utf8))
     }

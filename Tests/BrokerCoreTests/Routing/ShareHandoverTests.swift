@@ -456,7 +456,7 @@ import Testing
             return Array(filter.utf8).withUnsafeBytes {
                 var comparisons = 0
                 return rights.decidingByName(
-                    .subscribe(filter: $0), bearer, comparisons: &comparisons) != nil
+                    .subscribe(filter: $0), for: bearer, comparisons: &comparisons) != nil
             }
         }
         #expect(try allows(["subscribe:$SYS/#"], "$SYS/broker/uptime"))

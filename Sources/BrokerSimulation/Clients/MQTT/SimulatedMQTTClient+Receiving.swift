@@ -165,7 +165,7 @@ extension SimulatedMQTTClient {
 
     /// Answers, now or a little later, in the order of the packets.
     private func scheduleAnswer(_ step: MQTT.Acknowledgement.Step, _ identifier: UInt16) {
-        answers.append(MQTT.Acknowledgement(version, step, identifier))
+        answers.append(MQTT.Acknowledgement(version, step, identifier: identifier))
         answersDue = min(
             answersDue,
             context.now.advanced(byMilliseconds: habits.acknowledgementDelayMilliseconds))

@@ -117,7 +117,8 @@ extension SimulatedMQTTClient {
             if powered.outgoing[position].isReceived {
                 write(
                     MQTT.Acknowledgement(
-                        version, .pubrel, powered.outgoing[position].packet.packetIdentifier))
+                        version, .pubrel,
+                        identifier: powered.outgoing[position].packet.packetIdentifier))
             } else {
                 publish(position)
             }
@@ -137,8 +138,8 @@ extension SimulatedMQTTClient {
             if answer.step == .pubrec, !answer.reason.isFailure {
                 write(
                     MQTT.Acknowledgement(
-                        version, .pubrel, identifier,
-                        version == .v5 ? .packetIdentifierNotFound : .success))
+                        version, .pubrel, identifier: identifier,
+                        reason: version == .v5 ? .packetIdentifierNotFound : .success))
             }
             return
         }
@@ -157,9 +158,9 @@ extension SimulatedMQTTClient {
             save()
             oracle.close(publication.message)
             guard survives(), answer.step == .pubrec, !answer.reason.isFailure else { return }
-            write(MQTT.Acknowledgement(version, .pubrel, identifier))
+            write(MQTT.Acknowledgement(version, .pubrel, identifier: identifier))
         case .pubrec where isOnce:
-            write(MQTT.Acknowledgement(version, .pubrel, identifier))
+            write(MQTT.Acknowledgement(version, .pubrel, identifier: identifier))
         case .pubcomp where publication.isReceived:
             powered.outgoing.remove(at: position)
             save()

@@ -54,7 +54,7 @@ struct RightFilters: Sendable {
     ///
     /// - Parameter comparisons: grows by the levels and texts that were looked at.
     func covering(
-        _ subject: UnsafeRawBufferPointer, among rights: UInt64, _ bearer: RightsBearer,
+        _ subject: UnsafeRawBufferPointer, among rights: UInt64, for bearer: RightsBearer,
         comparisons: inout Int
     ) -> UInt64 {
         var alive = rights
@@ -82,7 +82,7 @@ struct RightFilters: Sendable {
                 if candidates == 0 { continue }
                 comparisons += 1
                 // A wildcard of the subject's is never equal to a text.
-                if fits(levels[index].texts[place], level, bearer, isReserved: isReserved) {
+                if fits(levels[index].texts[place], level, for: bearer, isReserved: isReserved) {
                     next |= candidates
                 }
             }
@@ -95,7 +95,7 @@ struct RightFilters: Sendable {
 
     @inline(__always)
     private func fits(
-        _ text: borrowing Text, _ level: UnsafeRawBufferPointer, _ bearer: RightsBearer,
+        _ text: borrowing Text, _ level: UnsafeRawBufferPointer, for bearer: RightsBearer,
         isReserved: Bool
     ) -> Bool {
         if let bytes = text.bytes {
@@ -104,6 +104,6 @@ struct RightFilters: Sendable {
         // One level of a filter is short, and its stars are plain text.
         var ignored = 0
         return !isReserved
-            && RightPattern.matches(text.parts, level, bearer, comparisons: &ignored)
+            && RightPattern.matches(text.parts, level, for: bearer, comparisons: &ignored)
     }
 }
