@@ -1,10 +1,10 @@
-// What must be true of the core between any two events, checked by tests and by the simulation
-// after every step. It walks over everything, so no running broker calls it.
+// The invariants of the core between any two events. Tests and the simulation check them after
+// every step. The checks walk over everything, so no running broker calls them.
 
 import Primitives
 
 extension Broker {
-    /// Traps where a sum, a reference or a chain does not hold.
+    /// Traps if a sum, a reference or a chain is inconsistent.
     package func checkInvariants() {
         checkUsers()
         checkConnectedSessions()
@@ -197,8 +197,8 @@ extension Broker {
         }
     }
 
-    /// No two shares of an app have a number in common, unless both brought it from a store of an
-    /// earlier version, where it was a hash.
+    /// No two shares of an app have the same number, unless both have it from a store of an earlier
+    /// version, where it was a hash.
     private func checkShareNumbers() {
         var shares: [Index<App>: [UInt16: [Index<Audience>]]] = [:]
         for audience in routing.audiences.places
@@ -355,7 +355,7 @@ extension Broker {
 
     // MARK: - Messages
 
-    /// What is known of one message from the places that point at it.
+    /// The references to one message.
     private struct Mentions {
         var references: UInt32 = 0
         var unsettled: UInt32 = 0
@@ -416,8 +416,7 @@ extension Broker {
             memory.messages[message].references, equals: mentions.references,
             "references to message \(message.place)")
         expect(mentions.references, above: 0, "references to message \(message.place)")
-        // An outbox row of grade *once* that must be committed with it is waited for like a
-        // receiver.
+        // A row of grade *once* that must be committed with the message counts like a receiver.
         let mayAwaitRow =
             memory.messages[message].grade == .once && memory.messages[message].batch != 0
         let rowCount = memory.messages[message].awaitsRow ? 1 : 0

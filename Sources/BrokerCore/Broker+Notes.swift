@@ -1,10 +1,11 @@
-// What the log is told of a session: who it was about, and why.
+// Log events about sessions.
 
 import BrokerTerms
 import Primitives
 
 extension Broker {
-    /// Leaves a note on the event loop of the session's connection; on the first where it has none.
+    /// Adds a log event to the effects of the session's event loop, or of the first one without a
+    /// connection.
     func note(
         _ kind: LogEvent.Kind, session: Index<Session>, reason: ReasonCode,
         subject: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
@@ -23,8 +24,7 @@ extension Broker {
                     subject: step.effects[loop].bytes.append(subject), other: other, limit: limit)))
     }
 
-    /// Tells the log of a receiver whose queue takes no more, by its user and device; of many, a
-    /// few each second.
+    /// Logs a receiver whose queue is full, with its user and device; at most a few per second.
     mutating func noteRefused(
         user: Index<User>, device: Name?, _ limit: LimitName, in step: inout Step
     ) {

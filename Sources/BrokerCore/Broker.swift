@@ -1,25 +1,25 @@
-// The broker as a state machine: events and the time come in, effects go out, changes of durable
-// state are gathered into batches. It does no I/O, reads no clock and draws no random number, so
-// that the same events always give the same effects and the whole broker runs in a simulation.
+// The broker as a state machine. Its input is events and the time; its output is effects, and
+// batches of changes of durable state. It does no I/O, reads no clock and draws no random number,
+// so that the same events always give the same effects, and a simulation can run the whole broker.
 //
-// This file holds the state and the way in; what happens on each event stands in the files
-// `Broker+*.swift`, one aspect each.
+// This file contains the state and the entry points. The files `Broker+*.swift` handle the events,
+// one aspect each.
 
 import BrokerTerms
 import Primitives
 
-/// The core of the broker: sessions, routing, inboxes and outboxes. Single-threaded; whoever shares
-/// it between threads holds a lock around every call.
+/// The core of the broker: sessions, routing, inboxes and outboxes. It is single-threaded; threads
+/// that share it hold a lock during every call.
 public struct Broker: ~Copyable, Sendable {
-    /// Holds nothing. A value of a type that only the run-time knows makes the compiler hand the
-    /// whole broker around by its address; without it Swift 6.3.1 copies all of it, 2 KB, for each
-    /// call of a method that changes nothing (docs/PERFORMANCE.md).
+    /// Holds nothing. A property whose type only the run-time knows makes the compiler pass the
+    /// broker by address. Without it, Swift 6.3.1 copies all of it, 2 KB, for each call of a method
+    /// that does not mutate (docs/PERFORMANCE.md).
     private let handedByAddress: any Sendable = ()
 
     public var limits: CoreLimits
     public internal(set) var counters = Counters()
 
-    // The parts. The head of each one's file says what it owns and which invariants hold.
+    // The parts. Each file begins with what its part owns and its invariants.
     var registry: Registry
     var sessions = Slab<Session>(minimumCapacity: 64)
     var live: LiveConnections
@@ -33,15 +33,15 @@ public struct Broker: ~Copyable, Sendable {
 
     var deadlines: Deadlines
     var workload = Workload()
-    /// Memory that is used again and again within one event.
+    /// Memory that is reused within one event.
     var scratch = ByteArena(capacity: 1024)
 
-    /// A broker without any state; let a store read itself out to it, then call
+    /// A broker without state. Give it to a store's restore, then call
     /// ``finishRestoring(_:newEpochSeed:at:)``.
     ///
     /// - Parameters:
-    ///   - loopCount: event loops that connections may belong to, 1...256.
-    ///   - trust: what vouches for identities that the edge verifies, until the first
+    ///   - loopCount: the number of event loops, 1...256.
+    ///   - trust: the keys and certificates that verified identities depend on, until the first
     ///     ``replaceTrust(_:at:effects:)``.
     public init(
         limits: CoreLimits = CoreLimits(), loopCount: Int = 1, trust: VoucherTrust = .nothing,
@@ -53,8 +53,8 @@ public struct Broker: ~Copyable, Sendable {
         deadlines = Deadlines(start: moment.instant)
     }
 
-    /// Takes one event. Ranges in it point into `bytes`, and a verified claim into `identities`;
-    /// both are needed no longer than this call.
+    /// Handles one event. Its ranges refer to `bytes`, and a verified claim to `identities`;
+    /// neither is used after this call.
     public mutating func step(
         _ event: Event, bytes: UnsafeRawBufferPointer,
         identities: TurnIdentities = TurnIdentities(), at moment: Moment, effects: inout Effects
@@ -66,7 +66,7 @@ public struct Broker: ~Copyable, Sendable {
         workload.charge(1)
         switch event {
         case .connectReceived(let connection, let request):
-            // To keep a will is work of its own.
+            // Storing the will is additional work.
             if request.will != nil { workload.charge(1) }
             connect(connection, request, identities: identities, in: &step)
         case .connectionClosed(let connection, let cause):
@@ -126,9 +126,9 @@ public struct Broker: ~Copyable, Sendable {
         scheduleHousekeeping(at: step.moment)
     }
 
-    /// Does what has become due, at most as much as a turn may cost and one deadline beyond it: a
-    /// hundred wills for ten thousand receivers each may be due at once. What is left stays due,
-    /// and also what the batch has no room for.
+    /// Handles deadlines that are due, up to the work of one turn and one deadline more: a hundred
+    /// wills for ten thousand receivers each may be due at once. The rest remains due, as do
+    /// deadlines for which the batch has no room.
     public mutating func advance(to moment: Moment, effects: inout Effects) {
         var step = Step(at: moment, effects: effects)
         let start = work + effects.work
@@ -152,32 +152,32 @@ public struct Broker: ~Copyable, Sendable {
         if mustDeadlinesWait { commits.awaitNextBatch() }
     }
 
-    /// What results of commits and deadlines have cost since the last call, for the turn that
-    /// carries them out.
+    /// The work of results and deadlines since the last call. It is charged to the turn that
+    /// carries out their effects.
     public mutating func takeResultWork() -> Int { workload.takeResultUnits() }
 
-    /// What events have cost so far beside the effects they had, in the unit of
-    /// ``CoreLimits/turnWorkMaximum``. Only differences mean something.
+    /// The work of events so far, without their effects, in the unit of
+    /// ``CoreLimits/turnWorkMaximum``. Only differences are meaningful.
     public var work: Int { workload.units }
 
-    /// The app of clients whom a listener lets in without credentials.
+    /// The app of clients that a listener admits without credentials.
     public var anonymousApp: [UInt8] {
         get { registry.anonymousApp }
         set { registry.anonymousApp = newValue }
     }
 
-    /// When ``advance(to:effects:)`` has something to do; never later than the true deadline. Nil
-    /// while the batch is full: ``takeResumption()`` tells when that is over.
+    /// The time at which ``advance(to:effects:)`` must be called, which may be earlier than the
+    /// first deadline. Nil while the batch is full: ``takeResumption()`` tells when that ends.
     public var nextDeadline: Instant? { mustDeadlinesWait ? nil : deadlines.next }
 
     // MARK: - Access
 
-    /// The session of a connection that was let in and is still the session's own; nil for whatever
-    /// arrives late from a connection that has lost it.
+    /// The session of a connection; nil if the login was not accepted, or if an event arrives after
+    /// the connection has lost its session.
     @inline(__always)
     func session(of connection: ConnectionID) -> Index<Session>? { live.connections[connection] }
 
-    /// The connected half of a session that has a connection.
+    /// The connected state of a session that has a connection.
     @inline(__always)
     func connectedIndex(of session: Index<Session>) -> Index<ConnectedSession> {
         guard let connected = sessions[session].connected else {
@@ -186,13 +186,13 @@ public struct Broker: ~Copyable, Sendable {
         return connected
     }
 
-    /// Whose messages a queue holds; nil once its deletion is under way.
+    /// The owner of a queue; nil if its deletion is under way.
     func owner(of queue: QueueID) -> QueueOwner? {
         queues.owner(of: queue, among: sessions)
     }
 
-    /// Who counts the entries of a queue: the owner, or where all of it is moved into another
-    /// queue, the owner of that.
+    /// The owner that counts the entries of a queue: its own, or that of the queue into which all
+    /// of it is being moved.
     func counter(of queue: QueueID) -> QueueOwner? {
         var owner = owner(of: queue)
         while case .inherited(let next)? = owner { owner = self.owner(of: next) }
@@ -214,17 +214,17 @@ public struct Broker: ~Copyable, Sendable {
     mutating func makeStamp() -> UInt64 { commits.identifiers.makeStamp() }
 }
 
-/// Whose messages a queue holds: a session's, by its index, or a user's.
+/// The owner of a queue.
 enum QueueOwner {
     case session(Index<Session>)
     case offlineQueue(user: Index<User>)
-    /// Its entries are moved into another queue, whose owner counts them already.
+    /// Its entries are being moved into another queue, whose owner counts them already.
     case inherited(into: QueueID)
-    /// The shares' that brought it to a session which has ended.
+    /// The entries that an ended session had from shared subscriptions.
     case leftover(Index<Leftover>)
 }
 
 extension ConnectionID {
-    /// No connection: generation 0 is never given to one.
+    /// No connection: no real one has generation 0.
     static var none: ConnectionID { ConnectionID(rawValue: 0) }
 }

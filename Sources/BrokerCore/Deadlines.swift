@@ -1,7 +1,7 @@
-// What the core has to do at a time: sessions that end, wills, credentials, logins that wait.
+// The deadlines of the core: ends of sessions, wills, credentials, and logins that wait.
 //
-// It owns the timing wheel, and knows an entity by its index only. Whose deadline it is keeps the
-// token, and cancels it.
+// It owns the timing wheel, and refers to objects by index. The owner of a deadline stores its
+// token and cancels it.
 //
 // Invariants: there is at most one deadline of housekeeping, and at most one of deliveries.
 
@@ -17,7 +17,7 @@ struct Deadlines: ~Copyable {
         wheel = TimerWheel(start: start)
     }
 
-    /// The earliest deadline, or earlier.
+    /// The earliest deadline, or an earlier time.
     var next: Instant? { wheel.nextDeadline }
 
     mutating func insert(_ payload: DeadlinePayload, at deadline: Instant) -> TimerWheel.Token {
@@ -31,7 +31,7 @@ struct Deadlines: ~Copyable {
         _ = insert(.housekeeping, at: deadline)
     }
 
-    /// Adds the deliveries that waited for a commit, unless they are there.
+    /// Adds a deadline for the deliveries that waited for a commit, unless there is one.
     mutating func insertDeliveries(at deadline: Instant) {
         if areDeliveriesDue { return }
         areDeliveriesDue = true
@@ -42,7 +42,7 @@ struct Deadlines: ~Copyable {
         _ = wheel.cancel(token)
     }
 
-    /// Removes and returns the next deadline that has come.
+    /// Removes and returns the next deadline that is due.
     mutating func popDue(at now: Instant) -> DeadlinePayload? {
         guard let raw = wheel.popDue(at: now) else { return nil }
         let payload = DeadlinePayload(raw: raw)
@@ -55,7 +55,7 @@ struct Deadlines: ~Copyable {
     }
 }
 
-/// What a deadline of the core is for, in the number that the timing wheel carries.
+/// The kind of a deadline and its object, in the number that the timing wheel stores.
 enum DeadlinePayload {
     case session(Index<Session>)
     case will(Index<Will>)

@@ -1,12 +1,11 @@
-// What the core works with during one call. An event handler takes the event, the connection it
-// came from, and this.
+// The context of one call of the core. An event handler takes the event, its connection, and this.
 
 import Primitives
 
-/// The input, the time and the effects of one call of the core. It ends with the call: the bytes
-/// and the effects belong to the caller.
+/// The input, the time and the effects of one call of the core. The bytes and the effects belong to
+/// the caller.
 struct Step: ~Copyable {
-    /// What the ranges of an event point into; empty where the call is no event.
+    /// The bytes to which the ranges of an event refer; empty if the call is not an event.
     let bytes: UnsafeRawBufferPointer
     let moment: Moment
     /// The effects of all event loops, by loop.
@@ -21,7 +20,7 @@ struct Step: ~Copyable {
         self.effects = effects.reference
     }
 
-    /// A step within a step, for input that was kept from an earlier event.
+    /// A step within a step, for input that was stored by an earlier event.
     init(bytes: UnsafeRawBufferPointer, within step: borrowing Step) {
         self.bytes = bytes
         moment = step.moment

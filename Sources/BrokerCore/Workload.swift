@@ -1,15 +1,15 @@
-// What events have cost, in the unit of `CoreLimits.turnWorkMaximum`. It knows nothing of the work.
+// The work of events, in the unit of `CoreLimits.turnWorkMaximum`.
 //
 // Invariants: the units only grow; a cost below one unit is kept until there is more.
 
 /// The work of the core.
 struct Workload {
-    /// Work beside effects. Only differences mean something.
+    /// Work without effects. Only differences are meaningful.
     private(set) var units = 0
-    /// Comparisons of rights that are less than a unit.
+    /// Comparisons of rights that do not add up to a unit yet.
     private(set) var comparisonCount = 0
-    /// What results of commits and deadlines have cost, effects included, and no turn has been
-    /// charged for.
+    /// Work of results of commits and deadlines, including effects, that no turn has been charged
+    /// for.
     private var resultUnits = 0
 
     @inline(__always)
@@ -17,18 +17,18 @@ struct Workload {
         self.units += units
     }
 
-    /// Charges comparisons of rights, among them those that were less than a unit before.
+    /// Charges comparisons of rights together with the rest of earlier ones.
     mutating func charge(comparisons: Int) {
         units += comparisons / CoreLimits.comparisonsPerWork
         comparisonCount = comparisons % CoreLimits.comparisonsPerWork
     }
 
-    /// Notes the cost of a result or a deadline for the next turn.
+    /// Adds the work of a result or a deadline, for the next turn.
     mutating func chargeNextTurn(_ units: Int) {
         resultUnits += units
     }
 
-    /// What the turn is charged for that calls this.
+    /// Returns the work to be charged to the current turn, and sets it to 0.
     mutating func takeResultUnits() -> Int {
         defer { resultUnits = 0 }
         return resultUnits

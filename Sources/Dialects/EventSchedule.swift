@@ -258,9 +258,10 @@ public struct EventSchedule: ~Copyable {
         var cost = 0
         while index < range.upperBound, cost < share {
             if broker.mustWait(events[index], bytes: bytes, isNewcomer: isNew) { break }
-            if comesAfterPredecessor(
-                events[index], from: owner, bytes: bytes, identities: identities, at: moment,
-                broker: &broker, isReading: isReading)
+            if isLoginWhileEndsWait(events[index]),
+                awaitsPredecessor(
+                    events[index], from: owner, bytes: bytes, identities: identities, at: moment,
+                    broker: &broker, isReading: isReading)
             {
                 break
             }
@@ -338,9 +339,10 @@ public struct EventSchedule: ~Copyable {
                 if isNew { held.newcomers.append(owner) } else { held.others.append(owner) }
                 continue
             }
-            if comesAfterPredecessor(
-                first.events[first.next], from: owner, bytes: first.buffer,
-                identities: first.identities, at: moment, broker: &broker, isReading: isReading)
+            if isLoginWhileEndsWait(first.events[first.next]),
+                awaitsPredecessor(
+                    first.events[first.next], from: owner, bytes: first.buffer,
+                    identities: first.identities, at: moment, broker: &broker, isReading: isReading)
             {
                 others.append(owner)
                 skippedCount += 1
@@ -360,21 +362,17 @@ public struct EventSchedule: ~Copyable {
         return false
     }
 
-    /// Whether an event is a login of a device whose previous connection has ended, and that end
-    /// still waits: a login before it would take the session over, and the will would be sent. A
-    /// previous connection of another loop is not known here.
+    /// Whether an event is a login, and the end of some connection still waits. Only then a login
+    /// can have to wait for an end.
     @inline(__always)
-    private mutating func comesAfterPredecessor(
-        _ event: Event, from owner: ConnectionID, bytes: UnsafeRawBufferPointer,
-        identities: TurnIdentities, at moment: Moment, broker: inout Broker,
-        isReading: (ConnectionID) -> Bool
-    ) -> Bool {
+    private func isLoginWhileEndsWait(_ event: Event) -> Bool {
         guard !waitingEnds.isEmpty, case .connectReceived = event else { return false }
-        return awaitsPredecessor(
-            event, from: owner, bytes: bytes, identities: identities, at: moment, broker: &broker,
-            isReading: isReading)
+        return true
     }
 
+    /// Whether the device of a login has a previous connection whose end still waits: a login
+    /// before that end would take the session over, and the will would be sent. A previous
+    /// connection of another loop is not known here.
     @inline(never)
     private mutating func awaitsPredecessor(
         _ event: Event, from owner: ConnectionID, bytes: UnsafeRawBufferPointer,

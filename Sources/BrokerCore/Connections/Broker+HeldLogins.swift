@@ -1,6 +1,6 @@
 // MQTT logins that wait before they take a session over, because it has been taken over too often:
-// two clients with one name would end each other's connection again and again. The existing
-// connection stays in the meantime. The broker keeps the whole login of a client that waits.
+// two clients with one name would replace each other without end. Meanwhile the existing connection
+// remains. The broker keeps the whole login of a client that waits.
 
 import BrokerTerms
 import Primitives
@@ -9,9 +9,9 @@ import Primitives
 struct HeldLogin {
     let connection: ConnectionID
     private(set) var request: ConnectRequest
-    /// What the edge has verified of it, if its claim is that.
+    /// The identity that the edge has verified, if the claim has one.
     let identity: VerifiedIdentity?
-    /// What its ranges point into.
+    /// The bytes to which its ranges refer.
     private(set) var bytes: [UInt8] = []
     var token = TimerWheel.Token.none
 
@@ -42,7 +42,7 @@ struct HeldLogin {
         }
     }
 
-    /// A will with its bytes among the login's own.
+    /// Copies the bytes of a will to those of the login.
     private mutating func copy(
         _ will: WillRequest, _ source: UnsafeRawBufferPointer
     ) -> WillRequest {
@@ -63,7 +63,7 @@ struct HeldLogin {
 }
 
 extension Broker {
-    /// When a login may take a session over; nil where it may at once.
+    /// The time at which a login may take a session over; nil if it may at once.
     mutating func turn(
         toTakeOver session: Index<Session>, _ connection: ConnectionID, in step: inout Step
     ) throws(ConnectRefusal) -> Instant? {
@@ -95,13 +95,13 @@ extension Broker {
         live.note(timer: deadlines.insert(.login(index), at: turn), of: index)
     }
 
-    /// A connection has ended that no session belongs to.
+    /// Ends the wait of a login whose connection has ended.
     mutating func forgetHeldLogin(of connection: ConnectionID) {
         guard let index = heldLogin(of: connection) else { return }
         deadlines.cancel(live.remove(index).token)
     }
 
-    /// A login has waited long enough.
+    /// Handles a login that has waited long enough.
     mutating func hear(login index: Index<HeldLogin>, in step: inout Step) {
         let login = live.remove(index)
         var identities = TurnIdentities()
@@ -125,7 +125,7 @@ extension Broker {
 }
 
 extension [UInt8] {
-    /// Appends a copy of a range; where it is.
+    /// Appends a copy of a range. Returns its new range.
     fileprivate mutating func take(
         _ range: ByteRange, of source: UnsafeRawBufferPointer
     ) -> ByteRange {

@@ -1,12 +1,12 @@
-// Shows an operator single apps, sessions and queues. The walks take time in proportion to what
-// they show, so no message waits for one.
+// Lists single apps, sessions and queues for an operator. The time of a walk is proportional to its
+// result, so that it delays no message for long.
 
 import BrokerTerms
 import Primitives
 
-/// One app in detail.
+/// The properties of an app.
 public struct AppDescription: Hashable, Sendable {
-    /// Whether its key lets clients in.
+    /// Whether clients can log in with its key.
     public var hasKey: Bool
     public var rights: Rights
     public var userCount: Int
@@ -16,13 +16,13 @@ public struct AppDescription: Hashable, Sendable {
     public var tokenCount: Int
 }
 
-/// Which sessions are meant: those that agree with everything that is not nil.
+/// Selects sessions: those that are equal in every property that is not nil.
 public struct SessionFilter: Hashable, Sendable {
     public var app: [UInt8]
     public var user: [UInt8]?
     public var device: [UInt8]?
     public var isConnected: Bool?
-    /// Away for at least this long.
+    /// Minimum time in seconds without a connection.
     public var awaySeconds: UInt64?
 
     public init(
@@ -37,42 +37,42 @@ public struct SessionFilter: Hashable, Sendable {
     }
 }
 
-/// One session as an operator sees it.
+/// A session, as an operator sees it.
 public struct SessionDescription: Hashable, Sendable {
-    /// Where a list goes on behind it. It is valid until the broker ends.
+    /// Position in a list: the next page begins after it. It is valid until the broker ends.
     public var cursor: UInt32
     public var user: [UInt8]
     public var device: [UInt8]
     public var dialect: SessionDialect
     public var isPersistent: Bool
     public var expirySeconds: UInt32
-    /// The live connection, by which its loop knows the address; nil while it is away.
+    /// The connection, by which its event loop knows the address; nil if there is none.
     public var connection: ConnectionID?
-    /// Unix milliseconds of the login; 0 while it is away.
+    /// Time of the login in Unix milliseconds; 0 without a connection.
     public var connectedUnixMilliseconds: UInt64
-    /// Since the last connection went away; 0 while there is one.
+    /// Seconds since the last connection ended; 0 while there is one.
     public var awaySeconds: UInt64
     public var keepAliveSeconds: UInt32
     public var queue: QueueDescription
-    /// Deliveries that are not acknowledged.
+    /// Number of deliveries that are not acknowledged.
     public var underWayCount: UInt32
     public var filters: [[UInt8]]
     public var groupCount: Int
     public var hasWill: Bool
 }
 
-/// What waits for one receiver.
+/// The queue of one receiver.
 public struct QueueDescription: Hashable, Sendable {
     public var count: UInt64
     public var byteCount: UInt64
-    /// Dropped by the queue's policy since the broker started.
+    /// Number of messages that the policy of the queue dropped since the broker started.
     public var droppedCount: UInt64
     /// The number that the next message gets.
     public var nextNumber: UInt64
 }
 
 extension Broker {
-    /// An app by its name; nil when there is none.
+    /// An app by its name; nil if there is none.
     public func appDescription(_ name: [UInt8]) -> AppDescription? {
         guard let app = app(named: name) else { return nil }
         var (sessionCount, connectionCount) = (0, 0)
@@ -90,11 +90,11 @@ extension Broker {
 
     // MARK: - Sessions
 
-    /// The sessions that a filter means.
+    /// The sessions that match a filter.
     ///
     /// - Parameters:
-    ///   - cursor: of the last session of the list before; nil for the first list.
-    ///   - countMaximum: how many at most.
+    ///   - cursor: of the last session of the previous page; nil for the first page.
+    ///   - countMaximum: the maximum number of sessions.
     public func sessionDescriptions(
         matching filter: SessionFilter, after cursor: UInt32?, countMaximum: Int,
         at moment: Moment
@@ -103,7 +103,7 @@ extension Broker {
             .map { description(of: $0, at: moment) }
     }
 
-    /// The same, by index.
+    /// The indices of these sessions.
     func sessionIndexes(
         matching filter: SessionFilter, after cursor: UInt32?, countMaximum: Int, at moment: Moment
     ) -> [Index<Session>] {
@@ -165,7 +165,7 @@ extension Broker {
 
     // MARK: - Queues
 
-    /// The offline queue of a user; nil if the user is not known.
+    /// The offline queue of a user; nil if there is no such user.
     public func offlineQueueDescription(app name: [UInt8], user: [UInt8]) -> QueueDescription? {
         guard let app = app(named: name),
             let user = self.user(named: user, app: app)

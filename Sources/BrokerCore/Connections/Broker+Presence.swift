@@ -1,8 +1,9 @@
-// Who is online: asked by name, and told to those who subscribe to it.
+// The presence of users: answers to queries by name, and messages to subscribers.
 //
-// Changes are published on `$presence/USER`, as `online` or `offline` and, behind a space, the name
-// of the device if it has one. They are sent to connected subscribers and never stored: a client
-// that connects later asks. No client can publish on such a topic, so its messages are true.
+// Changes are published on `$presence/USER`, as `online` or `offline` and, after a space, the name
+// of the device if it has one. They are sent to connected subscribers and never stored; a client
+// that connects later asks. No client may publish on such a topic, so that its messages can be
+// trusted.
 
 import BrokerTerms
 import Primitives
@@ -10,7 +11,7 @@ import Primitives
 extension Broker {
     static let presencePrefix: StaticString = "$presence/"
 
-    /// Whether a session is online, since when, and on which devices.
+    /// Answers whether a user is online, since when, and on which devices.
     mutating func reportPresence(
         to connection: ConnectionID, request requestIdentifier: UInt64,
         of name: UnsafeRawBufferPointer, in step: inout Step

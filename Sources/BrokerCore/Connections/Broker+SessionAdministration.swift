@@ -4,10 +4,10 @@
 import Primitives
 
 extension Broker {
-    /// Ends the connections of sessions, which stay and may connect again: 0x98. Their number.
+    /// Closes the connections of sessions with reason 0x98. The sessions remain and may connect
+    /// again. Returns the number of connections.
     ///
-    /// - Parameter sendsWills: as for any connection that ends without a good-bye; otherwise they
-    ///   are forgotten.
+    /// - Parameter sendsWills: true sends wills as after any lost connection; false deletes them.
     public mutating func kickSessions(
         matching filter: SessionFilter, sendsWills: Bool = true, at moment: Moment,
         effects: inout Effects
@@ -24,9 +24,9 @@ extension Broker {
         return indexes.count
     }
 
-    /// Ends sessions for good, connected ones with 0x98. It is as if each had expired: what waits
-    /// for its user goes on waiting when it was the last one, and its will is sent unless
-    /// `sendsWills` is false. Their number.
+    /// Ends sessions, connected ones with reason 0x98, as if each had expired: the user's messages
+    /// in the queue of its last session wait offline, and its will is sent unless `sendsWills` is
+    /// false. Returns the number of sessions.
     public mutating func deleteSessions(
         matching filter: SessionFilter, sendsWills: Bool = true, at moment: Moment,
         effects: inout Effects
@@ -40,7 +40,7 @@ extension Broker {
             if sessions[handle.index].isConnected {
                 close(handle.index, .administrativeAction, in: &step)
             }
-            // One that is not persistent has ended with its connection.
+            // A session that is not persistent has ended with its connection.
             if sessions.contains(handle) {
                 destroy(handle.index, returnsUserMessages: true, in: &step)
             }
@@ -48,14 +48,14 @@ extension Broker {
         return handles.count
     }
 
-    /// Deletes the queues of sessions without a connection. Connected sessions are left out, since
-    /// their messages are being delivered. Returns how many messages it was.
+    /// Deletes the queues of sessions without a connection. Connected sessions are omitted, because
+    /// their messages are being delivered. Returns the number of messages.
     public mutating func purgeQueues(matching filter: SessionFilter, at moment: Moment) -> UInt64 {
         var away = filter
         away.isConnected = false
         var count: UInt64 = 0
         for session in sessionIndexes(matching: away, after: nil, countMaximum: .max, at: moment) {
-            // Nothing waits, or it is on its way out already.
+            // The queue is empty, or its messages are being removed already.
             guard sessions[session].inbox.hasUnacknowledged else { continue }
             count += UInt64(sessions[session].inbox.count)
             sessions[session].inbox.acknowledgedThrough = sessions[session].inbox.nextNumber - 1
@@ -64,7 +64,8 @@ extension Broker {
         return count
     }
 
-    /// Deletes the offline queue of a user; nil if the user is not known.
+    /// Deletes the offline queue of a user. Returns the number of messages; nil if there is no such
+    /// user.
     public mutating func purgeOfflineQueue(app name: [UInt8], user: [UInt8]) -> UInt64? {
         guard let app = app(named: name),
             let user = self.user(named: user, app: app)
@@ -79,7 +80,7 @@ extension Broker {
         return UInt64(queues.offlineQueues[offlineQueue].count)
     }
 
-    /// Removes everything that stands in a queue now; it is counted out when the store tells.
+    /// Removes all entries of a queue. They are counted out with the result of the store.
     private mutating func discard(_ inbox: Inbox) {
         counters.discarded += UInt64(inbox.count)
         commits.clear(inbox.queue, through: inbox.nextNumber - 1)

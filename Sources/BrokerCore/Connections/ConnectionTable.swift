@@ -1,5 +1,5 @@
-// Which session a connection belongs to, found without hashing: event loop and slot are the
-// address.
+// The session of each connection. It is found without a hash, because the event loop and the slot
+// are the address.
 
 import BrokerTerms
 import Primitives
@@ -11,10 +11,10 @@ struct ConnectionTable: ~Copyable {
         @Packed var session: Index<Session>?
     }
 
-    /// Two tables for each event loop: of its sockets, and of the channels that these carry.
+    /// Two tables for each event loop: for its sockets, and for the channels on them.
     private var tables: [ContiguousArray<Entry>]
-    /// Connections whose slot is another's by now. Their end has not been told yet: it waits behind
-    /// what they asked for.
+    /// Connections whose slot another connection has taken. Their end has not been handled yet,
+    /// because their earlier events still wait.
     private var stragglers: [ConnectionID: Index<Session>] = [:]
     private(set) var count = 0
 
@@ -26,8 +26,7 @@ struct ConnectionTable: ~Copyable {
         Int(connection.loop) << 1 | (connection.isChannel ? 1 : 0)
     }
 
-    /// The session of a connection; nil where the connection has none or its slot belongs to
-    /// another one.
+    /// The session of a connection; nil if it has none, or if its slot belongs to another one.
     subscript(connection: ConnectionID) -> Index<Session>? {
         let table = Self.table(of: connection)
         guard connection.place < tables[table].count else { return nil }

@@ -1,15 +1,15 @@
-// The filters of one bearer's rights, matched all at once. One bit stands for each right: a step
-// down a topic keeps the bits of those filters that still fit. A level of the topic is compared
-// with each text that filters have there, and each text that differs takes filters out: a match
-// takes as many steps as the topic has levels and there are filters, however they are written.
+// The filters of one bearer's rights, matched together. Each right has one bit: a step down a topic
+// keeps the bits of the filters that still match. Each level of the topic is compared with each
+// text that filters have there, and each text that differs removes filters. So a match takes at
+// most as many steps as the topic has levels and there are filters.
 
 import Primitives
 
 struct RightFilters: Sendable {
-    /// What some filters have in one level.
+    /// A text that some filters have in one level.
     private struct Text: Sendable {
         let parts: [RightPattern.Part]
-        /// The bytes where they are the same for every bearer.
+        /// The bytes if they are the same for every bearer.
         let bytes: [UInt8]?
         var rights: UInt64
     }
@@ -17,11 +17,11 @@ struct RightFilters: Sendable {
     /// One level of all filters.
     private struct Level: Sendable {
         var texts: [Text] = []
-        /// Filters with `+` here.
+        /// Filters with `+` in this level.
         var one: UInt64 = 0
-        /// Filters with `#` here.
+        /// Filters with `#` in this level.
         var rest: UInt64 = 0
-        /// Filters that have no such level.
+        /// Filters that end before this level.
         var end: UInt64 = 0
     }
 
@@ -49,10 +49,10 @@ struct RightFilters: Sendable {
         levels[filter.count].end |= bit
     }
 
-    /// Which of some filters cover a subject: a topic, or a filter of which every topic has to be
-    /// covered. A topic stands for itself.
+    /// The filters of a set that cover a subject: a topic, or a filter of which every topic must be
+    /// covered.
     ///
-    /// - Parameter comparisons: grows by the levels and texts that were looked at.
+    /// - Parameter comparisons: increased by the number of levels and texts compared.
     func covering(
         _ subject: UnsafeRawBufferPointer, among rights: UInt64, for bearer: RightsBearer,
         comparisons: inout Int
@@ -63,7 +63,7 @@ struct RightFilters: Sendable {
         var index = 0
         while alive != 0 {
             comparisons += 1
-            // "a/#" allows "a" too, so this stands before the end of the subject.
+            // "a/#" also allows "a", so this comes before the end of the subject.
             covering |= alive & levels[index].rest
             alive &= ~levels[index].rest
             if start > subject.count { return covering | alive & levels[index].end }
@@ -72,8 +72,8 @@ struct RightFilters: Sendable {
             var end = start
             while end < subject.count && subject[end] != UInt8(ascii: "/") { end += 1 }
             let level = UnsafeRawBufferPointer(rebasing: subject[start..<end])
-            // What is put in for a name never makes a level that is the broker's own: whoever is
-            // called `$SYS` gets nothing of it by `%d/#`.
+            // The value of `%u` or `%d` never matches a level that is reserved for the broker: a
+            // device called `$SYS` gets no right to it by `%d/#`.
             let isReserved = index == 0 && subject.first == UInt8(ascii: "$")
             let isHash = level.count == 1 && level[0] == UInt8(ascii: "#")
             var next = isHash ? 0 : alive & levels[index].one
@@ -81,7 +81,7 @@ struct RightFilters: Sendable {
                 let candidates = alive & levels[index].texts[place].rights
                 if candidates == 0 { continue }
                 comparisons += 1
-                // A wildcard of the subject's is never equal to a text.
+                // A wildcard of the subject is never equal to a text.
                 if fits(levels[index].texts[place], level, for: bearer, isReserved: isReserved) {
                     next |= candidates
                 }

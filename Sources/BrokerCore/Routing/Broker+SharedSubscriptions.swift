@@ -150,12 +150,12 @@ extension Broker {
     /// connected. 2: not connected, but persistent. 3 more if its queue is full. Nil if it cannot
     /// take the message.
     private func rank(_ subscriber: Subscriber, grade: Grade, _ byteCount: UInt32) -> Int? {
-        let isThere = subscriber.connection != .none
+        let isConnected = subscriber.connection != .none
         let isQueued = grade != .transient && subscriber.grade != .transient
-        if !isQueued && !isThere { return nil }
+        if !isQueued && !isConnected { return nil }
         if grade == .transient { return 0 }
         let isFull = isQueued && !hasRoom(subscriber.session, for: byteCount)
-        let place = !isThere ? 2 : hasRoomInWindow(subscriber.session) ? 0 : 1
+        let place = !isConnected ? 2 : hasRoomInWindow(subscriber.session) ? 0 : 1
         return place + (isFull ? 3 : 0)
     }
 
@@ -207,7 +207,7 @@ extension Broker {
                 for: entry.state, of: entry.message,
                 app: registry.users[sessions[session].user].app, excluding: session,
                 entry.byteCount,
-                reaching: .storedAndThere)
+                reaching: .storedAndConnected)
         else { return false }
         if batch == 0 {
             move(entry, from: sessions[session].inbox.queue, to: other, in: &step)
@@ -225,7 +225,7 @@ extension Broker {
                 case .found(let other) = successor(
                     for: entry.state, of: entry.message,
                     app: registry.users[sessions[session.index].user].app, excluding: session.index,
-                    entry.byteCount, reaching: .storedAndThere)
+                    entry.byteCount, reaching: .storedAndConnected)
             {
                 let queue = sessions[session.index].inbox.queue
                 move(entry, from: queue, to: other, in: &step)
@@ -240,7 +240,7 @@ extension Broker {
     /// The sessions that may take a message in place of another.
     enum SuccessorReach {
         /// Sessions that are stored and connected.
-        case storedAndThere
+        case storedAndConnected
         /// All stored sessions and, if there are none, connected ones that are not stored.
         case everybody
     }
@@ -297,12 +297,12 @@ extension Broker {
 
     /// The rank of a subscriber; the lowest is chosen. Nil if it cannot take the message.
     private func rank(_ subscriber: Subscriber, reaching reach: SuccessorReach) -> Int? {
-        let isThere = subscriber.connection != .none
+        let isConnected = subscriber.connection != .none
         if sessions[subscriber.session].isPersistent {
-            if isThere { return hasRoomInWindow(subscriber.session) ? 0 : 1 }
+            if isConnected { return hasRoomInWindow(subscriber.session) ? 0 : 1 }
             return reach == .everybody ? 2 : nil
         }
-        return reach == .everybody && isThere ? 3 : nil
+        return reach == .everybody && isConnected ? 3 : nil
     }
 
     // MARK: - Moves

@@ -131,6 +131,16 @@ import Testing
         return world.lines().contains { $0.hasPrefix("bob/pc") && $0.contains("\"lost\"") }
     }
 
+    /// Restarts the broker. The will must be sent after so many seconds, and not before.
+    private func expectSent(afterSeconds seconds: UInt64) {
+        world.crash()
+        world.begin("bob/pc")
+        world.pass(seconds: seconds - 1)
+        #expect(!sent())
+        world.pass(seconds: 1)
+        #expect(sent())
+    }
+
     private func lose(delay: UInt32) {
         world.begin("ann/phone", "bob/pc")
         world.setWill("ann/phone", to: .user("bob"), "lost", delay: delay)
@@ -142,12 +152,7 @@ import Testing
     @Test func `comes at its own time after a restart`() {
         lose(delay: 20)
         world.pass(seconds: 5)
-        world.crash()
-        world.begin("bob/pc")
-        world.pass(seconds: 14)
-        #expect(!sent())
-        world.pass(seconds: 1)
-        #expect(sent())
+        expectSent(afterSeconds: 15)
     }
 
     @Test func `comes at once where its time passed meanwhile`() {
@@ -161,23 +166,13 @@ import Testing
 
     @Test func `waits longer than the grace where its delay is longer`() {
         lose(delay: 200)
-        world.crash()
-        world.begin("bob/pc")
-        world.pass(seconds: 199)
-        #expect(!sent())
-        world.pass(seconds: 1)
-        #expect(sent())
+        expectSent(afterSeconds: 200)
     }
 
     @Test func `has the grace where its device was connected`() {
         world.begin("ann/phone", "bob/pc")
         world.setWill("ann/phone", to: .user("bob"), "lost", delay: 20)
         world.settle()
-        world.crash()
-        world.begin("bob/pc")
-        world.pass(seconds: 89)
-        #expect(!sent())
-        world.pass(seconds: 1)
-        #expect(sent())
+        expectSent(afterSeconds: 90)
     }
 }

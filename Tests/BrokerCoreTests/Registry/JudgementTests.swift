@@ -111,10 +111,7 @@ extension World {
         world.begin("bob/d")
         world.setWill("ann/d", to: .user("bob"), "gone")
         world.settle()
-        world.addToken("fresh", user: "ann", rights: nil)
-        var bytes: [UInt8] = []
-        let claim = Claim.token(identifier: bytes.appendRange("fresh"), digest: World.tokenDigest)
-        world.step(.credentialPresented(world.connections["ann/d"]!, claim), bytes: bytes)
+        world.exchangeToken("fresh", of: "ann/d")
         world.revoke("ann/d")
         world.settle()
         world.crash()
@@ -142,10 +139,7 @@ extension World {
         world.setWill("ann/d", to: .user("bob"), "gone")
         world.settle()
         // Its row is written again, with another token, in the batch that fires it.
-        world.addToken("fresh", user: "ann", rights: nil)
-        var bytes: [UInt8] = []
-        let claim = Claim.token(identifier: bytes.appendRange("fresh"), digest: World.tokenDigest)
-        world.step(.credentialPresented(world.connections["ann/d"]!, claim), bytes: bytes)
+        world.exchangeToken("fresh", of: "ann/d")
         world.lose("ann/d")
         world.settle()
         world.crash()

@@ -22,6 +22,23 @@ import Testing
         world.settle()
     }
 
+    /// Loses the connection of `ann/phone` and connects again, then does the same after a crash.
+    /// Both connections must bring the same lines.
+    func expectAfterReconnectAndCrash(
+        _ lines: [String], sourceLocation: SourceLocation = #_sourceLocation
+    ) {
+        world.lose("ann/phone")
+        _ = world.lines()
+        for isCrashed in [false, true] {
+            if isCrashed { world.crash() }
+            world.connect("ann/phone", expiry: 3600, dialect: .mqtt5)
+            world.settle()
+            #expect(
+                world.lines(of: "ann/phone") == lines, "after a crash: \(isCrashed)",
+                sourceLocation: sourceLocation)
+        }
+    }
+
     @Test func `identifiers are derived from numbers and never 0`() {
         #expect(PacketIdentifier.derived(from: 1) == 1)
         #expect(PacketIdentifier.derived(from: 65_535) == 65_535)
@@ -45,18 +62,9 @@ import Testing
         send(1...3)
         world.answer("ann/phone", .accepted, 2)
         world.settle()
-        world.lose("ann/phone")
-        _ = world.lines()
-        world.connect("ann/phone", expiry: 3600, dialect: .mqtt5)
-        world.settle()
-        let expected = [
+        expectAfterReconnectAndCrash([
             "accepted, present", "#1 \"1\" from bob on t, again", "#3 \"3\" from bob on t, again",
-        ]
-        #expect(world.lines(of: "ann/phone") == expected)
-        world.crash()
-        world.connect("ann/phone", expiry: 3600, dialect: .mqtt5)
-        world.settle()
-        #expect(world.lines(of: "ann/phone") == expected)
+        ])
     }
 
     @Test func `that has not been sent is not marked`() {
@@ -84,18 +92,9 @@ import Testing
         send(1...2, .once)
         world.answer("ann/phone", .received, 1)
         world.settle()
-        world.lose("ann/phone")
-        _ = world.lines()
-        world.connect("ann/phone", expiry: 3600, dialect: .mqtt5)
-        world.settle()
-        let expected = [
+        expectAfterReconnectAndCrash([
             "accepted, present", "release 1", "#2 \"2\" from bob on t, once, again",
-        ]
-        #expect(world.lines(of: "ann/phone") == expected)
-        world.crash()
-        world.connect("ann/phone", expiry: 3600, dialect: .mqtt5)
-        world.settle()
-        #expect(world.lines(of: "ann/phone") == expected)
+        ])
         world.answer("ann/phone", .complete, 1)
         world.answer("ann/phone", .received, 2)
         world.settle()

@@ -324,6 +324,14 @@ final class World {
         precondition(isNew, "two tokens \(identifier)")
     }
 
+    /// Adds a token for the user of a connected device, which presents it as its new credential.
+    func exchangeToken(_ identifier: String, of name: String) {
+        addToken(identifier, user: Self.split(name).user, rights: nil)
+        var bytes: [UInt8] = []
+        let claim = Claim.token(identifier: bytes.appendRange(identifier), digest: Self.tokenDigest)
+        step(.credentialPresented(connections[name]!, claim), bytes: bytes)
+    }
+
     /// Takes a token back.
     @discardableResult
     func revoke(_ identifier: String) -> Revocation {

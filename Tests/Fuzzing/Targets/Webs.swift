@@ -1,6 +1,7 @@
-// Requests and frames of strangers: in pieces they say the same as in one, and what a stream of
-// frames says is what a decoder says that was written again, byte by byte and without its tricks.
+// HTTP requests and WebSocket frames from any client. In pieces they must have the same contents as
+// in one, and a second, naive decoder must read the same from the frames.
 
+import PacketMeanings
 import Primitives
 import WireFormat
 
@@ -56,67 +57,26 @@ private func fuzzRequests(_ stream: UnsafeRawBufferPointer, step: Int) {
 
 // MARK: - Frames
 
-private struct Heard: Equatable {
-    var payload: [UInt8] = []
-    var pings: [[UInt8]] = []
-    var pongs = 0
-    var closeCode: UInt16?
-    var isClosed = false
-    var isFaulty = false
-}
-
 private let frameMaximum = 300
 
 private func fuzzFrames(_ stream: [UInt8], step: Int) {
-    let expected = hearNaively(stream)
-    precondition(hear(stream, step: step) == expected, "pieces of \(step) say something else")
-    precondition(hear(stream, step: max(1, stream.count)) == expected, "the whole is different")
-}
-
-private func hear(_ stream: [UInt8], step: Int) -> Heard {
-    var decoder = WebSocketDecoder()
-    var heard = Heard()
-    var kept: [UInt8] = []
-    var start = 0
-    while start < stream.count, !heard.isFaulty {
-        let end = min(start + step, stream.count)
-        var bytes = kept + stream[start..<end]
-        start = end
-        let offset = bytes.withUnsafeMutableBytes { bytes in
-            var span = bytes.mutableBytes
-            var offset = 0
-            do throws(WebSocketFault) {
-                while let piece = try decoder.next(
-                    in: &span, at: &offset, frameMaximum: frameMaximum)
-                {
-                    let whole = UnsafeRawBufferPointer(bytes)
-                    switch piece {
-                    case .payload(let range): heard.payload += range.bytes(in: whole)
-                    case .ping(let range): heard.pings.append(Array(range.bytes(in: whole)))
-                    case .pong: heard.pongs += 1
-                    case .close(let code):
-                        heard.isClosed = true
-                        heard.closeCode = code
-                    }
-                }
-            } catch {
-                heard.isFaulty = true
-            }
-            return offset
-        }
-        kept = Array(bytes[offset...])
-        let bound = WebLimits.clientHeaderByteCountMaximum + WebLimits.controlByteCountMaximum
-        precondition(heard.isFaulty || kept.count < bound, "\(kept.count) bytes are kept")
+    let expected = decodeNaively(stream)
+    for step in [step, max(1, stream.count)] {
+        let decoded = WebSocketContents.decode(stream, step: step, frameMaximum: frameMaximum)
+        precondition(
+            decoded.contents == expected.contents && (decoded.fault != nil) == expected.isFaulty,
+            "pieces of \(step): \(decoded) instead of \(expected)")
     }
-    return heard
 }
 
 /// RFC 6455, section 5, byte by byte over the whole stream.
-private func hearNaively(_ stream: [UInt8]) -> Heard {
-    var heard = Heard()
+private func decodeNaively(
+    _ stream: [UInt8]
+) -> (contents: WebSocketContents, isFaulty: Bool) {
+    var contents = WebSocketContents()
     var bytes = stream[...]
     var isWithinMessage = false
-    while !heard.isClosed, bytes.count >= 2 {
+    while contents.closes.isEmpty, bytes.count >= 2 {
         let first = bytes.removeFirst()
         let second = bytes.removeFirst()
         let opcode = first % 16
@@ -125,45 +85,38 @@ private func hearNaively(_ stream: [UInt8]) -> Heard {
         var length = UInt64(second % 128)
         guard first / 16 % 8 == 0, [0, 1, 2, 8, 9, 10].contains(opcode), second >= 128,
             !isControl || isFinal && length <= 125
-        else {
-            heard.isFaulty = true
-            return heard
-        }
+        else { return (contents, true) }
         let lengthByteCount = length == 126 ? 2 : length == 127 ? 8 : 0
-        guard bytes.count >= lengthByteCount + 4 else { return heard }
+        guard bytes.count >= lengthByteCount + 4 else { return (contents, false) }
         if lengthByteCount > 0 {
             length = 0
             for _ in 0..<lengthByteCount { length = length * 256 + UInt64(bytes.removeFirst()) }
             let isMinimal = lengthByteCount == 2 ? length >= 126 : length >= 65_536
-            heard.isFaulty = !isMinimal || length > UInt64(frameMaximum)
+            if !isMinimal || length > UInt64(frameMaximum) { return (contents, true) }
         }
         if !isControl {
             if opcode == 0 ? !isWithinMessage : isWithinMessage || opcode == 1 {
-                heard.isFaulty = true
+                return (contents, true)
             }
             isWithinMessage = !isFinal
         }
-        if heard.isFaulty { return heard }
         let mask = (0..<4).map { _ in bytes.removeFirst() }
-        if isControl, bytes.count < Int(length) { return heard }
+        if isControl, bytes.count < Int(length) { return (contents, false) }
         var payload: [UInt8] = []
         while payload.count < Int(length), let byte = bytes.popFirst() {
             payload.append(byte ^ mask[payload.count % 4])
         }
         switch opcode {
-        case 9: heard.pings.append(payload)
-        case 10: heard.pongs += 1
+        case 9: contents.pings.append(payload)
+        case 10: contents.pongs += 1
         case 8:
-            heard.isFaulty = isFaultyClose(payload)
-            if heard.isFaulty { return heard }
-            heard.isClosed = true
-            if payload.count >= 2 {
-                heard.closeCode = UInt16(payload[0]) * 256 + UInt16(payload[1])
-            }
-        default: heard.payload += payload
+            if isFaultyClose(payload) { return (contents, true) }
+            contents.closes.append(
+                payload.isEmpty ? nil : UInt16(payload[0]) * 256 + UInt16(payload[1]))
+        default: contents.payload += payload
         }
     }
-    return heard
+    return (contents, false)
 }
 
 private func isFaultyClose(_ payload: [UInt8]) -> Bool {

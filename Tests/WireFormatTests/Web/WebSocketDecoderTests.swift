@@ -1,5 +1,7 @@
-// The frames of a client: what they say in any pieces, and which of them end a connection.
+// The frames of a client: their contents in pieces of any size, and the faults that end a
+// connection.
 
+import PacketMeanings
 import Primitives
 import Testing
 
@@ -26,48 +28,10 @@ struct WebSocketDecoderTests {
         return bytes
     }
 
-    struct Heard: Equatable {
-        var payload: [UInt8] = []
-        var pings: [[UInt8]] = []
-        var pongs = 0
-        var closes: [UInt16?] = []
-        var fault: WebSocketFault?
-    }
-
-    /// Decodes a stream in pieces of `step` bytes, as a connection reads it.
-    static func decode(_ stream: [UInt8], step: Int, frameMaximum: Int = 1 << 20) -> Heard {
-        var decoder = WebSocketDecoder()
-        var heard = Heard()
-        var kept: [UInt8] = []
-        var start = 0
-        while start < stream.count, heard.fault == nil {
-            let end = min(start + step, stream.count)
-            var bytes = kept + stream[start..<end]
-            start = end
-            let offset = bytes.withUnsafeMutableBytes { bytes in
-                var span = bytes.mutableBytes
-                var offset = 0
-                do throws(WebSocketFault) {
-                    while let piece = try decoder.next(
-                        in: &span, at: &offset, frameMaximum: frameMaximum)
-                    {
-                        let whole = UnsafeRawBufferPointer(bytes)
-                        switch piece {
-                        case .payload(let range): heard.payload += range.bytes(in: whole)
-                        case .ping(let range): heard.pings.append(Array(range.bytes(in: whole)))
-                        case .pong: heard.pongs += 1
-                        case .close(let code): heard.closes.append(code)
-                        }
-                    }
-                } catch {
-                    heard.fault = error
-                }
-                return offset
-            }
-            kept = Array(bytes[offset...])
-            #expect(kept.count < WebLimits.clientHeaderByteCountMaximum + 125 || heard.fault != nil)
-        }
-        return heard
+    static func decode(
+        _ stream: [UInt8], step: Int, frameMaximum: Int = 1 << 20
+    ) -> (contents: WebSocketContents, fault: WebSocketFault?) {
+        WebSocketContents.decode(stream, step: step, frameMaximum: frameMaximum)
     }
 
     // [MQTT-6.0.0-2] [MQTT-6.0.0-2/311]
@@ -83,11 +47,13 @@ struct WebSocketDecoderTests {
         stream += Self.frame(0x82, [4], mask: [0, 0, 0, 0])
         stream += Self.frame(0x88, [0x03, 0xE8] + Array("bye".utf8))
         stream += Self.frame(0x82, [77])
-        let expected = Heard(
+        let expected = WebSocketContents(
             payload: [1, 2, 3] + long.prefix(200) + long + [4], pings: [Array("ping".utf8)],
             pongs: 1, closes: [1000])
         for step in [1, 2, 3, 5, 7, 13, 64, 1_000, 65_536, stream.count] {
-            #expect(Self.decode(stream, step: step) == expected, "\(step)")
+            let decoded = Self.decode(stream, step: step)
+            #expect(decoded.contents == expected, "\(step)")
+            #expect(decoded.fault == nil, "\(step)")
         }
     }
 
@@ -142,11 +108,11 @@ struct WebSocketDecoderTests {
 
     @Test func `are accepted up to the largest one`() {
         let largest = Self.frame(0x82, [UInt8](repeating: 9, count: 1_000))
-        let heard = Self.decode(largest + largest, step: 100, frameMaximum: 1_000)
-        #expect(heard.fault == nil)
-        #expect(heard.payload.count == 2_000)
+        let decoded = Self.decode(largest + largest, step: 100, frameMaximum: 1_000)
+        #expect(decoded.fault == nil)
+        #expect(decoded.contents.payload.count == 2_000)
         let control = Self.frame(0x89, [UInt8](repeating: 1, count: 125))
-        #expect(Self.decode(control, step: 9).pings.map(\.count) == [125])
+        #expect(Self.decode(control, step: 9).contents.pings.map(\.count) == [125])
     }
 
     @Test func `close with a code, without one, and with codes of applications`() {
@@ -154,7 +120,7 @@ struct WebSocketDecoderTests {
             ([], nil), ([0x03, 0xE8], 1000), ([0x0B, 0xB8], 3000), ([0x13, 0x87], 4999),
             ([0x03, 0xF6, 0xC3, 0xA4], 1014),
         ] {
-            #expect(Self.decode(Self.frame(0x88, payload), step: 1).closes == [code])
+            #expect(Self.decode(Self.frame(0x88, payload), step: 1).contents.closes == [code])
         }
     }
 
