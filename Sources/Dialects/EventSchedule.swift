@@ -40,6 +40,8 @@ public enum ScheduleLimits {
     /// end waits for a batch, which takes less than 250 ms. Two gateways that each carry a login of
     /// the other's device would otherwise wait for each other for ever.
     static let predecessorMilliseconds: UInt64 = 2_000
+    /// The same for a login on a gateway's channel, because the other channels wait with it.
+    static let channelPredecessorMilliseconds: UInt64 = 100
     /// For this many turns, a connection that used more than its share is served after the others:
     /// a second or two of a busy loop.
     static let heavyTurns: UInt64 = 256
@@ -113,8 +115,11 @@ public struct EventSchedule: ~Copyable {
     private var changed: [ConnectionID] = []
     /// Connections whose end waits, and where: a channel's end waits with its gateway's events.
     private var waitingEnds: [ConnectionID: WaitingEnds] = [:]
-    /// When a connection's next event, a login, began to wait for its device's previous connection.
-    private var loginsSince: [ConnectionID: Instant] = [:]
+    /// Connections whose next event is a login that waits for its device's previous connection, and
+    /// when it stops waiting.
+    private var loginDeadlines: [ConnectionID: Instant] = [:]
+    /// The time of the last entry.
+    private var lastEntry = Instant(milliseconds: 0)
 
     public init(limits: CoreLimits = CoreLimits()) {
         turnMaximum = limits.turnWorkMaximum
@@ -131,9 +136,10 @@ public struct EventSchedule: ~Copyable {
     public func holds(_ connection: ConnectionID) -> Bool { pieces[connection] != nil }
 
     /// When the next login stops waiting for its device's previous connection; nil if none waits.
+    /// A deadline that the last entry has seen is over: its login waits for something else, for the
+    /// next batch or for a client that does not read.
     public var nextDeadline: Instant? {
-        loginsSince.values.min()?.advanced(
-            byMilliseconds: ScheduleLimits.predecessorMilliseconds)
+        loginDeadlines.values.lazy.filter { [lastEntry] in $0 > lastEntry }.min()
     }
 
     /// The number of packets to read from a connection.
@@ -178,6 +184,7 @@ public struct EventSchedule: ~Copyable {
                 heavy = heavy.filter { turn - $0.value < ScheduleLimits.heavyTurns }
             }
         }
+        lastEntry = moment.instant
         largestStep = 0
         spent += broker.takeResultWork()
         // Effects that other loops have not fetched count too; otherwise a fast loop would flood a
@@ -385,13 +392,17 @@ public struct EventSchedule: ~Copyable {
         guard let predecessor, let end = waitingEnds[predecessor]?.owner, end != owner,
             isReading(end)
         else {
-            loginsSince[owner] = nil
+            loginDeadlines[owner] = nil
             return false
         }
-        let since = loginsSince[owner] ?? moment.instant
-        loginsSince[owner] = since
-        return moment.instant
-            < since.advanced(byMilliseconds: ScheduleLimits.predecessorMilliseconds)
+        // The other channels of a gateway wait behind a login on one of them.
+        let limit =
+            event.connection == owner
+            ? ScheduleLimits.predecessorMilliseconds
+            : ScheduleLimits.channelPredecessorMilliseconds
+        let deadline = loginDeadlines[owner] ?? moment.instant.advanced(byMilliseconds: limit)
+        loginDeadlines[owner] = deadline
+        return moment.instant < deadline
     }
 
     /// Events of an owner are not waiting any more.
@@ -418,7 +429,7 @@ public struct EventSchedule: ~Copyable {
             bytes: piece.buffer, identities: piece.identities, at: moment, broker: &broker,
             effects: &effects, isReading: isReading)
         list[0].next = next
-        if next > piece.next { loginsSince[owner] = nil }
+        if next > piece.next { loginDeadlines[owner] = nil }
         forgetEnds(piece.events[piece.next..<next])
         if next == piece.events.count {
             waitingByteCount -= piece.byteCount

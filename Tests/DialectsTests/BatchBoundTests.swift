@@ -208,6 +208,39 @@ import Testing
         #expect(loop.broker.counters.takeovers == takeovers)
     }
 
+    /// The loop would not sleep: it wakes at the deadline, and the login waits for its client.
+    @Test func `has no deadline for a login whose client does not read`() {
+        let loop = CoreLoop(limits: Self.limits())
+        stayAway(10, loop)
+        let old = loop.client("device", .mqtt5)
+        let packets = (1...20).flatMap { Packets.publish("t", qos: 1, identifier: UInt16($0)) }
+        loop.read(packets + Packets.packet(0xE0, []), old) { _ = loop.enter($0) }
+        let new = loop.open()
+        loop.read(Packets.connect("device", .mqtt5), new) { _ = loop.enter($0) }
+        #expect(loop.holds(old) && loop.holds(new))
+        #expect(loop.schedule.nextDeadline != nil)
+        loop.now.instant = loop.now.instant.advanced(byMilliseconds: 2_000)
+        _ = loop.enter { $0 != new }
+        #expect(loop.holds(new))
+        #expect(loop.schedule.nextDeadline == nil)
+        finish(loop)
+        #expect(loop.isIdle)
+    }
+
+    @Test func `lets the other channels of a gateway wait 100 ms for a login`() {
+        let loop = CoreLoop(limits: Self.limits())
+        stayAway(10, loop)
+        let old = loop.client("device", .mrt)
+        let gateway = loop.client("gateway", .mrt)
+        loop.read(flood + Packets.packet(0xE0, []), old) { _ = loop.enter($0) }
+        loop.read(channel(Packets.connect("device", .mrt)), gateway) { _ = loop.enter($0) }
+        #expect(loop.holds(old) && loop.holds(gateway))
+        #expect(
+            loop.schedule.nextDeadline == loop.now.instant.advanced(byMilliseconds: 100))
+        finish(loop)
+        #expect(loop.isIdle)
+    }
+
     @Test func `takes no more releases than other changes`() {
         let loop = CoreLoop(limits: Self.limits())
         let publisher = loop.client("publisher", .mqtt5)

@@ -8,8 +8,8 @@ import Testing
         #expect(MemoryLayout<ConnectionSlot>.stride == 64)
     }
 
-    @Test func `frames cost the connections that speak in them twenty bytes`() {
-        #expect(MemoryLayout<FrameState>.stride == 20)
+    @Test func `frames cost the connections that speak in them 24 bytes`() {
+        #expect(MemoryLayout<FrameState>.stride == 24)
     }
 
     @Test func `the cold record of a connection has no gaps`() {

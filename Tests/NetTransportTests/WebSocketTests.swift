@@ -221,6 +221,41 @@ struct WebSocketTests {
         #expect(bench.loop.counters.webSocketFaults == 1)
     }
 
+    @Test func `ends with a code for too many frames without data at once`() throws {
+        for empty in [Self.frame(0x89, []), Self.frame(0x8A, []), Self.frame(0x82, [])] {
+            var bench = try Bench()
+            let (client, server) = try Self.connect(&bench)
+            bench.send((0..<256).flatMap { _ in empty } + Self.frame(0x82, [9]), to: client)
+            bench.turn { _, recorder in
+                Self.read(recorder.received[client]!).payload == [9]
+            }
+            bench.send((0..<300).flatMap { _ in empty }, to: client)
+            bench.turn { _, recorder in recorder.end(of: client) != nil }
+            #expect(Self.read(bench.recorder.received[client]!).closeCode == 1008)
+            bench.turn { _, recorder in recorder.end(of: server) != nil }
+            #expect(
+                bench.recorder.end(of: server)?.detail == "too many frames without data at once")
+        }
+    }
+
+    @Test func `keeps few answers for a client that pings and does not read`() throws {
+        var bench = try Bench()
+        let (client, server) = try Self.connect(&bench)
+        let payload = [UInt8](repeating: 7, count: 125)
+        bench.loop.pauseReading(client)
+        // The socket takes some 3 MB before the server's bytes wait.
+        for _ in 0..<400 {
+            bench.send((0..<200).flatMap { _ in Self.frame(0x89, payload) }, to: client)
+            _ = bench.loop.turn(&bench.recorder, waitMaximum: 1)
+        }
+        #expect(bench.recorder.end(of: server) == nil)
+        #expect(bench.loop.outgoingByteCount(of: server) <= 4_096 + 14)
+        bench.loop.resumeReading(client)
+        bench.turn { loop, _ in loop.outgoingByteCount(of: server) == 0 }
+        bench.send(Self.frame(0x89, [1]), to: client)
+        bench.turn { _, recorder in Self.read(recorder.received[client]!).pongs.last == [1] }
+    }
+
     @Test(arguments: Security.allCases)
     func `answers a close frame, and counts as closed by its peer`(_ security: Security) throws {
         var bench = try Bench(security)

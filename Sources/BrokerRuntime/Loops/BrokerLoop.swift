@@ -34,6 +34,8 @@ package protocol BrokerLoop: ConnectionHost, ~Copyable {
     mutating func close(_ connection: ConnectionID, afterFlush: Bool)
     /// Speaks WebSocket on a connection from now on.
     mutating func startWebSocket(_ connection: ConnectionID)
+    /// Whether as many connections as may have not logged in.
+    var isCrowded: Bool { get }
     /// Gives a connection that has not logged in the whole time for it again.
     mutating func restartAuthentication(_ connection: ConnectionID)
 

@@ -13,6 +13,24 @@ struct WebRequest {
 
     func hasPath(_ path: StaticString) -> Bool { head.path.bytes(in: bytes).bytes.isEqual(path) }
 
+    /// Whether the authority is `localhost` or an address. A page of a browser on this machine
+    /// whose own name was made to lead here sends that name (DNS rebinding).
+    var hasLocalHost: Bool {
+        let authority = head.authority.bytes(in: bytes.bytes)
+        var isAddress = true
+        var end = 0
+        while end < authority.byteCount, authority[end] != UInt8(ascii: ":") {
+            // The numbers of an IPv4 address, or the bracket before an IPv6 address.
+            switch authority[end] {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."): break
+            case UInt8(ascii: "["): return end == 0
+            default: isAddress = false
+            }
+            end += 1
+        }
+        return isAddress || authority.extracting(first: end).isEqual(ignoringCase: "localhost")
+    }
+
     var isRead: Bool { head.method == .get || head.method == .head }
 
     var answer: WebConnections.Answer {
@@ -52,7 +70,7 @@ extension WebConnections {
         guard !request.head.hasContent else {
             return .respond(.text(.contentTooLarge, "no content is read here"))
         }
-        if request.hasPath("/metrics") { return readMetrics(from: connection, in: loop) }
+        if request.hasPath("/metrics") { return readMetrics(request, from: connection, in: loop) }
         var findings = settings.health.current
         if isDraining { findings.insert(.draining) }
         if request.hasPath("/healthz") { findings.formIntersection(.fatal) }
@@ -60,15 +78,16 @@ extension WebConnections {
     }
 
     private func readMetrics(
-        from connection: ConnectionID, in loop: borrowing some BrokerLoop & ~Copyable
+        _ request: WebRequest, from connection: ConnectionID,
+        in loop: borrowing some BrokerLoop & ~Copyable
     ) -> WebAction {
         let isAllowed =
             switch settings.values.metrics {
-            case .loopback: loop.peer(of: connection).isLoopback
+            case .loopback: loop.peer(of: connection).isLoopback && request.hasLocalHost
             case .anyone: true
             case .nobody: false
             }
-        // Who may not read them is not told whether they are there.
+        // Other clients are not told whether there are metrics.
         return isAllowed ? .metrics : .respond(.text(.notFound, "there is nothing here"))
     }
 

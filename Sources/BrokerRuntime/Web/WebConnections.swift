@@ -18,6 +18,8 @@ struct WebConnections: ~Copyable {
     private(set) var connections: [ConnectionID: Connection] = [:]
     /// Requests that wait for the text of the metrics.
     private var waiting: [(connection: ConnectionID, answer: Answer)] = []
+    /// Connections with more requests than a turn answers, or whose client does not read.
+    private var paused: [ConnectionID] = []
 
     struct Connection {
         let terms: WebSettings.Terms
@@ -25,6 +27,19 @@ struct WebConnections: ~Copyable {
         var isWithinRequest = false
         /// Set when the connection takes no more requests.
         var isDone = false
+        /// Requests in the turn of the last one.
+        var requestCount = 0
+        var turn: UInt64 = 0
+
+        /// Whether a turn answers another request.
+        mutating func takesRequest(in turn: UInt64) -> Bool {
+            if turn != self.turn {
+                self.turn = turn
+                requestCount = 0
+            }
+            requestCount += 1
+            return requestCount <= WebLimits.requestsPerTurnMaximum
+        }
     }
 
     /// How a response is sent, whatever it is.
@@ -71,10 +86,12 @@ struct WebConnections: ~Copyable {
         let bytes = bytes.bytes(in: loop.arena)
         var offset = 0
         while let known = connections[connection], !known.isDone {
-            // What pipelined requests are answered may wait for a reader as packets may.
-            if loop.outgoingByteCount(of: connection) > ScheduleLimits.unsentBytesMaximum {
-                loop.close(connection, afterFlush: false)
-                return .consumed(bytes.count)
+            guard loop.outgoingByteCount(of: connection) <= ScheduleLimits.unsentBytesMaximum,
+                connections[connection]?.takesRequest(in: loop.turn) == true
+            else {
+                loop.pauseReading(connection, for: .answers)
+                paused.append(connection)
+                return .consumed(offset)
             }
             let rest = UnsafeRawBufferPointer(rebasing: bytes[offset...])
             do throws(HTTPFault) {
@@ -131,8 +148,10 @@ struct WebConnections: ~Copyable {
         }
     }
 
-    /// Answers the requests that waited for the text of the metrics, if it is there.
+    /// Lets connections go on that waited for the next turn, and those that waited for the text of
+    /// the metrics if it is there.
     mutating func endTurn(_ loop: inout some BrokerLoop & ~Copyable) {
+        if !paused.isEmpty { resumePaused(&loop) }
         guard !waiting.isEmpty,
             let text = settings.metrics.text(at: loop.now, for: loopIndex)
         else { return }
@@ -141,6 +160,19 @@ struct WebConnections: ~Copyable {
         for (connection, answer) in requests where contains(connection) {
             respond(.metrics(text), to: answer, of: connection, in: &loop)
             loop.resumeReading(connection, from: .answers)
+        }
+    }
+
+    private mutating func resumePaused(_ loop: inout some BrokerLoop & ~Copyable) {
+        let connections = paused
+        paused = []
+        for connection in connections where contains(connection) {
+            // Otherwise its client does not read, and it ends with the time for a request.
+            if loop.outgoingByteCount(of: connection) <= ScheduleLimits.unsentBytesMaximum {
+                loop.resumeReading(connection, from: .answers)
+            } else {
+                paused.append(connection)
+            }
         }
     }
 
@@ -153,7 +185,8 @@ struct WebConnections: ~Copyable {
     ) {
         var response = response
         response.omitsContent = answer.isHead
-        response.closes = response.closes || answer.closes
+        // While others wait for a login, a connection gets no further time for requests.
+        response.closes = response.closes || answer.closes || loop.isCrowded
         settings.count(isRefusal: response.status.rawValue >= 400)
         append(
             response.bytes(unixSeconds: clock.moment(at: loop.now).unixMilliseconds / 1_000),

@@ -234,9 +234,12 @@ extension EventLoop {
         now.advanced(byMilliseconds: configuration.acceptPauseMilliseconds)
     }
 
+    /// Whether the limit of pending logins is reached.
+    public var isCrowded: Bool { pendingCount >= configuration.pendingMaximum }
+
     /// Whether the limit of pending logins or handshakes is reached.
     private func isCrowded(_ listener: Listener) -> Bool {
-        pendingCount >= configuration.pendingMaximum
+        isCrowded
             || (listener.tls != nil && handshakingCount >= configuration.handshakesMaximum)
     }
 

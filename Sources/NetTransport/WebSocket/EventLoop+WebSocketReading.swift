@@ -116,6 +116,7 @@ extension EventLoop {
         var span = bytes.mutableBytes
         var end = start
         var offset = start
+        var emptyFrameCount = 0
         do throws(WebSocketFault) {
             while let piece = try (frames + slot).pointee.decoder.next(
                 in: &span, at: &offset, frameMaximum: configuration.packetMaximum)
@@ -126,14 +127,17 @@ extension EventLoop {
                         memmove(base + end, base + Int(range.offset), Int(range.count))
                     }
                     end += Int(range.count)
+                    continue
                 case .ping(let payload):
                     answerPing(payload.bytes(in: span.bytes), slot)
                     guard slots[slot].phase == .open else { return end }
-                case .pong:
+                case .pong, .empty:
                     break
                 case .close:
                     (frames + slot).pointee.ending = .peerClose
                 }
+                emptyFrameCount += 1
+                if emptyFrameCount > WebLimits.emptyFrameCountMaximum { throw .emptyFrames }
             }
         } catch {
             (frames + slot).pointee.ending = .fault

@@ -73,9 +73,15 @@ extension EventLoop {
     /// Answers a ping with its payload. If the peer does not read, only a later ping is answered
     /// (RFC 6455, 5.5.3).
     mutating func answerPing(_ payload: RawSpan, _ slot: Int) {
-        guard slots[slot].outgoingByteCount <= Int(slots[slot].outgoingMaximum) else { return }
-        let header = WebSocketFrame.headerByteCount(payloadByteCount: payload.byteCount)
-        guard let target = beginControl(header + payload.byteCount, slot) else { return }
+        let byteCount =
+            WebSocketFrame.headerByteCount(payloadByteCount: payload.byteCount) + payload.byteCount
+        if slots[slot].outgoing == nil { (frames + slot).pointee.pongByteCount = 0 }
+        let waiting = Int((frames + slot).pointee.pongByteCount) + byteCount
+        guard waiting <= WebLimits.waitingPongByteCountMaximum,
+            slots[slot].outgoingByteCount <= Int(slots[slot].outgoingMaximum),
+            let target = beginControl(byteCount, slot)
+        else { return }
+        (frames + slot).pointee.pongByteCount = UInt16(waiting)
         var writer = PacketWriter(target.mutableBytes)
         WebSocketFrame.writeHeader(.pong, payloadByteCount: payload.byteCount, to: &writer)
         writer.write(bytes: payload)

@@ -3,7 +3,7 @@
 import Primitives
 import WireFormat
 
-/// The frames of one connection in both directions: 20 bytes.
+/// The frames of one connection in both directions: 24 bytes.
 struct FrameState {
     /// The reason for which the connection ends after the handler has read what came before.
     enum Ending: UInt8 {
@@ -16,6 +16,8 @@ struct FrameState {
     var decoder = WebSocketDecoder()
     /// Unsent bytes, from the front, that have their frames.
     @NarrowCount var framedCount = 0
+    /// Bytes of pongs since all bytes were sent last.
+    var pongByteCount: UInt16 = 0
     /// Kept bytes, at the end, that are the start of a header or of a control frame.
     var rawCount: UInt8 = 0
     var ending = Ending.none

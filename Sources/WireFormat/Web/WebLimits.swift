@@ -16,6 +16,16 @@ public enum WebLimits {
     public static let clientHeaderByteCountMaximum = 14
     /// Bytes of the longest header of a frame to a client, which has no mask.
     public static let serverHeaderByteCountMaximum = 10
+    /// Maximum number of frames without data, control frames or empty ones, that are decoded at
+    /// once. Clients ping every few seconds, and the header of an empty frame has 6 bytes: one read
+    /// of 64 KiB could contain 10,900.
+    public static let emptyFrameCountMaximum = 256
+    /// Maximum number of requests of a connection that are answered in one turn of its event loop.
+    /// A request costs a microsecond: the requests of 1,000 connections cost less than a turn may.
+    public static let requestsPerTurnMaximum = 16
+    /// Maximum bytes of pongs that wait for a client to read: 30 of the longest. The client needs
+    /// the last one only (RFC 6455, 5.5.3).
+    public static let waitingPongByteCountMaximum = 4_096
     /// Bytes of `Sec-WebSocket-Key`: 16 bytes in base64 (RFC 6455, 4.1).
     public static let keyByteCount = 24
     /// Bytes of `Sec-WebSocket-Accept`: a SHA-1 digest in base64.

@@ -29,6 +29,8 @@ public struct WebSocketDecoder: Hashable, Sendable {
         case payload(ByteRange)
         case ping(ByteRange)
         case pong
+        /// A data frame without payload.
+        case empty
         /// A close frame; nil if it has no code.
         case close(code: UInt16?)
     }
@@ -44,27 +46,24 @@ public struct WebSocketDecoder: Hashable, Sendable {
     public mutating func next(
         in bytes: inout MutableRawSpan, at offset: inout Int, frameMaximum: Int
     ) throws(WebSocketFault) -> Piece? {
-        while true {
-            if state.contains(.isClosed) {
-                offset = bytes.byteCount
-                return nil
-            }
-            if remaining > 0 { return takePayload(of: &bytes, at: &offset) }
-            guard let header = try Header(bytes.bytes, at: offset, frameMaximum: frameMaximum)
-            else { return nil }
-            guard header.opcode.isControl else {
-                try begin(header)
-                offset += header.byteCount
-                // The frame is empty, or only its header has arrived.
-                continue
-            }
-            let start = offset + header.byteCount
-            guard bytes.byteCount - start >= header.payloadByteCount else { return nil }
-            let payload = ByteRange(offset: start, count: header.payloadByteCount)
-            Self.unmask(&bytes, payload.offsets, with: header.mask)
-            offset = payload.endOffset
-            return try control(header.opcode, payload, of: bytes.bytes)
+        if state.contains(.isClosed) {
+            offset = bytes.byteCount
+            return nil
         }
+        if remaining > 0 { return takePayload(of: &bytes, at: &offset) }
+        guard let header = try Header(bytes.bytes, at: offset, frameMaximum: frameMaximum)
+        else { return nil }
+        let start = offset + header.byteCount
+        guard header.opcode.isControl else {
+            try begin(header)
+            offset = start
+            return remaining == 0 ? .empty : takePayload(of: &bytes, at: &offset)
+        }
+        guard bytes.byteCount - start >= header.payloadByteCount else { return nil }
+        let payload = ByteRange(offset: start, count: header.payloadByteCount)
+        Self.unmask(&bytes, payload.offsets, with: header.mask)
+        offset = payload.endOffset
+        return try control(header.opcode, payload, of: bytes.bytes)
     }
 
     /// Begins a data frame.

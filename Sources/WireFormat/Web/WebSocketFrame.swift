@@ -27,6 +27,7 @@ public enum WebSocketCloseCode: UInt16, Sendable {
     case protocolError = 1002
     case unsupportedData = 1003
     case invalidPayload = 1007
+    case policyViolation = 1008
     case tooLarge = 1009
 }
 
@@ -54,12 +55,15 @@ public enum WebSocketFault: UInt8, Error, CaseIterable, Sendable {
     case text
     /// A frame that exceeds the maximum packet size.
     case tooLarge
+    /// More than ``WebLimits/emptyFrameCountMaximum`` frames without data at once.
+    case emptyFrames
 
     /// The code of the close frame that answers it.
     public var closeCode: WebSocketCloseCode {
         switch self {
         case .text: .unsupportedData
         case .tooLarge: .tooLarge
+        case .emptyFrames: .policyViolation
         case .reservedBit, .unknownOpcode, .unmasked, .lengthNotMinimal, .longControl,
             .fragmentedControl, .continuationWithoutMessage, .messageWithinMessage, .closePayload:
             .protocolError
@@ -80,6 +84,7 @@ public enum WebSocketFault: UInt8, Error, CaseIterable, Sendable {
         case .closePayload: "a malformed close frame"
         case .text: "a text frame"
         case .tooLarge: "a frame that is too large"
+        case .emptyFrames: "too many frames without data at once"
         }
     }
 }

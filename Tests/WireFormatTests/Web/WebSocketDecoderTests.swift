@@ -126,7 +126,7 @@ struct WebSocketDecoderTests {
 
     @Test func `have codes for their faults`() {
         let others: [WebSocketFault: WebSocketCloseCode] = [
-            .text: .unsupportedData, .tooLarge: .tooLarge,
+            .text: .unsupportedData, .tooLarge: .tooLarge, .emptyFrames: .policyViolation,
         ]
         for fault in WebSocketFault.allCases {
             #expect(fault.closeCode == others[fault] ?? .protocolError)

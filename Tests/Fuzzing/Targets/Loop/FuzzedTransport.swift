@@ -266,6 +266,7 @@ struct FuzzedTransport: BrokerLoop, ~Copyable {
         preconditionFailure("\(connection) speaks WebSocket")
     }
 
+    var isCrowded: Bool { false }
     mutating func restartAuthentication(_ connection: ConnectionID) {}
 
     mutating func close(_ connection: ConnectionID, afterFlush: Bool) {
