@@ -144,10 +144,7 @@ struct SimulatedLoop: ~Copyable {
 
     private mutating func enterCore(_ process: BrokerProcess, _ arena: UnsafeRawBufferPointer) {
         let moment = context.moment
-        for event in decoder.events {
-            noteEvent(event, arena)
-            noteLateStart(event)
-        }
+        for event in decoder.events { noteEvent(event, arena) }
         // Planted bugs add and remove events.
         decoder.spreadRuns(over: arena.count)
         let start = process.broker.work + process.effects.work
@@ -248,15 +245,6 @@ struct SimulatedLoop: ~Copyable {
     }
 
     // MARK: - History
-
-    /// A CONNECT that starts clean may arrive after its client has given up the connection. It ends
-    /// the session that the client has begun meanwhile.
-    private func noteLateStart(_ event: Event) {
-        guard case .connectReceived(let connection, let request) = event, request.startsClean,
-            let link = host[connection]?.link, !network.links[link].isOpenAtClient
-        else { return }
-        context.oracle.sessionMayEnd(network.links[link].client)
-    }
 
     private func noteEvent(_ event: Event, _ arena: UnsafeRawBufferPointer) {
         guard context.history.isRecording else { return }

@@ -292,6 +292,7 @@ final class SimulatedClient: NetworkedClient {
     }
 
     private func forgetLink() {
+        if link != nil, asksForCleanStart { oracle.startedLate(index) }
         link = nil
         oracle.gatewaysByClient[index] = nil
         isLeaving = false

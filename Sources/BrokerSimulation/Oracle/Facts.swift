@@ -142,6 +142,8 @@ struct DeviceFact {
     var expirySeconds: UInt32 = 0
     /// The client has requested something that ends the session.
     var mayEnd = false
+    /// Whether a CONNECT of an earlier connection may have ended, or may end, the session.
+    var hasLateStart = false
     /// Since when; nil if it follows from the session's expiry.
     var endAskedAt: Instant?
     /// Connections that the broker has accepted since the last CONNACK that was seen.

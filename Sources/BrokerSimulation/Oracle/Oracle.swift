@@ -347,6 +347,13 @@ final class Oracle {
         willsMayBeSent(of: device)
     }
 
+    /// A client gives up a connection on which it has asked for a clean start, before it has seen
+    /// CONNACK. The broker may execute that CONNECT after the client's next one.
+    func startedLate(_ client: Int) {
+        sessionMayEnd(client)
+        devices[profile.clients[client].device].hasLateStart = true
+    }
+
     /// The broker has accepted a client's connection, whatever follows.
     func connecting(_ client: Int) { devices[profile.clients[client].device].attempts += 1 }
 
@@ -406,7 +413,8 @@ final class Oracle {
         if isReturning {
             fail(.sessionsLast, "a session that was over is back", client: client)
         }
-        guard !fact.mayEnd else { return }
+        devices[device].hasLateStart = false
+        guard !fact.mayEnd, !fact.hasLateStart else { return }
         if let end = fact.lastEnd, fact.expirySeconds != .max,
             now >= end.advanced(bySeconds: UInt64(fact.expirySeconds))
         {

@@ -227,6 +227,7 @@ final class SimulatedMQTTClient: NetworkedClient {
     }
 
     private func forgetLink() {
+        if link != nil, asksForCleanStart { oracle.startedLate(index) }
         link = nil
         session = nil
         incoming = WireTap()
