@@ -5,11 +5,12 @@ import Primitives
 /// The input, the time and the effects of one call of the core. The bytes and the effects belong to
 /// the caller.
 struct Step: ~Copyable {
+    /// The effects of all event loops, by loop. The first property, because Swift 6.3 crashes with
+    /// `-O -sanitize=thread` if the first word of a `let` whose subscript is written is an integer.
+    let effects: EffectsReference
     /// The bytes to which the ranges of an event refer; empty if the call is not an event.
     let bytes: UnsafeRawBufferPointer
     let moment: Moment
-    /// The effects of all event loops, by loop.
-    let effects: EffectsReference
 
     init(
         bytes: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
