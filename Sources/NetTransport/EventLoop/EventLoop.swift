@@ -57,6 +57,9 @@ public struct EventLoop: ~Copyable {
         public init() {}
     }
 
+    /// The connections. The first property, for the reason that `Step.effects` in BrokerCore is.
+    @usableFromInline let slots: UnsafeMutablePointer<ConnectionSlot>
+
     public let configuration: Configuration
 
     /// The handle for other threads.
@@ -88,7 +91,6 @@ public struct EventLoop: ~Copyable {
     /// Those of them with a TLS handshake in progress.
     public internal(set) var handshakingCount = 0
 
-    @usableFromInline let slots: UnsafeMutablePointer<ConnectionSlot>
     let details: UnsafeMutablePointer<ConnectionDetails>
     /// Of connections with the flag `framed`; the others' are not touched.
     let frames: UnsafeMutablePointer<FrameState>
