@@ -42,6 +42,8 @@ extension Oracle {
         sends.append(send)
         let message = sends.count - 1
         wills[message] = WillFact(device: device, delaySeconds: delaySeconds)
+        // A rival may have opened its connection before, and takes this one over with its CONNECT.
+        if isShared(device) { wills[message]?.mayBeSent = true }
         history.note(
             .message(message),
             "client \(client) wants it as its will to \(receivers), delay \(delaySeconds) s")
