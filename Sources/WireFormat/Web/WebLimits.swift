@@ -8,6 +8,14 @@ public enum WebLimits {
     public static let headByteCountMaximum = 8_192
     /// Fields of a request's head. Browsers send fewer than 25, and proxies add some.
     public static let fieldCountMaximum = 64
+    /// Bytes of a request's content: a request for 900 tokens whose users have ids of 64 bytes. It
+    /// is held in memory until it is complete.
+    public static let contentByteCountMaximum = 65_536
+    /// A line of chunked content: a length of eight digits, and what may follow it.
+    public static let chunkLineByteCountMaximum = 256
+    /// Bytes of all extensions of chunks and of the trailer, which are read and mean nothing here.
+    /// Clients send none.
+    public static let chunkOverheadMaximum = 1_024
     /// The payload of a control frame (RFC 6455, 5.5).
     public static let controlByteCountMaximum = 125
     /// The longest header of a frame from a client: two bytes, eight of length, four of mask.
