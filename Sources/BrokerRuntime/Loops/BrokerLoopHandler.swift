@@ -224,6 +224,7 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
             writeLog(loop)
             resumePaused(&loop)
             resumeUnfinished(&loop)
+            web.resumeBehind(in: &loop)
         }
         reportDrained(&loop)
         web.endTurn(&loop)

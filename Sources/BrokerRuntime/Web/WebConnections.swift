@@ -12,12 +12,18 @@ import WireFormat
 /// Answers the HTTP requests of one event loop.
 struct WebConnections: ~Copyable {
     let settings: WebSettings
-    private let loopIndex: UInt8
-    private let clock: BrokerClock
-    private let log: LogWriter
+    let loopIndex: UInt8
+    let clock: BrokerClock
+    let log: LogWriter
     private(set) var connections: [ConnectionID: Connection] = [:]
     /// Requests that wait for the text of the metrics.
     private var waiting: [(connection: ConnectionID, answer: Answer)] = []
+    /// Connections whose request is with the administration thread.
+    private var executing: [ConnectionID: Answer] = [:]
+    /// Connections whose content is read.
+    private var readingCount = 0
+    /// Connections that wait for their client to read answers.
+    private var behind: [ConnectionID] = []
 
     struct Connection {
         let terms: WebSettings.Terms
@@ -25,7 +31,12 @@ struct WebConnections: ~Copyable {
         var isWithinRequest = false
         /// Set when the connection takes no more requests.
         var isDone = false
+        /// The request whose content is read.
+        var content: APIContent?
     }
+
+    /// Contents that a loop reads at a time, which bounds their memory to 4 MiB.
+    static let contentsMaximum = 64
 
     /// How a response is sent, whatever it is.
     struct Answer {
@@ -53,7 +64,18 @@ struct WebConnections: ~Copyable {
     }
 
     mutating func close(_ connection: ConnectionID) {
-        if !connections.isEmpty { connections[connection] = nil }
+        guard !connections.isEmpty else { return }
+        takeContent(of: connection)
+        connections[connection] = nil
+        executing[connection] = nil
+    }
+
+    @discardableResult
+    private mutating func takeContent(of connection: ConnectionID) -> APIContent? {
+        guard let content = connections[connection]?.content else { return nil }
+        connections[connection]?.content = nil
+        readingCount -= 1
+        return content
     }
 
     /// What became of the bytes of a connection.
@@ -70,13 +92,21 @@ struct WebConnections: ~Copyable {
     ) -> Outcome {
         let bytes = bytes.bytes(in: loop.arena)
         var offset = 0
-        while let known = connections[connection], !known.isDone {
-            // What pipelined requests are answered may wait for a reader as packets may.
-            if loop.outgoingByteCount(of: connection) > ScheduleLimits.unsentBytesMaximum {
-                loop.close(connection, afterFlush: false)
-                return .consumed(bytes.count)
+        while connections[connection]?.isDone == false {
+            // Who pipelines requests has to read their answers, as for packets.
+            if isBehind(connection, in: loop) {
+                loop.pauseReading(connection, for: .handler)
+                behind.append(connection)
+                return .consumed(offset)
             }
             let rest = UnsafeRawBufferPointer(rebasing: bytes[offset...])
+            if connections[connection]?.content != nil {
+                offset += readContent(rest.bytes, of: connection, in: &loop)
+                if isHeld(connection) || connections[connection]?.content != nil {
+                    return .consumed(offset)
+                }
+                continue
+            }
             do throws(HTTPFault) {
                 guard case .head(let head, let byteCount) = try HTTPRequestHead.parse(rest.bytes)
                 else {
@@ -98,6 +128,11 @@ struct WebConnections: ~Copyable {
                         return .consumed(offset)
                     }
                     respond(.metrics(text), to: request.answer, of: connection, in: &loop)
+                case .api(let waiting):
+                    execute(waiting, answering: request.answer, in: &loop)
+                    if isHeld(connection) { return .consumed(offset) }
+                case .content(let content):
+                    startContent(content, of: connection, in: &loop)
                 case .webSocket(let handshake, let terms):
                     guard offset == bytes.count else {
                         // A client sends no frame before it has the answer (RFC 6455, 4.1).
@@ -124,7 +159,18 @@ struct WebConnections: ~Copyable {
     mutating func deadlineReached(
         _ connection: ConnectionID, in loop: inout some BrokerLoop & ~Copyable
     ) {
-        if connections[connection]?.isWithinRequest == true {
+        if isHeld(connection) {
+            // The broker is late, not the client.
+            loop.restartAuthentication(connection)
+        } else if connections[connection]?.content != nil {
+            takeContent(of: connection)
+            respond(
+                .problem(
+                    .requestTimeout, "the content is not complete",
+                    reason: .keepAliveTimeout),
+                to: Answer(isHead: false, closes: true), of: connection,
+                detail: "the content is not complete", in: &loop)
+        } else if connections[connection]?.isWithinRequest == true {
             refuse(connection, with: .requestTimeout, "the request is not complete", in: &loop)
         } else {
             loop.close(connection, afterFlush: true)
@@ -133,6 +179,7 @@ struct WebConnections: ~Copyable {
 
     /// Answers the requests that waited for the text of the metrics, if it is there.
     mutating func endTurn(_ loop: inout some BrokerLoop & ~Copyable) {
+        if !executing.isEmpty { takeAnswers(in: &loop) }
         guard !waiting.isEmpty,
             let text = settings.metrics.text(at: loop.now, for: loopIndex)
         else { return }
@@ -142,6 +189,112 @@ struct WebConnections: ~Copyable {
             respond(.metrics(text), to: answer, of: connection, in: &loop)
             loop.resumeReading(connection, from: .answers)
         }
+    }
+
+    // MARK: - Clients that do not read
+
+    private func isBehind(
+        _ connection: ConnectionID, in loop: borrowing some BrokerLoop & ~Copyable
+    ) -> Bool {
+        loop.outgoingByteCount(of: connection) > ScheduleLimits.unsentBytesMaximum
+    }
+
+    /// Reads on from clients that have read their answers.
+    mutating func resumeBehind(in loop: inout some BrokerLoop & ~Copyable) {
+        guard !behind.isEmpty else { return }
+        let waiting = behind
+        behind = []
+        for connection in waiting where contains(connection) {
+            if !isBehind(connection, in: loop) {
+                loop.resumeReading(connection, from: .handler)
+                continue
+            }
+            behind.append(connection)
+            // The loop reports when a blocked connection was sent to; another has not been yet.
+            if !loop.isSendBlocked(connection) { loop.nextWake = loop.now }
+        }
+    }
+
+    // MARK: - Requests for the administration thread
+
+    private func isHeld(_ connection: ConnectionID) -> Bool { executing[connection] != nil }
+
+    /// Gives a request to the administration thread. Until it has answered, nothing more is read.
+    private mutating func execute(
+        _ request: APIRequest, answering answer: Answer, in loop: inout some BrokerLoop & ~Copyable
+    ) {
+        let connection = request.connection
+        guard settings.requests.add(request) else {
+            respond(Self.busy, to: answer, of: connection, in: &loop)
+            return
+        }
+        loop.pauseReading(connection, for: .answers)
+        executing[connection] = answer
+    }
+
+    private static var busy: HTTPResponse {
+        var response = HTTPResponse.problem(
+            .unavailable, "too many requests wait", reason: .serverBusy)
+        response.retryAfterSeconds = 1
+        return response
+    }
+
+    private mutating func takeAnswers(in loop: inout some BrokerLoop & ~Copyable) {
+        for (connection, response) in settings.requests.takeAnswers(for: loopIndex) {
+            guard let answer = executing.removeValue(forKey: connection) else { continue }
+            respond(response, to: answer, of: connection, in: &loop)
+            loop.resumeReading(connection, from: .answers)
+        }
+    }
+
+    private mutating func startContent(
+        _ content: APIContent, of connection: ConnectionID,
+        in loop: inout some BrokerLoop & ~Copyable
+    ) {
+        guard readingCount < Self.contentsMaximum else {
+            respond(
+                Self.busy, to: Answer(isHead: false, closes: true), of: connection, in: &loop)
+            return
+        }
+        readingCount += 1
+        connections[connection]?.content = content
+        if content.awaitsContinue { append(HTTPResponse.continuation, to: connection, in: &loop) }
+        // It has as much time as a head.
+        loop.restartAuthentication(connection)
+    }
+
+    /// Reads content, and executes its request when it is complete. Returns how many bytes were
+    /// read.
+    private mutating func readContent(
+        _ bytes: RawSpan, of connection: ConnectionID,
+        in loop: inout some BrokerLoop & ~Copyable
+    ) -> Int {
+        var offset = 0
+        do throws(HTTPContentFault) {
+            while let piece = try connections[connection]?.content?.decoder.next(
+                in: bytes, at: &offset)
+            {
+                switch piece {
+                case .content(let range):
+                    range.bytes(in: bytes).withUnsafeBytes {
+                        connections[connection]?.content?.request.content.append(contentsOf: $0)
+                    }
+                case .end:
+                    guard let content = takeContent(of: connection) else { return offset }
+                    execute(content.request, answering: content.answer, in: &loop)
+                    return offset
+                }
+            }
+        } catch {
+            takeContent(of: connection)
+            respond(
+                .problem(
+                    error.status, "\(error.text)",
+                    reason: error == .tooLarge ? .packetTooLarge : .malformedPacket),
+                to: Answer(isHead: false, closes: true), of: connection, detail: error.text,
+                in: &loop)
+        }
+        return offset
     }
 
     // MARK: - Responses
