@@ -219,7 +219,7 @@ let package = Package(
             // What the tests compile or interpret.
             exclude: [
                 "RealClients/exchange.c", "RealClients/properties.py",
-                "RealClients/websockets.py", "Full/snapshot.c",
+                "RealClients/websockets.py", "RealClients/requests.py", "Full/snapshot.c",
             ]),
         .testTarget(
             name: "BenchTests",

@@ -26,6 +26,68 @@ public enum AdministrationCommand: Hashable, Sendable {
     case backUpStore(BackUpStore)
     case showBackup(ShowBackup)
     case readStatistics(ReadStatistics)
+    case addOperator(AddOperator)
+    case listOperators(ListOperators)
+    case revokeOperator(RevokeOperator)
+
+    /// The kinds of requests, by their names on the wire.
+    public enum Kind: String, CaseIterable, Sendable {
+        case createApp = "app.create"
+        case listApps = "app.list"
+        case showApp = "app.show"
+        case setAppRights = "app.rights"
+        case explainRights = "rights.explain"
+        case addUser = "user.add"
+        case mintTokens = "token.mint"
+        case listTokens = "token.list"
+        case revokeTokens = "token.revoke"
+        case listSessions = "session.list"
+        case kickSessions = "session.kick"
+        case deleteSessions = "session.delete"
+        case showOfflineQueue = "queue.show"
+        case purgeQueues = "queue.purge"
+        case createGroup = "group.create"
+        case listGroups = "group.list"
+        case showGroup = "group.show"
+        case changeMember = "group.member"
+        case changeGroup = "group.change"
+        case backUpStore = "store.backup"
+        case showBackup = "store.backup.show"
+        case readStatistics = "statistics.read"
+        case addOperator = "operator.add"
+        case listOperators = "operator.list"
+        case revokeOperator = "operator.revoke"
+    }
+
+    public var kind: Kind {
+        switch self {
+        case .createApp: .createApp
+        case .listApps: .listApps
+        case .showApp: .showApp
+        case .setAppRights: .setAppRights
+        case .explainRights: .explainRights
+        case .addUser: .addUser
+        case .mintTokens: .mintTokens
+        case .listTokens: .listTokens
+        case .revokeTokens: .revokeTokens
+        case .listSessions: .listSessions
+        case .kickSessions: .kickSessions
+        case .deleteSessions: .deleteSessions
+        case .showOfflineQueue: .showOfflineQueue
+        case .purgeQueues: .purgeQueues
+        case .createGroup: .createGroup
+        case .listGroups: .listGroups
+        case .showGroup: .showGroup
+        case .changeMember: .changeMember
+        case .changeGroup: .changeGroup
+        case .backUpStore: .backUpStore
+        case .showBackup: .showBackup
+        case .readStatistics: .readStatistics
+        case .addOperator: .addOperator
+        case .listOperators: .listOperators
+        case .revokeOperator: .revokeOperator
+        }
+    }
 
     /// Reads one line, with or without its line feed.
     ///
@@ -45,34 +107,43 @@ public enum AdministrationCommand: Hashable, Sendable {
                 message: "this broker speaks version \(AdministrationLine.version) of the "
                     + "administration protocol, not \(head.version)")
         }
-        switch head.request {
-        case CreateApp.name: self = .createApp(try Self.body(line))
-        case ListApps.name: self = .listApps(try Self.body(line))
-        case ShowApp.name: self = .showApp(try Self.body(line))
-        case SetAppRights.name: self = .setAppRights(try Self.body(line))
-        case ExplainRights.name: self = .explainRights(try Self.body(line))
-        case AddUser.name: self = .addUser(try Self.body(line))
-        case MintTokens.name: self = .mintTokens(try Self.body(line))
-        case ListTokens.name: self = .listTokens(try Self.body(line))
-        case RevokeTokens.name: self = .revokeTokens(try Self.body(line))
-        case ListSessions.name: self = .listSessions(try Self.body(line))
-        case KickSessions.name: self = .kickSessions(try Self.body(line))
-        case DeleteSessions.name: self = .deleteSessions(try Self.body(line))
-        case ShowOfflineQueue.name: self = .showOfflineQueue(try Self.body(line))
-        case PurgeQueues.name: self = .purgeQueues(try Self.body(line))
-        case CreateGroup.name: self = .createGroup(try Self.body(line))
-        case ListGroups.name: self = .listGroups(try Self.body(line))
-        case ShowGroup.name: self = .showGroup(try Self.body(line))
-        case ChangeMember.name: self = .changeMember(try Self.body(line))
-        case ChangeGroup.name: self = .changeGroup(try Self.body(line))
-        case BackUpStore.name: self = .backUpStore(try Self.body(line))
-        case ShowBackup.name: self = .showBackup(try Self.body(line))
-        case ReadStatistics.name: self = .readStatistics(try Self.body(line))
-        default:
+        guard let kind = Kind(rawValue: head.request) else {
             // 0x83: implementation specific error.
             throw AdministrationRefusal(
                 reason: 0x83, message: "this broker does not know the request \(head.request)")
         }
+        switch kind {
+        case .createApp: self = .createApp(try Self.body(line))
+        case .listApps: self = .listApps(try Self.body(line))
+        case .showApp: self = .showApp(try Self.body(line))
+        case .setAppRights: self = .setAppRights(try Self.body(line))
+        case .explainRights: self = .explainRights(try Self.body(line))
+        case .addUser: self = .addUser(try Self.body(line))
+        case .mintTokens: self = .mintTokens(try Self.body(line))
+        case .listTokens: self = .listTokens(try Self.body(line))
+        case .revokeTokens: self = .revokeTokens(try Self.body(line))
+        case .listSessions: self = .listSessions(try Self.body(line))
+        case .kickSessions: self = .kickSessions(try Self.body(line))
+        case .deleteSessions: self = .deleteSessions(try Self.body(line))
+        case .showOfflineQueue: self = .showOfflineQueue(try Self.body(line))
+        case .purgeQueues: self = .purgeQueues(try Self.body(line))
+        case .createGroup: self = .createGroup(try Self.body(line))
+        case .listGroups: self = .listGroups(try Self.body(line))
+        case .showGroup: self = .showGroup(try Self.body(line))
+        case .changeMember: self = .changeMember(try Self.body(line))
+        case .changeGroup: self = .changeGroup(try Self.body(line))
+        case .backUpStore: self = .backUpStore(try Self.body(line))
+        case .showBackup: self = .showBackup(try Self.body(line))
+        case .readStatistics: self = .readStatistics(try Self.body(line))
+        case .addOperator: self = .addOperator(try Self.body(line))
+        case .listOperators: self = .listOperators(try Self.body(line))
+        case .revokeOperator: self = .revokeOperator(try Self.body(line))
+        }
+        try check()
+    }
+
+    /// Refuses what no line or document may contain, however it came.
+    func check() throws(AdministrationRefusal) {
         if case .mintTokens(let mint) = self, mint.users.count > MintTokens.userCountMaximum {
             throw AdministrationRefusal(
                 reason: 0x97,
@@ -93,6 +164,9 @@ extension AdministrationRequest {
     public func line(replying reply: Reply) -> [UInt8] {
         AdministrationLine.encode(AdministrationLine.ReplyLine(reply: reply))
     }
+
+    /// The reply alone as a JSON object, with a line feed.
+    public func object(replying reply: Reply) -> [UInt8] { AdministrationLine.encode(reply) }
 
     /// The line of this request, with its line feed.
     public var line: [UInt8] {

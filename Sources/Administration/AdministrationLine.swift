@@ -64,11 +64,27 @@ public struct AdministrationRefusal: Error, Codable, Hashable, Sendable {
     public var reason: UInt8
     /// The message for the operator: the invalid value, and the reason.
     public var message: String
+    /// What the reason code leaves open and HTTP has a status for. It is not in the line.
+    public var cause: Cause?
 
-    public init(reason: UInt8, message: String) {
+    public enum Cause: Hashable, Sendable {
+        /// What the request names does not exist.
+        case unknown
+        /// What the request makes exists.
+        case exists
+        /// The selection is everything that an app has.
+        case tooWide
+        /// The broker cannot do it now: a file cannot be written.
+        case failed
+    }
+
+    private enum CodingKeys: String, CodingKey { case reason, message }
+
+    public init(reason: UInt8, message: String, cause: Cause? = nil) {
         precondition(reason >= 0x80, "reason code \(reason) is not a failure")
         self.reason = reason
         self.message = message
+        self.cause = cause
     }
 
     /// 0x81, malformed packet: the line violates the protocol.

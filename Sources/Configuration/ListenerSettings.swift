@@ -5,10 +5,51 @@
 //     tls://10.0.0.7:8884?certificateFile=…&keyFile=…  with a certificate of its own
 //     tls://*:8884?clientCertificates=required         clients prove who they are by certificate
 //     wss://*:8084                                     WebSocket over TLS, and health and metrics
+//     https://*:8443?serve=api,health                  the operators' HTTP API over TLS, and health
 
 /// Whether clients must present a certificate.
 public enum ClientCertificatePolicy: String, CaseIterable, Sendable {
     case none, optional, required
+}
+
+/// The parts that a web listener serves.
+public struct WebParts: OptionSet, Hashable, Sendable {
+    public let rawValue: UInt8
+    public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    /// `/mqtt`: MQTT over WebSocket.
+    public static let mqtt = WebParts(rawValue: 1 << 0)
+    /// `/mrt`: MRT over WebSocket.
+    public static let mrt = WebParts(rawValue: 1 << 1)
+    /// `/healthz` and `/readyz`.
+    public static let health = WebParts(rawValue: 1 << 2)
+    /// `/metrics`.
+    public static let metrics = WebParts(rawValue: 1 << 3)
+    /// `/api/`: the operators' HTTP API.
+    public static let api = WebParts(rawValue: 1 << 4)
+
+    /// The names in `serve=`, in the order in which they are written.
+    public static let names: [(part: WebParts, name: String)] = [
+        (.mqtt, "mqtt"), (.mrt, "mrt"), (.health, "health"), (.metrics, "metrics"), (.api, "api"),
+    ]
+
+    /// Reads names that are separated by commas.
+    ///
+    /// - Throws: the error, as a sentence without its subject.
+    init(names text: String) throws(SettingFault) {
+        self = []
+        for word in text.split(separator: ",", omittingEmptySubsequences: false) {
+            guard let known = Self.names.first(where: { $0.name == word }) else {
+                let list = Self.names.map(\.name).joined(separator: ", ")
+                throw SettingFault("cannot serve \"\(word)\"; known are \(list)")
+            }
+            insert(known.part)
+        }
+    }
+
+    var writtenForm: String {
+        Self.names.filter { contains($0.part) }.map(\.name).joined(separator: ",")
+    }
 }
 
 /// An address to listen on, and its options.
@@ -17,18 +58,38 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
         case tls, tcp
         /// WebSocket and HTTP, over TLS and without.
         case wss, ws
+        /// The same with the operators' HTTP API.
+        case https, http
 
         public var usesTLS: Bool {
             switch self {
-            case .tls, .wss: true
-            case .tcp, .ws: false
+            case .tls, .wss, .https: true
+            case .tcp, .ws, .http: false
             }
         }
 
         public var isWeb: Bool {
             switch self {
-            case .wss, .ws: true
+            case .wss, .ws, .https, .http: true
             case .tls, .tcp: false
+            }
+        }
+
+        /// What a listener serves without `serve=`.
+        var partsDefault: WebParts {
+            switch self {
+            case .tls, .tcp: []
+            case .wss, .ws: [.mqtt, .mrt, .health, .metrics]
+            case .https, .http: [.mqtt, .mrt, .health, .metrics, .api]
+            }
+        }
+
+        /// The transport that carries the same over TLS.
+        var secured: Transport {
+            switch self {
+            case .tls, .tcp: .tls
+            case .wss, .ws: .wss
+            case .https, .http: .https
             }
         }
     }
@@ -53,6 +114,13 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
     public var keyFile: String?
 
     public var clientCertificates = ClientCertificatePolicy.none
+    /// What a web listener serves; nil for the default of its transport.
+    public var serve: WebParts?
+    /// Whether tokens of operators may cross a network without TLS.
+    public var insecure = false
+
+    /// What a web listener serves.
+    public var parts: WebParts { serve ?? transport.partsDefault }
 
     public init(transport: Transport, host: Host, port: UInt16) {
         self.transport = transport
@@ -64,7 +132,7 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
     ///
     /// - Throws: the error, as a sentence without its subject.
     init(_ text: String) throws(SettingFault) {
-        let form = "must be like tls://*:8883, tcp://localhost:1883 or wss://*:8084"
+        let form = "must be like tls://*:8883, tcp://localhost:1883, wss://*:8084 or https://*:8443"
         guard let scheme = text.firstRange(of: "://") else { throw SettingFault("\(form)") }
         guard let transport = Transport(rawValue: String(text[..<scheme.lowerBound])) else {
             throw SettingFault("\(form); \(text[..<scheme.lowerBound]):// is not known")
@@ -85,7 +153,7 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
         if (certificateFile == nil) != (keyFile == nil) {
             throw SettingFault("needs both certificateFile and keyFile, or none")
         }
-        let secure = transport.isWeb ? Transport.wss : .tls
+        let secure = transport.secured
         if !transport.usesTLS, certificateFile != nil {
             throw SettingFault(
                 "has a certificate, but \(transport.rawValue):// does not use one; "
@@ -93,6 +161,31 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
         }
         if !transport.usesTLS, clientCertificates != .none {
             throw SettingFault("asks for client certificates, which need \(secure.rawValue)://")
+        }
+        try checkParts()
+    }
+
+    private func checkParts() throws(SettingFault) {
+        if serve != nil, !transport.isWeb {
+            throw SettingFault("has serve=, which is for wss://, ws://, https:// and http://")
+        }
+        let isPlainAPI = !transport.usesTLS && parts.contains(.api)
+        if insecure, !isPlainAPI {
+            throw SettingFault("has insecure, which is for http:// and for ws:// that serves api")
+        }
+        guard !isPlainAPI || isLoopback || insecure else {
+            throw SettingFault(
+                "would let tokens of operators cross the network without TLS; write "
+                    + "\(transport.secured.rawValue)://, the host localhost, or ?insecure "
+                    + "where the network is trusted")
+        }
+    }
+
+    private var isLoopback: Bool {
+        switch host {
+        case .any: false
+        case .loopback: true
+        case .address(let address): address == "::1" || address.hasPrefix("127.")
         }
     }
 
@@ -116,21 +209,23 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
     }
 
     private mutating func apply(_ option: Substring) throws(SettingFault) {
-        let parts = option.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+        let words = option.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             .map(String.init)
-        switch (parts[0], parts.count) {
+        switch (words[0], words.count) {
         case ("anonymous", 1): anonymous = true
-        case ("certificateFile", 2): certificateFile = parts[1]
-        case ("keyFile", 2): keyFile = parts[1]
+        case ("certificateFile", 2): certificateFile = words[1]
+        case ("keyFile", 2): keyFile = words[1]
         case ("clientCertificates", 2):
-            guard let policy = ClientCertificatePolicy(rawValue: parts[1]) else {
+            guard let policy = ClientCertificatePolicy(rawValue: words[1]) else {
                 throw SettingFault("has \(option); write optional or required")
             }
             clientCertificates = policy
+        case ("serve", 2): serve = try WebParts(names: words[1])
+        case ("insecure", 1): insecure = true
         default:
             throw SettingFault(
                 "has the option \(option); known are anonymous, certificateFile=FILE, "
-                    + "keyFile=FILE, clientCertificates=optional|required")
+                    + "keyFile=FILE, clientCertificates=optional|required, serve=PART,…, insecure")
         }
     }
 
@@ -150,6 +245,7 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
             }
             + (clientCertificates == .none
                 ? [] : ["clientCertificates=\(clientCertificates.rawValue)"])
+            + (serve.map { ["serve=\($0.writtenForm)"] } ?? []) + (insecure ? ["insecure"] : [])
         return "\(transport.rawValue)://\(name):\(port)"
             + (options.isEmpty ? "" : "?" + options.joined(separator: "&"))
     }

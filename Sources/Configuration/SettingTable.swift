@@ -25,15 +25,20 @@ public enum SettingTable {
         .listeners(
             "listeners", at: \.listeners, reload: .restart,
             "Where the broker listens, as `tls://HOST:PORT`, `tcp://HOST:PORT`, or for "
-                + "WebSocket ([web.md](web.md)) `wss://HOST:PORT` or `ws://HOST:PORT`. HOST is "
+                + "WebSocket ([web.md](web.md)) `wss://HOST:PORT` or `ws://HOST:PORT`, or with the "
+                + "operators' HTTP API ([api.md](api.md)) `https://HOST:PORT` or "
+                + "`http://HOST:PORT`. HOST is "
                 + "`*` (every address), `localhost`, or a numeric address. Options follow a `?` "
                 + "and are joined by `&`: `anonymous` accepts clients without credentials; "
                 + "`certificateFile=FILE` and `keyFile=FILE` replace those under `tls`; "
-                + "`clientCertificates=optional` or `required` asks clients for a certificate. "
+                + "`clientCertificates=optional` or `required` asks clients for a certificate; "
+                + "`serve=` chooses the parts of a web listener, by default `mqtt,mrt,health,"
+                + "metrics`, and for `https` and `http` also `api`; `insecure` lets `http` "
+                + "leave the loopback address. "
                 + "By default, connections without TLS are accepted on the loopback address "
                 + "only. 8883 and 1883 are the registered ports of MQTT; each accepts MQTT and "
-                + "MRT. 8084 and 8083 are usual for WebSocket. PORT 0 lets the system choose a "
-                + "port; the log reports it."),
+                + "MRT. 8084 and 8083 are usual for WebSocket, 8443 for HTTPS. PORT 0 lets "
+                + "the system choose a port; the log reports it."),
         .integer(
             "loops", at: \.loops, in: 0...64, unit: "threads", reload: .restart,
             "Event loops. With 0 the broker uses one, because the store and the kernel "

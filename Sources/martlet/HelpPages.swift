@@ -5,6 +5,7 @@
 /// The pages of `martlet help`: the first words of the commands.
 enum HelpTopic: String, CaseIterable {
     case send, listen, presence, group, token, session, queue, user, app, explain, backup, stats
+    case `operator`
 
     /// The page of a verb.
     var page: String {
@@ -21,6 +22,7 @@ enum HelpTopic: String, CaseIterable {
         case .explain: HelpPages.explain
         case .backup: HelpPages.backup
         case .stats: HelpPages.stats
+        case .operator: HelpPages.operator
         }
     }
 }
@@ -45,6 +47,7 @@ enum HelpPages {
           martlet explain --user USER [--device NAME] ACTION [TARGET]
           martlet backup DIRECTORY
           martlet stats [--watch] [--json]
+          martlet operator (add | list | revoke)
 
         martlet help VERB explains the commands of a verb, such as martlet help token; --help
         after a command prints the same page. martlet --version prints the version.
@@ -292,6 +295,21 @@ enum HelpPages {
           rights               replace all rights, for connected users too
           --json               one JSON object per app
         \(administration)
+        """
+
+    static let `operator` = """
+        martlet operator add NAME --role ROLE [--expires TIME]
+        martlet operator list
+        martlet operator revoke NAME
+
+        Operators use the HTTP API of https:// listeners with a token, which is printed once;
+        docs/operating/api.md lists what they can do. A role may do what the ones before it may.
+
+          --role ROLE          view: read; operate: change users, tokens, sessions, queues and
+                               groups; own: change apps, rights and operators, write backups
+          --expires TIME       refuse the token after this time, such as 90d; never if absent
+          --json               one JSON object per operator
+          --data DIR           the data directory of a running broker         or MARTLET_DATA
         """
 
     static let explain = """

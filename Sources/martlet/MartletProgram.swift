@@ -36,6 +36,9 @@ enum Command: String, CaseIterable {
     case appCreate = "app create"
     case appList = "app list"
     case userAdd = "user add"
+    case operatorAdd = "operator add"
+    case operatorList = "operator list"
+    case operatorRevoke = "operator revoke"
     case stats
 }
 
@@ -136,6 +139,9 @@ enum MartletProgram {
             case .appCreate: try AppCreateCommand.run(arguments)
             case .appList: try AppListCommand.run(arguments)
             case .userAdd: try UserAddCommand.run(arguments)
+            case .operatorAdd: try OperatorAddCommand.run(arguments)
+            case .operatorList: try OperatorListCommand.run(arguments)
+            case .operatorRevoke: try OperatorRevokeCommand.run(arguments)
             case .stats: try StatsCommand.run(arguments)
             }
         } catch let error as MartletError {

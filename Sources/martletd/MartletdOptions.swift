@@ -43,8 +43,9 @@ enum MartletdOption: String, OptionRules {
           -c, --config FILE    read this JSON5 file
           --set KEY=VALUE      override one key, such as limits.connections=500; may be repeated
           --data DIR           the directory of the store; overrides dataDirectory
-          --listen URL         tls://HOST:PORT or tcp://HOST:PORT, for WebSocket wss:// or ws://;
-                               may be repeated; overrides listeners. HOST may be * or localhost.
+          --listen URL         tls://HOST:PORT or tcp://HOST:PORT, for WebSocket wss:// or ws://,
+                               for the HTTP API https:// or http://; may be repeated; overrides
+                               listeners. HOST may be * or localhost.
                                tcp://localhost:1883?anonymous accepts clients without credentials,
                                for development
           --dev                create certificates, a demo app and two tokens in the data directory,

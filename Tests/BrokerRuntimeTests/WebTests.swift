@@ -11,7 +11,9 @@ import WireFormat
 @Suite("The health of a broker")
 struct HealthMonitorTests {
     private static func settings() -> WebSettings {
-        WebSettings(terms: [nil, WebSettings.Terms(mqtt: 1, mrt: 2)], BrokerSettings())
+        WebSettings(
+            terms: [nil, WebSettings.Terms(mqtt: 1, mrt: 2, parts: .health)], BrokerSettings(),
+            operators: Operators())
     }
 
     private static func at(_ seconds: UInt64) -> Instant { Instant(milliseconds: seconds * 1_000) }

@@ -9,7 +9,11 @@ import Testing
         "tcp://*:1883?anonymous", "tls://*:8883?certificateFile=/a&keyFile=/b",
         "tls://*:8883?anonymous&certificateFile=/a&keyFile=/b", "tls://localhost:0",
         "ws://localhost:8083?anonymous", "wss://*:8084?certificateFile=/a&keyFile=/b",
-        "wss://*:8084?clientCertificates=optional",
+        "wss://*:8084?clientCertificates=optional", "https://*:8443",
+        "https://*:8443?certificateFile=/a&keyFile=/b&serve=health,api", "http://localhost:8080",
+        "http://127.0.0.1:8080?serve=api", "http://[::1]:8080", "http://*:8080?insecure",
+        "http://10.0.0.1:80?serve=health,metrics", "ws://*:8083?serve=mqtt",
+        "ws://*:8083?serve=mqtt,api&insecure", "wss://*:8084?serve=mqtt,mrt,health,metrics,api",
     ]
 
     @Test(arguments: good) func `a listener survives writing and reading`(text: String) throws {
@@ -33,8 +37,32 @@ import Testing
         "tcp://*:1?anonymous=yes", "tls://*:1?certificateFile=/a", "tls://*:1?keyFile=",
         "tcp://*:1?certificateFile=/a&keyFile=/b", "tcp://*:1?clientCertificates=required",
         "tls://*:1?clientCertificates=perhaps", "ws://*:1?certificateFile=/a&keyFile=/b",
-        "ws://*:1?clientCertificates=required", "http://*:1",
+        "ws://*:1?clientCertificates=required", "http://*:1", "http://10.0.0.1:1",
+        "ws://*:1?serve=api", "http://*:1?serve=api,mqtt", "https://*:1?insecure",
+        "tcp://*:1?insecure", "ws://*:1?insecure", "http://*:1?serve=health&insecure",
+        "tls://*:1?serve=mqtt", "https://*:1?serve=", "https://*:1?serve=all",
+        "https://*:1?serve=mqtt,,api", "http://*:1?insecure=yes",
     ]
+
+    @Test func `a web listener serves what its transport or serve= names`() throws {
+        let served: WebParts = [.mqtt, .mrt, .health, .metrics]
+        #expect(try ListenerSettings("wss://*:1").parts == served)
+        #expect(try ListenerSettings("ws://*:1").parts == served)
+        #expect(try ListenerSettings("https://*:1").parts == served.union(.api))
+        #expect(try ListenerSettings("http://localhost:1").parts == served.union(.api))
+        #expect(try ListenerSettings("https://*:1?serve=api,health").parts == [.health, .api])
+        #expect(try ListenerSettings("tls://*:1").parts == [])
+    }
+
+    @Test(arguments: [
+        ("https://*:1?serve=mqtt,webdav", "\"webdav\"; known are mqtt, mrt, health, metrics, api"),
+        ("http://*:1", "?insecure"), ("http://*:1", "https://"), ("ws://*:1?serve=api", "wss://"),
+    ])
+    func `the message about a web listener names the way out`(text: String, part: String) {
+        #expect {
+            try ListenerSettings(text)
+        } throws: { ($0 as? SettingFault)?.message.contains(part) == true }
+    }
 
     @Test(arguments: bad) func `an invalid listener is refused`(text: String) {
         #expect(throws: SettingFault.self) { try ListenerSettings(text) }

@@ -200,7 +200,7 @@ private func complaints(_ text: String?, set: String...) -> [String] {
             "{listeners: ['tls://*:8883', 'udp://*:1']}", nil,
             [
                 "m.json5:1:13: listeners entry 2 must be like tls://*:8883, "
-                    + "tcp://localhost:1883 or wss://*:8084"
+                    + "tcp://localhost:1883, wss://*:8084 or https://*:8443"
                     + "; udp:// is not known"
             ]
         ),

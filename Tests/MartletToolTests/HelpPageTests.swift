@@ -26,6 +26,7 @@ import Testing
         #expect(missing(.explain, ExplainOption.self) == [])
         #expect(missing(.backup, BackupOption.self) == [])
         #expect(missing(.stats, StatsOption.self) == [])
+        #expect(missing(.operator, OperatorOption.self) == [])
     }
 
     @Test func `the overview and the page of its verb name every command`() throws {

@@ -19,7 +19,7 @@ extension AdministrationService {
         }
         guard isNew else {
             throw AdministrationRefusal(
-                .quotaExceeded, "there is an app \"\(request.app)\" already")
+                .quotaExceeded, "there is an app \"\(request.app)\" already", cause: .exists)
         }
         log.write(
             .info, .administration, fields: ["request": "app.create", "app": .text(request.app)])

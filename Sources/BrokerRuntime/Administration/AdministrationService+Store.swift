@@ -25,7 +25,8 @@ extension AdministrationService {
     func showBackup() throws(AdministrationRefusal) -> BackupStatus {
         guard let status = backups.status() else {
             throw AdministrationRefusal(
-                .unspecifiedError, "this broker has made no backup since it started")
+                .unspecifiedError, "this broker has made no backup since it started",
+                cause: .unknown)
         }
         return status
     }

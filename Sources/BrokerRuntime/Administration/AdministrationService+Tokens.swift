@@ -74,7 +74,8 @@ extension AdministrationService {
     }
 
     static let tooWide = AdministrationRefusal(
-        .notAuthorized, "the selection is everything that the app has; name a part of it")
+        .notAuthorized, "the selection is everything that the app has; name a part of it",
+        cause: .tooWide)
 }
 
 extension TokenFilter {

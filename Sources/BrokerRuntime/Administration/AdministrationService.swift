@@ -18,13 +18,16 @@ struct AdministrationService {
     let listeners: ListenerSet
     let trust: ClientTrust
     let rates: ClientRates
+    let operators: Operators
     let started: Moment
     let version: String
 
     init(
         shared: SharedBroker, clock: BrokerClock, log: LogWriter, backups: BackupRunner,
-        listeners: ListenerSet, trust: ClientTrust, rates: ClientRates, version: String
+        listeners: ListenerSet, trust: ClientTrust, rates: ClientRates, operators: Operators,
+        version: String
     ) {
+        self.operators = operators
         self.rates = rates
         self.backups = backups
         self.listeners = listeners
@@ -39,33 +42,58 @@ struct AdministrationService {
     /// Executes the request in a line and returns the line with its reply.
     func answer(_ line: [UInt8]) -> [UInt8] {
         do throws(AdministrationRefusal) {
-            switch try AdministrationCommand(line: line) {
-            case .createApp(let request): return request.line(replying: try createApp(request))
-            case .listApps(let request): return request.line(replying: listApps())
-            case .showApp(let request): return request.line(replying: try showApp(request))
-            case .setAppRights(let request): return request.line(replying: try setRights(request))
-            case .explainRights(let request): return request.line(replying: try explain(request))
-            case .addUser(let request): return request.line(replying: try addUser(request))
-            case .mintTokens(let request): return request.line(replying: try mint(request))
-            case .listTokens(let request): return request.line(replying: listTokens(request))
-            case .revokeTokens(let request): return request.line(replying: try revoke(request))
-            case .listSessions(let request): return request.line(replying: listSessions(request))
-            case .kickSessions(let request): return request.line(replying: try kick(request))
-            case .deleteSessions(let request): return request.line(replying: try delete(request))
-            case .showOfflineQueue(let request): return request.line(replying: try show(request))
-            case .purgeQueues(let request): return request.line(replying: try purge(request))
-            case .createGroup(let request): return request.line(replying: try createGroup(request))
-            case .listGroups(let request): return request.line(replying: try listGroups(request))
-            case .showGroup(let request): return request.line(replying: try showGroup(request))
-            case .changeMember(let request): return request.line(replying: try change(request))
-            case .changeGroup(let request): return request.line(replying: try change(request))
-            case .backUpStore(let request): return request.line(replying: try backUp(request))
-            case .showBackup(let request):
-                return request.line(replying: try showBackup())
-            case .readStatistics(let request): return request.line(replying: statistics())
-            }
+            return try execute(AdministrationCommand(line: line), replyingAs: .line)
         } catch {
             return error.line
+        }
+    }
+
+    /// The form of a reply.
+    enum ReplyForm {
+        /// A line of the administration socket.
+        case line
+        /// The reply's object alone.
+        case object
+    }
+
+    /// Executes a request and returns its reply.
+    func execute(
+        _ command: AdministrationCommand, replyingAs form: ReplyForm
+    ) throws(AdministrationRefusal) -> [UInt8] {
+        func answer<Request: AdministrationRequest>(
+            _ request: Request, with reply: Request.Reply
+        ) -> [UInt8] {
+            switch form {
+            case .line: request.line(replying: reply)
+            case .object: request.object(replying: reply)
+            }
+        }
+        switch command {
+        case .createApp(let request): return answer(request, with: try createApp(request))
+        case .listApps(let request): return answer(request, with: listApps())
+        case .showApp(let request): return answer(request, with: try showApp(request))
+        case .setAppRights(let request): return answer(request, with: try setRights(request))
+        case .explainRights(let request): return answer(request, with: try explain(request))
+        case .addUser(let request): return answer(request, with: try addUser(request))
+        case .mintTokens(let request): return answer(request, with: try mint(request))
+        case .listTokens(let request): return answer(request, with: listTokens(request))
+        case .revokeTokens(let request): return answer(request, with: try revoke(request))
+        case .listSessions(let request): return answer(request, with: listSessions(request))
+        case .kickSessions(let request): return answer(request, with: try kick(request))
+        case .deleteSessions(let request): return answer(request, with: try delete(request))
+        case .showOfflineQueue(let request): return answer(request, with: try show(request))
+        case .purgeQueues(let request): return answer(request, with: try purge(request))
+        case .createGroup(let request): return answer(request, with: try createGroup(request))
+        case .listGroups(let request): return answer(request, with: try listGroups(request))
+        case .showGroup(let request): return answer(request, with: try showGroup(request))
+        case .changeMember(let request): return answer(request, with: try change(request))
+        case .changeGroup(let request): return answer(request, with: try change(request))
+        case .backUpStore(let request): return answer(request, with: try backUp(request))
+        case .showBackup(let request): return answer(request, with: try showBackup())
+        case .readStatistics(let request): return answer(request, with: statistics())
+        case .addOperator(let request): return answer(request, with: try add(request))
+        case .listOperators(let request): return answer(request, with: listOperators())
+        case .revokeOperator(let request): return answer(request, with: try revoke(request))
         }
     }
 
@@ -77,7 +105,9 @@ struct AdministrationService {
             brokerVersion: version, uptimeSeconds: uptime,
             counters: StatisticsNames.list(
                 counters, gauges: gauges, loops: shared.loopHandles.map { $0.counters },
-                rates: rates.counts, web: listeners.web.counts, process: ProcessUsage.now(),
+                rates: rates.counts, web: listeners.web.counts,
+                api: (listeners.web.requests.answeredCount, operators.failures.total),
+                process: ProcessUsage.now(),
                 expiry: TrustExpiry(listeners: listeners, trust: trust, at: now)))
     }
 
@@ -150,12 +180,13 @@ struct AdministrationService {
 
     static func unknownApp(_ app: String) -> AdministrationRefusal {
         AdministrationRefusal(
-            .notAuthorized, "there is no app \"\(app)\"; make one with: martlet app create \(app)")
+            .notAuthorized, "there is no app \"\(app)\"; make one with: martlet app create \(app)",
+            cause: .unknown)
     }
 }
 
 extension AdministrationRefusal {
-    init(_ reason: ReasonCode, _ message: String) {
-        self.init(reason: reason.rawValue, message: message)
+    init(_ reason: ReasonCode, _ message: String, cause: Cause? = nil) {
+        self.init(reason: reason.rawValue, message: message, cause: cause)
     }
 }

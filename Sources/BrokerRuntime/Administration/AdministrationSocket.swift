@@ -73,6 +73,9 @@ struct AdministrationSocket: LoopHandler, ~Copyable {
     mutating func turnedAway(
         _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout EventLoop
     ) {}
-    mutating func woken(in loop: inout EventLoop) { service.writeMetrics(at: loop.now) }
+    mutating func woken(in loop: inout EventLoop) {
+        service.writeMetrics(at: loop.now)
+        service.answerRequests()
+    }
     mutating func stopping(in loop: inout EventLoop) {}
 }

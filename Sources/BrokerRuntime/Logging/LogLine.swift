@@ -58,6 +58,9 @@ public enum LogEventName: String, CaseIterable, Sendable {
     /// logged in: `pauses`, since the last line.
     case acceptPaused = "accept_paused"
     case administration
+    /// An operator changed something over the HTTP API, or tried to: `operator`, `request`,
+    /// `target` and `status`.
+    case operatorRequest = "operator_request"
     /// Lines of one event were suppressed because there were too many: `of`, `suppressed`.
     case linesSuppressed = "lines_suppressed"
     /// Lines were dropped because standard error was blocked: `dropped`.

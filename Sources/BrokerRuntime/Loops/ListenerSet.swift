@@ -20,7 +20,9 @@ struct ListenerSet {
     private(set) var contexts: [ServerTLSContext?] = []
 
     /// - Parameter preSharedKeys: the keys for handshakes, if the settings name a file of them.
-    init(_ settings: BrokerSettings, preSharedKeys: PreSharedKeys) throws(StartError) {
+    init(
+        _ settings: BrokerSettings, preSharedKeys: PreSharedKeys, operators: Operators
+    ) throws(StartError) {
         var proofs: [Bool] = []
         for listener in settings.listeners {
             let tag = UInt32(terms.count)
@@ -42,7 +44,8 @@ struct ListenerSet {
             self.settings.append(bound)
         }
         identityProofs.replace(with: proofs)
-        web = WebSettings(terms: Self.addWebTerms(of: self.settings, to: &terms), settings)
+        web = WebSettings(
+            terms: Self.addWebTerms(of: self.settings, to: &terms), settings, operators: operators)
     }
 
     /// Restricts web listeners to MQTT, whose clients are those of `/mqtt`, and appends terms for
@@ -57,7 +60,8 @@ struct ListenerSet {
                 continue
             }
             terms[tag].dialects = .mqtt
-            result.append(WebSettings.Terms(mqtt: UInt8(tag), mrt: UInt8(terms.count)))
+            result.append(
+                WebSettings.Terms(mqtt: UInt8(tag), mrt: UInt8(terms.count), parts: listener.parts))
             terms.append(ListenerTerms(allowsAnonymous: listener.anonymous, dialects: .mrt))
         }
         return result

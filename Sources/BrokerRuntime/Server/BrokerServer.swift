@@ -27,6 +27,7 @@ public final class BrokerServer {
     let rates: ClientRates
     let connectionLimiter: ConnectionLimiter
     private let backups: BackupRunner
+    private let operators: Operators
     /// The listeners of the configuration, with the ports that the system chose.
     var listeners: [ListenerSettings] { listenerSet.settings }
     private let version: String
@@ -58,7 +59,9 @@ public final class BrokerServer {
             maximumPerAddress: settings.limits.connectionsPerAddress,
             totalMaximum: settings.limits.connections)
         trust = ClientTrust(try TrustMaterial(settings))
-        listenerSet = try ListenerSet(settings, preSharedKeys: trust.preSharedKeys)
+        operators = try Self.readOperators(settings)
+        listenerSet = try ListenerSet(
+            settings, preSharedKeys: trust.preSharedKeys, operators: operators)
         var store = try Self.openStore(settings)
         if let older = store.upgradedFormat {
             log.write(
@@ -259,6 +262,16 @@ public final class BrokerServer {
         return Restored(broker: broker, clock: clock)
     }
 
+    private static func readOperators(
+        _ settings: BrokerSettings
+    ) throws(StartError) -> Operators {
+        do throws(CredentialError) {
+            return try Operators(dataDirectory: settings.dataDirectory)
+        } catch {
+            throw .credentials(error)
+        }
+    }
+
     static let ticketKeyFile = "ticket-keys"
 
     /// Loads the keys of session tickets, which are kept beside the store, so that the tickets of
@@ -344,13 +357,14 @@ public final class BrokerServer {
                 service: AdministrationService(
                     shared: shared, clock: clock, log: log, backups: backups,
                     listeners: listenerSet, trust: trust, rates: rates,
-                    version: version),
+                    operators: operators, version: version),
                 systemIntervalSeconds: settings.mqtt.sysIntervalSeconds))
         administration = runLoop(
             handler, name: "admin", configuration: configuration, handle: administrationHandle,
             listeners: [listener])
         let handle = administrationHandle
         listenerSet.web.metrics.setWriter { handle.wake() }
+        listenerSet.web.requests.setExecutor { handle.wake() }
         // The first statistics are due now.
         administrationHandle.wake()
     }

@@ -10,6 +10,7 @@ enum StatisticsNames {
     static func list(
         _ counters: Counters, gauges: Gauges, loops: [LoopCounters],
         rates: (pauses: UInt64, floods: UInt64), web: (requests: UInt64, refusals: UInt64),
+        api: (requests: UInt64, failures: UInt64),
         process: ProcessUsage, expiry: TrustExpiry
     ) -> [ReadStatistics.Counter] {
         func sum(_ counter: (LoopCounters) -> UInt64) -> UInt64 {
@@ -99,6 +100,8 @@ enum StatisticsNames {
             },
             "web/requests": web.requests,
             "web/requests/refused": web.refusals,
+            "api/requests": api.requests,
+            "api/credentials/refused": api.failures,
             "websockets/opened": sum { $0.webSocketsOpened },
             "websockets/faults": sum { $0.webSocketFaults },
             "bytes/received": sum { $0.bytesReceived },

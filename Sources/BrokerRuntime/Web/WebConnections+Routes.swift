@@ -1,6 +1,7 @@
 // The routes of web listeners: WebSocket for both dialects, health, and metrics.
 
 import BrokerTerms
+import Configuration
 import Dialects
 import NetTransport
 import Primitives
@@ -31,6 +32,16 @@ struct WebRequest {
         return isAddress || authority.extracting(first: end).isEqual(ignoringCase: "localhost")
     }
 
+    /// The part of a listener that a path belongs to; nil for an unknown path.
+    var part: WebParts? {
+        if hasPath("/mqtt") { return .mqtt }
+        if hasPath("/mrt") { return .mrt }
+        if hasPath("/healthz") || hasPath("/readyz") { return .health }
+        if hasPath("/metrics") { return .metrics }
+        let path = head.path.bytes(in: bytes)
+        return path.starts(with: "/api/".utf8) ? .api : nil
+    }
+
     var isRead: Bool { head.method == .get || head.method == .head }
 
     var answer: WebConnections.Answer {
@@ -45,6 +56,10 @@ struct WebRequest {
 enum WebAction {
     case respond(HTTPResponse, detail: StaticString? = nil)
     case metrics
+    /// A request for the administration thread, which has no content.
+    case api(APIRequest)
+    /// A request for the administration thread whose content follows.
+    case content(APIContent)
     case webSocket([UInt8], terms: UInt8)
 }
 
@@ -53,14 +68,17 @@ extension WebConnections {
         _ request: WebRequest, from connection: ConnectionID, isDraining: Bool,
         in loop: borrowing some BrokerLoop & ~Copyable
     ) -> WebAction {
-        if request.hasPath("/mqtt") || request.hasPath("/mrt") {
-            return openWebSocket(request, of: connection, isDraining: isDraining)
+        guard let part = request.part, connections[connection]?.terms.parts.contains(part) == true
+        else { return .respond(.text(.notFound, "there is nothing here")) }
+        if part == .api {
+            guard !isDraining, !settings.health.current.contains(.draining) else {
+                return .respond(
+                    .problem(.unavailable, "the broker is stopping", reason: .serverShuttingDown))
+            }
+            return routeAPI(request, from: connection, in: loop)
         }
-        guard
-            request.hasPath("/healthz") || request.hasPath("/readyz")
-                || request.hasPath("/metrics")
-        else {
-            return .respond(.text(.notFound, "there is nothing here"))
+        if part == .mqtt || part == .mrt {
+            return openWebSocket(request, of: connection, isDraining: isDraining)
         }
         guard request.isRead else {
             var response = HTTPResponse.text(.methodNotAllowed, "only GET and HEAD")

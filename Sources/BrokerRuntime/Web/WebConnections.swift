@@ -12,14 +12,18 @@ import WireFormat
 /// Answers the HTTP requests of one event loop.
 struct WebConnections: ~Copyable {
     let settings: WebSettings
-    private let loopIndex: UInt8
-    private let clock: BrokerClock
-    private let log: LogWriter
+    let loopIndex: UInt8
+    let clock: BrokerClock
+    let log: LogWriter
     private(set) var connections: [ConnectionID: Connection] = [:]
     /// Requests that wait for the text of the metrics.
     private var waiting: [(connection: ConnectionID, answer: Answer)] = []
     /// Connections with more requests than a turn answers, or whose client does not read.
     private var paused: [ConnectionID] = []
+    /// Connections whose request the administration thread has.
+    private var executing: [ConnectionID: Answer] = [:]
+    /// Connections whose content is being read.
+    private var readingCount = 0
 
     struct Connection {
         let terms: WebSettings.Terms
@@ -27,6 +31,8 @@ struct WebConnections: ~Copyable {
         var isWithinRequest = false
         /// Set when the connection takes no more requests.
         var isDone = false
+        /// The request whose content is being read.
+        var content: APIContent?
         /// Requests in the turn of the last one.
         var requestCount = 0
         var turn: UInt64 = 0
@@ -41,6 +47,9 @@ struct WebConnections: ~Copyable {
             return requestCount <= WebLimits.requestsPerTurnMaximum
         }
     }
+
+    /// Contents that a loop reads at a time, which bounds their memory to 4 MiB.
+    static let contentsMaximum = 64
 
     /// How a response is sent, whatever it is.
     struct Answer {
@@ -68,7 +77,18 @@ struct WebConnections: ~Copyable {
     }
 
     mutating func close(_ connection: ConnectionID) {
-        if !connections.isEmpty { connections[connection] = nil }
+        guard !connections.isEmpty else { return }
+        takeContent(of: connection)
+        connections[connection] = nil
+        executing[connection] = nil
+    }
+
+    @discardableResult
+    private mutating func takeContent(of connection: ConnectionID) -> APIContent? {
+        guard let content = connections[connection]?.content else { return nil }
+        connections[connection]?.content = nil
+        readingCount -= 1
+        return content
     }
 
     /// What became of the bytes of a connection.
@@ -94,6 +114,13 @@ struct WebConnections: ~Copyable {
                 return .consumed(offset)
             }
             let rest = UnsafeRawBufferPointer(rebasing: bytes[offset...])
+            if connections[connection]?.content != nil {
+                offset += readContent(rest.bytes, of: connection, in: &loop)
+                if isHeld(connection) || connections[connection]?.content != nil {
+                    return .consumed(offset)
+                }
+                continue
+            }
             do throws(HTTPFault) {
                 guard case .head(let head, let byteCount) = try HTTPRequestHead.parse(rest.bytes)
                 else {
@@ -115,6 +142,11 @@ struct WebConnections: ~Copyable {
                         return .consumed(offset)
                     }
                     respond(.metrics(text), to: request.answer, of: connection, in: &loop)
+                case .api(let waiting):
+                    execute(waiting, answering: request.answer, in: &loop)
+                    if isHeld(connection) { return .consumed(offset) }
+                case .content(let content):
+                    startContent(content, of: connection, in: &loop)
                 case .webSocket(let handshake, let terms):
                     guard offset == bytes.count else {
                         // A client sends no frame before it has the answer (RFC 6455, 4.1).
@@ -141,7 +173,18 @@ struct WebConnections: ~Copyable {
     mutating func deadlineReached(
         _ connection: ConnectionID, in loop: inout some BrokerLoop & ~Copyable
     ) {
-        if connections[connection]?.isWithinRequest == true {
+        if isHeld(connection) {
+            // The broker is late, not the client.
+            loop.restartAuthentication(connection)
+        } else if connections[connection]?.content != nil {
+            takeContent(of: connection)
+            respond(
+                .problem(
+                    .requestTimeout, "the content is not complete",
+                    reason: .keepAliveTimeout),
+                to: Answer(isHead: false, closes: true), of: connection,
+                detail: "the content is not complete", in: &loop)
+        } else if connections[connection]?.isWithinRequest == true {
             refuse(connection, with: .requestTimeout, "the request is not complete", in: &loop)
         } else {
             loop.close(connection, afterFlush: true)
@@ -152,6 +195,7 @@ struct WebConnections: ~Copyable {
     /// the metrics if it is there.
     mutating func endTurn(_ loop: inout some BrokerLoop & ~Copyable) {
         if !paused.isEmpty { resumePaused(&loop) }
+        if !executing.isEmpty { takeAnswers(in: &loop) }
         guard !waiting.isEmpty,
             let text = settings.metrics.text(at: loop.now, for: loopIndex)
         else { return }
@@ -174,6 +218,88 @@ struct WebConnections: ~Copyable {
                 paused.append(connection)
             }
         }
+    }
+
+    // MARK: - Requests for the administration thread
+
+    private func isHeld(_ connection: ConnectionID) -> Bool { executing[connection] != nil }
+
+    /// Gives a request to the administration thread. Until it has answered, nothing more is read.
+    private mutating func execute(
+        _ request: APIRequest, answering answer: Answer, in loop: inout some BrokerLoop & ~Copyable
+    ) {
+        let connection = request.connection
+        guard settings.requests.add(request) else {
+            respond(Self.busy, to: answer, of: connection, in: &loop)
+            return
+        }
+        loop.pauseReading(connection, for: .answers)
+        executing[connection] = answer
+    }
+
+    private static var busy: HTTPResponse {
+        var response = HTTPResponse.problem(
+            .unavailable, "too many requests wait", reason: .serverBusy)
+        response.retryAfterSeconds = 1
+        return response
+    }
+
+    private mutating func takeAnswers(in loop: inout some BrokerLoop & ~Copyable) {
+        for (connection, response) in settings.requests.takeAnswers(for: loopIndex) {
+            guard let answer = executing.removeValue(forKey: connection) else { continue }
+            respond(response, to: answer, of: connection, in: &loop)
+            loop.resumeReading(connection, from: .answers)
+        }
+    }
+
+    private mutating func startContent(
+        _ content: APIContent, of connection: ConnectionID,
+        in loop: inout some BrokerLoop & ~Copyable
+    ) {
+        guard readingCount < Self.contentsMaximum else {
+            respond(
+                Self.busy, to: Answer(isHead: false, closes: true), of: connection, in: &loop)
+            return
+        }
+        readingCount += 1
+        connections[connection]?.content = content
+        if content.awaitsContinue { append(HTTPResponse.continuation, to: connection, in: &loop) }
+        // It has as much time as a head.
+        loop.restartAuthentication(connection)
+    }
+
+    /// Reads content, and executes its request when it is complete. Returns how many bytes were
+    /// read.
+    private mutating func readContent(
+        _ bytes: RawSpan, of connection: ConnectionID,
+        in loop: inout some BrokerLoop & ~Copyable
+    ) -> Int {
+        var offset = 0
+        do throws(HTTPContentFault) {
+            while let piece = try connections[connection]?.content?.decoder.next(
+                in: bytes, at: &offset)
+            {
+                switch piece {
+                case .content(let range):
+                    range.bytes(in: bytes).withUnsafeBytes {
+                        connections[connection]?.content?.request.content.append(contentsOf: $0)
+                    }
+                case .end:
+                    guard let content = takeContent(of: connection) else { return offset }
+                    execute(content.request, answering: content.answer, in: &loop)
+                    return offset
+                }
+            }
+        } catch {
+            takeContent(of: connection)
+            respond(
+                .problem(
+                    error.status, "\(error.text)",
+                    reason: error == .tooLarge ? .packetTooLarge : .malformedPacket),
+                to: Answer(isHead: false, closes: true), of: connection, detail: error.text,
+                in: &loop)
+        }
+        return offset
     }
 
     // MARK: - Responses

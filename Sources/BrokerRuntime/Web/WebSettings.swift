@@ -13,6 +13,8 @@ package final class WebSettings: Sendable {
     struct Terms: Sendable {
         let mqtt: UInt8
         let mrt: UInt8
+        /// What the listener serves.
+        let parts: WebParts
     }
 
     /// What a reload changes.
@@ -24,19 +26,23 @@ package final class WebSettings: Sendable {
     /// By tag; nil for a listener of packets.
     private let terms: [Terms?]
     private let state: Locked<Values>
-    private let requests = Atomic<UInt64>(0)
-    private let refusals = Atomic<UInt64>(0)
+    private let requestCount = Atomic<UInt64>(0)
+    private let refusalCount = Atomic<UInt64>(0)
     let health = BrokerHealth()
     let metrics = MetricsPage()
+    let requests = APIQueue()
+    let operators: Operators
 
     /// Without a web listener.
     package init() {
         terms = []
         state = Locked(Values())
+        operators = Operators()
     }
 
-    init(terms: [Terms?], _ settings: BrokerSettings) {
+    init(terms: [Terms?], _ settings: BrokerSettings, operators: Operators) {
         self.terms = terms
+        self.operators = operators
         state = Locked(Values(settings))
     }
 
@@ -57,12 +63,12 @@ package final class WebSettings: Sendable {
 
     /// Requests that were answered, and those of them that were answered with a 4xx or 5xx status.
     var counts: (requests: UInt64, refusals: UInt64) {
-        (requests.load(ordering: .relaxed), refusals.load(ordering: .relaxed))
+        (requestCount.load(ordering: .relaxed), refusalCount.load(ordering: .relaxed))
     }
 
     func count(isRefusal: Bool) {
-        requests.add(1, ordering: .relaxed)
-        if isRefusal { refusals.add(1, ordering: .relaxed) }
+        requestCount.add(1, ordering: .relaxed)
+        if isRefusal { refusalCount.add(1, ordering: .relaxed) }
     }
 }
 

@@ -58,7 +58,7 @@ public struct SocketAddress: Hashable, Sendable {
     }
 
     /// The address with port 0, which is equal for all connections of one host.
-    var withoutPort: SocketAddress {
+    public var withoutPort: SocketAddress {
         SocketAddress(family: family, port: 0, scope: scope, high: high, low: low)
     }
 

@@ -4,38 +4,54 @@
 public enum HTTPStatus: UInt16, CaseIterable, Sendable {
     case switchingProtocols = 101
     case ok = 200
+    case created = 201
+    case accepted = 202
     case badRequest = 400
     case unauthorized = 401
     case forbidden = 403
     case notFound = 404
     case methodNotAllowed = 405
     case requestTimeout = 408
+    case conflict = 409
     case contentTooLarge = 413
     case uriTooLong = 414
+    case unsupportedMediaType = 415
+    case expectationFailed = 417
     case upgradeRequired = 426
+    case tooManyRequests = 429
     case headTooLarge = 431
+    case internalServerError = 500
     case notImplemented = 501
     case unavailable = 503
     case versionNotSupported = 505
+    case insufficientStorage = 507
 
     /// The reason phrase of the status line.
     public var phrase: StaticString {
         switch self {
         case .switchingProtocols: "Switching Protocols"
         case .ok: "OK"
+        case .created: "Created"
+        case .accepted: "Accepted"
         case .badRequest: "Bad Request"
         case .unauthorized: "Unauthorized"
         case .forbidden: "Forbidden"
         case .notFound: "Not Found"
         case .methodNotAllowed: "Method Not Allowed"
         case .requestTimeout: "Request Timeout"
+        case .conflict: "Conflict"
         case .contentTooLarge: "Content Too Large"
         case .uriTooLong: "URI Too Long"
+        case .unsupportedMediaType: "Unsupported Media Type"
+        case .expectationFailed: "Expectation Failed"
         case .upgradeRequired: "Upgrade Required"
+        case .tooManyRequests: "Too Many Requests"
         case .headTooLarge: "Request Header Fields Too Large"
+        case .internalServerError: "Internal Server Error"
         case .notImplemented: "Not Implemented"
         case .unavailable: "Service Unavailable"
         case .versionNotSupported: "HTTP Version Not Supported"
+        case .insufficientStorage: "Insufficient Storage"
         }
     }
 }

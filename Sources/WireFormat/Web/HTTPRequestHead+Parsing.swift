@@ -50,6 +50,7 @@ private struct HeadReader: ~Escapable {
         static let webSocketKey = Seen(rawValue: 1 << 5)
         static let webSocketVersion = Seen(rawValue: 1 << 6)
         static let absoluteTarget = Seen(rawValue: 1 << 7)
+        static let contentType = Seen(rawValue: 1 << 8)
     }
 
     @_lifetime(copy bytes)
@@ -115,6 +116,12 @@ private struct HeadReader: ~Escapable {
             head.method = .get
         } else if method.isEqual("HEAD") {
             head.method = .head
+        } else if method.isEqual("POST") {
+            head.method = .post
+        } else if method.isEqual("PUT") {
+            head.method = .put
+        } else if method.isEqual("DELETE") {
+            head.method = .delete
         } else if method.isEqual("OPTIONS") {
             head.method = .options
         }
@@ -150,6 +157,7 @@ private struct HeadReader: ~Escapable {
         }
         let end = index(of: UInt8(ascii: "?"), in: start..<place.upperBound) ?? place.upperBound
         head.path = range(start..<end)
+        if end < place.upperBound { head.query = range(end + 1..<place.upperBound) }
     }
 
     /// Reads the authority of an absolute target. Returns the offset of its path.
@@ -191,6 +199,9 @@ private struct HeadReader: ~Escapable {
         case 6 where name.isEqual(ignoringCase: "origin"):
             try note(.origin)
             head.origin = range(value)
+        case 6 where name.isEqual(ignoringCase: "expect"):
+            let isKnown = text(value).isEqual(ignoringCase: "100-continue")
+            head.traits.insert(isKnown ? .expectsContinue : .expectsOther)
         case 7 where name.isEqual(ignoringCase: "upgrade"):
             var rest = value
             while let element = nextElement(of: &rest) {
@@ -199,10 +210,14 @@ private struct HeadReader: ~Escapable {
                 }
             }
         case 10 where name.isEqual(ignoringCase: "connection"): readConnection(value)
+        case 12 where name.isEqual(ignoringCase: "content-type"):
+            try note(.contentType)
+            head.contentType = range(value)
         case 13 where name.isEqual(ignoringCase: "authorization"):
             try note(.authorization)
             head.authorization = range(value)
         case 14 where name.isEqual(ignoringCase: "content-length"): try readLength(value)
+        case 16 where name.isEqual(ignoringCase: "content-encoding"): head.traits.insert(.isCoded)
         case 17 where name.isEqual(ignoringCase: "transfer-encoding"): try readCoding(value)
         case 17 where name.isEqual(ignoringCase: "sec-websocket-key"):
             try note(.webSocketKey)

@@ -6,7 +6,7 @@ import Primitives
 /// The head of a request. Its ranges refer to the bytes from which it was parsed.
 public struct HTTPRequestHead: Sendable, Equatable {
     public enum Method: UInt8, Sendable {
-        case get, head, options, other
+        case get, head, post, put, delete, options, other
     }
 
     /// The known subprotocols in a client's list.
@@ -21,8 +21,8 @@ public struct HTTPRequestHead: Sendable, Equatable {
     }
 
     public struct Traits: OptionSet, Sendable {
-        public let rawValue: UInt8
-        public init(rawValue: UInt8) { self.rawValue = rawValue }
+        public let rawValue: UInt16
+        public init(rawValue: UInt16) { self.rawValue = rawValue }
 
         /// HTTP/1.0: the connection closes unless the client requests otherwise.
         public static let isVersion10 = Traits(rawValue: 1 << 0)
@@ -38,17 +38,27 @@ public struct HTTPRequestHead: Sendable, Equatable {
         public static let isWebSocketVersion13 = Traits(rawValue: 1 << 5)
         /// `Transfer-Encoding: chunked`.
         public static let isChunked = Traits(rawValue: 1 << 6)
+        /// `Expect: 100-continue`: the client waits for leave to send the content.
+        public static let expectsContinue = Traits(rawValue: 1 << 7)
+        /// An expectation that is not known.
+        public static let expectsOther = Traits(rawValue: 1 << 8)
+        /// `Content-Encoding`.
+        public static let isCoded = Traits(rawValue: 1 << 9)
     }
 
     public internal(set) var method = Method.other
     /// As it was sent, with escapes and without the query.
     public internal(set) var path = ByteRange.empty
+    /// What follows `?`, as it was sent; nil if there is none.
+    public internal(set) var query: ByteRange?
     /// Host, or the authority of an absolute target, which replaces it (RFC 9112, 3.2.2).
     public internal(set) var authority = ByteRange.empty
     /// Nil if there is none. The value is not checked.
     public internal(set) var origin: ByteRange?
     /// Nil if there is none. The value is not checked.
     public internal(set) var authorization: ByteRange?
+    /// Nil if there is none. The value is not checked.
+    public internal(set) var contentType: ByteRange?
     /// Nil if there is none. The value is not checked.
     public internal(set) var webSocketKey: ByteRange?
     public internal(set) var subprotocols: Subprotocols = []

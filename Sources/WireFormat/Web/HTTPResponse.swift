@@ -10,6 +10,10 @@ public struct HTTPResponse: Sendable {
     public var content: [UInt8]
     /// Further fields, each as `Name: value`.
     public var fields: [StaticString] = []
+    /// The methods of an Allow field; empty for none.
+    public var allowed: [StaticString] = []
+    /// The seconds of a Retry-After field; nil for none.
+    public var retryAfterSeconds: UInt64?
     /// Whether the connection closes after the response.
     public var closes = false
     /// Whether the content is left out, because the request was HEAD.
@@ -49,11 +53,24 @@ public struct HTTPResponse: Sendable {
             bytes.append(field)
             bytes.append("\r\n")
         }
+        for (index, method) in allowed.enumerated() {
+            bytes.append(index == 0 ? "Allow: " : ", ")
+            bytes.append(method)
+        }
+        if !allowed.isEmpty { bytes.append("\r\n") }
+        if let retryAfterSeconds {
+            bytes.append("Retry-After: ")
+            bytes.append(decimal: retryAfterSeconds)
+            bytes.append("\r\n")
+        }
         if closes { bytes.append("Connection: close\r\n") }
         bytes.append("\r\n")
         if !omitsContent { bytes += content }
         return bytes
     }
+
+    /// Leave for a client that waits for it to send its content (RFC 9110, 15.2.1).
+    public static let continuation = [UInt8]("HTTP/1.1 100 Continue\r\n\r\n".utf8)
 
     static func appendStatusLine(_ status: HTTPStatus, to bytes: inout [UInt8]) {
         bytes.append("HTTP/1.1 ")

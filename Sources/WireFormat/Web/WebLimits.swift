@@ -10,6 +10,14 @@ public enum WebLimits {
     /// Maximum number of fields of a request's head. Browsers send fewer than 25, and proxies add
     /// some.
     public static let fieldCountMaximum = 64
+    /// Maximum bytes of a request's content: a request for 900 tokens whose users have ids of 64
+    /// bytes. The content is in memory until it is complete.
+    public static let contentByteCountMaximum = 65_536
+    /// Maximum bytes of a line of chunked content: a length of eight digits, and extensions.
+    public static let chunkLineByteCountMaximum = 256
+    /// Maximum bytes of all extensions of chunks and of the trailer, which are ignored. Clients
+    /// send none.
+    public static let chunkOverheadMaximum = 1_024
     /// Maximum bytes of a control frame's payload (RFC 6455, 5.5).
     public static let controlByteCountMaximum = 125
     /// Bytes of the longest header of a frame from a client: two, eight of length, four of mask.

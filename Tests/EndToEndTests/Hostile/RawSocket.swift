@@ -58,6 +58,22 @@ final class RawSocket {
         return errno == EAGAIN ? 0 : nil
     }
 
+    /// Everything that the broker says until it ends the connection, or says nothing for ten
+    /// seconds.
+    func readToEnd() -> [UInt8] {
+        var text: [UInt8] = []
+        var chunk = [UInt8](repeating: 0, count: 65_536)
+        while true {
+            let count = recv(descriptor, &chunk, chunk.count, 0)
+            if count > 0 { text += chunk[..<count] }
+            if count == 0 { return text }
+            guard count < 0 else { continue }
+            guard errno == EAGAIN else { return text }
+            var wait = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+            guard poll(&wait, 1, 10_000) > 0 else { return text }
+        }
+    }
+
     /// Whether the broker has ended the connection. Throws away what it has said.
     var isClosed: Bool {
         var chunk = [UInt8](repeating: 0, count: 65_536)

@@ -131,6 +131,34 @@ extension EndToEndTests {
             #expect(verdict.text.contains("OK: configuration test is successful"))
         }
 
+        // MARK: curl
+
+        @Test func `curl administers the broker over the HTTP API`() async throws {
+            let api = try await APIBroker()
+            let environment = [
+                "API": "https://localhost:\(api.https)/api/v1", "CA": api.broker.authority,
+                "TOKEN": api.own, "BACKUP": api.broker.directory + "-copy",
+            ]
+            let first = try await run(
+                try block(of: "api.md", with: "$API/apps\""), environment: environment)
+            #expect(first.text.contains(#"{"apps":[{"app":"demo""#), "\(first.text)")
+            let recipe = try await run(
+                try block(of: "api.md", with: "$BACKUP"), environment: environment)
+            for part in [
+                #""key":"mk1_"#, #""user":"pump-8""#, #""right":"publish:site/%u/#""#,
+                #""sessionCount":0"#, #""tokenCount":2"#, #""number":1"#,
+            ] {
+                #expect(recipe.text.contains(part), "\(part): \(recipe.text)")
+            }
+            // The problem on the page is one that the broker has.
+            let problem = try block(of: "api.md", with: "about:blank")
+            let asked = try await run(
+                "curl -sS --cacert $CA -H \"Authorization: Bearer $TOKEN\" $API/apps/none",
+                environment: environment)
+            let line = try #require(asked.lines.first { $0.hasPrefix("{") })
+            #expect(problem.contains(line.replacing("none", with: "plant")), "\(line)")
+        }
+
         // MARK: Prometheus
 
         @Test func `Prometheus can parse the collected file`() async throws {

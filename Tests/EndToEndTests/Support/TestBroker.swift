@@ -20,6 +20,7 @@ final class TestBroker {
     private(set) var plainPort: UInt16 = 0
     /// Whether it has listeners for WebSocket, and their ports.
     private let hasWeb: Bool
+    private let furtherListeners: [String]
     private(set) var wssPort: UInt16 = 0
     private(set) var wsPort: UInt16 = 0
 
@@ -29,9 +30,10 @@ final class TestBroker {
     ///
     /// - Parameter settings: `KEY=VALUE` pairs of the configuration.
     convenience init(
-        _ settings: String..., faults: DiskFaults? = nil, web: Bool = false
+        _ settings: String..., faults: DiskFaults? = nil, web: Bool = false,
+        listeners: [String] = []
     ) async throws {
-        try await self.init(settings: settings, faults: faults, web: web)
+        try await self.init(settings: settings, faults: faults, web: web, listeners: listeners)
     }
 
     /// - Parameters:
@@ -42,12 +44,14 @@ final class TestBroker {
     ///   - environment: what else its process is told.
     ///   - disk: where its directory is; nil for the disk of the machine.
     ///   - web: whether it has listeners for WebSocket too.
+    ///   - listeners: further ones; ``port(_:)`` has their ports.
     init(
         settings: [String], tlsOptions: String = "", faults: DiskFaults? = nil,
         afterLifeWith fatal: DiskFaults? = nil, environment: [String: String] = [:],
-        on disk: SmallDisk? = nil, web: Bool = false
+        on disk: SmallDisk? = nil, web: Bool = false, listeners: [String] = []
     ) async throws {
         self.disk = disk
+        furtherListeners = listeners
         hasWeb = web
         directory = try TemporaryDirectory.make("e2e", in: disk?.path ?? "/tmp") + "/data"
         self.settings = settings
@@ -56,7 +60,7 @@ final class TestBroker {
         self.environment = environment
         process = try Self.spawn(
             directory, settings, tlsOptions, tlsPort: 0, plainPort: 0, fatal ?? faults,
-            environment, webPorts: web ? (0, 0) : nil)
+            environment, webPorts: web ? (0, 0) : nil, listeners: listeners)
         if fatal == nil {
             try await becomeReady()
         } else {
@@ -74,7 +78,7 @@ final class TestBroker {
     static func spawn(
         _ directory: String, _ settings: [String], _ tlsOptions: String = "", tlsPort: UInt16,
         plainPort: UInt16, _ faults: DiskFaults? = nil, _ environment: [String: String] = [:],
-        webPorts: (wss: UInt16, ws: UInt16)? = nil
+        webPorts: (wss: UInt16, ws: UInt16)? = nil, listeners further: [String] = []
     ) throws -> ChildProcess {
         var listeners = [
             "--listen", "tls://localhost:\(tlsPort)\(tlsOptions)",
@@ -86,6 +90,7 @@ final class TestBroker {
                 "--listen", "ws://localhost:\(webPorts.ws)?anonymous",
             ]
         }
+        listeners += further.flatMap { ["--listen", $0] }
         return try ChildProcess(
             "martletd",
             ["--dev", "--data", directory] + listeners + settings.flatMap { ["--set", $0] },
@@ -100,6 +105,11 @@ final class TestBroker {
             wssPort = try await port("wss", tls: 1)
             wsPort = try await port("ws", tls: 0)
         }
+    }
+
+    /// The port of the listener with this scheme.
+    func port(_ scheme: String) async throws -> UInt16 {
+        try await port(scheme, tls: ["tls", "wss", "https"].contains(scheme) ? 1 : 0)
     }
 
     private func port(_ scheme: String, tls: Int) async throws -> UInt16 {
@@ -133,7 +143,7 @@ final class TestBroker {
     func start() async throws {
         process = try Self.spawn(
             directory, settings, tlsOptions, tlsPort: tlsPort, plainPort: plainPort, faults,
-            environment, webPorts: hasWeb ? (wssPort, wsPort) : nil)
+            environment, webPorts: hasWeb ? (wssPort, wsPort) : nil, listeners: furtherListeners)
         try await becomeReady()
     }
 

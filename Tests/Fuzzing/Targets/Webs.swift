@@ -50,9 +50,69 @@ private func fuzzRequests(_ stream: UnsafeRawBufferPointer, step: Int) {
             precondition(!text.contains { $0 == 0x0A || $0 == 0x0D || $0 == 0 })
         }
         if let key = head.webSocketKey { _ = WebSocketHandshake.isKey(key.bytes(in: rest).bytes) }
-        if head.hasContent { return }
+        _ = HTTPTarget.segments(of: head.path.bytes(in: rest).bytes)
+        if let query = head.query { _ = HTTPTarget.members(of: query.bytes(in: rest).bytes) }
         offset += byteCount
+        guard
+            let end = fuzzContent(
+                of: head, UnsafeRawBufferPointer(rebasing: rest[byteCount...]), step: step)
+        else { return }
+        offset += end
     }
+}
+
+// MARK: - Content
+
+private struct ReadContent: Equatable {
+    var bytes: [UInt8] = []
+    var fault: HTTPContentFault?
+    /// Where the next request begins; nil where the content is not complete.
+    var end: Int?
+}
+
+private let contentMaximum = 300
+
+/// Reads content in pieces and whole. Returns where it ends.
+private func fuzzContent(
+    of head: HTTPRequestHead, _ stream: UnsafeRawBufferPointer, step: Int
+) -> Int? {
+    let whole = readContent(of: head, stream, step: max(1, stream.count))
+    let pieces = readContent(of: head, stream, step: step)
+    precondition(pieces == whole, "pieces of \(step): \(pieces), whole: \(whole)")
+    precondition(whole.bytes.count <= contentMaximum, "\(whole.bytes.count) bytes of content")
+    if !head.traits.contains(.isChunked), let end = whole.end {
+        precondition(end == Int(head.contentLength), "\(end) of \(head.contentLength)")
+    }
+    return whole.end
+}
+
+private func readContent(
+    of head: HTTPRequestHead, _ stream: UnsafeRawBufferPointer, step: Int
+) -> ReadContent {
+    var read = ReadContent()
+    do throws(HTTPContentFault) {
+        var decoder = try HTTPContentDecoder(head, byteCountMaximum: contentMaximum)
+        var offset = 0
+        var count = 0
+        while true {
+            let visible = UnsafeRawBufferPointer(rebasing: stream[..<count])
+            while let piece = try decoder.next(in: visible.bytes, at: &offset) {
+                switch piece {
+                case .content(let range): read.bytes += range.bytes(in: visible)
+                case .end:
+                    read.end = offset
+                    return read
+                }
+            }
+            precondition(
+                count - offset < WebLimits.chunkLineByteCountMaximum, "\(count - offset) unread")
+            if count == stream.count { return read }
+            count = min(count + step, stream.count)
+        }
+    } catch {
+        read.fault = error
+    }
+    return read
 }
 
 // MARK: - Frames

@@ -44,6 +44,7 @@ struct HTTPRequestHeadTests {
         let head = try Self.head(text)
         #expect(head.method == .get)
         #expect(Self.text(head.path, of: text) == "/metrics")
+        #expect(Self.text(head.query, of: text) == "a=b/c")
         #expect(Self.text(head.authority, of: text) == "example.com:8083")
         #expect(!head.hasContent)
         #expect(head.isPersistent)
@@ -95,6 +96,29 @@ struct HTTPRequestHeadTests {
         #expect(try !hasContent("Content-Length: 0\r\n"))
         #expect(try hasContent("Content-Length: 12\r\n"))
         #expect(try hasContent("Transfer-Encoding: Chunked\r\n"))
+    }
+
+    @Test func `of an API names its method, its media type and what the client waits for`() throws {
+        for (word, method) in [
+            ("POST", HTTPRequestHead.Method.post), ("PUT", .put), ("DELETE", .delete),
+            ("PATCH", .other), ("post", .other),
+        ] {
+            let text =
+                "\(word) / HTTP/1.1\r\nHost: h\r\nContent-Type: application/json; charset=utf-8\r\n"
+                + "Expect: 100-Continue\r\n\r\n"
+            let head = try Self.head(text)
+            #expect(head.method == method)
+            #expect(Self.text(head.contentType, of: text) == "application/json; charset=utf-8")
+            #expect(head.traits == [.expectsContinue])
+            #expect(head.query == nil)
+        }
+        let other = try Self.head(
+            "PUT /? HTTP/1.1\r\nHost: h\r\nExpect: x\r\nContent-Encoding: gzip\r\n\r\n")
+        #expect(other.traits == [.expectsOther, .isCoded])
+        #expect(other.query?.isEmpty == true)
+        #expect(
+            Self.fault("GET / HTTP/1.1\r\nHost: h\r\nContent-Type: a\r\nContent-Type: b\r\n")
+                == .repeatedField)
     }
 
     @Test func `ends where its empty line ends, and one empty line may precede it`() throws {

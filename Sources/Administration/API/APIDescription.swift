@@ -1,0 +1,152 @@
+// The HTTP API as an OpenAPI 3.1 document, generated from the table of operations.
+
+/// The document at `/api/v1/openapi.json`.
+public enum APIDescription {
+    /// Its path below ``APIOperation/root``.
+    public static let path = "/openapi.json"
+
+    /// As JSON, with a line feed.
+    public static let json: [UInt8] = AdministrationLine.encode(document)
+
+    private static var document: JSONValue {
+        [
+            "openapi": "3.1.0",
+            "info": [
+                "title": "Martlet", "version": .text("\(AdministrationLine.version)"),
+                "description": "The operators' HTTP API of a Martlet broker.",
+            ],
+            "servers": [["url": .text(APIOperation.root)]],
+            "security": [["operator": []]],
+            "paths": .object(paths),
+            "components": [
+                "securitySchemes": ["operator": ["type": "http", "scheme": "bearer"]],
+                "schemas": ["Problem": problem],
+            ],
+        ]
+    }
+
+    private static var paths: [String: JSONValue] {
+        var paths: [String: [String: JSONValue]] = [:]
+        for operation in APIOperation.all {
+            paths[operation.path, default: [:]][operation.method.rawValue.lowercased()] =
+                value(of: operation)
+        }
+        return paths.mapValues(JSONValue.object)
+    }
+
+    private static func value(of operation: APIOperation) -> JSONValue {
+        var value: [String: JSONValue] = [
+            "operationId": .text(operation.identifier),
+            "summary": .text(operation.summary),
+            "x-martlet-role": .text(operation.role.rawValue),
+            "parameters": .array(
+                operation.members.filter { $0.place != .body }.map { member in
+                    [
+                        "name": .text(member.name), "in": .text(member.place.rawValue),
+                        "required": .boolean(member.isRequired), "schema": schema(of: member.form),
+                    ]
+                }),
+            "responses": [
+                "\(operation.status)": [
+                    "description": "Success",
+                    "content": ["application/json": ["schema": ["type": "object"]]],
+                ],
+                "default": [
+                    "description": "A refusal",
+                    "content": [
+                        "application/problem+json": [
+                            "schema": ["$ref": "#/components/schemas/Problem"]
+                        ]
+                    ],
+                ],
+            ],
+        ]
+        if operation.takesContent { value["requestBody"] = content(of: operation) }
+        return .object(value)
+    }
+
+    private static func content(of operation: APIOperation) -> JSONValue {
+        let members = operation.members.filter { $0.place == .body }
+        let required = members.filter(\.isRequired).map { JSONValue.text($0.name) }
+        return [
+            "required": .boolean(!required.isEmpty),
+            "content": [
+                "application/json": [
+                    "schema": [
+                        "type": "object", "additionalProperties": false,
+                        "required": .array(required),
+                        "properties": .object(
+                            [String: JSONValue](
+                                uniqueKeysWithValues: members.map {
+                                    ($0.name, schema(of: $0.form))
+                                })),
+                    ]
+                ]
+            ],
+        ]
+    }
+
+    private static func schema(of form: APIMember.Form) -> JSONValue {
+        switch form {
+        case .text: ["type": "string"]
+        case .texts: ["type": "array", "items": ["type": "string"]]
+        case .boolean: ["type": "boolean"]
+        case .number(let maximum):
+            ["type": "integer", "minimum": .number(0), "maximum": .number(maximum)]
+        case .choice(let words): ["type": "string", "enum": .array(words.map(JSONValue.text))]
+        }
+    }
+
+    /// As ``APIProblem`` is encoded.
+    private static var problem: JSONValue {
+        [
+            "type": "object",
+            "required": .array(["type", "title", "status", "detail", "code"]),
+            "properties": [
+                "type": ["type": "string"], "title": ["type": "string"],
+                "status": ["type": "integer"], "detail": ["type": "string"],
+                "code": [
+                    "type": "object", "required": .array(["number", "name"]),
+                    "properties": ["number": ["type": "integer"], "name": ["type": "string"]],
+                ],
+            ],
+        ]
+    }
+}
+
+extension APIOperation {
+    /// A name that is unique among all operations, for generated clients: `token-mint`, or
+    /// `group-member-put` where a request has several operations.
+    var identifier: String {
+        let name = kind.rawValue.replacing(".", with: "-")
+        let isAlone = Self.all.count { $0.kind == kind } == 1
+        guard !isAlone else { return name }
+        let last = path.split(separator: "/").last { !$0.hasPrefix("{") } ?? ""
+        return "\(name)-\(last)-\(method.rawValue.lowercased())"
+    }
+}
+
+extension JSONValue: ExpressibleByStringLiteral, ExpressibleByBooleanLiteral,
+    ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral
+{
+    init(stringLiteral value: String) { self = .text(value) }
+    init(booleanLiteral value: Bool) { self = .boolean(value) }
+    init(arrayLiteral elements: JSONValue...) { self = .array(elements) }
+    init(dictionaryLiteral elements: (String, JSONValue)...) {
+        self = .object([String: JSONValue](uniqueKeysWithValues: elements))
+    }
+}
+
+extension JSONValue: Encodable {
+    func encode(to encoder: any Encoder) throws {
+        var value = encoder.singleValueContainer()
+        switch self {
+        case .null, .other: try value.encodeNil()
+        case .boolean(let boolean): try value.encode(boolean)
+        case .number(let number): try value.encode(number)
+        case .text(let text): try value.encode(text)
+        case .array(let elements): try value.encode(elements)
+        case .object(let members): try value.encode(members)
+        }
+    }
+}

@@ -1,0 +1,119 @@
+// An operation of the HTTP API: which request a method on a path is.
+
+/// The methods that operations have.
+public enum APIMethod: String, Hashable, Sendable, CaseIterable {
+    case get = "GET"
+    case post = "POST"
+    case put = "PUT"
+    case delete = "DELETE"
+}
+
+/// One row of the table of operations.
+public struct APIOperation: Sendable {
+    /// What it makes of a request.
+    typealias Reading = @Sendable (APIValues) throws(AdministrationRefusal) -> AdministrationCommand
+
+    /// Where all paths begin.
+    public static let root = "/api/v1"
+
+    public let kind: AdministrationCommand.Kind
+    public let method: APIMethod
+    /// Its path below ``root``, such as `/apps/{app}`.
+    public let path: String
+    /// The least role that may do it.
+    public let role: OperatorRole
+    /// The status of its success.
+    public let status: UInt16
+    /// Those of the path first, in its order.
+    public let members: [APIMember]
+    /// What it does, as one sentence.
+    public let summary: String
+    private let segments: [Segment]
+    private let reading: Reading
+
+    private enum Segment: Hashable, Sendable {
+        case word(String)
+        case member
+    }
+
+    init(
+        _ kind: AdministrationCommand.Kind, _ method: APIMethod, at path: String,
+        role: OperatorRole, status: UInt16 = 200, summary: String, members: [APIMember] = [],
+        reading: @escaping Reading
+    ) {
+        self.kind = kind
+        self.method = method
+        self.path = path
+        self.role = role
+        self.status = status
+        self.summary = summary
+        self.reading = reading
+        let words = path.split(separator: "/")
+        segments = words.map { $0.hasPrefix("{") ? .member : .word(String($0)) }
+        self.members =
+            words.filter { $0.hasPrefix("{") }.map { .path(String($0.dropFirst().dropLast())) }
+            + members
+    }
+
+    /// Whether it changes anything.
+    public var changes: Bool { method != .get }
+
+    /// Whether it takes content.
+    public var takesContent: Bool { members.contains { $0.place == .body } }
+
+    /// The members of a path that fits; nil for another path.
+    ///
+    /// - Parameter segments: those below ``root``.
+    func values(ofPath segments: some Collection<String>) -> [String]? {
+        guard segments.count == self.segments.count else { return nil }
+        var values: [String] = []
+        for (segment, text) in zip(self.segments, segments) {
+            switch segment {
+            case .word(let word): guard word == text else { return nil }
+            case .member:
+                guard !text.isEmpty else { return nil }
+                values.append(text)
+            }
+        }
+        return values
+    }
+
+    /// The request that an operator makes.
+    ///
+    /// - Parameters:
+    ///   - path: the values of the members of the path.
+    ///   - content: a JSON object; may be empty.
+    public func command(
+        path: [String], query: [(name: String, value: String)], content: [UInt8]
+    ) throws(AdministrationRefusal) -> AdministrationCommand {
+        let command = try reading(
+            APIValues(members, path: path, query: query, content: content))
+        try command.check()
+        return command
+    }
+}
+
+/// What is at a path of the API.
+public struct APIPlace: Sendable {
+    /// An operation, and the values of its path.
+    public let operations: [(operation: APIOperation, path: [String])]
+
+    /// Finds the operations at a path; nil if there are none.
+    ///
+    /// - Parameter segments: those of the whole path.
+    public init?(segments: [String]) {
+        let root = APIOperation.root.split(separator: "/").map(String.init)
+        guard segments.starts(with: root) else { return nil }
+        let rest = segments.dropFirst(root.count)
+        operations = APIOperation.all.compactMap { operation in
+            operation.values(ofPath: rest).map { (operation, $0) }
+        }
+        if operations.isEmpty { return nil }
+    }
+
+    /// The methods that may be used.
+    public var methods: [APIMethod] {
+        APIMethod.allCases.filter { method in operations.contains { $0.operation.method == method }
+        }
+    }
+}

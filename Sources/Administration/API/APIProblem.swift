@@ -1,0 +1,57 @@
+// Problem details (RFC 9457): what the HTTP API answers instead of a reply.
+
+/// Why a request is refused.
+public struct APIProblem: Encodable, Sendable {
+    /// The broker's reason code.
+    public struct Code: Encodable, Sendable {
+        public let number: UInt8
+        public let name: String
+
+        public init(number: UInt8, name: String) {
+            self.number = number
+            self.name = name
+        }
+    }
+
+    /// No further description than the status.
+    public let type = "about:blank"
+    /// The status as a phrase.
+    public let title: String
+    public let status: UInt16
+    public let detail: String
+    public let code: Code
+
+    public static let contentType: StaticString = "application/problem+json"
+
+    public init(title: String, status: UInt16, detail: String, code: Code) {
+        self.title = title
+        self.status = status
+        self.detail = detail
+        self.code = code
+    }
+
+    /// As JSON, with a line feed.
+    public var bytes: [UInt8] { AdministrationLine.encode(self) }
+}
+
+extension AdministrationRefusal {
+    /// The status that answers this refusal.
+    public var httpStatus: UInt16 {
+        switch (cause, reason) {
+        case (.unknown, _): 404
+        case (.exists, _): 409
+        case (.tooWide, _): 400
+        case (.failed, _): 500
+        // Malformed, of an unknown kind, an invalid id, invalid rights or paths.
+        case (nil, 0x81), (nil, 0x82), (nil, 0x83), (nil, 0x84), (nil, 0x85), (nil, 0x99): 400
+        // No such user, group or topic.
+        case (nil, 0x90): 404
+        // Too large.
+        case (nil, 0x95): 413
+        // A quota, or the store is full.
+        case (nil, 0x97): 507
+        // The state of what is there does not allow it.
+        default: 409
+        }
+    }
+}

@@ -1,0 +1,251 @@
+// The values of a request to the HTTP API: members of its path, its query and its JSON object,
+// checked against what the operation declares.
+
+import FoundationEssentials
+
+/// A member of a request.
+public struct APIMember: Hashable, Sendable {
+    /// Where it is.
+    public enum Place: String, Hashable, Sendable {
+        case path, query, body
+    }
+
+    /// What it may be.
+    public enum Form: Hashable, Sendable {
+        case text
+        case texts
+        case boolean
+        /// A whole number up to this one.
+        case number(maximum: UInt64)
+        case choice([String])
+    }
+
+    public let name: String
+    public let place: Place
+    public let form: Form
+    public let isRequired: Bool
+
+    static func path(_ name: String) -> APIMember {
+        APIMember(name: name, place: .path, form: .text, isRequired: true)
+    }
+
+    static func query(_ name: String, _ form: Form = .text, required: Bool = false) -> APIMember {
+        APIMember(name: name, place: .query, form: form, isRequired: required)
+    }
+
+    static func body(_ name: String, _ form: Form = .text, required: Bool = false) -> APIMember {
+        APIMember(name: name, place: .body, form: form, isRequired: required)
+    }
+}
+
+/// The members of a request by their names.
+struct APIValues {
+    private var values: [String: JSONValue] = [:]
+
+    /// Reads a request whose path fits the operation.
+    ///
+    /// - Throws: a refusal that names the member.
+    init(
+        _ members: [APIMember], path: [String], query: [(name: String, value: String)],
+        content: [UInt8]
+    ) throws(AdministrationRefusal) {
+        for (member, text) in zip(members.filter { $0.place == .path }, path) {
+            values[member.name] = .text(text)
+        }
+        for (name, text) in query {
+            guard let member = members.first(where: { $0.place == .query && $0.name == name })
+            else { throw Self.unknown("?\(name)", in: members, at: .query) }
+            let isNew = values.updateValue(try Self.value(of: member, text), forKey: name) == nil
+            guard isNew else { throw .malformed("?\(name) is repeated") }
+        }
+        if !content.isEmpty { try takeBody(content, members) }
+        for member in members where member.isRequired && values[member.name] == nil {
+            throw .malformed("\(Self.path(of: member)) is missing")
+        }
+    }
+
+    private mutating func takeBody(
+        _ content: [UInt8], _ members: [APIMember]
+    ) throws(AdministrationRefusal) {
+        guard !JSONValue.isDeep(content) else { throw .malformed("the content is nested too deep") }
+        guard
+            case .object(let object) = try AdministrationLine.decode(JSONValue.self, from: content)
+        else { throw .malformed("the content is not a JSON object") }
+        // Sorted, so that the same content has the same refusal.
+        for (name, value) in object.sorted(by: { $0.key < $1.key }) {
+            guard let member = members.first(where: { $0.place == .body && $0.name == name })
+            else { throw Self.unknown("/\(name)", in: members, at: .body) }
+            if case .null = value, !member.isRequired { continue }
+            try Self.check(value, member)
+            values[name] = value
+        }
+    }
+
+    /// A value of a query, which is text whatever its form is.
+    private static func value(
+        of member: APIMember, _ text: String
+    ) throws(AdministrationRefusal) -> JSONValue {
+        let value: JSONValue =
+            switch (member.form, text) {
+            case (.boolean, "true"): .boolean(true)
+            case (.boolean, "false"): .boolean(false)
+            case (.number, _): UInt64(text).map(JSONValue.number) ?? .text(text)
+            default: .text(text)
+            }
+        try check(value, member)
+        return value
+    }
+
+    private static func check(
+        _ value: JSONValue, _ member: APIMember
+    ) throws(AdministrationRefusal) {
+        switch (member.form, value) {
+        case (.text, .text), (.boolean, .boolean): return
+        case (.number(let maximum), .number(let number)) where number <= maximum: return
+        case (.choice(let words), .text(let word)) where words.contains(word): return
+        case (.texts, .array(let elements)):
+            for (index, element) in elements.enumerated() {
+                guard case .text = element else {
+                    throw .malformed("\(path(of: member))/\(index) must be text")
+                }
+            }
+            return
+        default: break
+        }
+        let form =
+            switch member.form {
+            case .text: "text"
+            case .texts: "a list of texts"
+            case .boolean: "true or false"
+            case .number(let maximum): "a whole number from 0 to \(maximum)"
+            case .choice(let words): "one of \(words.joined(separator: ", "))"
+            }
+        throw .malformed("\(path(of: member)) must be \(form)")
+    }
+
+    private static func path(of member: APIMember) -> String {
+        switch member.place {
+        case .path: "{\(member.name)}"
+        case .query: "?\(member.name)"
+        case .body: "/\(member.name)"
+        }
+    }
+
+    private static func unknown(
+        _ path: String, in members: [APIMember], at place: APIMember.Place
+    ) -> AdministrationRefusal {
+        let known = members.filter { $0.place == place }.map(\.name)
+        return .malformed(
+            "\(path) is not known; "
+                + (known.isEmpty ? "there is no such member" : "known are ")
+                + known.joined(separator: ", "))
+    }
+
+    // MARK: - Values
+
+    /// A text that the operation declares as required.
+    func text(_ name: String) throws(AdministrationRefusal) -> String {
+        guard let text = text(optional: name) else { throw .malformed("\(name) is missing") }
+        return text
+    }
+
+    func text(optional name: String) -> String? {
+        guard case .text(let text) = values[name] else { return nil }
+        return text
+    }
+
+    /// A list that the operation declares as required.
+    func texts(_ name: String) throws(AdministrationRefusal) -> [String] {
+        guard let texts = texts(optional: name) else { throw .malformed("\(name) is missing") }
+        return texts
+    }
+
+    func texts(optional name: String) -> [String]? {
+        guard case .array(let elements) = values[name] else { return nil }
+        return elements.compactMap {
+            if case .text(let text) = $0 { text } else { nil }
+        }
+    }
+
+    func boolean(_ name: String) -> Bool? {
+        guard case .boolean(let value) = values[name] else { return nil }
+        return value
+    }
+
+    func number<Number: FixedWidthInteger>(_ name: String, as type: Number.Type) -> Number? {
+        guard case .number(let value) = values[name] else { return nil }
+        return Number(exactly: value)
+    }
+
+    /// A word of an enumeration that the operation declares as a choice of its words.
+    func word<Word: RawRepresentable<String>>(
+        _ name: String, as type: Word.Type
+    ) throws(AdministrationRefusal) -> Word {
+        guard let word = Word(rawValue: try text(name)) else {
+            throw .malformed("\(name) is not known")
+        }
+        return word
+    }
+}
+
+/// A JSON value.
+enum JSONValue: Decodable, Hashable {
+    case null
+    case boolean(Bool)
+    /// A whole number; others are ``other``.
+    case number(UInt64)
+    case text(String)
+    case array([JSONValue])
+    case object([String: JSONValue])
+    /// A number that no member may be.
+    case other
+
+    /// The levels of arrays and objects that content may have: twice what any operation has. The
+    /// decoder is recursive, and needs about a kilobyte of stack for a level.
+    private static let depthMaximum = 4
+
+    /// Whether JSON text has more levels than ``depthMaximum``.
+    static func isDeep(_ text: [UInt8]) -> Bool {
+        var depth = 0
+        var isWithinText = false
+        var isEscaped = false
+        for byte in text {
+            if isEscaped {
+                isEscaped = false
+                continue
+            }
+            switch byte {
+            case UInt8(ascii: "\\"): isEscaped = isWithinText
+            case UInt8(ascii: "\""): isWithinText.toggle()
+            case UInt8(ascii: "["), UInt8(ascii: "{"):
+                if isWithinText { continue }
+                depth += 1
+                if depth > depthMaximum { return true }
+            case UInt8(ascii: "]"), UInt8(ascii: "}"):
+                if !isWithinText { depth -= 1 }
+            default: break
+            }
+        }
+        return false
+    }
+
+    init(from decoder: any Decoder) throws {
+        let value = try decoder.singleValueContainer()
+        if value.decodeNil() {
+            self = .null
+        } else if let text = try? value.decode(String.self) {
+            // First, because a decoding that fails is slow, and lists of users are long.
+            self = .text(text)
+        } else if let boolean = try? value.decode(Bool.self) {
+            self = .boolean(boolean)
+        } else if let number = try? value.decode(UInt64.self) {
+            self = .number(number)
+        } else if let array = try? value.decode([JSONValue].self) {
+            self = .array(array)
+        } else if let object = try? value.decode([String: JSONValue].self) {
+            self = .object(object)
+        } else {
+            self = .other
+        }
+    }
+}

@@ -1,0 +1,78 @@
+// Operations on operators of the HTTP API: add, list, revoke.
+
+import Administration
+import BrokerTerms
+import Credentials
+
+extension AdministrationService {
+    func add(_ request: AddOperator) throws(AdministrationRefusal) -> AddOperator.Reply {
+        let name = request.operator
+        guard Operators.isName(name) else {
+            throw AdministrationRefusal(
+                .clientIdentifierNotValid,
+                "the operator \"\(name)\" must have 1 to \(Operators.nameByteCountMaximum) "
+                    + "letters, digits, dots, hyphens, underscores and @")
+        }
+        guard operators.list.count < Operators.countMaximum else {
+            throw AdministrationRefusal(
+                .quotaExceeded,
+                "there are \(Operators.countMaximum) operators, the most there can be")
+        }
+        let now = clock.moment().unixMilliseconds / 1_000
+        // Rounded up: a token is valid for at least as long as requested.
+        let expires = request.expirySeconds.map { (now + 1).addingReportingOverflow($0) }
+        let minted = OperatorToken.mint()
+        let isNew = try storing { () throws(CredentialError) in
+            try operators.add(
+                Operators.Operator(
+                    name: name, role: request.role, madeUnixSeconds: now,
+                    expiresUnixSeconds: expires.flatMap { $0.overflow ? nil : $0.partialValue },
+                    digest: minted.token.digest))
+        }
+        guard isNew else {
+            throw AdministrationRefusal(
+                .quotaExceeded, "there is an operator \"\(name)\" already", cause: .exists)
+        }
+        log.write(
+            .warning, .administration,
+            fields: [
+                "request": "operator.add", "name": .text(name),
+                "role": .text(request.role.rawValue),
+            ])
+        return AddOperator.Reply(token: minted.text)
+    }
+
+    func listOperators() -> ListOperators.Reply {
+        ListOperators.Reply(
+            operators: operators.list.map {
+                ListOperators.Operator(
+                    operator: $0.name, role: $0.role, madeUnixSeconds: $0.madeUnixSeconds,
+                    expiresUnixSeconds: $0.expiresUnixSeconds)
+            })
+    }
+
+    func revoke(_ request: RevokeOperator) throws(AdministrationRefusal) -> RevokeOperator.Reply {
+        let name = request.operator
+        let isKnown = try storing { () throws(CredentialError) in try operators.remove(name) }
+        guard isKnown else {
+            throw AdministrationRefusal(
+                .topicNameInvalid, "there is no operator \"\(name)\"; see: martlet operator list",
+                cause: .unknown)
+        }
+        log.write(
+            .warning, .administration,
+            fields: ["request": "operator.revoke", "name": .text(name)])
+        return RevokeOperator.Reply()
+    }
+
+    private func storing(
+        _ change: () throws(CredentialError) -> Bool
+    ) throws(AdministrationRefusal) -> Bool {
+        do throws(CredentialError) {
+            return try change()
+        } catch {
+            throw AdministrationRefusal(
+                .unspecifiedError, "the operators are not stored: \(error)", cause: .failed)
+        }
+    }
+}

@@ -1,0 +1,91 @@
+// Requests to the HTTP API on their way from an event loop to the administration thread, and the
+// answers on their way back.
+
+import Administration
+import BrokerTerms
+import NetTransport
+import Primitives
+import Threads
+import WireFormat
+
+/// A request to the HTTP API from an operator who may make it.
+struct APIRequest: Sendable {
+    let connection: ConnectionID
+    let loop: UInt8
+    let operation: APIOperation
+    /// The values of the path's members.
+    let path: [String]
+    let query: [HTTPTarget.Member]
+    var content: [UInt8] = []
+    let operatorName: String
+    let address: SocketAddress
+    /// Path and query as they were sent, for the log.
+    let target: String
+}
+
+/// The requests that wait and the answers that loops have not taken.
+final class APIQueue: Sendable {
+    private struct State {
+        /// The oldest first; at most ``countMaximum``.
+        var requests: [APIRequest] = []
+        /// Requests that wait or are executed.
+        var count = 0
+        /// By loop.
+        var answers: [[(connection: ConnectionID, response: HTTPResponse)]] = []
+        var answered: UInt64 = 0
+    }
+
+    private let state = Locked(State())
+    private let administrator = Locked<(@Sendable () -> Void)?>(nil)
+
+    /// Requests that may wait. Each is executed in about a millisecond, or with a commit on a slow
+    /// disk in a tenth of a second: the last one waits for seconds at most. With their content they
+    /// have 4 MiB.
+    static let countMaximum = 64
+
+    /// Requests that have been executed.
+    var answeredCount: UInt64 { state.withLock { $0.answered } }
+
+    /// - Parameter wake: wakes the thread that executes requests.
+    func setExecutor(_ wake: @escaping @Sendable () -> Void) {
+        administrator.withLock { $0 = wake }
+    }
+
+    /// Adds a request. Returns false if too many wait.
+    func add(_ request: APIRequest) -> Bool {
+        let isTaken = state.withLock { state in
+            guard state.count < Self.countMaximum else { return false }
+            state.count += 1
+            state.requests.append(request)
+            return true
+        }
+        if isTaken { wakeExecutor() }
+        return isTaken
+    }
+
+    func wakeExecutor() { administrator.withLock { $0?() } }
+
+    /// Takes the oldest request.
+    func next() -> APIRequest? {
+        state.withLock { $0.requests.isEmpty ? nil : $0.requests.removeFirst() }
+    }
+
+    /// Gives the answer of a request to its loop.
+    func finish(_ request: APIRequest, with response: HTTPResponse) {
+        state.withLock { state in
+            state.count -= 1
+            state.answered += 1
+            while state.answers.count <= Int(request.loop) { state.answers.append([]) }
+            state.answers[Int(request.loop)].append((request.connection, response))
+        }
+    }
+
+    /// Takes the answers for a loop.
+    func takeAnswers(for loop: UInt8) -> [(connection: ConnectionID, response: HTTPResponse)] {
+        state.withLock { state in
+            guard Int(loop) < state.answers.count else { return [] }
+            defer { state.answers[Int(loop)] = [] }
+            return state.answers[Int(loop)]
+        }
+    }
+}

@@ -1,0 +1,233 @@
+// The operators' HTTP API on an event loop: who asks, what for, and the content. The administration
+// thread executes the request.
+
+import Administration
+import BrokerTerms
+import Configuration
+import NetTransport
+import Primitives
+import WireFormat
+
+/// A request to the API whose content is read.
+struct APIContent {
+    var request: APIRequest
+    var decoder: HTTPContentDecoder
+    let answer: WebConnections.Answer
+    /// Whether the client waits for leave to send it.
+    let awaitsContinue: Bool
+}
+
+extension WebConnections {
+    /// Decides on a request to the API, as far as its head tells.
+    func routeAPI(
+        _ request: WebRequest, from connection: ConnectionID,
+        in loop: borrowing some BrokerLoop & ~Copyable
+    ) -> WebAction {
+        let now = clock.moment(at: loop.now)
+        let known = request.bearerToken.flatMap { token in
+            settings.operators.find(
+                token.bytes(in: request.bytes).bytes, unixSeconds: now.unixMilliseconds / 1_000)
+        }
+        guard let known else { return refuseCredential(request, from: connection, in: loop) }
+        if request.isRead, request.hasPath("/api/v1/openapi.json") {
+            return .respond(
+                HTTPResponse(
+                    .ok, contentType: "application/json", content: APIDescription.json))
+        }
+        let segments = HTTPTarget.segments(of: request.head.path.bytes(in: request.bytes).bytes)
+        guard let place = segments.flatMap(APIPlace.init) else {
+            return .respond(.problem(.notFound, "there is nothing here", reason: .topicNameInvalid))
+        }
+        guard
+            let (operation, path) = place.operations.first(where: {
+                request.hasMethod($0.operation.method)
+            })
+        else {
+            var response = HTTPResponse.problem(
+                .methodNotAllowed, "this path has other methods; see Allow",
+                reason: .implementationSpecificError)
+            response.allowed = Self.allowed(place)
+            return .respond(response)
+        }
+        guard known.role >= operation.role else {
+            return refuse(
+                connection, user: known.name, Self.needsRole(operation.role),
+                reason: .notAuthorized, in: loop
+            ) { .problem(.forbidden, "\(Self.needsRole(operation.role))", reason: .notAuthorized) }
+        }
+        guard let query = request.queryMembers else {
+            return .respond(
+                .problem(
+                    .badRequest,
+                    "the query is malformed: NAME=VALUE, joined by &, with a plus as %2B and a "
+                        + "space as %20", reason: .malformedPacket))
+        }
+        let waiting = APIRequest(
+            connection: connection, loop: loopIndex, operation: operation, path: path,
+            query: query, operatorName: known.name, address: loop.peer(of: connection),
+            target: request.target)
+        return content(of: request, for: waiting)
+    }
+
+    /// Whether and how the content of a request is read.
+    private func content(of request: WebRequest, for waiting: APIRequest) -> WebAction {
+        let head = request.head
+        func refused(
+            _ status: HTTPStatus, _ detail: StaticString, reason: ReasonCode = .malformedPacket
+        ) -> WebAction {
+            .respond(.problem(status, "\(detail)", reason: reason), detail: detail)
+        }
+        if head.traits.contains(.expectsOther) {
+            return refused(.expectationFailed, "only 100-continue can be expected")
+        }
+        guard head.hasContent else { return .api(waiting) }
+        guard waiting.operation.takesContent else {
+            return refused(
+                .contentTooLarge, "this operation takes no content", reason: .packetTooLarge)
+        }
+        guard !head.traits.contains(.isCoded), request.hasJSON else {
+            return refused(
+                .unsupportedMediaType, "the content must be application/json without a coding",
+                reason: .payloadFormatInvalid)
+        }
+        do throws(HTTPContentFault) {
+            return .content(
+                APIContent(
+                    request: waiting, decoder: try HTTPContentDecoder(head),
+                    answer: WebConnections.Answer(isHead: false, closes: !head.isPersistent),
+                    awaitsContinue: head.traits.contains(.expectsContinue)
+                        && !head.traits.contains(.isVersion10)))
+        } catch {
+            return refused(error.status, error.text, reason: .packetTooLarge)
+        }
+    }
+
+    /// Refuses a request without a valid token.
+    private func refuseCredential(
+        _ request: WebRequest, from connection: ConnectionID,
+        in loop: borrowing some BrokerLoop & ~Copyable
+    ) -> WebAction {
+        let hasToken = request.head.authorization != nil
+        return refuse(
+            connection, user: "",
+            hasToken ? "no operator has this token" : "no token of an operator",
+            reason: .badUserNameOrPassword, in: loop
+        ) {
+            var response = HTTPResponse.problem(
+                .unauthorized,
+                hasToken ? "no operator has this token" : "Authorization: Bearer TOKEN is missing",
+                reason: .badUserNameOrPassword)
+            response.fields = [
+                hasToken
+                    ? "WWW-Authenticate: Bearer realm=\"martlet\", error=\"invalid_token\""
+                    : "WWW-Authenticate: Bearer realm=\"martlet\""
+            ]
+            return response
+        }
+    }
+
+    /// Counts a request that is refused for its credential or role, and writes it to the log,
+    /// unless its address has had too many.
+    private func refuse(
+        _ connection: ConnectionID, user: String, _ detail: StaticString, reason: ReasonCode,
+        in loop: borrowing some BrokerLoop & ~Copyable, with response: () -> HTTPResponse
+    ) -> WebAction {
+        let peer = loop.peer(of: connection)
+        if let seconds = settings.operators.failures.note(peer, at: loop.now) {
+            var response = HTTPResponse.problem(
+                .tooManyRequests, "too many refused requests from this address",
+                reason: .connectionRateExceeded)
+            response.retryAfterSeconds = seconds
+            response.closes = true
+            return .respond(response)
+        }
+        log.write(
+            .warning, .authenticationFailed,
+            fields: [
+                "address": .text("\(peer)"), "user": .text(user), "device": "",
+                "reason": .number(reason.rawValue), "detail": .text("\(detail)"),
+            ])
+        return .respond(response())
+    }
+
+    private static func needsRole(_ role: OperatorRole) -> StaticString {
+        switch role {
+        case .view: "this operation needs the role view"
+        case .operate: "this operation needs the role operate"
+        case .own: "this operation needs the role own"
+        }
+    }
+
+    private static func allowed(_ place: APIPlace) -> [StaticString] {
+        place.methods.flatMap { method -> [StaticString] in
+            switch method {
+            case .get: ["GET", "HEAD"]
+            case .post: ["POST"]
+            case .put: ["PUT"]
+            case .delete: ["DELETE"]
+            }
+        }
+    }
+}
+
+extension WebRequest {
+    /// The place of the token in `Authorization: Bearer TOKEN` (RFC 6750, 2.1); nil without one.
+    fileprivate var bearerToken: ByteRange? {
+        guard let field = head.authorization else { return nil }
+        let scheme: StaticString = "bearer "
+        let count = scheme.utf8CodeUnitCount
+        let text = field.bytes(in: bytes).bytes
+        guard text.byteCount > count,
+            text.extracting(first: count).isEqual(ignoringCase: scheme)
+        else { return nil }
+        return ByteRange(
+            offset: Int(field.offset) + count, count: Int(field.count) - count)
+    }
+
+    /// The members of the query; nil where it is malformed.
+    fileprivate var queryMembers: [HTTPTarget.Member]? {
+        guard let query = head.query else { return [] }
+        return HTTPTarget.members(of: query.bytes(in: bytes).bytes)
+    }
+
+    fileprivate var target: String {
+        let path = String(decoding: head.path.bytes(in: bytes), as: UTF8.self)
+        guard let query = head.query else { return path }
+        return path + "?" + String(decoding: query.bytes(in: bytes), as: UTF8.self)
+    }
+
+    fileprivate func hasMethod(_ method: APIMethod) -> Bool {
+        switch method {
+        case .get: isRead
+        case .post: head.method == .post
+        case .put: head.method == .put
+        case .delete: head.method == .delete
+        }
+    }
+
+    /// Whether the content is JSON, which is UTF-8 whatever a parameter says (RFC 8259, 8.1).
+    fileprivate var hasJSON: Bool {
+        guard let field = head.contentType else { return false }
+        let text = field.bytes(in: bytes).bytes
+        var count = 0
+        while count < text.byteCount, text[count] != UInt8(ascii: ";"),
+            text[count] != UInt8(ascii: " ")
+        {
+            count += 1
+        }
+        return text.extracting(first: count).isEqual(ignoringCase: "application/json")
+    }
+}
+
+extension HTTPResponse {
+    /// Problem details (RFC 9457).
+    static func problem(
+        _ status: HTTPStatus, _ detail: String, reason: ReasonCode
+    ) -> HTTPResponse {
+        let problem = APIProblem(
+            title: "\(status.phrase)", status: status.rawValue, detail: detail,
+            code: APIProblem.Code(number: reason.rawValue, name: "\(reason.name)"))
+        return HTTPResponse(
+            status, contentType: APIProblem.contentType, content: problem.bytes)
+    }
+}

@@ -1,0 +1,82 @@
+// The OpenAPI document: each operation is in it once, with its members, and nothing else is.
+
+import Foundation
+import Testing
+
+@testable import Administration
+
+@Suite("The OpenAPI document")
+struct APIDescriptionTests {
+    private typealias Object = [String: Any]
+
+    private let document: Object
+
+    init() throws {
+        let value = try JSONSerialization.jsonObject(with: Data(APIDescription.json))
+        document = try #require(value as? [String: Any])
+    }
+
+    /// The operations of the document by method and path.
+    private func operations() throws -> [String: Object] {
+        var found: [String: Object] = [:]
+        for (path, methods) in try #require(document["paths"] as? [String: Object]) {
+            for (method, operation) in methods {
+                found["\(method.uppercased()) \(path)"] = try #require(operation as? Object)
+            }
+        }
+        return found
+    }
+
+    @Test func `has the operations of the table and no others`() throws {
+        let table = APIOperation.all.map { "\($0.method.rawValue) \($0.path)" }
+        #expect(try operations().keys.sorted() == table.sorted())
+        #expect(document["openapi"] as? String == "3.1.0")
+        let servers = try #require(document["servers"] as? [Object])
+        #expect(servers.first?["url"] as? String == APIOperation.root)
+    }
+
+    @Test func `has the members, roles and statuses of each operation, and no others`() throws {
+        let operations = try operations()
+        for row in APIOperation.all {
+            let operation = try #require(operations["\(row.method.rawValue) \(row.path)"])
+            #expect(operation["summary"] as? String == row.summary)
+            #expect(operation["x-martlet-role"] as? String == row.role.rawValue)
+            let responses = try #require(operation["responses"] as? Object)
+            #expect(Set(responses.keys) == ["\(row.status)", "default"])
+            let parameters = try #require(operation["parameters"] as? [Object]).map {
+                let isRequired = $0["required"] as? Bool
+                return "\($0["in"] ?? "") \($0["name"] ?? "") \(isRequired == true)"
+            }
+            let expected = row.members.filter { $0.place != .body }.map {
+                "\($0.place.rawValue) \($0.name) \($0.isRequired)"
+            }
+            #expect(parameters.sorted() == expected.sorted())
+            let body = row.members.filter { $0.place == .body }
+            let content = (operation["requestBody"] as? Object)?["content"] as? Object
+            let schema = (content?["application/json"] as? Object)?["schema"] as? Object
+            #expect((schema == nil) == body.isEmpty)
+            guard let schema else { continue }
+            let properties = try #require(schema["properties"] as? Object)
+            #expect(properties.keys.sorted() == body.map(\.name).sorted())
+            #expect(
+                (schema["required"] as? [String])?.sorted()
+                    == body.filter(\.isRequired).map(\.name).sorted())
+            #expect(schema["additionalProperties"] as? Bool == false)
+        }
+    }
+
+    @Test func `has a name for each operation, and the members of a problem`() throws {
+        let names = try operations().values.compactMap { $0["operationId"] as? String }
+        #expect(Set(names).count == APIOperation.all.count)
+        #expect(names.contains("token-mint") && names.contains("group-change-meta-put"))
+        let components = try #require(document["components"] as? Object)
+        let schemas = try #require(components["schemas"] as? Object)
+        let problem = try #require(schemas["Problem"] as? Object)
+        let sample = APIProblem(
+            title: "", status: 400, detail: "", code: APIProblem.Code(number: 0x80, name: ""))
+        let members = try #require(
+            try JSONSerialization.jsonObject(with: Data(sample.bytes)) as? Object)
+        #expect((problem["required"] as? [String])?.sorted() == members.keys.sorted())
+        #expect((problem["properties"] as? Object)?.keys.sorted() == members.keys.sorted())
+    }
+}

@@ -1,0 +1,251 @@
+// The table of the HTTP API: its rows, their roles and members, and the page that lists them.
+
+import Foundation
+import Testing
+
+@testable import Administration
+
+@Suite("The table of the HTTP API")
+struct APITableTests {
+    /// A value of each form.
+    private static func json(_ form: APIMember.Form) -> String {
+        switch form {
+        case .text: "\"x\""
+        case .texts: "[\"x\"]"
+        case .boolean: "true"
+        case .number: "1"
+        case .choice(let words): "\"\(words[0])\""
+        }
+    }
+
+    private static func text(_ form: APIMember.Form) -> String {
+        json(form).filter { $0 != "\"" }
+    }
+
+    /// The command of an operation with these members.
+    private static func command(
+        _ operation: APIOperation, _ members: [APIMember]
+    ) throws -> AdministrationCommand {
+        let body = members.filter { $0.place == .body }
+        let object = body.map { "\"\($0.name)\":\(json($0.form))" }.joined(separator: ",")
+        return try operation.command(
+            path: operation.members.filter { $0.place == .path }.map { "path-\($0.name)" },
+            query: members.filter { $0.place == .query }.map { ($0.name, text($0.form)) },
+            content: body.isEmpty ? [] : Array("{\(object)}".utf8))
+    }
+
+    @Test func `has a row for every request, and the names of the lines`() throws {
+        for kind in AdministrationCommand.Kind.allCases {
+            #expect(APIOperation.all.contains { $0.kind == kind }, "\(kind)")
+        }
+        for operation in APIOperation.all {
+            let command = try Self.command(operation, operation.members)
+            #expect(command.kind == operation.kind, "\(operation.path)")
+            // The name is the one that the request has in a line.
+            #expect(
+                command.line.starts(with: #"{"body":"#.utf8)
+                    && String(decoding: command.line, as: UTF8.self)
+                        .contains("\"request\":\"\(operation.kind.rawValue)\"")
+            )
+            #expect(try AdministrationCommand(line: command.line) == command)
+        }
+    }
+
+    @Test func `has each method of a path once, and finds it`() throws {
+        var seen: Set<String> = []
+        for operation in APIOperation.all {
+            let form = operation.path.replacing(#/{\w+}/#, with: "{}")
+            #expect(seen.insert("\(operation.method) \(form)").inserted, "\(form)")
+            let segments = (APIOperation.root + operation.path).split(separator: "/").map {
+                $0.hasPrefix("{") ? "m\($0.count)" : String($0)
+            }
+            let place = try #require(APIPlace(segments: segments))
+            #expect(place.methods.contains(operation.method))
+            // A member and a word never compete for a segment.
+            for (found, _) in place.operations { #expect(found.path == operation.path) }
+        }
+        for path in ["", "/api", "/api/v1", "/api/v2/apps", "/api/v1/apps/a/b", "/apps"] {
+            let segments = path.split(separator: "/").map(String.init)
+            #expect(APIPlace(segments: segments) == nil, "\(path)")
+        }
+    }
+
+    @Test func `reads with GET alone, and every change needs more than view`() {
+        for operation in APIOperation.all {
+            #expect((operation.method == .get) == !operation.changes)
+            if operation.changes { #expect(operation.role > .view, "\(operation.path)") }
+            #expect(operation.method != .get || !operation.takesContent)
+            #expect(operation.summary.hasSuffix("."))
+            #expect([200, 201, 202].contains(operation.status))
+        }
+        let owners = APIOperation.all.filter { $0.role == .own }.map(\.kind)
+        #expect(
+            Set(owners) == [
+                .createApp, .setAppRights, .backUpStore, .addOperator, .listOperators,
+                .revokeOperator,
+            ])
+    }
+
+    @Test func `takes the required members alone, and misses each of them`() throws {
+        for operation in APIOperation.all {
+            let required = operation.members.filter { $0.isRequired && $0.place != .path }
+            _ = try Self.command(operation, required)
+            for missing in required {
+                let error = #expect(throws: AdministrationRefusal.self) {
+                    try Self.command(operation, required.filter { $0 != missing })
+                }
+                #expect(error?.reason == 0x81 && error?.message.contains(missing.name) == true)
+            }
+        }
+    }
+
+    @Test func `every member changes the command`() throws {
+        for operation in APIOperation.all {
+            let required = operation.members.filter { $0.isRequired && $0.place != .path }
+            let plain = try Self.command(operation, required)
+            for member in operation.members where !member.isRequired {
+                #expect(try Self.command(operation, required + [member]) != plain, "\(member)")
+            }
+        }
+    }
+
+    private static func refusal(
+        _ kind: AdministrationCommand.Kind, query: [(name: String, value: String)] = [],
+        _ content: String = ""
+    ) throws -> AdministrationRefusal? {
+        let operation = try #require(APIOperation.all.first { $0.kind == kind })
+        do throws(AdministrationRefusal) {
+            _ = try operation.command(
+                path: ["demo", "x", "y"], query: query, content: Array(content.utf8))
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    @Test(arguments: [
+        (#"{"users":["a"],"user":"b"}"#, "/user is not known"),
+        (#"{"users":"a"}"#, "/users must be a list of texts"),
+        (#"{"users":["a",1]}"#, "/users/1 must be text"),
+        (#"{"users":["a"],"expirySeconds":-1}"#, "/expirySeconds must be a whole number"),
+        (#"{"users":["a"],"expirySeconds":1.5}"#, "/expirySeconds must be a whole number"),
+        (#"{"users":["a"],"expirySeconds":"1"}"#, "/expirySeconds must be a whole number"),
+        (#"{"users":["a"],"device":true}"#, "/device must be text"),
+        (#"{"users":null}"#, "/users must be a list"), ("[]", "not a JSON object"),
+        ("{", "not JSON"), ("", "/users is missing"), ("{}", "/users is missing"),
+        (#"{"users":[[[["a"]]]]}"#, "nested too deep"),
+        (String(repeating: "[", count: 60_000), "nested too deep"),
+    ])
+    func `content that an operation does not have is refused by its path`(
+        content: String, message: String
+    ) throws {
+        let refusal = try #require(try Self.refusal(.mintTokens, content), "\(content)")
+        #expect(refusal.reason == 0x81 && refusal.httpStatus == 400)
+        #expect(refusal.message.contains(message), "\(refusal.message)")
+    }
+
+    @Test func `null is a member that is left out, and texts may contain brackets`() throws {
+        #expect(try Self.refusal(.mintTokens, #"{"users":["[[[[[\"{{{"],"device":null}"#) == nil)
+    }
+
+    @Test func `queries that an operation does not have are refused by their name`() throws {
+        let cases: [([(name: String, value: String)], String)] = [
+            ([("users", "a")], "?users is not known"),
+            ([("user", "a"), ("user", "b")], "?user is repeated"),
+            ([("isConnected", "yes")], "?isConnected must be true or false"),
+            ([("awaySeconds", "-1")], "?awaySeconds must be a whole number"),
+            ([("after", "4294967296")], "?after must be a whole number from 0 to 4294967295"),
+        ]
+        for (query, message) in cases {
+            let refusal = try #require(try Self.refusal(.listSessions, query: query))
+            #expect(refusal.message.contains(message), "\(refusal.message)")
+        }
+        #expect(try Self.refusal(.listApps, query: [("x", "y")])?.httpStatus == 400)
+    }
+
+    @Test func `a list beyond its maximum is refused as in a line`() throws {
+        let users = Array(repeating: "\"u\"", count: MintTokens.userCountMaximum + 1)
+        let content = "{\"users\":[\(users.joined(separator: ","))]}"
+        #expect(try Self.refusal(.mintTokens, content)?.reason == 0x97)
+    }
+
+    @Test func `every refusal has a status`() {
+        for reason in UInt8(0x80)...0xFF {
+            let status = AdministrationRefusal(reason: reason, message: "").httpStatus
+            #expect([400, 404, 409, 413, 507].contains(status))
+        }
+        for (cause, status) in [
+            (AdministrationRefusal.Cause.unknown, 404), (.exists, 409), (.tooWide, 400),
+            (.failed, 500),
+        ] as [(AdministrationRefusal.Cause, UInt16)] {
+            let refusal = AdministrationRefusal(reason: 0x87, message: "", cause: cause)
+            #expect(refusal.httpStatus == status)
+        }
+    }
+
+    // MARK: - The page
+
+    private static func row(_ operation: APIOperation) -> String {
+        func names(_ place: APIMember.Place) -> [String] {
+            operation.members.filter { $0.place == place }.map {
+                $0.isRequired ? "**\($0.name)**" : $0.name
+            }
+        }
+        let members =
+            [("?", names(.query)), ("", names(.body))].filter { !$0.1.isEmpty }
+            .map { "\($0.0)\($0.1.joined(separator: ", \($0.0)"))" }.joined(separator: "; ")
+        return "| `\(operation.method.rawValue) \(operation.path)` | \(operation.role.rawValue) "
+            + "| \(members) | \(operation.summary) |"
+    }
+
+    @Test func `the page lists every operation`() throws {
+        let page = URL(filePath: #filePath)
+            .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+            .appending(path: "docs/operating/api.md")
+        let text = try String(contentsOf: page, encoding: .utf8)
+        let heading = "| operation | role | members | what it does |\n|---|---|---|---|\n"
+        let start = try #require(text.range(of: heading)).upperBound
+        let end = try #require(text.range(of: "\n\n", range: start..<text.endIndex)).lowerBound
+        let rows = APIOperation.all.map(Self.row).joined(separator: "\n")
+        if ProcessInfo.processInfo.environment["MARTLET_UPDATE_DOCS"] == "1" {
+            try Data(text.replacingCharacters(in: start..<end, with: rows).utf8).write(to: page)
+            return
+        }
+        #expect(
+            text[start..<end] == rows,
+            "Run the tests once with MARTLET_UPDATE_DOCS=1, and read the difference.")
+    }
+}
+
+extension AdministrationCommand {
+    /// The line of the request.
+    fileprivate var line: [UInt8] {
+        switch self {
+        case .createApp(let request): request.line
+        case .listApps(let request): request.line
+        case .showApp(let request): request.line
+        case .setAppRights(let request): request.line
+        case .explainRights(let request): request.line
+        case .addUser(let request): request.line
+        case .mintTokens(let request): request.line
+        case .listTokens(let request): request.line
+        case .revokeTokens(let request): request.line
+        case .listSessions(let request): request.line
+        case .kickSessions(let request): request.line
+        case .deleteSessions(let request): request.line
+        case .showOfflineQueue(let request): request.line
+        case .purgeQueues(let request): request.line
+        case .createGroup(let request): request.line
+        case .listGroups(let request): request.line
+        case .showGroup(let request): request.line
+        case .changeMember(let request): request.line
+        case .changeGroup(let request): request.line
+        case .backUpStore(let request): request.line
+        case .showBackup(let request): request.line
+        case .readStatistics(let request): request.line
+        case .addOperator(let request): request.line
+        case .listOperators(let request): request.line
+        case .revokeOperator(let request): request.line
+        }
+    }
+}

@@ -1,0 +1,439 @@
+// The HTTP API by Python's http.client: every operation once, and every refusal.
+
+import Administration
+import Foundation
+import TestSurroundings
+import Testing
+
+/// A broker with the HTTP API and an operator of each role.
+final class APIBroker {
+    let broker: TestBroker
+    let http: UInt16
+    let https: UInt16
+    /// By role.
+    let tokens: [OperatorRole: String]
+
+    init(_ settings: String...) async throws {
+        broker = try await TestBroker(
+            settings: settings, listeners: ["https://localhost:0", "http://localhost:0"])
+        http = try await broker.port("http")
+        https = try await broker.port("https")
+        let client = try AdministrationClient(dataDirectory: broker.directory)
+        var tokens: [OperatorRole: String] = [:]
+        for role in OperatorRole.allCases {
+            tokens[role] = try client.send(AddOperator(operator: role.rawValue, role: role)).token
+        }
+        self.tokens = tokens
+    }
+
+    var own: String { tokens[.own, default: ""] }
+}
+
+/// A request as the script reads it.
+struct APICall: Encodable {
+    var method: String
+    var path: String
+    var body: String?
+    var headers: [String: String] = [:]
+    var chunked = false
+    /// Spaces behind the body.
+    var spaceCount = 0
+
+    init(
+        _ method: String, _ path: String, body: String? = nil, token: String? = nil,
+        headers: [String: String] = [:], chunked: Bool = false
+    ) {
+        (self.method, self.path, self.body, self.chunked) = (method, path, body, chunked)
+        if body != nil { self.headers["Content-Type"] = "application/json" }
+        if let token { self.headers["Authorization"] = "Bearer \(token)" }
+        self.headers.merge(headers) { $1 }
+    }
+}
+
+/// An answer as the script prints it.
+struct APIAnswer: Decodable {
+    let status: Int
+    let type: String
+    let allow: String
+    let authenticate: String
+    let retryAfter: String
+    let body: String
+    /// Connections that were made so far.
+    let connections: Int
+
+    /// The members of the body.
+    var object: [String: Any] {
+        (try? JSONSerialization.jsonObject(with: Data(body.utf8))) as? [String: Any] ?? [:]
+    }
+
+    var detail: String { object["detail"] as? String ?? "" }
+    var code: Int? { (object["code"] as? [String: Any])?["number"] as? Int }
+}
+
+extension EndToEndTests {
+    @Suite(.timeLimit(.minutes(3 * Sanitizer.patience))) struct APITests {
+        private static let script =
+            URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .path + "/RealClients/requests.py"
+
+        /// Makes requests over one connection of Python's http.client.
+        private func ask(
+            _ calls: [APICall], port: UInt16, authority: String? = nil
+        ) async throws -> [APIAnswer] {
+            let encoder = JSONEncoder()
+            let lines = try calls.map { String(decoding: try encoder.encode($0), as: UTF8.self) }
+            let child = try ChildProcess(
+                "/usr/bin/python3",
+                ["-B", Self.script, "\(port)"] + (authority.map { [$0] } ?? []),
+                input: lines.joined(separator: "\n"))
+            let exit = try await child.exit()
+            guard exit == .code(0) else { throw TestFailure("\(exit): \(child.text)") }
+            return try child.lines.filter { !$0.isEmpty }.map {
+                try JSONDecoder().decode(APIAnswer.self, from: Data($0.utf8))
+            }
+        }
+
+        /// An operation with a request that succeeds where the ones before it did.
+        private struct Step {
+            let method: String
+            let template: String
+            let path: String
+            var query = ""
+            var body: String?
+            /// A part of the answer.
+            let answer: String
+        }
+
+        private static let group = "GROUP"
+
+        private static func steps(backup: String) -> [Step] {
+            [
+                Step(
+                    method: "POST", template: "/apps", path: "/apps",
+                    body: #"{"app":"plant","rights":["send:*","publish:#","group:create"]}"#,
+                    answer: #"{"key":"mk1_"#),
+                Step(method: "GET", template: "/apps", path: "/apps", answer: #""app":"plant""#),
+                Step(
+                    method: "PUT", template: "/apps/{app}/rights", path: "/apps/plant/rights",
+                    body: #"{"rights":["send:*","publish:site/%u/#","subscribe:#"]}"#,
+                    answer: "{}"),
+                Step(
+                    method: "GET", template: "/apps/{app}", path: "/apps/plant",
+                    answer: #""rights":["send:*","publish:site/%u/#","subscribe:#"]"#),
+                Step(
+                    method: "PUT", template: "/apps/{app}/users/{user}",
+                    path: "/apps/plant/users/pump%207%C3%BC", answer: #"{"isNew":true}"#),
+                Step(
+                    method: "GET", template: "/apps/{app}/users/{user}/queue",
+                    path: "/apps/plant/users/pump%207%C3%BC/queue", answer: #""messageCount":0"#),
+                Step(
+                    method: "GET", template: "/apps/{app}/explain", path: "/apps/plant/explain",
+                    query: "?user=a&action=publish&target=site/a/%2B", answer: #""grounds":"#),
+                Step(
+                    method: "POST", template: "/apps/{app}/tokens", path: "/apps/plant/tokens",
+                    body: #"{"users":["alice","bob"],"batch":"lot","expirySeconds":60}"#,
+                    answer: #""token":"mt1_"#),
+                Step(
+                    method: "GET", template: "/apps/{app}/tokens", path: "/apps/plant/tokens",
+                    query: "?batch=lot&user=bob", answer: #""user":"bob"}]}"#),
+                Step(
+                    method: "DELETE", template: "/apps/{app}/tokens", path: "/apps/plant/tokens",
+                    query: "?batch=lot", answer: #"{"connectionCount":0,"tokenCount":2}"#),
+                Step(
+                    method: "GET", template: "/apps/{app}/sessions", path: "/apps/demo/sessions",
+                    query: "?isConnected=true&user=carol", answer: #""isPersistent":true"#),
+                Step(
+                    method: "DELETE", template: "/apps/{app}/connections",
+                    path: "/apps/demo/connections", query: "?user=carol&sendsWills=false",
+                    answer: #"{"sessionCount":1}"#),
+                Step(
+                    method: "DELETE", template: "/apps/{app}/queues", path: "/apps/demo/queues",
+                    query: "?user=carol", answer: #"{"messageCount":0}"#),
+                Step(
+                    method: "DELETE", template: "/apps/{app}/sessions",
+                    path: "/apps/demo/sessions", query: "?user=carol",
+                    answer: #"{"sessionCount":1}"#),
+                Step(
+                    method: "POST", template: "/apps/{app}/groups", path: "/apps/plant/groups",
+                    body: #"{"owner":"alice","title":"Pump house"}"#, answer: #""groupid":""#),
+                Step(
+                    method: "GET", template: "/apps/{app}/groups", path: "/apps/plant/groups",
+                    query: "?user=alice", answer: #""title":"Pump house""#),
+                Step(
+                    method: "PUT", template: "/apps/{app}/groups/{groupid}/members/{user}",
+                    path: "/apps/plant/groups/\(group)/members/bob",
+                    answer: #"{"isChanged":true}"#),
+                Step(
+                    method: "PUT", template: "/apps/{app}/groups/{groupid}/meta",
+                    path: "/apps/plant/groups/\(group)/meta", body: #"{"meta":"x\"y"}"#,
+                    answer: "{}"),
+                Step(
+                    method: "PUT", template: "/apps/{app}/groups/{groupid}/allowed",
+                    path: "/apps/plant/groups/\(group)/allowed", body: #"{"allowed":["bob"]}"#,
+                    answer: "{}"),
+                Step(
+                    method: "GET", template: "/apps/{app}/groups/{groupid}",
+                    path: "/apps/plant/groups/\(group)", answer: #""members":["alice","bob"]"#),
+                Step(
+                    method: "DELETE", template: "/apps/{app}/groups/{groupid}/members/{user}",
+                    path: "/apps/plant/groups/\(group)/members/bob", query: "?action=kick",
+                    answer: #"{"isChanged":true}"#),
+                Step(
+                    method: "DELETE", template: "/apps/{app}/groups/{groupid}/allowed",
+                    path: "/apps/plant/groups/\(group)/allowed", answer: "{}"),
+                Step(
+                    method: "POST", template: "/backups", path: "/backups",
+                    body: "{\"directory\":\"\(backup)\"}", answer: #""number":1"#),
+                Step(
+                    method: "GET", template: "/backups/last", path: "/backups/last",
+                    answer: #""number":1"#),
+                Step(
+                    method: "GET", template: "/statistics", path: "/statistics",
+                    answer: #""name":"api/requests""#),
+                Step(
+                    method: "POST", template: "/operators", path: "/operators",
+                    body: #"{"operator":"dave","role":"view","expirySeconds":60}"#,
+                    answer: #"{"token":"mo1_"#),
+                Step(
+                    method: "GET", template: "/operators", path: "/operators",
+                    answer: #""operator":"dave","role":"view"}"#),
+                Step(
+                    method: "DELETE", template: "/operators/{operator}", path: "/operators/dave",
+                    answer: "{}"),
+            ]
+        }
+
+        @Test func `Python makes every operation over TLS, on one connection`() async throws {
+            let api = try await APIBroker()
+            let device = try await api.broker.client("carol")
+            let steps = Self.steps(backup: api.broker.directory + "-copy")
+            let table = APIOperation.all.map { "\($0.method.rawValue) \($0.path)" }.sorted()
+            #expect(steps.map { "\($0.method) \($0.template)" }.sorted() == table)
+
+            // The group's id is known when the group is made.
+            let index = try #require(steps.firstIndex { $0.template == "/apps/{app}/groups" })
+            func calls(_ steps: some Sequence<Step>, group: String) -> [APICall] {
+                steps.map { step in
+                    let path = step.path.replacing(Self.group, with: group)
+                    return APICall(
+                        step.method, APIOperation.root + path + step.query, body: step.body,
+                        token: api.own, chunked: step.body != nil && step.method == "PUT")
+                }
+            }
+            var answers = try await ask(
+                calls(steps[...index], group: ""), port: api.https, authority: api.broker.authority)
+            let group = try #require(answers.last?.object["groupid"] as? String)
+            answers += try await ask(
+                calls(steps[(index + 1)...], group: group), port: api.https,
+                authority: api.broker.authority)
+            #expect(answers.count == steps.count)
+            for (step, answer) in zip(steps, answers) {
+                let operation = try #require(
+                    APIOperation.all.first {
+                        $0.method.rawValue == step.method && $0.path == step.template
+                    })
+                #expect(answer.status == Int(operation.status), "\(step): \(answer)")
+                #expect(answer.type == "application/json")
+                #expect(answer.body.contains(step.answer), "\(step): \(answer.body)")
+                #expect(answer.connections == 1)
+            }
+            // Who changed what is in the log, and nothing of what was only read.
+            let changes = steps.filter { $0.method != "GET" }.count
+            _ = try await api.broker.process.line(
+                with: "event=operator_request operator=own", "request=operator.revoke",
+                "target=/api/v1/operators/dave", "status=200")
+            let audited = api.broker.process.lines.filter { $0.contains("operator_request") }
+            #expect(audited.count == changes)
+            #expect(!api.broker.process.text.contains("mo1_"))
+            await device.close()
+        }
+
+        @Test func `operators read the document of all operations`() async throws {
+            let api = try await APIBroker()
+            let path = APIOperation.root + APIDescription.path
+            let answers = try await ask(
+                [
+                    APICall("GET", path, token: api.tokens[.view]), APICall("GET", path),
+                    APICall("POST", path, token: api.own),
+                ], port: api.http)
+            #expect(answers.map(\.status) == [200, 401, 404])
+            #expect(answers[0].type == "application/json")
+            #expect(answers[0].body == String(decoding: APIDescription.json, as: UTF8.self))
+            #expect((answers[0].object["paths"] as? [String: Any])?.count ?? 0 > 15)
+        }
+
+        @Test func `operators do what their role may, and no more`() async throws {
+            let api = try await APIBroker()
+            var calls: [APICall] = []
+            var expected: [(Int, String)] = []
+            for role in OperatorRole.allCases {
+                for operation in APIOperation.all where operation.role > role {
+                    let path = operation.path.replacing(#/{\w+}/#, with: "x")
+                    calls.append(
+                        APICall(
+                            operation.method.rawValue, APIOperation.root + path,
+                            token: api.tokens[role]))
+                    expected.append((403, "needs the role \(operation.role.rawValue)"))
+                }
+                calls.append(APICall("GET", "/api/v1/statistics", token: api.tokens[role]))
+                expected.append((200, ""))
+            }
+            let answers = try await ask(calls, port: api.http)
+            var refusedCount = 0
+            for (answer, (status, detail)) in zip(answers, expected) {
+                if status == 403 { refusedCount += 1 }
+                // The address is refused briefly when it was refused ten times, whoever asks.
+                #expect(answer.status == (refusedCount > 10 && status == 403 ? 429 : status))
+                if answer.status == 403 {
+                    #expect(answer.detail.contains(detail) && answer.code == 135)
+                }
+            }
+            #expect(refusedCount > 20)
+            _ = try await api.broker.process.line(
+                with: "event=auth_failed", "user=view", "reason=135",
+                "this operation needs the role operate")
+            #expect(try api.broker.counter("api/credentials/refused") == UInt64(refusedCount))
+        }
+
+        @Test func `who has no token, a wrong or a revoked one is refused and slowed down`()
+            async throws
+        {
+            let api = try await APIBroker()
+            let path = "/api/v1/apps"
+            let client = try AdministrationClient(dataDirectory: api.broker.directory)
+            let revoked = try client.send(AddOperator(operator: "eve", role: .own)).token
+            _ = try client.send(RevokeOperator(operator: "eve"))
+            let wrong = ["Bearer \(revoked)", "Bearer x", "Bearer ", "Basic YTpi", "bearer"]
+            var calls = [APICall("GET", path)]
+            calls += wrong.map { APICall("GET", path, headers: ["Authorization": $0]) }
+            // What is there is told to operators only.
+            calls.append(APICall("GET", "/api/v1/nothing"))
+            calls.append(APICall("PATCH", path))
+            calls.append(APICall("POST", path, body: "{", headers: ["Content-Type": "text/plain"]))
+            calls.append(APICall("GET", path))
+            let answers = try await ask(calls, port: api.http)
+            for (index, answer) in answers.enumerated() {
+                #expect(answer.status == 401, "\(calls[index])")
+                #expect(answer.type == "application/problem+json" && answer.code == 134)
+                #expect(answer.authenticate.hasPrefix("Bearer realm=\"martlet\""))
+                let hasToken = (1...wrong.count).contains(index)
+                #expect(answer.authenticate.contains("invalid_token") == hasToken)
+            }
+            _ = try await api.broker.process.line(
+                with: "event=auth_failed address=127.0.0.1:", "reason=134",
+                "no operator has this token")
+            let late = try await ask(
+                [APICall("GET", path), APICall("GET", path, token: api.own)], port: api.http)
+            #expect(late.map(\.status) == [429, 200])
+            #expect(UInt64(late[0].retryAfter).map { (1...60).contains($0) } == true)
+            #expect(late[0].code == 159)
+            let logged = api.broker.process.lines.filter { $0.contains("event=auth_failed") }
+            #expect(logged.count == 10)
+        }
+
+        @Test func `the token of an operator outlives the broker, until it expires`() async throws {
+            let api = try await APIBroker()
+            let client = try AdministrationClient(dataDirectory: api.broker.directory)
+            let short = try client.send(
+                AddOperator(operator: "short", role: .view, expirySeconds: 1)
+            ).token
+            let path = "/api/v1/apps"
+            let before = try await ask([APICall("GET", path, token: short)], port: api.http)
+            #expect(before.map(\.status) == [200])
+            try await api.broker.killNow()
+            try await api.broker.start()
+            let port = try await api.broker.port("http")
+            let kept = try await ask([APICall("GET", path, token: api.own)], port: port)
+            #expect(kept.map(\.status) == [200])
+            var status = 200
+            for _ in 0..<1_000 where status == 200 {
+                let late = try await ask([APICall("GET", path, token: short)], port: port)
+                status = late[0].status
+            }
+            #expect(status == 401)
+            // A damaged file prevents the start.
+            try await api.broker.stop()
+            let file = api.broker.directory + "/operators"
+            let text = try String(contentsOfFile: file, encoding: .utf8)
+            try text.replacing("own own", with: "own god").write(
+                toFile: file, atomically: false, encoding: .utf8)
+            let broken = try ChildProcess(
+                "martletd", ["--data", api.broker.directory, "--listen", "tcp://localhost:0"])
+            #expect(try await broken.exit() == .code(2))
+            #expect(broken.text.contains("\(file): line 3 is damaged"), "\(broken.text)")
+        }
+
+        @Test func `requests that an operation cannot be made of are explained`() async throws {
+            let api = try await APIBroker()
+            func call(
+                _ method: String, _ path: String, _ body: String? = nil,
+                _ headers: [String: String] = [:], chunked: Bool = false
+            ) -> APICall {
+                APICall(
+                    method, path, body: body, token: api.own, headers: headers, chunked: chunked)
+            }
+            var large = call("POST", "/api/v1/apps", "")
+            large.spaceCount = 70_000
+            var chunked = large
+            chunked.chunked = true
+            var full = call("POST", "/api/v1/apps", #"{"app":"full"}"#)
+            full.spaceCount = 65_536 - 14
+            let cases: [(APICall, Int, Int, String)] = [
+                (call("GET", "/api/v1/nothing"), 404, 144, "nothing here"),
+                (call("GET", "/api/v1/apps/"), 404, 144, "nothing here"),
+                (call("GET", "/api/v2/apps"), 404, 144, "nothing here"),
+                (call("GET", "/api/v1/apps/%zz"), 404, 144, "nothing here"),
+                (call("PATCH", "/api/v1/apps"), 405, 131, "see Allow"),
+                (call("DELETE", "/api/v1/statistics"), 405, 131, "see Allow"),
+                (call("GET", "/api/v1/apps/none"), 404, 135, "no app \"none\""),
+                (call("GET", "/api/v1/backups/last"), 404, 128, "no backup"),
+                (call("DELETE", "/api/v1/operators/none"), 404, 144, "no operator"),
+                (call("GET", "/api/v1/apps/demo/users/none/queue"), 404, 144, "nobody knows"),
+                (call("POST", "/api/v1/apps", #"{"app":"demo"}"#), 409, 151, "already"),
+                (
+                    call("POST", "/api/v1/operators", #"{"operator":"own","role":"view"}"#), 409,
+                    151, "already"
+                ),
+                (
+                    call("POST", "/api/v1/operators", #"{"operator":"a b","role":"view"}"#), 400,
+                    133, "letters"
+                ),
+                (call("POST", "/api/v1/apps", #"{"app":"a/b"}"#), 400, 133, "no / + #"),
+                (
+                    call("POST", "/api/v1/apps", #"{"app":"x","rights":["x"]}"#), 400, 153,
+                    "is not a right"
+                ),
+                (call("POST", "/api/v1/backups", #"{"directory":"x"}"#), 400, 153, "absolute"),
+                (call("DELETE", "/api/v1/apps/demo/sessions"), 400, 135, "everything"),
+                (call("POST", "/api/v1/apps", #"{"ap":"x"}"#), 400, 129, "/ap is not known"),
+                (call("GET", "/api/v1/apps?x=y"), 400, 129, "?x is not known"),
+                (call("GET", "/api/v1/apps?x"), 400, 129, "query is malformed"),
+                (call("POST", "/api/v1/apps"), 400, 129, "/app is missing"),
+                (call("POST", "/api/v1/apps", ""), 400, 129, "/app is missing"),
+                (call("POST", "/api/v1/apps", "{\u{FEFF}"), 400, 129, "not JSON"),
+                (
+                    call("POST", "/api/v1/apps", "{}", ["Content-Type": "text/json"]), 415, 153,
+                    "application/json"
+                ),
+                (
+                    call("POST", "/api/v1/apps", "{}", ["Content-Encoding": "gzip"]), 415, 153,
+                    "application/json"
+                ),
+                (call("POST", "/api/v1/apps", "{}", ["Expect": "x"]), 417, 129, "100-continue"),
+                (call("GET", "/api/v1/apps", "{}"), 413, 149, "takes no content"),
+                (large, 413, 149, "too large"), (chunked, 413, 149, "too large"),
+            ]
+            #expect(try await ask([full], port: api.http).map(\.status) == [201])
+            for (call, status, code, detail) in cases {
+                // One connection each: some of them are closed.
+                let answer = try #require(try await ask([call], port: api.http).first)
+                #expect(answer.status == status, "\(call.method) \(call.path): \(answer)")
+                #expect(answer.code == code && answer.type == "application/problem+json")
+                #expect(answer.detail.contains(detail), "\(answer.detail)")
+                #expect(answer.object["status"] as? Int == status)
+                if status == 405 { #expect(answer.allow.hasPrefix("GET, HEAD")) }
+            }
+            #expect(try api.broker.counter("api/credentials/refused") == 0)
+        }
+    }
+}
