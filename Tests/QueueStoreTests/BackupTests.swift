@@ -234,7 +234,9 @@ import Testing
         let before = largestMemoryKilobytes()
         _ = try copyFailure(from: directory.path)
         let report = try LMDBQueueStore.verify(directory: directory.path, options: .small)
-        #expect(report.findingCount == 1)
+        #expect(report.findings.first?.contains("pages behind the end of the file") == true)
+        // LMDB maps as much as the meta page claims, 16 TiB, which a sanitizer refuses.
+        #expect(report.findingCount <= 2)
         #expect(largestMemoryKilobytes() - before < 1 << 20)
     }
 

@@ -1,6 +1,6 @@
-// Where effects are gathered: one event loop for each event loop, with the bytes that its effects
-// refer to. A event loop is filled by the core, handed over whole, carried out, emptied and used
-// again.
+// The effects of a call of the core: one buffer for each event loop, with the bytes that its effects
+// refer to. The core fills a buffer; the event loop takes it whole, carries its effects out, and
+// returns it empty.
 
 import BrokerTerms
 import Primitives
@@ -10,10 +10,10 @@ public struct LoopEffects: ~Copyable, Sendable {
     public var effects = PlainBuffer<Effect>(capacity: 1024)
     public var publications = PlainBuffer<Publication>()
     public var refusals = PlainBuffer<Refusal>()
-    /// Of deliveries that several subscriptions with identifiers brought.
+    /// For deliveries through several subscriptions that have identifiers.
     public var identifierLists: ContiguousArray<[UInt32]> = []
     public var bytes = ByteArena(capacity: 1 << 16)
-    /// Which message the last publication was made from; 0 for none.
+    /// The stamp of the last publication's message; 0 for none.
     var lastStamp: UInt64 = 0
 
     public init() {}
@@ -24,8 +24,8 @@ public struct LoopEffects: ~Copyable, Sendable {
     @inline(__always)
     var work: Int { effects.count + bytes.count / CoreLimits.bytesPerWork }
 
-    /// Empties the event loop. It keeps the memory that the budget of a turn fills, and gives back
-    /// what one event needed beyond it.
+    /// Empties the buffer. It keeps the memory that the budget of a turn fills, and releases what
+    /// one event needed beyond it.
     public mutating func removeAll() {
         effects.removeAll(retainingAtMost: CoreLimits.loopEffectsMaximum)
         publications.removeAll(retainingAtMost: CoreLimits.loopEffectsMaximum)
@@ -36,9 +36,9 @@ public struct LoopEffects: ~Copyable, Sendable {
         lastStamp = 0
     }
 
-    /// The publication of a message in this event loop: its block is put in once, however many
-    /// deliveries refer to it. `stamp` tells messages apart; deliveries of one message come in a
-    /// run.
+    /// The publication of a message for this event loop: its block is appended once, however many
+    /// deliveries refer to it. `stamp` tells messages apart; the deliveries of a message are
+    /// contiguous.
     @inline(__always)
     private mutating func publication(
         stamp: UInt64, deadline: Instant, _ append: (inout ByteArena) -> ByteRange
@@ -79,7 +79,7 @@ public struct Effects: ~Copyable, @unchecked Sendable {
 
     @usableFromInline
     func address(_ loop: UInt8) -> UnsafeMutablePointer<LoopEffects> {
-        precondition(Int(loop) < loopCount, "loop \(loop) of \(loopCount)")
+        precondition(Int(loop) < loopCount, "event loop \(loop) of \(loopCount)")
         return loops + Int(loop)
     }
 
@@ -91,14 +91,14 @@ public struct Effects: ~Copyable, @unchecked Sendable {
         return sum
     }
 
-    /// Gives a event loop's effects away and takes an empty event loop in exchange.
+    /// Exchanges an event loop's effects for an empty buffer.
     public mutating func exchange(_ loop: UInt8, with other: inout LoopEffects) {
         swap(&address(loop).pointee, &other)
     }
 }
 
 extension LoopEffects {
-    /// Delivers a message that has no place in memory: it is laid out here, for its first receiver.
+    /// Delivers a message that has no place in memory. Its block is written for its first receiver.
     @inline(__always)
     mutating func deliver(
         _ message: TransientMessage, to connection: ConnectionID,

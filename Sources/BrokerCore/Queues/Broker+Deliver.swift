@@ -13,7 +13,7 @@ struct TransientMessage {
     let byteCount: Int
     let deadline: Instant
     /// The session it does not go to.
-    let excluded: Index<Session>?
+    @Packed private(set) var excluded: Index<Session>?
     /// The session it comes from.
     let sender: Index<Session>?
     let isRetained: Bool
@@ -31,6 +31,10 @@ struct TransientMessage {
         self.isRetained = isRetained
         byteCount = parts.blockByteCount
     }
+
+    /// Compared as it is stored, because a fan-out asks for each subscriber.
+    @inline(__always)
+    func excludes(_ session: Index<Session>) -> Bool { _excluded == Packed(wrappedValue: session) }
 }
 
 extension Subscriber {
@@ -78,7 +82,7 @@ extension Broker {
         var delivered: UInt64 = 0
         for position in subscribers.indices {
             let subscriber = subscribers[position]
-            if subscriber.connection == .none || subscriber.session == message.excluded
+            if subscriber.connection == .none || message.excludes(subscriber.session)
                 || !subscriber.takes(from: message.sender)
             {
                 continue

@@ -10,7 +10,7 @@ struct Message: ~Copyable, @unchecked Sendable {
     /// The message block, and behind it the application's id for the result. Owned.
     let memory: UnsafeMutableRawBufferPointer
     let blockByteCount: Int
-    /// Tells messages apart when they are copied into a event loop; never 0.
+    /// Tells messages apart when they are copied into an event loop's effects; never 0.
     let stamp: UInt64
     let deadline: Instant
     let grade: Grade

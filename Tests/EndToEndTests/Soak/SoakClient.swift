@@ -100,7 +100,7 @@ final class SoakReceiver: Sendable {
         }
     }
 
-    /// What it has of a event stream, and how it got there.
+    /// What it has of an event stream, and how it got there.
     func account(of stream: SoakStream) -> String {
         state.withLock { state in
             "\(user) has \(state.numbers[stream.name[...], default: 0]) of \(stream.acknowledged), "
