@@ -140,14 +140,22 @@ public struct Slab<Element: ~Copyable>: ~Copyable {
     /// The object at a place in use; traps where there is none.
     @inlinable
     public subscript(index: Index<Element>) -> Element {
-        unsafeAddress {
-            precondition(contains(index), "no object at place \(index.place) of \(used)")
-            return UnsafePointer(elements + Int(index.place))
-        }
-        unsafeMutableAddress {
-            precondition(contains(index), "no object at place \(index.place) of \(used)")
-            return elements + Int(index.place)
-        }
+        unsafeAddress { address(of: index) }
+        unsafeMutableAddress { mutableAddress(of: index) }
+    }
+
+    /// The address of the object at a place in use, for the accessors of a type that owns a slab. A
+    /// coroutine that yields the object would allocate memory where it is called.
+    @inline(__always) @inlinable
+    public func address(of index: Index<Element>) -> UnsafePointer<Element> {
+        UnsafePointer(mutableAddress(of: index))
+    }
+
+    /// The same, to change the object.
+    @inline(__always) @inlinable
+    public func mutableAddress(of index: Index<Element>) -> UnsafeMutablePointer<Element> {
+        precondition(contains(index), "no object at place \(index.place) of \(used)")
+        return elements + Int(index.place)
     }
 
     /// All places that were ever in use, in rising order. Some of them may be free.

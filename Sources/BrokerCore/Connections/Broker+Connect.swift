@@ -257,10 +257,9 @@ extension Broker {
         sessions[session].disconnected = .never
         sessions[session].dialect = request.dialect
         resumeInbox(session, request.resume)
-        sessions[session].connected = makeConnectedSession(
+        sessions[session].connected = addConnectedSession(
             connection, request: request, session: session, wasPresent: existing != nil,
             takeovers: takeovers)
-        live.bind(connection, to: session)
         takeUpReplay(of: session)
         resumeOutbox(session, request.outbox, isNew: existing == nil)
         return session
@@ -281,7 +280,7 @@ extension Broker {
         reserveNumbers(session)
     }
 
-    private mutating func makeConnectedSession(
+    private mutating func addConnectedSession(
         _ connection: ConnectionID, request: ConnectRequest, session: Index<Session>,
         wasPresent: Bool, takeovers: TakeoverCount
     ) -> Index<ConnectedSession> {
@@ -295,7 +294,7 @@ extension Broker {
                     ? limits.keepAliveSecondsMaximum
                     : min(request.keepAliveSeconds, limits.keepAliveSecondsMaximum)
             }
-        return live.connectedSessions.insert(
+        return live.add(
             ConnectedSession(
                 connection: connection, session: session, wasPresent: wasPresent,
                 windowMaximum: max(1, min(request.inboxWindow, limits.inboxWindowMaximum)),
@@ -303,8 +302,7 @@ extension Broker {
                 backlogCount: sessions[session].inbox.count, cookie: request.newCookie,
                 presentedCookie: request.cookie, keepAliveSeconds: keepAlive,
                 publishWindow: limits.publishWindowMaximum,
-                hasAssignedDevice: request.assignsDevice, takeovers: takeovers)
-        ).index
+                hasAssignedDevice: request.assignsDevice, takeovers: takeovers))
     }
 
     /// In MQTT a will belongs to its connection. The old will is deleted, and the client is

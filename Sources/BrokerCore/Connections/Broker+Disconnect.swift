@@ -102,7 +102,7 @@ extension Broker {
         live.unbind(connected)
         emptyWindow(session)
         withdrawAccess(of: session)
-        live.connectedSessions.remove(connected)
+        live.remove(connected)
         sessions[session].connected = nil
         if wasConfirmed {
             registry.noteSeen(

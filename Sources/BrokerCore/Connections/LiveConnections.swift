@@ -11,10 +11,35 @@
 import BrokerTerms
 import Primitives
 
+/// The table of connected sessions. An entry guards its own state and is changed in place; only
+/// ``LiveConnections`` adds and removes entries.
+struct ConnectedSessions: ~Copyable {
+    fileprivate var slab = Slab<ConnectedSession>(minimumCapacity: 64)
+
+    var count: Int { @inline(__always) get { slab.count } }
+    var places: SlabPlaces<ConnectedSession> { @inline(__always) get { slab.places } }
+
+    @inline(__always)
+    func contains(_ index: Index<ConnectedSession>) -> Bool { slab.contains(index) }
+
+    @inline(__always)
+    func contains(_ handle: Handle<ConnectedSession>) -> Bool { slab.contains(handle) }
+
+    @inline(__always)
+    func handle(_ index: Index<ConnectedSession>) -> Handle<ConnectedSession> {
+        slab.handle(index)
+    }
+
+    subscript(index: Index<ConnectedSession>) -> ConnectedSession {
+        @inline(__always) unsafeAddress { slab.address(of: index) }
+        @inline(__always) unsafeMutableAddress { slab.mutableAddress(of: index) }
+    }
+}
+
 /// The connections of all event loops, and the state that ends with them.
 struct LiveConnections: ~Copyable {
     private(set) var connections: ConnectionTable
-    var connectedSessions = Slab<ConnectedSession>(minimumCapacity: 64)
+    var connectedSessions = ConnectedSessions()
     /// The rights of connected sessions, and what granted them.
     private(set) var accesses = Slab<Access>()
     /// MQTT logins that wait for their turn.
@@ -26,9 +51,18 @@ struct LiveConnections: ~Copyable {
 
     // MARK: - Connections
 
-    /// A connection belongs to a session from now on.
-    mutating func bind(_ connection: ConnectionID, to session: Index<Session>) {
-        connections.insert(connection, session: session)
+    /// Adds the state of a session that connects. Its connection belongs to it from now on.
+    mutating func add(_ connected: consuming ConnectedSession) -> Index<ConnectedSession> {
+        connections.insert(connected.connection, session: connected.session)
+        return connectedSessions.slab.insert(connected).index
+    }
+
+    /// Removes the state of a session that has disconnected and has no access any more.
+    mutating func remove(_ connected: Index<ConnectedSession>) {
+        precondition(
+            connectedSessions[connected].access == nil,
+            "connected session \(connected.place) still has an access")
+        connectedSessions.slab.remove(connected)
     }
 
     /// The connection of a session belongs to it no more.

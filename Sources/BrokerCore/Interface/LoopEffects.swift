@@ -1,6 +1,6 @@
-// The effects of a call of the core: one buffer for each event loop, with the bytes that its effects
-// refer to. The core fills a buffer; the event loop takes it whole, carries its effects out, and
-// returns it empty.
+// The effects of a call of the core: one buffer for each event loop, with the bytes that its
+// effects refer to. The core fills a buffer; the event loop takes it whole, carries its effects
+// out, and returns it empty.
 
 import BrokerTerms
 import Primitives
