@@ -165,7 +165,8 @@ final class Oracle {
             .message(message),
             "client \(send.client) sends to \(send.receivers), \(send.grade)"
                 + (send.expirySeconds == 0 ? "" : ", expires in \(send.expirySeconds) s")
-                + (send.messageIdentifier.isEmpty ? "" : ", id \(send.messageIdentifier)"))
+                + (send.messageIdentifier.isEmpty ? "" : ", id \(send.messageIdentifier)")
+                + (send.repeats.map { ", which repeats message \($0)" } ?? ""))
         return message
     }
 
@@ -257,13 +258,15 @@ final class Oracle {
                 message: message, client: send.client)
         }
         guard outcome.reason == .sent else { return }
-        checkMembership(message)
+        // A repeat of an accepted message gets its result, and is delivered to nobody: only for the
+        // first one its sender has to be a member, and to have the right.
+        let isRepeat = send.repeats != nil
+        if !isRepeat { checkMembership(message) }
         if case .users(let users, isList: true) = send.receivers,
             users.contains(where: { !isForbidden(send, to: $0) })
         {
             // Receivers to whom the client may not send are refused one by one.
-        } else if isForbidden(send), send.repeats == nil {
-            // A repeat of an accepted message gets its result, and is delivered to nobody.
+        } else if isForbidden(send), !isRepeat {
             fail(
                 .rightsAreKept, "accepted, as no right allows", message: message,
                 client: send.client)
