@@ -31,6 +31,8 @@ let package = Package(
         // System libraries and C shims.
         .systemLibrary(name: "CLMDB", pkgConfig: "lmdb", providers: [.apt(["liblmdb-dev"])]),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(
+            name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
         .target(name: "CLinuxShims"),
         .target(name: "CTLSMemory"),
         .target(name: "CMallocCount", path: "Bench/CMallocCount"),
@@ -115,8 +117,8 @@ let package = Package(
         .executableTarget(
             name: "martlet",
             dependencies: [
-                "MartletClient", "Administration", "Threads", "CommandLineOptions", "Files",
-                "JSON5",
+                "MartletClient", "Administration", "WireFormat", "Threads", "CommandLineOptions",
+                "Files", "JSON5", "CCurl",
             ]),
         .executableTarget(
             name: "martlet-gateway",
@@ -177,7 +179,7 @@ let package = Package(
         .testTarget(name: "FilesTests", dependencies: ["Files"]),
         .testTarget(name: "JSON5Tests", dependencies: ["JSON5"]),
         .testTarget(name: "ConfigurationTests", dependencies: ["Configuration"]),
-        .testTarget(name: "AdministrationTests", dependencies: ["Administration"]),
+        .testTarget(name: "AdministrationTests", dependencies: ["Administration", "WireFormat"]),
         .testTarget(
             name: "BrokerRuntimeTests",
             dependencies: [

@@ -5,6 +5,8 @@ import Glibc
 public enum AdministrationError: Error, Hashable, Sendable, CustomStringConvertible {
     /// No broker listens at this path: it is not running, or has another data directory.
     case notRunning(path: String)
+    /// No connection to the HTTP API of this server.
+    case unreachable(server: String, reason: String)
     /// The broker refused the request.
     case refused(AdministrationRefusal)
     /// The connection closed before the end of the reply.
@@ -20,6 +22,7 @@ public enum AdministrationError: Error, Hashable, Sendable, CustomStringConverti
         switch self {
         case .notRunning(let path):
             "no broker listens at \(path); is martletd running with this data directory?"
+        case .unreachable(let server, let reason): "no connection to \(server): \(reason)"
         case .refused(let refusal): refusal.message
         case .closed: "the broker closed the connection without an answer"
         case .timedOut: "the broker did not answer in time"

@@ -37,7 +37,7 @@ enum HelpPages {
           martlet presence USER
           martlet group (create | join | leave | kick | ban | list | show | meta | allow)
 
-        As the operator, on the broker's machine:
+        As the operator:
           martlet app (create | list | show | rights)
           martlet user add USER...
           martlet token (mint | list | revoke)
@@ -54,7 +54,9 @@ enum HelpPages {
 
         Users give the broker's address and their token: --server, --ca and --token, or
         MARTLET_SERVER, MARTLET_CA and MARTLET_TOKEN. Operators give the broker's data directory
-        and an app: --data and --app, or MARTLET_DATA and MARTLET_APP.
+        and an app: --data and --app, or MARTLET_DATA and MARTLET_APP. From another machine they
+        give, instead of --data, the address of the broker's HTTP API and an operator's token:
+        --server https://HOST:PORT and --token.
 
         Commands print a table for people and, with --json, one JSON object on each line for
         programs; docs/operating/commands.md names the members. Times are written 90s, 15m, 12h,
@@ -82,8 +84,17 @@ enum HelpPages {
                                number is in seconds
         """
 
+    private static let broker = """
+          --data DIR           the data directory of a broker on this machine or MARTLET_DATA
+          --server URL         instead of --data, the HTTP API of a broker on
+                               any machine: https://HOST:PORT                 or MARTLET_SERVER
+          --ca FILE            the trusted authorities of --server, as PEM;
+                               the system's if absent                         or MARTLET_CA
+          --token TOKEN        the operator's token for --server              or MARTLET_TOKEN
+        """
+
     private static let administration = """
-          --data DIR           the data directory of a running broker         or MARTLET_DATA
+        \(broker)
           --app NAME           the app                                        or MARTLET_APP
         """
 
@@ -163,9 +174,9 @@ enum HelpPages {
         martlet group meta GROUP JSON
         martlet group allow GROUP (USER[,USER...] | --everybody)
 
-        With a token the command acts as that user. With --data, or without a token if MARTLET_DATA
-        is set, it acts as the operator, on any group of --app. The operator names the user after
-        the group:
+        With a token the command acts as that user. With --data, with --server https://HOST:PORT, or
+        without a token if MARTLET_DATA is set, it acts as the operator, on any group of --app. The
+        operator names the user after the group:
 
         martlet group create --owner USER --name NAME [--allow USER[,USER...]] [--meta JSON]
         martlet group join GROUP USER
@@ -309,7 +320,7 @@ enum HelpPages {
                                groups; own: change apps, rights and operators, write backups
           --expires TIME       refuse the token after this time, such as 90d; never if absent
           --json               one JSON object per operator
-          --data DIR           the data directory of a running broker         or MARTLET_DATA
+        \(broker)
         """
 
     static let explain = """
@@ -336,8 +347,8 @@ enum HelpPages {
         command is interrupted, the backup continues, and the broker's log records its result.
         Restore it with: martletd --restore DIRECTORY --data NEW
 
-          --data DIR           the data directory of a running broker         or MARTLET_DATA
           --json               one JSON object
+        \(broker)
         """
 
     static let stats = """
@@ -347,6 +358,6 @@ enum HelpPages {
 
           --watch              print them every second, with the change in between
           --json               one JSON object; with --watch one every second
-          --data DIR           the data directory of a running broker         or MARTLET_DATA
+        \(broker)
         """
 }

@@ -202,6 +202,11 @@ extension CommandFailure {
         switch error {
         case .notRunning:
             self.init("\(error); say where it is with --data or MARTLET_DATA", .notConnected)
+        case .unreachable(_, let reason):
+            let advice =
+                reason.contains("certificate")
+                ? "; check --ca: it must name the authority of the broker's certificate" : ""
+            self.init("\(error)\(advice)", .notConnected)
         case .refused(let refusal):
             self.init("\(error)", .refused(reason: refusal.reason))
         case .timedOut: self.init("\(error)", .timeout)

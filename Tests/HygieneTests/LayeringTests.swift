@@ -52,8 +52,8 @@ private let allowedImports: [String: Set<String>] = [
     // Programs.
     "martletd": ["BrokerRuntime", "Configuration", "CommandLineOptions", "JSON5", "Glibc"],
     "martlet": [
-        "MartletClient", "Administration", "Threads", "CommandLineOptions", "Files", "JSON5",
-        "FoundationEssentials", "Glibc",
+        "MartletClient", "Administration", "WireFormat", "Threads", "CommandLineOptions", "Files",
+        "JSON5", "CCurl", "FoundationEssentials", "Glibc",
     ],
     "martlet-gateway": [
         "Gateway", "Bridge", "MartletClient", "NetTransport", "Threads", "CommandLineOptions",

@@ -1,9 +1,9 @@
 // Problem details (RFC 9457): what the HTTP API answers instead of a reply.
 
 /// Why a request is refused.
-public struct APIProblem: Encodable, Sendable {
+public struct APIProblem: Codable, Sendable {
     /// The broker's reason code.
-    public struct Code: Encodable, Sendable {
+    public struct Code: Codable, Sendable {
         public let number: UInt8
         public let name: String
 
@@ -14,7 +14,7 @@ public struct APIProblem: Encodable, Sendable {
     }
 
     /// No further description than the status.
-    public let type = "about:blank"
+    public var type = "about:blank"
     /// The status as a phrase.
     public let title: String
     public let status: UInt16

@@ -5,7 +5,7 @@ import Administration
 import CommandLineOptions
 
 enum AppOption: String, AdministrationRules {
-    case data, app, json
+    case data, server, ca, token, app, json
 
     var shape: OptionShape { self == .json ? .flag : .value }
 }
@@ -17,7 +17,7 @@ enum AppCreateCommand {
         guard let app = options.positionals.first else {
             throw UsageError("say how it is called: martlet app create NAME")
         }
-        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        let broker = try options.administration()
         let rights = Array(options.positionals.dropFirst())
         let reply = try broker.send(CreateApp(app: app, rights: rights.isEmpty ? nil : rights))
         let line =
@@ -41,7 +41,7 @@ enum AppCreateCommand {
 enum AppListCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try OptionParser<AppOption>.options(arguments)
-        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        let broker = try options.administration()
         let apps = try broker.send(ListApps()).apps
         if options.has(.json) {
             for app in apps { StandardStream.output.print(jsonLine(app)) }
@@ -60,7 +60,7 @@ enum AppShowCommand {
         let app =
             try options.positionals.first
             ?? options.needed(.app, variable: "MARTLET_APP", meaning: "which app")
-        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        let broker = try options.administration()
         let reply = try broker.send(ShowApp(app: app))
         StandardStream.output.print(options.has(.json) ? jsonLine(reply) : text(reply))
     }
@@ -86,7 +86,7 @@ enum AppRightsCommand {
             throw UsageError(
                 "say which rights: martlet app rights --app NAME 'send:*' 'publish:#' ...")
         }
-        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        let broker = try options.administration()
         _ = try broker.send(SetAppRights(app: app, rights: rights))
         StandardStream.output.print(
             options.has(.json)
@@ -103,7 +103,7 @@ enum UserAddCommand {
             throw UsageError("say who: martlet user add USER...")
         }
         let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "which app")
-        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        let broker = try options.administration()
         for user in options.positionals {
             let reply = try broker.send(AddUser(app: app, user: user))
             StandardStream.output.print(

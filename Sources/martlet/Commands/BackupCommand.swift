@@ -6,7 +6,7 @@ import CommandLineOptions
 import Glibc
 
 enum BackupOption: String, AdministrationRules {
-    case data, json
+    case data, server, ca, token, json
 
     var shape: OptionShape { self == .json ? .flag : .value }
 }
@@ -23,7 +23,7 @@ enum BackupCommand {
         guard let path = options.positionals.first else {
             throw UsageError("say where to: martlet backup DIRECTORY")
         }
-        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        let broker = try options.administration()
         let directory = try absolute(path)
         let started = try broker.send(BackUpStore(directory: directory))
         let status: BackupStatus
@@ -50,7 +50,7 @@ enum BackupCommand {
 
     /// Polls until the backup has ended, without a time limit.
     private static func wait(
-        for started: BackupStatus, _ broker: borrowing AdministrationClient
+        for started: BackupStatus, _ broker: borrowing AdministrationConnection
     ) throws(AdministrationError) -> BackupStatus {
         var status = started
         var pause: UInt32 = 10

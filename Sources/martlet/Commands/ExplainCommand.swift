@@ -5,7 +5,7 @@ import CommandLineOptions
 import MartletClient
 
 enum ExplainOption: String, AdministrationRules {
-    case data, app, user, device, json
+    case data, server, ca, token, app, user, device, json
 
     var shape: OptionShape { self == .json ? .flag : .value }
 }
@@ -22,7 +22,7 @@ enum ExplainCommand {
             throw UsageError("say with what: martlet explain \(word) TARGET")
         }
         let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "which app")
-        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        let broker = try options.administration()
         let reply = try broker.send(
             ExplainRights(
                 app: app, user: try options.required(.user), device: options[.device] ?? "",

@@ -24,12 +24,13 @@ enum GroupOption: String, ConnectionRules, AdministrationRules {
 }
 
 extension ParsedOptions<GroupOption> {
-    /// Whether the command acts as the operator: with `--data`, or if there is no token but a data
-    /// directory.
+    /// Whether the command acts as the operator: with `--data`, with the address of an HTTP API, or
+    /// if there is no token but a data directory.
     private var isOperator: Bool {
         if has(.data) { return true }
+        if let server = self[.server] { return HTTPAdministrationClient.takes(server) }
         let hasToken = has(.token) || environment("MARTLET_TOKEN") != nil
-        return !hasToken && environment("MARTLET_DATA") != nil
+        return httpServerOfEnvironment != nil || !hasToken && environment("MARTLET_DATA") != nil
     }
 
     /// A required word.
@@ -50,9 +51,10 @@ extension ParsedOptions<GroupOption> {
     static func runGroup(_ command: Command, _ arguments: ArraySlice<String>) async throws {
         let options = try OptionParser<GroupOption>.options(arguments, positionalMaximum: 2)
         if options.isOperator {
-            if options.has(.token) || options.has(.server) {
+            if options.has(.data), options.has(.token) || options.has(.server) {
                 throw UsageError(
-                    "--data is the operator's, --token and --server a user's: give one of them")
+                    "--data is a broker on this machine, --token and --server are for any: give "
+                        + "one of them")
             }
             try GroupOperatorCommand.run(command, options)
         } else {

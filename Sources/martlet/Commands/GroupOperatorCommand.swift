@@ -1,4 +1,4 @@
-// `martlet group` as the operator, through the admin socket: on any group, without regard to the
+// `martlet group` as the operator: on any group, without regard to the
 // policy that decides who may join, and in the name of the group's owner.
 
 import Administration
@@ -23,8 +23,8 @@ enum GroupOperatorCommand {
                 ChangeGroup(app: app, groupid: try word(0, "a GROUP"), change: change))
             StandardStream.output.print(isJSON ? "{}" : "changed, and its members are told")
         }
-        func broker() throws -> AdministrationClient {
-            try AdministrationClient(dataDirectory: options.dataDirectory())
+        func broker() throws -> AdministrationConnection {
+            try options.administration()
         }
         switch command {
         case .groupCreate:
@@ -67,7 +67,7 @@ enum GroupOperatorCommand {
     }
 
     private static func list(
-        from broker: consuming AdministrationClient, app: String, user: String?, isJSON: Bool
+        from broker: consuming AdministrationConnection, app: String, user: String?, isJSON: Bool
     ) throws {
         var table = TextTable("GROUP", "TITLE", "OWNER", "MEMBERS", "MAY JOIN")
         var after: UInt32?
@@ -89,7 +89,7 @@ enum GroupOperatorCommand {
     }
 
     private static func show(
-        _ group: String, from broker: consuming AdministrationClient, app: String, isJSON: Bool
+        _ group: String, from broker: consuming AdministrationConnection, app: String, isJSON: Bool
     ) throws {
         var reply = try broker.send(ShowGroup(app: app, groupid: group))
         var pageCount = reply.members.count

@@ -4,7 +4,7 @@ import Administration
 import CommandLineOptions
 
 enum OperatorOption: String, AdministrationRules {
-    case data, role, expires, json
+    case data, server, ca, token, role, expires, json
 
     var shape: OptionShape { self == .json ? .flag : .value }
 }
@@ -22,7 +22,7 @@ enum OperatorAddCommand {
             throw UsageError("--role must be one of \(known), not \"\(word)\"")
         }
         let expiry = try options.duration(.expires)
-        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        let broker = try options.administration()
         let reply = try broker.send(
             AddOperator(operator: name, role: role, expirySeconds: expiry))
         let line =
@@ -46,7 +46,7 @@ enum OperatorAddCommand {
 enum OperatorListCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try OptionParser<OperatorOption>.options(arguments)
-        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        let broker = try options.administration()
         let operators = try broker.send(ListOperators()).operators
         if options.has(.json) {
             for one in operators { StandardStream.output.print(jsonLine(one)) }
@@ -70,7 +70,7 @@ enum OperatorRevokeCommand {
         guard let name = options.positionals.first else {
             throw UsageError("say whose: martlet operator revoke NAME")
         }
-        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        let broker = try options.administration()
         _ = try broker.send(RevokeOperator(operator: name))
         StandardStream.output.print(
             options.has(.json)

@@ -4,7 +4,7 @@ import Administration
 import CommandLineOptions
 
 enum SessionOption: String, AdministrationRules {
-    case data, app, user, device, connected, away
+    case data, server, ca, token, app, user, device, connected, away
     case olderThan = "older-than"
     case will
     case noWill = "no-will"
@@ -13,7 +13,7 @@ enum SessionOption: String, AdministrationRules {
     var shape: OptionShape {
         switch self {
         case .connected, .away, .will, .noWill, .json: .flag
-        case .data, .app, .user, .device, .olderThan: .value
+        case .data, .server, .ca, .token, .app, .user, .device, .olderThan: .value
         }
     }
 }
@@ -65,7 +65,7 @@ enum SessionListCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try ParsedOptions<SessionOption>.parse(arguments)
         let selection = try options.selection()
-        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        let broker = try options.administration()
         var table = TextTable(
             "USER", "DEVICE", "DIALECT", "STATE", "FOR", "WAITING", "BYTES", "FILTERS", "GROUPS")
         var after: UInt32?
@@ -100,7 +100,7 @@ enum SessionShowCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try ParsedOptions<SessionOption>.parse(arguments)
         let selection = try options.narrowSelection()
-        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        let broker = try options.administration()
         let sessions = try broker.send(ListSessions(selection)).sessions
         guard !sessions.isEmpty else {
             throw CommandFailure(
@@ -139,7 +139,7 @@ enum SessionKickCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try ParsedOptions<SessionOption>.parse(arguments, endsSessions: true)
         let selection = try options.narrowSelection()
-        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        let broker = try options.administration()
         let reply = try broker.send(
             KickSessions(selection, sendsWills: try options.sendsWills()))
         StandardStream.output.print(
@@ -152,7 +152,7 @@ enum SessionDeleteCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try ParsedOptions<SessionOption>.parse(arguments, endsSessions: true)
         let selection = try options.narrowSelection()
-        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        let broker = try options.administration()
         let reply = try broker.send(
             DeleteSessions(selection, sendsWills: try options.sendsWills()))
         StandardStream.output.print(
@@ -173,7 +173,7 @@ enum QueueShowCommand {
         let options = try ParsedOptions<SessionOption>.parse(arguments)
         let selection = try options.selection()
         guard let user = selection.user else { throw UsageError("say whose: queue show USER") }
-        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        let broker = try options.administration()
         let offlineQueue = try broker.send(ShowOfflineQueue(app: selection.app, user: user))
         var lines = selection.device == nil ? [Line(device: nil, queue: offlineQueue)] : []
         lines += try broker.send(ListSessions(selection)).sessions.map {
@@ -199,7 +199,7 @@ enum QueuePurgeCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try ParsedOptions<SessionOption>.parse(arguments)
         let selection = try options.narrowSelection()
-        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        let broker = try options.administration()
         let reply = try broker.send(PurgeQueues(selection))
         StandardStream.output.print(
             options.has(.json)

@@ -5,15 +5,15 @@ import CommandLineOptions
 import Glibc
 
 enum StatsOption: String, AdministrationRules {
-    case data, watch, json
+    case data, server, ca, token, watch, json
 
-    var shape: OptionShape { self == .data ? .value : .flag }
+    var shape: OptionShape { self == .watch || self == .json ? .flag : .value }
 }
 
 enum StatsCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try OptionParser<StatsOption>.options(arguments)
-        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        let broker = try options.administration()
         var earlier: [String: UInt64] = [:]
         while true {
             let reply = try broker.send(ReadStatistics())

@@ -4,7 +4,7 @@ import Administration
 import CommandLineOptions
 
 enum TokenOption: String, AdministrationRules {
-    case data, app, id, user, device, batch, json
+    case data, server, ca, token, app, id, user, device, batch, json
 
     var shape: OptionShape { self == .json ? .flag : .value }
 }
@@ -22,7 +22,7 @@ enum TokenListCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try OptionParser<TokenOption>.options(arguments)
         let selection = try options.selection()
-        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        let broker = try options.administration()
         var table = TextTable("ID", "USER", "DEVICE", "BATCH", "EXPIRES", "LAST USE", "RIGHTS")
         var after: String?
         while true {
@@ -57,7 +57,7 @@ enum TokenRevokeCommand {
         guard selection != TokenSelection(app: selection.app) else {
             throw UsageError("say which tokens: --id, --user, --device or --batch")
         }
-        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        let broker = try options.administration()
         let reply = try broker.send(RevokeTokens(selection))
         guard reply.tokenCount > 0 || options.has(.json) else {
             throw CommandFailure("no token agrees with that; see martlet token list", .failure)

@@ -8,15 +8,15 @@ import Glibc
 import JSON5
 
 enum TokenMintOption: String, AdministrationRules {
-    case data, app, user, users, count, prefix, first, device, expires, expiry, batch, right
-    case output, json
+    case data, server, ca, token, app, user, users, count, prefix, first, device, expires, expiry
+    case batch, right, output, json
 
     var shape: OptionShape {
         switch self {
         case .user, .right: .repeated
         case .json: .flag
-        case .data, .app, .users, .count, .prefix, .first, .device, .expires, .expiry, .batch,
-            .output:
+        case .data, .server, .ca, .token, .app, .users, .count, .prefix, .first, .device, .expires,
+            .expiry, .batch, .output:
             .value
         }
     }
@@ -32,12 +32,12 @@ enum TokenMintCommand {
             throw UsageError("--expiry is another word for --expires: give one of them")
         }
         let expiry = try options.duration(options.has(.expires) ? .expires : .expiry)
-        let broker = try AdministrationClient(dataDirectory: options.dataDirectory())
+        let broker = try options.administration()
         // Checked before any token is minted: a token that cannot be written is lost.
         let file = try options[.output].map { try TokenFile(path: $0) }
         var rest = users[...]
         while !rest.isEmpty {
-            let part = rest.prefix(MintTokens.userCountMaximum)
+            let part = rest.prefix(broker.mintCount(of: rest))
             rest = rest.dropFirst(part.count)
             let reply = try broker.send(
                 MintTokens(
@@ -81,7 +81,7 @@ enum TokenMintCommand {
     /// Revokes tokens that were not printed, because the broker keeps no copy to print again.
     private static func lost(
         _ tokens: ArraySlice<MintTokens.Token>, app: String,
-        broker: borrowing AdministrationClient, after failure: CommandFailure
+        broker: borrowing AdministrationConnection, after failure: CommandFailure
     ) -> CommandFailure {
         var left: [String] = []
         for token in tokens {

@@ -34,12 +34,9 @@ extension ParsedOptions where Rules: ConnectionRules {
 /// Options of commands that administer a running broker.
 protocol AdministrationRules: OptionRules {
     static var data: Self { get }
-}
-
-extension ParsedOptions where Rules: AdministrationRules {
-    func dataDirectory() throws -> String {
-        try needed(.data, variable: "MARTLET_DATA", meaning: "the broker's data directory")
-    }
+    static var server: Self { get }
+    static var ca: Self { get }
+    static var token: Self { get }
 }
 
 extension ParsedOptions {

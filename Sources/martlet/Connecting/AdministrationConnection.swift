@@ -1,0 +1,77 @@
+// Where the commands of operators go: to the admin socket of a broker on this machine, or to the
+// HTTP API of one on another.
+
+import Administration
+import CommandLineOptions
+import JSON5
+import WireFormat
+
+/// A connection to a broker that an operator administers. One request at a time.
+enum AdministrationConnection: ~Copyable {
+    case socket(AdministrationClient)
+    case http(HTTPAdministrationClient)
+
+    /// Makes a request and waits for its reply.
+    borrowing func send<Request: AdministrationRequest>(
+        _ request: Request
+    ) throws(AdministrationError) -> Request.Reply {
+        switch self {
+        case .socket(let client): try client.send(request)
+        case .http(let client): try client.send(request)
+        }
+    }
+
+    /// How many of these users one request can mint tokens for; at least one.
+    borrowing func mintCount(of users: ArraySlice<String>) -> Int {
+        switch self {
+        case .socket: return min(users.count, MintTokens.userCountMaximum)
+        case .http:
+            var room = WebLimits.contentByteCountMaximum - Self.mintByteCountBesidesUsers
+            var count = 0
+            for user in users {
+                // With a comma.
+                room -= JSONText.quoted(user).utf8.count + 1
+                if room < 0, count > 0 { break }
+                count += 1
+            }
+            return count
+        }
+    }
+
+    /// Room for the members of a request for tokens besides its users: 64 rights of 255 bytes.
+    private static let mintByteCountBesidesUsers = 16_384
+}
+
+extension ParsedOptions where Rules: AdministrationRules {
+    /// The broker of `--server` or `--data`; without them that of `MARTLET_DATA`, and then that of
+    /// `MARTLET_SERVER`.
+    func administration() throws -> AdministrationConnection {
+        guard !(has(.server) && has(.data)) else {
+            throw UsageError(
+                "--data is a broker on this machine, --server one on any: give one of them")
+        }
+        let isLocal = has(.data) || environment("MARTLET_DATA") != nil
+        guard let server = self[.server] ?? (isLocal ? nil : httpServerOfEnvironment) else {
+            return .socket(
+                try AdministrationClient(
+                    dataDirectory: try needed(
+                        .data, variable: "MARTLET_DATA",
+                        meaning: "the broker's data directory, or --server its HTTP API")))
+        }
+        guard HTTPAdministrationClient.takes(server) else {
+            throw UsageError(
+                "operators use the HTTP API: --server must be https://HOST:PORT, not \"\(server)\"")
+        }
+        return .http(
+            try HTTPAdministrationClient(
+                server: server,
+                token: try needed(
+                    .token, variable: "MARTLET_TOKEN", meaning: "the operator's token"),
+                authorityFile: self[.ca] ?? environment("MARTLET_CA")))
+    }
+
+    /// `MARTLET_SERVER` is also for users, with another scheme.
+    var httpServerOfEnvironment: String? {
+        environment("MARTLET_SERVER").flatMap { HTTPAdministrationClient.takes($0) ? $0 : nil }
+    }
+}

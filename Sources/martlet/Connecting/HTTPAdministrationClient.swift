@@ -1,0 +1,143 @@
+// The client of the HTTP API for operators, for the command line, by libcurl. Its calls block.
+
+import Administration
+import CCurl
+import CommandLineOptions
+import Files
+
+/// Makes requests to the HTTP API of a broker. One request at a time.
+struct HTTPAdministrationClient: ~Copyable {
+    private let handle: UnsafeMutableRawPointer
+    private let server: String
+    private let token: String
+    private let authorityFile: String?
+    private let answer = Answer()
+
+    /// A person waits for it: a broker that cannot be reached is reported soon.
+    private static let connectSecondsMaximum = 10
+
+    /// - Parameters:
+    ///   - server: `https://HOST:PORT`; `http://` only for this machine.
+    ///   - authorityFile: the trusted authorities, as PEM; nil for the system's.
+    init(server: String, token: String, authorityFile: String?) throws(UsageError) {
+        var base = server[...]
+        while base.hasSuffix("/") { base.removeLast() }
+        self.server = String(base)
+        try Self.check(self.server)
+        self.token = token
+        self.authorityFile = authorityFile
+        curl_global_init(Int(CURL_GLOBAL_ALL))
+        guard let handle = curl_easy_init() else {
+            preconditionFailure("libcurl \(String(cString: curl_version())) gives no handle")
+        }
+        self.handle = handle
+    }
+
+    deinit { curl_easy_cleanup(handle) }
+
+    /// Whether an address is one of the HTTP API.
+    static func takes(_ server: String) -> Bool {
+        server.hasPrefix("https://") || server.hasPrefix("http://")
+    }
+
+    private static func check(_ server: String) throws(UsageError) {
+        let isPlain = server.hasPrefix("http://")
+        let authority = server.dropFirst(isPlain ? 7 : 8)
+        guard !authority.isEmpty, !authority.contains(where: { "/?#@ ".contains($0) }) else {
+            throw UsageError("--server must be https://HOST:PORT, not \"\(server)\"")
+        }
+        let host = authority.prefix { $0 != ":" }
+        guard
+            !isPlain || host == "localhost" || host.hasPrefix("127.")
+                || authority.hasPrefix("[::1]")
+        else {
+            throw UsageError(
+                "a token must not cross a network without TLS: --server needs https://, not "
+                    + "\"\(server)\"")
+        }
+    }
+
+    /// Makes a request and waits for its reply.
+    func send<Request: AdministrationRequest>(
+        _ request: Request
+    ) throws(AdministrationError) -> Request.Reply {
+        let message = APIMessage(request)
+        answer.content = []
+        let code = perform(message)
+        guard code == CURLE_OK else { throw failure(code) }
+        return try Request.reply(status: curl_status(handle), content: answer.content)
+    }
+
+    private func perform(_ message: APIMessage) -> CURLcode {
+        var fields: UnsafeMutablePointer<curl_slist>?
+        defer { curl_slist_free_all(fields) }
+        // Without the empty field libcurl waits for leave to send more than a kilobyte.
+        for field in [
+            "Authorization: Bearer \(token)", "Content-Type: application/json", "Expect:",
+        ] {
+            fields = curl_slist_append(fields, field)
+        }
+        curl_easy_reset(handle)
+        curl_set_list(handle, CURLOPT_HTTPHEADER, fields)
+        curl_set_text(handle, CURLOPT_URL, server + message.target)
+        curl_set_text(handle, CURLOPT_CUSTOMREQUEST, message.method.rawValue)
+        curl_set_text(handle, CURLOPT_USERAGENT, "martlet/\(ProgramVersion.text)")
+        curl_set_number(
+            handle, CURLOPT_PROTOCOLS, Int(CURLPROTO_HTTPS) | Int(CURLPROTO_HTTP))
+        curl_set_number(handle, CURLOPT_NOSIGNAL, 1)
+        curl_set_number(handle, CURLOPT_CONNECTTIMEOUT, Self.connectSecondsMaximum)
+        curl_set_number(handle, CURLOPT_TIMEOUT, AdministrationClient.answerSecondsMaximum)
+        // On a connection that was used before, libcurl repeats a request that gets no answer.
+        curl_set_number(handle, CURLOPT_FRESH_CONNECT, message.method == .get ? 0 : 1)
+        if let authorityFile { curl_set_text(handle, CURLOPT_CAINFO, authorityFile) }
+        curl_set_receiver(
+            handle,
+            { bytes, size, count, context in
+                guard let bytes, let context else { return 0 }
+                let answer = Unmanaged<Answer>.fromOpaque(context).takeUnretainedValue()
+                return answer.append(UnsafeRawBufferPointer(start: bytes, count: size * count))
+            }, Unmanaged.passUnretained(answer).toOpaque())
+        return answer.withErrorText { error in
+            curl_set_buffer(handle, CURLOPT_ERRORBUFFER, error)
+            defer { curl_set_buffer(handle, CURLOPT_ERRORBUFFER, nil) }
+            guard var content = message.content else { return curl_easy_perform(handle) }
+            curl_set_number(handle, CURLOPT_POSTFIELDSIZE, content.count)
+            // libcurl reads the content until it returns.
+            return content.withUnsafeMutableBytes { bytes in
+                curl_set_buffer(handle, CURLOPT_POSTFIELDS, bytes.baseAddress)
+                return curl_easy_perform(handle)
+            }
+        }
+    }
+
+    private func failure(_ code: CURLcode) -> AdministrationError {
+        if code == CURLE_OPERATION_TIMEDOUT { return .timedOut }
+        if code == CURLE_WRITE_ERROR {
+            return .malformedReply("longer than \(AdministrationLine.replyByteCountMaximum) bytes")
+        }
+        let text = answer.errorText
+        return .unreachable(
+            server: server, reason: text.isEmpty ? String(cString: curl_easy_strerror(code)) : text)
+    }
+
+    /// What libcurl writes to.
+    private final class Answer {
+        var content: [UInt8] = []
+        private(set) var errorText = ""
+
+        /// Returns how many bytes were taken; libcurl ends the request if it was not all.
+        func append(_ bytes: UnsafeRawBufferPointer) -> Int {
+            let maximum = AdministrationLine.replyByteCountMaximum
+            guard content.count + bytes.count <= maximum else { return 0 }
+            content.append(contentsOf: bytes)
+            return bytes.count
+        }
+
+        func withErrorText(_ body: (UnsafeMutableRawPointer?) -> CURLcode) -> CURLcode {
+            var text = [CChar](repeating: 0, count: Int(CURL_ERROR_SIZE))
+            let code = text.withUnsafeMutableBytes { body($0.baseAddress) }
+            errorText = text.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
+            return code
+        }
+    }
+}

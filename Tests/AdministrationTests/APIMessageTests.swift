@@ -1,0 +1,95 @@
+// Requests as the client of the HTTP API sends them, read again as the broker reads them.
+
+import Testing
+import WireFormat
+
+@testable import Administration
+
+@Suite("A request over HTTP")
+struct APIMessageTests {
+    private static let selection = SessionSelection(
+        app: "plant", user: "pump 7/ü", device: "", isConnected: false, awaySeconds: .max)
+    private static let tokens = TokenSelection(app: "plant", user: "a+b&c=d", batch: "50 %")
+
+    private static let requests: [any AdministrationRequest] = [
+        CreateApp(app: "plant"), CreateApp(app: "plant", rights: ["send:*", "publish:a/\"b\""]),
+        ListApps(), ShowApp(app: "a?b#c"), SetAppRights(app: "plant", rights: []),
+        ExplainRights(app: "plant", user: "u", device: "", action: .publish, target: "a/+/#"),
+        AddUser(app: "plant", user: "../../operators"),
+        MintTokens(app: "plant", users: ["a", "b"]),
+        MintTokens(
+            app: "plant", users: ["a"], device: "d", expirySeconds: 0, batch: "", rights: []),
+        ListTokens(tokens), ListTokens(tokens, after: "x"), RevokeTokens(tokens),
+        ListSessions(selection), ListSessions(selection, after: .max),
+        ListSessions(SessionSelection(app: "plant")),
+        KickSessions(selection, sendsWills: false), KickSessions(selection),
+        DeleteSessions(selection, sendsWills: true),
+        ShowOfflineQueue(app: "plant", user: "%2F"), PurgeQueues(selection),
+        CreateGroup(app: "plant", owner: "o", title: "t", allowed: nil, meta: ""),
+        CreateGroup(app: "plant", owner: "o", title: "t", allowed: [], meta: "{}"),
+        ListGroups(app: "plant", user: nil), ListGroups(app: "plant", user: "u", after: 7),
+        ShowGroup(app: "plant", groupid: "g"), ShowGroup(app: "plant", groupid: "g", after: "m"),
+        ChangeMember(app: "plant", groupid: "g", user: "u", action: .join),
+        ChangeMember(app: "plant", groupid: "g", user: "u", action: .leave),
+        ChangeMember(app: "plant", groupid: "g", user: "u", action: .kick),
+        ChangeMember(app: "plant", groupid: "g", user: "u", action: .ban),
+        ChangeGroup(app: "plant", groupid: "g", change: .meta("{\"_0\":1}")),
+        ChangeGroup(app: "plant", groupid: "g", change: .allowed(["a"])),
+        ChangeGroup(app: "plant", groupid: "g", change: .everybodyAllowed),
+        BackUpStore(directory: "/var/backups/\u{1F4BE}"), ShowBackup(), ReadStatistics(),
+        AddOperator(operator: "ci", role: .operate, expirySeconds: 1),
+        AddOperator(operator: "ci", role: .view, expirySeconds: nil), ListOperators(),
+        RevokeOperator(operator: "ci"),
+    ]
+
+    @Test func `is read as the same request, whatever its texts contain`() throws {
+        var kinds: Set<AdministrationCommand.Kind> = []
+        for request in Self.requests {
+            let message = APIMessage(request)
+            let parts = message.target.split(separator: "?", maxSplits: 1).map(String.init)
+            let segments = try #require(
+                parts[0].utf8CString.dropLast().withUnsafeBytes {
+                    HTTPTarget.segments(of: $0.bytes)
+                })
+            let place = try #require(APIPlace(segments: segments), "\(message.target)")
+            let (operation, path) = try #require(
+                place.operations.first { $0.operation.method == message.method })
+            let query = try #require(
+                parts.count == 1
+                    ? []
+                    : parts[1].utf8CString.dropLast().withUnsafeBytes {
+                        HTTPTarget.members(of: $0.bytes)
+                    })
+            let command = try operation.command(
+                path: path, query: query.map { ($0.name, $0.value) },
+                content: message.content ?? [])
+            #expect(command == (try AdministrationCommand(line: request.line)), "\(request)")
+            #expect(operation.takesContent == (message.content != nil))
+            kinds.insert(command.kind)
+        }
+        #expect(kinds == Set(AdministrationCommand.Kind.allCases))
+    }
+
+    @Test func `has an answer with a reply, a refusal, or what is no answer`() throws {
+        let reply = try AddUser.reply(status: 200, content: Array(#"{"isNew":true}"#.utf8))
+        #expect(reply.isNew)
+        let problem = APIProblem(
+            title: "Not Found", status: 404, detail: "there is no app",
+            code: APIProblem.Code(number: 0x90, name: "topic-name-invalid"))
+        #expect(
+            throws: AdministrationError.refused(
+                AdministrationRefusal(reason: 0x90, message: "there is no app"))
+        ) { try AddUser.reply(status: 404, content: problem.bytes) }
+        for (status, text) in [
+            (200, "<html>"), (200, "{}"), (404, "there is nothing here"), (502, ""), (301, "{}"),
+            (
+                500,
+                #"{"title":"","status":5,"type":"","detail":"","code":{"number":1,"name":""}}"#
+            ),
+        ] {
+            #expect(throws: AdministrationError.self) {
+                try AddUser.reply(status: status, content: Array(text.utf8))
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+// The operator's commands over the HTTP API: `martlet --server https://…`.
+
+import Administration
+import Foundation
+import TestSurroundings
+import Testing
+
+extension EndToEndTests {
+    @Suite(.timeLimit(.minutes(1 * Sanitizer.patience))) struct RemoteCommandTests {
+        /// Runs a command of an operator who has no data directory.
+        private func martlet(
+            _ arguments: [String], of api: APIBroker, as role: OperatorRole = .own,
+            changing changes: [String: String?] = [:]
+        ) async throws -> (exit: ChildExit, text: String) {
+            var environment = [
+                "MARTLET_SERVER": "https://localhost:\(api.https)",
+                "MARTLET_CA": api.broker.authority, "MARTLET_TOKEN": api.tokens[role, default: ""],
+                "MARTLET_APP": "demo",
+            ]
+            for (name, value) in changes { environment[name] = value }
+            let child = try ChildProcess("martlet", arguments, environment: environment)
+            return (try await child.exit(), child.text)
+        }
+
+        @Test func `do over HTTP what they do over the admin socket`() async throws {
+            let api = try await APIBroker()
+            let device = try await api.broker.client("carol")
+            let minted = try await martlet(
+                ["token", "mint", "--user=pump 7ü", "--batch=50 %", "--right=publish:site/%u/#"],
+                of: api)
+            #expect(minted.exit == .code(0) && minted.text.hasPrefix("mt1_"))
+            let sessions = ["session", "list", "--user=carol", "--json"]
+            let commands: [[String]] = [
+                ["app", "list", "--json"], ["app", "show", "demo", "--json"],
+                ["token", "list", "--batch=50 %", "--json"], sessions,
+                ["queue", "show", "pump 7ü", "--json"], ["group", "list", "--json"],
+                ["explain", "--user=pump 7ü", "publish", "site/pump 7ü/x", "--json"],
+                ["operator", "list", "--json"],
+            ]
+            for command in commands {
+                let remote = try await martlet(command, of: api)
+                let child = try ChildProcess(
+                    "martlet", command,
+                    environment: ["MARTLET_DATA": api.broker.directory, "MARTLET_APP": "demo"])
+                #expect(try await child.exit() == .code(0), "\(child.text)")
+                #expect(remote.exit == .code(0), "\(remote)")
+                #expect(!remote.text.isEmpty || command[0] == "group")
+                // Two clocks: the session grows older between the two.
+                if command != sessions { #expect(remote.text == child.text, "\(command)") }
+            }
+            let kicked = try await martlet(["session", "kick", "carol"], of: api)
+            #expect(kicked.exit == .code(0) && kicked.text.hasPrefix("1 "), "\(kicked)")
+            _ = try await api.broker.process.line(
+                with: "event=operator_request operator=own", "request=session.kick", "status=200")
+            let stats = try await martlet(["stats", "--json"], of: api)
+            #expect(stats.text.contains("api/requests"))
+            await device.close()
+        }
+
+        @Test func `make groups as the operator, and write backups`() async throws {
+            let api = try await APIBroker()
+            _ = try await martlet(["user", "add", "alice", "bob"], of: api)
+            let made = try await martlet(
+                ["group", "create", "--owner=alice", "--name=Pump house"], of: api)
+            #expect(made.exit == .code(0))
+            for (words, expected) in [
+                (["join", made.text, "bob"], "bob is in it"),
+                (["meta", made.text, #"{"a":1}"#], "changed"),
+                (["allow", made.text, "bob"], "changed"),
+                (["allow", made.text, "--everybody"], "changed"),
+                (["ban", made.text, "bob"], "bob is out of it"),
+            ] {
+                let answer = try await martlet(["group"] + words, of: api)
+                #expect(answer.exit == .code(0) && answer.text.contains(expected), "\(answer)")
+            }
+            let copy = api.broker.directory + "-copy"
+            defer { try? FileManager.default.removeItem(atPath: copy) }
+            let backup = try await martlet(["backup", copy], of: api)
+            #expect(backup.exit == .code(0) && backup.text.contains("martletd --restore"))
+        }
+
+        @Test func `mint more tokens than one request has room for`() async throws {
+            let api = try await APIBroker()
+            let minted = try await martlet(
+                [
+                    "token", "mint", "--count=3000",
+                    "--prefix=\(String(repeating: "p", count: 40))-",
+                ],
+                of: api)
+            #expect(minted.exit == .code(0))
+            let users = Set(minted.text.split(separator: "\n").map { $0.prefix { $0 != "\t" } })
+            #expect(users.count == 3_000)
+        }
+
+        @Test func `tell what is wrong with the server, the token or the role`() async throws {
+            let api = try await APIBroker()
+            let list = ["app", "list"]
+            let port = api.https
+            func fails(
+                _ words: [String] = [], as role: OperatorRole = .own,
+                changing changes: [String: String?] = [:], _ code: Int32, _ text: String,
+                line: Int = #line
+            ) async throws {
+                let answer = try await martlet(
+                    list + words, of: api, as: role, changing: changes)
+                #expect(answer.exit == .code(code), "line \(line): \(answer)")
+                #expect(answer.text.contains(text), "line \(line): \(answer)")
+            }
+            try await fails(changing: ["MARTLET_TOKEN": "mo1_wrong"], 134, "no operator has this")
+            try await fails(changing: ["MARTLET_TOKEN": nil], 1, "--token or MARTLET_TOKEN")
+            try await fails(changing: ["MARTLET_CA": nil], 5, "check --ca")
+            try await fails(changing: ["MARTLET_CA": "/nonexistent"], 5, "no connection to https")
+            try await fails(["--server=https://localhost:1"], 5, "no connection to https")
+            try await fails(["--server=https://127.0.0.1:\(port)/x"], 1, "https://HOST:PORT")
+            try await fails(["--server=http://192.0.2.1:80"], 1, "without TLS")
+            try await fails(["--server=tls://localhost:1"], 1, "must be https://")
+            try await fails(
+                ["--server=https://localhost:1", "--data=/tmp"], 1, "give one of them")
+            let refused = try await martlet(["user", "add", "x"], of: api, as: .view)
+            #expect(refused.exit == .code(135) && refused.text.contains("needs the role operate"))
+            let plain = try await martlet(list + ["--server=http://localhost:\(api.http)"], of: api)
+            #expect(plain.exit == .code(0) && plain.text.contains("demo"))
+            // A listener without the API.
+            let other = try await TestBroker(listeners: ["ws://localhost:0"])
+            let web = try await other.port("ws")
+            try await fails(["--server=http://localhost:\(web)"], 2, "HTTP status 404")
+        }
+    }
+}
