@@ -65,10 +65,9 @@ extension Broker {
             if entry.grade == .once && entry.packetIdentifier > 0 { identifierCount += 1 }
         }
         guard sessions[session].senderState.exists else { return }
-        for position in 0..<sessions[session].senderState.value.interrupted.count {
-            let entry = sessions[session].senderState.value.interrupted[position]
+        for entry in sessions[session].senderState.value.interrupted.all {
             expect(
-                sessions[session].senderState.value.interruptedNumbers[entry.packetIdentifier],
+                sessions[session].senderState.value.interrupted.number(of: entry.packetIdentifier),
                 equals: entry.number, "interrupted publication \(entry.packetIdentifier)")
             precondition(
                 !entry.isComplete, "publication \(entry.packetIdentifier) is complete, and kept")

@@ -423,7 +423,7 @@ extension Broker {
     ) {
         counters.sendsTakenBack += 1
         let entry = sessions[sender].outbox.remove(at: position)
-        if entry.namesRefusals { _ = sessions[sender].senderState.value.takeRefusals(of: entry) }
+        if entry.namesRefusals { sessions[sender].senderState.value.takeNames(of: entry) }
         if memory.messages[message].mayHaveArrived {
             sessions[sender].doubtfulThrough = max(sessions[sender].doubtfulThrough, entry.number)
         }

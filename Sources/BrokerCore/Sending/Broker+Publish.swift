@@ -26,10 +26,10 @@ extension Broker {
         request.number = sessions[sender].lastSendNumber
         if !request.messageIdentifier.isEmpty {
             let identifier = Array(request.messageIdentifier.bytes(in: step.bytes))
-            sessions[sender].senderState.value.sendTags.append(
-                SendTag(number: request.number, identifier: identifier))
-            if let recent = recentSend(identifier, of: sender) {
-                repeatSend(recent, request, from: sender, in: &step)
+            sessions[sender].senderState.value.setApplicationIdentifier(
+                identifier, of: request.number)
+            if let earlier = recentSend(identifier, of: sender) {
+                repeatSend(earlier, request, from: sender, in: &step)
                 return
             }
         }
@@ -48,8 +48,7 @@ extension Broker {
         switch state {
         case .underWay:
             // If the connection has not ended meanwhile, the answer is already on its way.
-            guard let number = sessions[sender].senderState.value.interruptedNumbers[identifier],
-                let entry = takeInterrupted(number, of: sender)
+            guard let entry = sessions[sender].senderState.value.interrupted.take(identifier)
             else { return true }
             countUnanswered(sender, in: &step)
             sessions[sender].outbox.insert(entry)
@@ -68,7 +67,7 @@ extension Broker {
         entry.packetIdentifier = identifier
         entry.reason = reason
         entry.refusedCount = sessions[sender].senderState.value.identifiers.refused(of: identifier)
-        let named = sessions[sender].senderState.value.answeredNames[identifier] ?? []
+        let named = sessions[sender].senderState.value.names(ofAnswered: identifier)
         answer(sender, entry, named: named, in: &step)
         // The publication was refused while the client was disconnected. Its identifier is free
         // again [MQTT-4.3.3-4].
@@ -122,7 +121,7 @@ extension Broker {
     mutating func addPublication(_ entry: OutboxEntry, of sender: Index<Session>) {
         sessions[sender].outbox.insert(entry)
         if entry.grade == .once {
-            sessions[sender].senderState.value.identifiers[entry.packetIdentifier] = .underWay
+            sessions[sender].senderState.value.begin(entry.packetIdentifier)
         }
     }
 
@@ -131,13 +130,12 @@ extension Broker {
         _ refusals: [Refusal], in entry: inout OutboxEntry, of sender: Index<Session>
     ) {
         guard !refusals.isEmpty else { return }
-        entry.namesRefusals = true
-        sessions[sender].senderState.value.refusals[entry.number] = refusals
+        sessions[sender].senderState.value.name(refusals, in: &entry)
     }
 
     /// The names of the refused receivers of an entry.
     func refusals(of entry: OutboxEntry, _ sender: Index<Session>) -> [Refusal] {
-        entry.namesRefusals ? sessions[sender].senderState.value.refusals[entry.number] ?? [] : []
+        entry.namesRefusals ? sessions[sender].senderState.value.names(of: entry) : []
     }
 
     /// A publication without an answer, of this connection or an earlier one.
@@ -145,10 +143,8 @@ extension Broker {
         if let position = sessions[sender].outbox.position(of: number) {
             return sessions[sender].outbox[position]
         }
-        guard sessions[sender].senderState.exists,
-            let position = sessions[sender].senderState.value.interrupted.position(of: number)
-        else { return nil }
-        return sessions[sender].senderState.value.interrupted[position]
+        guard sessions[sender].senderState.exists else { return nil }
+        return sessions[sender].senderState.value.interrupted.entry(number)
     }
 
     /// Stores the progress of a publication without an answer. Answers it in its turn if the client
@@ -157,32 +153,15 @@ extension Broker {
         if let position = sessions[sender].outbox.position(of: entry.number) {
             sessions[sender].outbox[position] = entry
             if entry.isComplete { reportInOrder(sender, in: &step) }
-        } else if let position = sessions[sender].senderState.value.interrupted.position(
-            of: entry.number)
-        {
-            sessions[sender].senderState.value.interrupted[position] = entry
-            if entry.isComplete, let entry = takeInterrupted(entry.number, of: sender) {
-                keepAnswer(entry, of: sender)
-            }
+        } else if sessions[sender].senderState.value.interrupted.update(entry), entry.isComplete {
+            keepAnswer(entry, of: sender)
         }
-    }
-
-    private mutating func takeInterrupted(_ number: UInt64, of sender: Index<Session>)
-        -> OutboxEntry?
-    {
-        guard let position = sessions[sender].senderState.value.interrupted.position(of: number)
-        else {
-            return nil
-        }
-        let entry = sessions[sender].senderState.value.interrupted.remove(at: position)
-        sessions[sender].senderState.value.interruptedNumbers[entry.packetIdentifier] = nil
-        return entry
     }
 
     /// Removes a QoS 2 publication from the outbox, and keeps its identifier in use until it is
     /// released.
     private mutating func keepAnswer(_ entry: OutboxEntry, of sender: Index<Session>) {
-        let refusals = sessions[sender].senderState.value.takeRefusals(of: entry)
+        let refusals = sessions[sender].senderState.value.takeNames(of: entry)
         sessions[sender].senderState.value.answer(
             entry.packetIdentifier, entry.reason, refusedCount: entry.refusedCount, named: refusals)
     }
@@ -240,7 +219,7 @@ extension Broker {
     /// Removes an answered publication. A refused identifier is free again [MQTT-4.3.3-4].
     private mutating func forget(_ entry: OutboxEntry, of sender: Index<Session>) {
         if entry.grade == .once { sessions[sender].senderState.value.free(entry.packetIdentifier) }
-        if entry.namesRefusals { _ = sessions[sender].senderState.value.takeRefusals(of: entry) }
+        if entry.namesRefusals { sessions[sender].senderState.value.takeNames(of: entry) }
     }
 
     private mutating func answer(
@@ -256,10 +235,9 @@ extension Broker {
         answer.result = entry.reason
         answer.refusedCount = entry.refusedCount
         if sessions[sender].senderState.exists,
-            let tag = sessions[sender].senderState.value.sendTags.firstIndex(
-                where: { $0.number == entry.number })
+            let identifier = sessions[sender].senderState.value.takeApplicationIdentifier(
+                of: entry.number)
         {
-            let identifier = sessions[sender].senderState.value.sendTags.remove(at: tag).identifier
             answer.messageIdentifier = step.effects[connection.loop].bytes.append(identifier)
         }
         if !refusals.isEmpty {
@@ -338,8 +316,6 @@ extension Broker {
                 keepAnswer(entry, of: sender)
             } else {
                 sessions[sender].senderState.value.interrupted.insert(entry)
-                sessions[sender].senderState.value.interruptedNumbers[entry.packetIdentifier] =
-                    entry.number
             }
         }
         sessions[sender].outbox.removeAll()
@@ -348,7 +324,7 @@ extension Broker {
     /// Removes publications that were refused while the client was disconnected and that it has not
     /// repeated.
     private mutating func forgetUntoldRefusals(of sender: Index<Session>) {
-        sessions[sender].senderState.value.sendTags = []
+        sessions[sender].senderState.value.removeApplicationIdentifiers()
         guard sessions[sender].senderState.value.identifiers.refusedCount > 0 else { return }
         var refused: [UInt16] = []
         sessions[sender].senderState.value.identifiers.forEach { identifier, state in

@@ -5,89 +5,59 @@
 import BrokerTerms
 import Primitives
 
-/// A send with an application id.
-struct RecentSend {
-    let identifier: [UInt8]
-    let number: UInt64
-    /// Whether `reason` is final.
-    var isComplete = false
-    var reason = ReasonCode.sent
-    /// Refused receivers of a list; empty for nearly every send.
-    var refusals: [Refusal] = []
-    /// The number of refused receivers, named or not.
-    var refusedCount: UInt32 = 0
-    /// Whether repeats of it wait for its result.
-    var hasRepeats = false
-}
-
-/// The id of a send, for its answer.
-struct SendTag {
-    let number: UInt64
-    let identifier: [UInt8]
-}
-
 extension Broker {
-    /// The position of a session's recent send with an id.
-    mutating func recentSend(_ identifier: [UInt8], of sender: Index<Session>) -> Int? {
+    /// The recent send of a session with an application id.
+    mutating func recentSend(_ identifier: [UInt8], of sender: Index<Session>) -> RecentSend? {
         // There may be many without a result.
         workload.charge(
             sessions[sender].senderState.value.recentSends.count / CoreLimits.looksPerWork)
-        return sessions[sender].senderState.value.recentSends.firstIndex {
-            $0.identifier == identifier
-        }
+        return sessions[sender].senderState.value.recentSends.first(identifier)
     }
 
     /// Adds an accepted send that has an id. The window is as long as that of unanswered sends;
     /// sends without a result remain beyond it, because repeats may wait for them.
-    mutating func noteRecentSend(
+    mutating func addRecentSend(
         _ request: SendRequest, _ tally: RoutingTally, from sender: Index<Session>
     ) {
         guard sessions[sender].senderState.exists,
-            let tag = sessions[sender].senderState.value.sendTags.last(
-                where: { $0.number == request.number })
+            let identifier = sessions[sender].senderState.value.applicationIdentifier(
+                of: request.number)
         else { return }
-        if sessions[sender].senderState.value.recentSends.count >= Int(limits.sendWindowMaximum),
-            let oldest = sessions[sender].senderState.value.recentSends.firstIndex(
-                where: \.isComplete)
+        let count = sessions[sender].senderState.value.recentSends.count
+        if count >= Int(limits.sendWindowMaximum),
+            sessions[sender].senderState.value.recentSends.removeOldestComplete()
         {
             // The search among the earlier ones, and the moves.
-            workload.charge(
-                sessions[sender].senderState.value.recentSends.count / CoreLimits.looksPerWork)
-            sessions[sender].senderState.value.removeRecentSend(at: oldest)
+            workload.charge(count / CoreLimits.looksPerWork)
         }
-        let nameCount =
-            sessions[sender].senderState.value.recentNameCount + tally.refusals.count
-        let areNamed = nameCount <= SenderState.recentNamesMaximum
-        if areNamed { sessions[sender].senderState.value.recentNameCount = nameCount }
-        sessions[sender].senderState.value.recentSends.append(
-            RecentSend(
-                identifier: tag.identifier, number: request.number,
-                refusals: areNamed ? tally.refusals : [], refusedCount: tally.refusedCount))
+        sessions[sender].senderState.value.recentSends.add(
+            request.number, identifier: identifier, refusals: tally.refusals,
+            refusedCount: tally.refusedCount)
     }
 
     /// Answers a repeat as soon as the result of the first send is known and the row of the repeat
     /// is committed.
     mutating func repeatSend(
-        _ recent: Int, _ request: SendRequest, from sender: Index<Session>, in step: inout Step
+        _ earlier: RecentSend, _ request: SendRequest, from sender: Index<Session>,
+        in step: inout Step
     ) {
         counters.sendsRepeated += 1
-        let known = sessions[sender].senderState.value.recentSends[recent]
         var entry = OutboxEntry(number: request.number, stamp: 0, grade: request.grade)
         entry.packetIdentifier = request.packetIdentifier
-        entry.reason = known.reason
-        name(known.refusals, in: &entry, of: sender)
-        if !known.isComplete {
-            entry.original = known.number
-            sessions[sender].senderState.value.recentSends[recent].hasRepeats = true
+        entry.reason = earlier.reason
+        name(earlier.refusals, in: &entry, of: sender)
+        if !earlier.isComplete {
+            entry.original = earlier.number
+            sessions[sender].senderState.value.recentSends.awaitResult(of: earlier.number)
         }
-        entry.refusedCount = known.refusedCount
+        entry.refusedCount = earlier.refusedCount
         if request.grade == .once && sessions[sender].isPersistent {
             // The identifier names this repeat until it is released, also after a crash.
             entry.awaitsRow = true
             commits.putWithSends(sendRow(entry, of: sender))
             commits.note(repeat: request.number, of: sessions.handle(sender))
         }
-        entry.isComplete = known.isComplete && !entry.awaitsRow
+        entry.isComplete = earlier.isComplete && !entry.awaitsRow
         addPublication(entry, of: sender)
         if entry.isComplete { reportInOrder(sender, in: &step) }
     }
@@ -125,25 +95,18 @@ extension Broker {
         let handle = memory.messages[message].sender
         let number = memory.messages[message].senderNumber
         guard sessions.contains(handle), sessions[handle.index].senderState.exists,
-            !sessions[handle.index].senderState.value.recentSends.isEmpty,
-            let place = sessions[handle.index].senderState.value.place(ofRecent: number)
+            let completion = sessions[handle.index].senderState.value.recentSends.complete(
+                number, reason)
         else { return }
         let sender = handle.index
-        let hasRepeats = sessions[sender].senderState.value.recentSends[place].hasRepeats
-        if reason.isFailure {
-            // After a refusal, a send with the same id is a new one.
-            sessions[sender].senderState.value.removeRecentSend(at: place)
-        } else {
-            sessions[sender].senderState.value.recentSends[place].isComplete = true
-            sessions[sender].senderState.value.recentSends[place].reason = reason
-            // A disconnected client sends nothing that would shorten the list. It is shortened
-            // once, after the last of up to 65,535 results.
-            let isLast = place == sessions[sender].senderState.value.recentSends.count - 1
-            if isLast, !sessions[sender].isConnected { trimRecentSends(of: sender) }
+        // A disconnected client sends nothing that would shorten the list. It is shortened once,
+        // after the last of up to 65,535 results.
+        if completion.isLast, !reason.isFailure, !sessions[sender].isConnected {
+            trimRecentSends(of: sender)
         }
-        guard hasRepeats else { return }
+        guard completion.hasRepeats else { return }
         workload.charge(sessions[sender].outbox.count / CoreLimits.looksPerWork)
-        for repeated in publications(repeating: number, of: sender) {
+        for repeated in repeats(of: number, by: sender) {
             var entry = repeated
             entry.original = 0
             entry.reason = reason
@@ -158,22 +121,13 @@ extension Broker {
         let count = sessions[sender].senderState.value.recentSends.count
         guard count > Int(limits.sendWindowMaximum) else { return }
         workload.charge(count / CoreLimits.looksPerWork)
-        sessions[sender].senderState.value.trimRecentSends(to: Int(limits.sendWindowMaximum))
+        sessions[sender].senderState.value.recentSends.trim(to: Int(limits.sendWindowMaximum))
     }
 
     /// The repeats that wait for the result of a send.
-    private func publications(repeating number: UInt64, of sender: Index<Session>) -> [OutboxEntry]
-    {
-        var found: [OutboxEntry] = []
-        for position in 0..<sessions[sender].outbox.count
-        where sessions[sender].outbox[position].original == number {
-            found.append(sessions[sender].outbox[position])
-        }
-        for position in 0..<sessions[sender].senderState.value.interrupted.count
-        where sessions[sender].senderState.value.interrupted[position].original == number {
-            found.append(sessions[sender].senderState.value.interrupted[position])
-        }
-        return found
+    private func repeats(of number: UInt64, by sender: Index<Session>) -> [OutboxEntry] {
+        sessions[sender].outbox.repeats(of: number)
+            + sessions[sender].senderState.value.interrupted.repeats(of: number)
     }
 
     /// Deletes the row of a repeat that is refused: its identifier is free again.

@@ -123,9 +123,7 @@ extension Broker {
             guard entry.number <= throughNumber else { break }
             guard entry.isComplete else { return false }
             hadStored = hadStored || entry.isStored
-            if entry.namesRefusals {
-                _ = sessions[sender].senderState.value.takeRefusals(of: entry)
-            }
+            if entry.namesRefusals { sessions[sender].senderState.value.takeNames(of: entry) }
             seen += 1
         }
         sessions[sender].outbox.removeFirst(seen)
@@ -360,7 +358,7 @@ extension Broker {
         entry.refusedCount = tally.refusedCount
         name(tally.refusals, in: &entry, of: sender)
         if request.packetIdentifier > 0 {
-            noteRecentSend(request, tally, from: sender)
+            addRecentSend(request, tally, from: sender)
             addPublication(entry, of: sender)
         } else {
             sessions[sender].outbox.insert(entry)

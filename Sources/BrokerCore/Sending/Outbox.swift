@@ -27,7 +27,7 @@ struct OutboxEntry: BitwiseCopyable {
     var isStored: Bool
     /// For a repeat: its own row is not committed.
     var awaitsRow = false
-    /// Whether ``SenderState/refusals`` contains refused receivers by name.
+    /// Whether ``SenderState`` has the names of its refused receivers.
     var namesRefusals = false
 
     init(number: UInt64, stamp: UInt64, grade: Grade) {
@@ -100,6 +100,11 @@ struct Outbox: ~Copyable, @unchecked Sendable {
         if self[count - 1].number == number { return count - 1 }
         let position = lowerBound(of: number)
         return position < count && self[position].number == number ? position : nil
+    }
+
+    /// The entries that repeat a send.
+    func repeats(of number: UInt64) -> [OutboxEntry] {
+        (0..<count).compactMap { self[$0].original == number ? self[$0] : nil }
     }
 
     /// The number of entries with lower numbers.

@@ -7,59 +7,37 @@ import Primitives
 /// The part of a sender's state that few senders need.
 struct SenderState: ~Copyable, EmptyInitializable {
     /// Identifiers of QoS 2 publications that have no answer or are not released (MQTT).
-    var identifiers = PacketIdentifiers()
-    /// QoS 2 publications whose connection ended before their answer. They are answered when they
-    /// are repeated.
-    var interrupted = Outbox()
-    /// The numbers of the interrupted publications, by their identifiers.
-    var interruptedNumbers: [UInt16: UInt64] = [:]
+    private(set) var identifiers = PacketIdentifiers()
+    /// QoS 2 publications whose connection ended before their answer.
+    var interrupted = InterruptedPublications()
+    /// Recent sends with application ids (MQTT).
+    var recentSends = RecentSends()
     /// Refused receivers of a list, by the numbers of sends that have no answer or, in MRT, are not
     /// seen.
-    var refusals: [UInt64: [Refusal]] = [:]
+    private var refusals: [UInt64: [Refusal]] = [:]
     /// The names of refused receivers of answered QoS 2 publications, by identifier, for repeats.
     /// ``identifiers`` has their number.
-    private(set) var answeredNames: [UInt16: [Refusal]] = [:]
+    private var answeredNames: [UInt16: [Refusal]] = [:]
     private var answeredNameCount = 0
-    /// Recent sends with application ids (MQTT), in the order of their numbers.
-    var recentSends: [RecentSend] = []
-    /// The number of refused receivers that recent sends name.
-    var recentNameCount = 0
-    /// The ids of sends without an answer.
-    var sendTags: [SendTag] = []
+    /// The application ids of sends without an answer, in the order of their numbers.
+    private var applicationIdentifiers: [(number: UInt64, identifier: [UInt8])] = []
 
     /// Maximum number of names that are kept for repeats. Without it, a client that never releases
     /// could keep 2 KB of names for each of its publications. Beyond it, a repeat is told only the
     /// number of refused receivers.
     private static let answeredNamesMaximum = 4_096
 
-    /// Maximum number of names that the recent sends of one session keep: 2 KB. Beyond it, a repeat
-    /// is told only the number of refused receivers.
-    static let recentNamesMaximum = 256
-
-    /// Keeps as many recent sends as the window is long, and all without a result. Releases the
-    /// memory of the others.
-    mutating func trimRecentSends(to window: Int) {
-        var excess = recentSends.count - window
-        guard excess > 0 else { return }
-        var kept: [RecentSend] = []
-        kept.reserveCapacity(window)
-        for send in recentSends {
-            if excess > 0, send.isComplete {
-                excess -= 1
-                recentNameCount -= send.refusals.count
-            } else {
-                kept.append(send)
-            }
-        }
-        recentSends = kept
+    var isEmpty: Bool {
+        identifiers.count == 0 && refusals.isEmpty && answeredNames.isEmpty && recentSends.isEmpty
+            && applicationIdentifiers.isEmpty
     }
 
-    mutating func removeRecentSend(at place: Int) {
-        recentNameCount -= recentSends.remove(at: place).refusals.count
-    }
+    // MARK: - Identifiers of QoS 2
 
-    /// Stores the answer of a QoS 2 publication. Its identifier remains in use until it is
-    /// released.
+    /// Marks the identifier of a publication that waits for its answer.
+    mutating func begin(_ identifier: UInt16) { identifiers[identifier] = .underWay }
+
+    /// Stores the answer of a publication. Its identifier remains in use until it is released.
     mutating func answer(
         _ identifier: UInt16, _ reason: ReasonCode, refusedCount: UInt32, named: [Refusal]
     ) {
@@ -71,6 +49,9 @@ struct SenderState: ~Copyable, EmptyInitializable {
         answeredNames[identifier] = named
     }
 
+    /// The names of refused receivers that are kept for the repeats of an answered publication.
+    func names(ofAnswered identifier: UInt16) -> [Refusal] { answeredNames[identifier] ?? [] }
+
     /// Frees an identifier, which may name another publication from then on.
     mutating func free(_ identifier: UInt16) {
         identifiers[identifier] = nil
@@ -78,173 +59,100 @@ struct SenderState: ~Copyable, EmptyInitializable {
         answeredNameCount -= answeredNames.removeValue(forKey: identifier)?.count ?? 0
     }
 
-    /// The position of the recent send with a number.
-    func place(ofRecent number: UInt64) -> Int? {
-        var (low, high) = (0, recentSends.count)
-        while low < high {
-            let middle = (low + high) / 2
-            if recentSends[middle].number < number { low = middle + 1 } else { high = middle }
-        }
-        return low < recentSends.count && recentSends[low].number == number ? low : nil
+    // MARK: - Refused receivers
+
+    /// Stores the refused receivers of a send by name.
+    mutating func name(_ refused: [Refusal], in entry: inout OutboxEntry) {
+        guard !refused.isEmpty else { return }
+        entry.namesRefusals = true
+        refusals[entry.number] = refused
+    }
+
+    /// The names of the refused receivers of an entry.
+    func names(of entry: OutboxEntry) -> [Refusal] {
+        entry.namesRefusals ? refusals[entry.number] ?? [] : []
     }
 
     /// Removes and returns the names of an entry that leaves the outbox.
-    mutating func takeRefusals(of entry: OutboxEntry) -> [Refusal] {
+    @discardableResult
+    mutating func takeNames(of entry: OutboxEntry) -> [Refusal] {
         entry.namesRefusals ? refusals.removeValue(forKey: entry.number) ?? [] : []
     }
 
-    var isEmpty: Bool {
-        identifiers.count == 0 && refusals.isEmpty && recentSends.isEmpty && sendTags.isEmpty
+    // MARK: - Application ids
+
+    /// Stores the application id of a send, which is higher than all before it.
+    mutating func setApplicationIdentifier(_ identifier: [UInt8], of number: UInt64) {
+        applicationIdentifiers.append((number, identifier))
     }
+
+    /// The application id of a send without an answer.
+    func applicationIdentifier(of number: UInt64) -> [UInt8]? {
+        applicationIdentifiers.last { $0.number == number }?.identifier
+    }
+
+    /// Removes and returns the application id of a send that is answered.
+    mutating func takeApplicationIdentifier(of number: UInt64) -> [UInt8]? {
+        guard let place = applicationIdentifiers.firstIndex(where: { $0.number == number })
+        else { return nil }
+        return applicationIdentifiers.remove(at: place).identifier
+    }
+
+    /// Removes the application ids of sends that are not answered on this connection.
+    mutating func removeApplicationIdentifiers() { applicationIdentifiers = [] }
 }
 
-/// The QoS 2 identifiers of one sender that are in use, with one byte for the state of each. They
-/// are stored in sorted pages of 64, so that all 65,535 take at most 82 KB and one takes 112 bytes.
-/// A page with a publication that has refused receivers has 160 bytes more, so that all take at
-/// most 246 KB.
-struct PacketIdentifiers {
-    enum State: Equatable {
-        /// The publication has no answer.
-        case underWay
-        /// The publication was answered, and the client has not released it.
-        case answered(ReasonCode)
+/// QoS 2 publications whose connection ended before their answer. They are answered when their
+/// client repeats them.
+struct InterruptedPublications: ~Copyable {
+    private var entries = Outbox()
+    /// Their numbers, by their identifiers.
+    private var numbers: [UInt16: UInt64] = [:]
+
+    var count: Int { entries.count }
+
+    mutating func insert(_ entry: OutboxEntry) {
+        entries.insert(entry)
+        numbers[entry.packetIdentifier] = entry.number
     }
 
-    private struct Page {
-        var number: UInt16
-        var count: UInt16 = 0
-        /// 0 for a free identifier.
-        var marks = InlineArray<64, UInt8>(repeating: 0)
-        /// The number of refused receivers of each answered publication, at most 65,535; empty if
-        /// there are none.
-        var refused: [UInt16] = []
+    /// The publication with a number.
+    func entry(_ number: UInt64) -> OutboxEntry? {
+        entries.position(of: number).map { entries[$0] }
     }
 
-    private static let pageCount: UInt16 = 64
-    private static let underWay: UInt8 = 1
-    /// Added to a reason, so that no mark is 0 or `underWay`. The highest reason is 0xA2.
-    private static let reasonOffset: UInt8 = 2
+    /// The number of the publication with an identifier.
+    func number(of identifier: UInt16) -> UInt64? { numbers[identifier] }
 
-    private var pages: [Page] = []
-    /// Number of identifiers in use.
-    private(set) var count = 0
-    /// Number of identifiers with an answer.
-    private(set) var answeredCount = 0
-    /// Number of identifiers that were answered with a refusal, which the client may not have
-    /// received.
-    private(set) var refusedCount = 0
-
-    subscript(identifier: UInt16) -> State? {
-        get {
-            let place = lowerBound(of: identifier / Self.pageCount)
-            guard place < pages.count, pages[place].number == identifier / Self.pageCount else {
-                return nil
-            }
-            return Self.state(pages[place].marks[Int(identifier % Self.pageCount)])
+    /// Stores the progress of a publication, and removes it if it is complete. Returns false if
+    /// there is none of its number.
+    mutating func update(_ entry: OutboxEntry) -> Bool {
+        guard let position = entries.position(of: entry.number) else { return false }
+        if entry.isComplete {
+            remove(at: position)
+        } else {
+            entries[position] = entry
         }
-        set {
-            let number = identifier / Self.pageCount
-            let place = lowerBound(of: number)
-            if place == pages.count || pages[place].number != number {
-                if newValue == nil { return }
-                pages.insert(Page(number: number), at: place)
-            }
-            let slot = Int(identifier % Self.pageCount)
-            tally(Self.state(pages[place].marks[slot]), page: place, -1)
-            pages[place].marks[slot] = Self.mark(newValue)
-            if !pages[place].refused.isEmpty { pages[place].refused[slot] = 0 }
-            tally(newValue, page: place, 1)
-            if pages[place].count == 0 { removePage(place) }
-        }
+        return true
     }
 
-    /// The number of refused receivers of the publication with an identifier; 65,535 if there were
-    /// more.
-    func refused(of identifier: UInt16) -> UInt32 {
-        let place = lowerBound(of: identifier / Self.pageCount)
-        guard place < pages.count, pages[place].number == identifier / Self.pageCount,
-            !pages[place].refused.isEmpty
-        else { return 0 }
-        return UInt32(pages[place].refused[Int(identifier % Self.pageCount)])
+    /// Removes and returns the publication with an identifier.
+    mutating func take(_ identifier: UInt16) -> OutboxEntry? {
+        guard let number = numbers[identifier], let position = entries.position(of: number)
+        else { return nil }
+        return remove(at: position)
     }
 
-    /// Sets the number of refused receivers of the publication with an identifier. Precondition: it
-    /// is in use.
-    mutating func setRefused(_ count: UInt32, of identifier: UInt16) {
-        guard count > 0 else { return }
-        let place = lowerBound(of: identifier / Self.pageCount)
-        precondition(
-            place < pages.count && pages[place].number == identifier / Self.pageCount,
-            "identifier \(identifier) names nothing")
-        if pages[place].refused.isEmpty {
-            pages[place].refused = [UInt16](repeating: 0, count: Int(Self.pageCount))
-        }
-        pages[place].refused[Int(identifier % Self.pageCount)] = UInt16(clamping: count)
-    }
+    /// Those that repeat a send.
+    func repeats(of number: UInt64) -> [OutboxEntry] { entries.repeats(of: number) }
 
-    /// Calls `body` with each identifier in use, in ascending order.
-    func forEach(_ body: (UInt16, State) -> Void) {
-        for place in pages.indices {
-            for slot in 0..<Int(Self.pageCount) {
-                guard let state = Self.state(pages[place].marks[slot]) else { continue }
-                body(pages[place].number * Self.pageCount + UInt16(slot), state)
-            }
-        }
-    }
+    /// All of them, in the order of their numbers.
+    var all: [OutboxEntry] { (0..<entries.count).map { entries[$0] } }
 
-    /// Frees the identifiers of the last page. Returns them.
-    mutating func removeLastPage() -> [UInt16] {
-        guard let page = pages.last else { return [] }
-        var removed: [UInt16] = []
-        for slot in 0..<Self.pageCount where Self.state(page.marks[Int(slot)]) != nil {
-            removed.append(page.number * Self.pageCount + slot)
-        }
-        for identifier in removed { self[identifier] = nil }
-        return removed
-    }
-
-    private mutating func tally(_ state: State?, page: Int, _ change: Int) {
-        guard let state else { return }
-        count += change
-        if change > 0 { pages[page].count += 1 } else { pages[page].count -= 1 }
-        guard case .answered(let reason) = state else { return }
-        answeredCount += change
-        if reason.isFailure { refusedCount += change }
-    }
-
-    private mutating func removePage(_ place: Int) {
-        pages.remove(at: place)
-        // Releases memory that the client needed only once.
-        if pages.isEmpty {
-            pages = []
-        } else if pages.capacity > 16, pages.count * 4 < pages.capacity {
-            pages = pages.withUnsafeBufferPointer { Array($0) }
-        }
-    }
-
-    private func lowerBound(of number: UInt16) -> Int {
-        var low = 0
-        var high = pages.count
-        while low < high {
-            let middle = (low + high) / 2
-            if pages[middle].number < number { low = middle + 1 } else { high = middle }
-        }
-        return low
-    }
-
-    private static func state(_ mark: UInt8) -> State? {
-        switch mark {
-        case 0: nil
-        case underWay: .underWay
-        default: ReasonCode(rawValue: mark - reasonOffset).map { .answered($0) }
-        }
-    }
-
-    private static func mark(_ state: State?) -> UInt8 {
-        switch state {
-        case nil: 0
-        case .underWay?: underWay
-        case .answered(let reason)?: reason.rawValue + reasonOffset
-        }
+    @discardableResult
+    private mutating func remove(at position: Int) -> OutboxEntry {
+        let entry = entries.remove(at: position)
+        numbers[entry.packetIdentifier] = nil
+        return entry
     }
 }

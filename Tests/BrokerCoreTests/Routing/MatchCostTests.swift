@@ -208,41 +208,4 @@ import Testing
         #expect(world.subscribeMQTT("ann/pc", "$g/\(group)") == [2])
         #expect(hearers() == 1 && !isWaiting())
     }
-
-    @Test func `a send that came lately is found by its number`() {
-        var senderState = SenderState()
-        for number in stride(from: UInt64(10), to: 5_000, by: 3) {
-            senderState.recentSends.append(RecentSend(identifier: [1], number: number))
-        }
-        #expect(senderState.place(ofRecent: 10) == 0)
-        #expect(senderState.place(ofRecent: 4_999) == 1_663)
-        #expect(senderState.place(ofRecent: 11) == nil)
-        #expect(senderState.place(ofRecent: 9) == nil)
-        #expect(senderState.place(ofRecent: 5_001) == nil)
-        #expect(SenderState().place(ofRecent: 1) == nil)
-    }
-
-    /// A client that releases nothing is told again how many receivers were refused, and of the
-    /// first publications which; it does not have 40 bytes kept for each of 65,535.
-    @Test func `publications that nobody releases keep counts of refusals, and few names`() {
-        var senderState = SenderState()
-        for identifier in 1...UInt16.max {
-            senderState.answer(
-                identifier, .success, refusedCount: UInt32(identifier) * 2,
-                named: identifier % 3 == 0 ? [] : [Refusal(index: 1, reason: .quotaExceeded)])
-        }
-        #expect(senderState.answeredNames.count == 4_096)
-        #expect(
-            (1...UInt16.max).allSatisfy {
-                senderState.identifiers.refused(of: $0) == min(UInt32($0) * 2, 65_535)
-            })
-        for identifier in 1...UInt16.max { senderState.free(identifier) }
-        #expect(senderState.answeredNames.isEmpty && senderState.isEmpty)
-        senderState.answer(7, .success, refusedCount: 0, named: [])
-        #expect(senderState.identifiers.refused(of: 7) == 0)
-        senderState.answer(8, .success, refusedCount: 2, named: [])
-        senderState.answer(8, .success, refusedCount: 0, named: [])
-        #expect(senderState.identifiers.refused(of: 8) == 0)
-        #expect(senderState.identifiers.refused(of: 700) == 0)
-    }
 }
