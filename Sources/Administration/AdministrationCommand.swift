@@ -10,6 +10,7 @@ public enum AdministrationCommand: Hashable, Sendable {
     case setAppRights(SetAppRights)
     case explainRights(ExplainRights)
     case addUser(AddUser)
+    case sendMessage(SendMessage)
     case mintTokens(MintTokens)
     case listTokens(ListTokens)
     case revokeTokens(RevokeTokens)
@@ -38,6 +39,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case setAppRights = "app.rights"
         case explainRights = "rights.explain"
         case addUser = "user.add"
+        case sendMessage = "message.send"
         case mintTokens = "token.mint"
         case listTokens = "token.list"
         case revokeTokens = "token.revoke"
@@ -67,6 +69,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .setAppRights: .setAppRights
         case .explainRights: .explainRights
         case .addUser: .addUser
+        case .sendMessage: .sendMessage
         case .mintTokens: .mintTokens
         case .listTokens: .listTokens
         case .revokeTokens: .revokeTokens
@@ -119,6 +122,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .setAppRights: self = .setAppRights(try Self.body(line))
         case .explainRights: self = .explainRights(try Self.body(line))
         case .addUser: self = .addUser(try Self.body(line))
+        case .sendMessage: self = .sendMessage(try Self.body(line))
         case .mintTokens: self = .mintTokens(try Self.body(line))
         case .listTokens: self = .listTokens(try Self.body(line))
         case .revokeTokens: self = .revokeTokens(try Self.body(line))

@@ -30,6 +30,7 @@ public struct Broker: ~Copyable, Sendable {
     var queues = Queues()
     var memory = MessageMemory()
     var commits = CommitPipeline()
+    var operatorSends = OperatorSends()
 
     var deadlines: Deadlines
     var workload = Workload()

@@ -100,6 +100,7 @@ enum HelpPages {
 
     static let send = """
         martlet send (--to USER[,USER...] | --group GROUP | --broadcast | --topic TOPIC) [TEXT]
+        martlet send --as USER (--to ... | --group GROUP | --broadcast | --topic TOPIC) TEXT
 
         Sends a message and ends when the broker has acknowledged it: the message is then stored, or
         all its receivers have acknowledged it. Without TEXT every line of standard input is a
@@ -118,6 +119,15 @@ enum HelpPages {
           --expiry TIME        discard the message after this time
           --bytes              send the text as bytes, not as a message with a type, and lines of
                                standard input unchanged; only to a topic
+
+        With --as the operator sends one message as a user of --app, whose rights do not apply. The
+        user need not be connected, and is a member of the group. --server is then the address of
+        the HTTP API, and --token the operator's; without them the broker runs on this machine:
+
+          --as USER            the user whom receivers see as the sender
+          --app NAME           the app                                        or MARTLET_APP
+          --data DIR           the data directory of a broker on this machine or MARTLET_DATA
+          --retain             retain the message on its topic
 
         \(connection)
         \(ownDevice)

@@ -37,6 +37,13 @@ struct APIMessageTests {
         ChangeGroup(app: "plant", groupid: "g", change: .allowed(["a"])),
         ChangeGroup(app: "plant", groupid: "g", change: .everybodyAllowed),
         BackUpStore(directory: "/var/backups/\u{1F4BE}"), ShowBackup(), ReadStatistics(),
+        SendMessage(
+            app: "demo", from: "a b", users: ["x", "ü"], b: "\"{[", t: 255, grade: .once,
+            expirySeconds: .max),
+        SendMessage(app: "demo", from: "a", group: "g", b: ""),
+        SendMessage(app: "demo", from: "a", everybody: true, b: "x", grade: .transient),
+        SendMessage(app: "demo", from: "a", topic: "a/ü", payload: "\0", isRetained: true),
+        SendMessage(app: "demo", from: "a", topic: "a", base64: "AP8="),
         AddOperator(operator: "ci", role: .operate, expirySeconds: 1),
         AddOperator(operator: "ci", role: .view, expirySeconds: nil), ListOperators(),
         RevokeOperator(operator: "ci"),

@@ -55,8 +55,9 @@ public struct APIOperation: Sendable {
             + members
     }
 
-    /// Whether it changes anything.
-    public var changes: Bool { method != .get }
+    /// Whether the log has a line for each request: it changes what the broker has. Messages have
+    /// none, as those of clients: there may be thousands in a second.
+    public var isLogged: Bool { method != .get && kind != .sendMessage }
 
     /// Whether it takes content.
     public var takesContent: Bool { members.contains { $0.place == .body } }

@@ -13,6 +13,7 @@ extension APIOperation {
         case .setAppRights: setAppRights
         case .explainRights: explainRights
         case .addUser: addUser
+        case .sendMessage: sendMessage
         case .mintTokens: mintTokens
         case .listTokens: listTokens
         case .revokeTokens: revokeTokens
@@ -112,6 +113,39 @@ extension APIOperation {
                 summary: "Makes a user known."
             ) { values throws(AdministrationRefusal) in
                 .addUser(AddUser(app: try values.text("app"), user: try values.text("user")))
+            }
+        ]
+    }
+
+    // MARK: - Messages
+
+    private static var sendMessage: [APIOperation] {
+        let grades = SendMessage.Grade.allCases.map(\.rawValue)
+        return [
+            APIOperation(
+                .sendMessage, .post, at: "/apps/{app}/messages", role: .operate,
+                summary: "Sends a message as a user, and waits until it is stored.",
+                members: [
+                    .body("from", required: true), .body("users", .texts), .body("group"),
+                    .body("topic"), .body("everybody", .boolean), .body("b"), .body("payload"),
+                    .body("base64"), .body("t", .number(maximum: 255)),
+                    .body("grade", .choice(grades)),
+                    .body("expirySeconds", .number(maximum: .max)), .body("isRetained", .boolean),
+                ]
+            ) { values throws(AdministrationRefusal) in
+                .sendMessage(
+                    SendMessage(
+                        app: try values.text("app"), from: try values.text("from"),
+                        users: values.texts(optional: "users"),
+                        group: values.text(optional: "group"),
+                        topic: values.text(optional: "topic"),
+                        everybody: values.boolean("everybody"), b: values.text(optional: "b"),
+                        payload: values.text(optional: "payload"),
+                        base64: values.text(optional: "base64"),
+                        t: values.number("t", as: UInt8.self),
+                        grade: try values.word(optional: "grade", as: SendMessage.Grade.self),
+                        expirySeconds: values.number("expirySeconds", as: UInt64.self),
+                        isRetained: values.boolean("isRetained")))
             }
         ]
     }

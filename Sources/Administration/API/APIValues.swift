@@ -181,9 +181,17 @@ struct APIValues {
     func word<Word: RawRepresentable<String>>(
         _ name: String, as type: Word.Type
     ) throws(AdministrationRefusal) -> Word {
-        guard let word = Word(rawValue: try text(name)) else {
-            throw .malformed("\(name) is not known")
+        guard let word = try word(optional: name, as: type) else {
+            throw .malformed("\(name) is missing")
         }
+        return word
+    }
+
+    func word<Word: RawRepresentable<String>>(
+        optional name: String, as type: Word.Type
+    ) throws(AdministrationRefusal) -> Word? {
+        guard let text = text(optional: name) else { return nil }
+        guard let word = Word(rawValue: text) else { throw .malformed("\(name) is not known") }
         return word
     }
 }

@@ -399,6 +399,10 @@ extension Broker {
         let isTakenBack =
             memory.messages[message].refusedCount > 0 && memory.messages[message].takenCount == 0
         let handle = memory.messages[message].sender
+        if handle == .none {
+            completeOperatorSend(message, isTakenBack: isTakenBack)
+            return
+        }
         guard sessions.contains(handle) else { return }
         if sessions[handle.index].dialect.isMQTT {
             completePublication(message, of: handle.index, isTakenBack: isTakenBack, in: &step)

@@ -41,9 +41,8 @@ extension Broker {
 
     /// Whether the app of a sender has more waiting than it may.
     @inline(__always)
-    func isAppOverQuota(of session: Index<Session>) -> Bool {
-        queues.hasAppsOverQuota
-            && registry.apps[registry.users[sessions[session].user].app].isOverQuota
+    func isAppOverQuota(ofUser user: Index<User>) -> Bool {
+        queues.hasAppsOverQuota && registry.apps[registry.users[user].app].isOverQuota
     }
 
     /// Sums up what waits for the users of each app. A walk over all sessions, and only where there

@@ -60,7 +60,8 @@ extension Broker {
     mutating func acceptOrRefuse(
         _ request: SendRequest, from sender: Index<Session>, in step: inout Step
     ) {
-        switch judge(request, from: sender, in: step.bytes) {
+        let user = sessions[sender].user
+        switch judge(request, by: .session(sender), ofUser: user, in: step.bytes) {
         case .refused(let reason, let limit):
             refuse(request, from: sender, reason, limit: limit, in: &step)
         case .allowed(let target):
@@ -138,7 +139,8 @@ extension Broker {
     /// receivers.
     @inline(__always)
     mutating func judge(
-        _ request: SendRequest, from sender: Index<Session>, in bytes: UnsafeRawBufferPointer
+        _ request: SendRequest, by judged: Judged, ofUser user: Index<User>,
+        in bytes: UnsafeRawBufferPointer
     ) -> Judgement {
         if let fault = request.fault { return .refused(fault) }
         if request.isRaw {
@@ -146,11 +148,11 @@ extension Broker {
         } else if request.messageByteCount > limits.messageMaximum {
             return .refused(.packetTooLarge)
         }
-        let judgement = judge(request.target, by: .session(sender), in: bytes)
+        let judgement = judge(request.target, by: judged, in: bytes)
         if case .refused = judgement { return judgement }
         if request.grade != .transient {
             if commits.room.isFull { return .refused(.quotaExceeded, .store) }
-            if isAppOverQuota(of: sender) { return .refused(.quotaExceeded, .appBytes) }
+            if isAppOverQuota(ofUser: user) { return .refused(.quotaExceeded, .appBytes) }
         }
         // Messages that wait for the disk are in memory until then, whoever receives them.
         if request.grade != .transient
@@ -159,7 +161,7 @@ extension Broker {
             counters.sendsOverUncommitted += 1
             return .refused(.quotaExceeded, .uncommittedBytes)
         }
-        let limit = retainLimit(request, ofUser: sessions[sender].user, in: bytes)
+        let limit = retainLimit(request, ofUser: user, in: bytes)
         return limit == .none ? judgement : .refused(.quotaExceeded, limit)
     }
 

@@ -86,7 +86,8 @@ extension Broker {
         of request: WillRequest, from session: Index<Session>, in bytes: UnsafeRawBufferPointer
     ) -> (ReasonCode, LimitName)? {
         let target: JudgedTarget
-        switch judge(request.message, from: session, in: bytes) {
+        let user = sessions[session].user
+        switch judge(request.message, by: .session(session), ofUser: user, in: bytes) {
         case .refused(let reason, let limit): return (reason, limit)
         case .allowed(let allowed): target = allowed
         }

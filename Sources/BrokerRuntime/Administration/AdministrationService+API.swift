@@ -6,39 +6,70 @@ import NetTransport
 import WireFormat
 
 extension AdministrationService {
-    /// Executes the requests that wait, and wakes the loops that have answers.
+    /// Executes the requests that wait, and wakes the loops that have answers. All messages among
+    /// them share a commit.
     func answerRequests() {
         let queue = listeners.web.requests
+        var sends: [(request: APIRequest, send: PendingSend)] = []
         for _ in 0..<APIQueue.countMaximum {
-            guard let request = queue.next() else { return }
-            queue.finish(request, with: answer(request))
-            shared.loopHandles[Int(request.loop)].wake()
+            guard let request = queue.next() else { break }
+            if let send = begin(request) { sends.append((request, send)) }
+        }
+        if let last = sends.map(\.send.sequence).max() { shared.waitForCommit(of: last) }
+        for (request, send) in sends {
+            answer(request) { () throws(AdministrationRefusal) in
+                send.request.object(replying: try finish(send))
+            }
         }
         // More may wait; the socket has its turn first.
         queue.wakeExecutor()
     }
 
-    private func answer(_ request: APIRequest) -> HTTPResponse {
+    /// Executes a request, or begins it: the messages that are sent share a commit.
+    ///
+    /// - Returns: a message that is to be finished; nil if the request is answered.
+    private func begin(_ request: APIRequest) -> PendingSend? {
+        var pending: PendingSend?
+        answer(request) { () throws(AdministrationRefusal) in
+            let command = try request.operation.command(
+                path: request.path, query: request.query.map { ($0.name, $0.value) },
+                content: request.content)
+            guard case .sendMessage(let message) = command else {
+                return try execute(command, replyingAs: .object)
+            }
+            switch try begin(message) {
+            case .complete(let reply): return message.object(replying: reply)
+            case .pending(let send):
+                pending = send
+                return nil
+            }
+        }
+        return pending
+    }
+
+    /// Answers a request with what `body` returns, unless that is nil.
+    private func answer(
+        _ request: APIRequest, _ body: () throws(AdministrationRefusal) -> [UInt8]?
+    ) {
         let operation = request.operation
         var response: HTTPResponse
         do throws(AdministrationRefusal) {
-            let command = try operation.command(
-                path: request.path, query: request.query.map { ($0.name, $0.value) },
-                content: request.content)
+            guard let content = try body() else { return }
             response = HTTPResponse(
                 HTTPStatus(rawValue: operation.status) ?? .ok, contentType: "application/json",
-                content: try execute(command, replyingAs: .object))
+                content: content)
         } catch {
             response = .problem(
                 HTTPStatus(rawValue: error.httpStatus) ?? .badRequest, error.message,
                 reason: ReasonCode(rawValue: error.reason) ?? .unspecifiedError)
         }
-        if operation.changes {
+        if operation.isLogged {
             log.write(
                 operatorRequest: operation, by: request.operatorName, from: request.address,
                 target: request.target, status: response.status)
         }
-        return response
+        listeners.web.requests.finish(request, with: response)
+        shared.loopHandles[Int(request.loop)].wake()
     }
 }
 

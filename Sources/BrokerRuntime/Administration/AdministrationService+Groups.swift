@@ -139,7 +139,7 @@ extension AdministrationService {
 
     private static func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
 
-    private static func unknownUser(_ user: String, _ app: String) -> AdministrationRefusal {
+    static func unknownUser(_ user: String, _ app: String) -> AdministrationRefusal {
         AdministrationRefusal(
             .topicNameInvalid,
             "nobody knows \(user) in \(app); make the user known with: "

@@ -75,6 +75,7 @@ struct AdministrationService {
         case .setAppRights(let request): return answer(request, with: try setRights(request))
         case .explainRights(let request): return answer(request, with: try explain(request))
         case .addUser(let request): return answer(request, with: try addUser(request))
+        case .sendMessage(let request): return answer(request, with: try send(request))
         case .mintTokens(let request): return answer(request, with: try mint(request))
         case .listTokens(let request): return answer(request, with: listTokens(request))
         case .revokeTokens(let request): return answer(request, with: try revoke(request))

@@ -1,18 +1,23 @@
-// `martlet send`: one message from the command line, or one for each line of standard input.
+// `martlet send`: one message from the command line, or one for each line of standard input. With
+// `--as` an operator sends one as a user.
 
+import Administration
 import CommandLineOptions
 import Glibc
 import MartletClient
 
-enum SendOption: String, ConnectionRules {
-    case server, ca, token, device, timeout
+enum SendOption: String, ConnectionRules, AdministrationRules {
+    case server, ca, token, device, timeout, data, app
+    case sender = "as"
+    case retain
     case to, group, broadcast, topic, type, grade, expiry, bytes
     case messageID = "message-id"
 
     var shape: OptionShape {
         switch self {
-        case .broadcast, .bytes: .flag
-        case .server, .ca, .token, .device, .timeout, .to, .group, .topic, .type, .grade, .expiry,
+        case .broadcast, .bytes, .retain: .flag
+        case .server, .ca, .token, .device, .timeout, .data, .app, .sender, .to, .group, .topic,
+            .type, .grade, .expiry,
             .messageID:
             .value
         }
@@ -36,6 +41,13 @@ enum SendCommand {
     static func run(_ arguments: ArraySlice<String>) async throws {
         let options = try OptionParser<SendOption>.options(arguments, positionalMaximum: 1)
         let template = try Template(options)
+        if options.has(.sender) {
+            try sendAsOperator(template, options)
+            return
+        }
+        for option in [SendOption.data, .app, .retain] where options.has(option) {
+            throw UsageError("--\(option.rawValue) is the operator's, and needs --as")
+        }
         var settings = try options.clientSettings(deviceDefault: "send-\(getpid())")
         // A transient session, which receives none of the user's waiting messages.
         settings.sessionExpirySeconds = 0
@@ -57,6 +69,33 @@ enum SendCommand {
                     template, client: client, stop: stop, hasTimeout: timeout != nil)
             }
         }
+    }
+
+    /// One message of an operator, who has no session.
+    private static func sendAsOperator(
+        _ template: Template, _ options: ParsedOptions<SendOption>
+    ) throws {
+        for option in [SendOption.device, .timeout, .messageID] where options.has(option) {
+            throw UsageError("--\(option.rawValue) and --as exclude each other")
+        }
+        guard let text = options.positionals.first else {
+            throw UsageError("--as sends one message: give its TEXT")
+        }
+        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "which app")
+        var request = SendMessage(app: app, from: try options.required(.sender))
+        template.fill(&request, text)
+        request.isRetained = options.has(.retain) ? true : nil
+        let reply = try options.administration().send(request)
+        for refusal in reply.refused {
+            let reason = ReasonCode(rawValue: refusal.reason) ?? .unspecifiedError
+            StandardStream.error.print(
+                "martlet: not sent to \(printable(refusal.user)): "
+                    + "\(reason.explanation)\(advice(reason))")
+        }
+        guard reply.refusedCount > 0 else { return }
+        throw CommandFailure(
+            "sent, but \(counted(UInt64(reply.refusedCount), "receiver")) refused it",
+            .someRefused)
     }
 
     /// Every line of standard input is a message; lines are sent without waiting for answers. The
@@ -196,6 +235,25 @@ enum SendCommand {
                     .failure)
             }
             return message(.text(text, type: type))
+        }
+
+        /// The same message as an operator's request.
+        func fill(_ request: inout SendMessage, _ text: String) {
+            switch destination {
+            case .user(let user): request.users = [user]
+            case .users(let users): request.users = users
+            case .group(let group): request.group = group
+            case .topic(let topic): request.topic = topic
+            case .everybody: request.everybody = true
+            }
+            if isBytes { request.payload = text } else { (request.t, request.b) = (type, text) }
+            request.grade =
+                switch grade {
+                case .transient: .transient
+                case .durable: .durable
+                case .once: .once
+                }
+            request.expirySeconds = expirySeconds.map(UInt64.init)
         }
 
         private func message(_ content: MessageContent) -> OutgoingMessage {

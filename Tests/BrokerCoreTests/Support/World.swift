@@ -143,6 +143,23 @@ final class World {
         step(.sendReceived(connections[name]!, request), bytes: bytes)
     }
 
+    /// A message of an operator, as a user of the app.
+    func send(
+        as user: String, to target: Target, _ text: String, grade: Grade, isRaw: Bool,
+        isRetained: Bool, byteCount: UInt32?
+    ) -> OperatorSend? {
+        var bytes: [UInt8] = []
+        var request = SendRequest(
+            number: 0, grade: grade, target: target.append(to: &bytes), isRaw: isRaw,
+            payload: bytes.appendRange((isRaw ? "" : "\0") + text),
+            messageByteCount: byteCount ?? UInt32(text.utf8.count) + 16)
+        request.isRetained = isRetained
+        let send = broker.send(
+            request, in: bytes, as: Array(user.utf8), ofApp: World.app, at: now, effects: &effects)
+        collect()
+        return send
+    }
+
     func acknowledge(_ name: String, through number: UInt64) {
         step(.inboxAcknowledged(connections[name]!, throughNumber: number))
     }

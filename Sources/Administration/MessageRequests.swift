@@ -1,0 +1,146 @@
+// An operator's request to send a message, and its reply.
+
+import FoundationEssentials
+
+/// Sends a message as a user. The reply follows when every receiver with a persistent session has
+/// acknowledged it, or has it on disk.
+public struct SendMessage: AdministrationRequest {
+    public static let name = "message.send"
+    public var app: String
+    /// The user whom receivers see as the sender. The user exists, and need not be connected.
+    public var from: String
+
+    // One of these is given.
+
+    /// All devices of these users, at most 256.
+    public var users: [String]?
+    /// The members of a group that `from` is in.
+    public var group: String?
+    public var topic: String?
+    /// True for every session of the app.
+    public var everybody: Bool?
+
+    // One of these is given.
+
+    /// A text, which receivers get with the type ``t``.
+    public var b: String?
+    /// Bytes as text; only to a topic.
+    public var payload: String?
+    /// Bytes in base64 (RFC 4648, section 4); only to a topic.
+    public var base64: String?
+
+    /// The type of ``b``; 0 if absent.
+    public var t: UInt8?
+    /// ``Grade/durable`` if absent.
+    public var grade: Grade?
+    /// Seconds after which the message is discarded; nil for as long as queues keep messages.
+    public var expirySeconds: UInt64?
+    /// Whether it becomes the retained message of its topic.
+    public var isRetained: Bool?
+
+    /// How often a message arrives.
+    public enum Grade: String, Codable, Hashable, Sendable, CaseIterable {
+        /// At most once, at the receivers that are connected.
+        case transient
+        /// At least once.
+        case durable
+        /// Exactly once.
+        case once
+    }
+
+    public init(
+        app: String, from: String, users: [String]? = nil, group: String? = nil,
+        topic: String? = nil, everybody: Bool? = nil, b: String? = nil, payload: String? = nil,
+        base64: String? = nil, t: UInt8? = nil, grade: Grade? = nil, expirySeconds: UInt64? = nil,
+        isRetained: Bool? = nil
+    ) {
+        self.app = app
+        self.from = from
+        self.users = users
+        self.group = group
+        self.topic = topic
+        self.everybody = everybody
+        self.b = b
+        self.payload = payload
+        self.base64 = base64
+        self.t = t
+        self.grade = grade
+        self.expirySeconds = expirySeconds
+        self.isRetained = isRetained
+    }
+
+    /// Who receives the message.
+    public enum Receivers: Hashable, Sendable {
+        case users([String])
+        case group(String)
+        case topic(String)
+        case everybody
+    }
+
+    /// Who receives the message.
+    ///
+    /// - Throws: a refusal unless exactly one kind of receiver is given.
+    public func receivers() throws(AdministrationRefusal) -> Receivers {
+        let given: [Receivers?] = [
+            users.map { .users($0) }, group.map { .group($0) }, topic.map { .topic($0) },
+            everybody == true ? .everybody : nil,
+        ]
+        let receivers = given.compactMap { $0 }
+        guard receivers.count == 1 else {
+            throw .malformed("say who receives it: one of users, group, topic and everybody")
+        }
+        return receivers[0]
+    }
+
+    /// The payload.
+    public enum Content: Hashable, Sendable {
+        case message(type: UInt8, text: String)
+        case bytes([UInt8])
+    }
+
+    /// The payload.
+    ///
+    /// - Throws: a refusal unless exactly one kind of payload is given, which fits the receivers.
+    public func content() throws(AdministrationRefusal) -> Content {
+        guard [b, payload, base64].count(where: { $0 != nil }) == 1 else {
+            throw .malformed("say what it contains: one of b, payload and base64")
+        }
+        if let b { return .message(type: t ?? 0, text: b) }
+        if t != nil { throw .malformed("t is the type of b, which is absent") }
+        guard topic != nil else {
+            throw .malformed("payload and base64 need a topic; users and groups receive b")
+        }
+        if let payload { return .bytes(Array(payload.utf8)) }
+        guard let bytes = Data(base64Encoded: base64 ?? "") else {
+            throw .malformed("base64 is not base64: RFC 4648, section 4")
+        }
+        return .bytes(Array(bytes))
+    }
+
+    /// A receiver of a list that did not get the message.
+    public struct Refusal: Codable, Hashable, Sendable {
+        public var user: String
+        /// A reason code, 0x80 or higher.
+        public var reason: UInt8
+
+        public init(user: String, reason: UInt8) {
+            self.user = user
+            self.reason = reason
+        }
+    }
+
+    public struct Reply: Codable, Hashable, Sendable {
+        /// Sessions and offline queues that took the message; 0 if nobody listens.
+        public var receiverCount: Int
+        /// Sessions and offline queues that refused it, for example because they are full.
+        public var refusedCount: Int
+        /// The refused users of `users`.
+        public var refused: [Refusal]
+
+        public init(receiverCount: Int, refusedCount: Int, refused: [Refusal]) {
+            self.receiverCount = receiverCount
+            self.refusedCount = refusedCount
+            self.refused = refused
+        }
+    }
+}

@@ -1,0 +1,180 @@
+// Sends of operators, as users of an app. An operator has no session: the result is returned, or
+// kept until it is taken.
+
+import BrokerTerms
+import Primitives
+
+/// What became of an operator's send.
+public struct OperatorSendResult: Hashable, Sendable {
+    /// ``ReasonCode/sent``, ``ReasonCode/noMatchingSubscribers``, or the reason of the refusal.
+    public var reason: ReasonCode
+    /// The limit that caused a refusal.
+    public var limit = LimitName.none
+    /// Sessions and offline queues that took the message.
+    public var receiverCount: UInt32 = 0
+    /// Receivers that refused it, named or not.
+    public var refusedCount: UInt32 = 0
+    /// Refused receivers of a list.
+    public var refusals: [Refusal] = []
+}
+
+/// An operator's send that was accepted or refused.
+public enum OperatorSend: Hashable, Sendable {
+    /// The result is final.
+    case complete(OperatorSendResult)
+    /// The result is final when all changes that are pending now are committed; see
+    /// ``Broker/takeResult(ofOperatorSend:)``.
+    case pending(number: UInt64)
+}
+
+/// The operators' sends whose results have not been taken, by their numbers.
+struct OperatorSends {
+    private struct Entry {
+        var result: OperatorSendResult
+        var isComplete = false
+    }
+
+    private var entries: [UInt64: Entry] = [:]
+    private var lastNumber: UInt64 = 0
+
+    /// The number of the next send; a message of the broker itself has the number 0.
+    mutating func makeNumber() -> UInt64 {
+        lastNumber += 1
+        return lastNumber
+    }
+
+    /// Adds an accepted send.
+    mutating func add(_ number: UInt64, _ result: OperatorSendResult) {
+        entries[number] = Entry(result: result)
+    }
+
+    /// Takes the result of a commit.
+    mutating func complete(_ number: UInt64, isTakenBack: Bool, refusedCount: UInt32) {
+        entries[number]?.isComplete = true
+        entries[number]?.result.refusedCount += refusedCount
+        guard isTakenBack else { return }
+        entries[number]?.result.reason = .quotaExceeded
+        entries[number]?.result.limit = .store
+        entries[number]?.result.receiverCount = 0
+    }
+
+    /// Removes and returns a complete result.
+    mutating func take(_ number: UInt64) -> OperatorSendResult? {
+        guard let entry = entries[number], entry.isComplete else { return nil }
+        entries[number] = nil
+        return entry.result
+    }
+}
+
+extension Broker {
+    /// Sends a message as a user, whether or not the user is connected. The rights of the user do
+    /// not apply, because an operator who sends can also mint a token with any right; a group gets
+    /// messages of its members only.
+    ///
+    /// - Parameters:
+    ///   - request: its ranges refer to `bytes`.
+    ///   - user: the user whom receivers see as the sender.
+    /// - Returns: nil if there is no such user.
+    public mutating func send(
+        _ request: SendRequest, in bytes: [UInt8], as user: [UInt8],
+        ofApp appName: [UInt8], at moment: Moment, effects: inout Effects
+    ) -> OperatorSend? {
+        guard let app = app(named: appName), let user = self.user(named: user, app: app) else {
+            return nil
+        }
+        return bytes.withUnsafeBytes {
+            var step = Step(bytes: $0, at: moment, effects: effects)
+            return send(request, as: user, in: &step)
+        }
+    }
+
+    private mutating func send(
+        _ request: SendRequest, as user: Index<User>, in step: inout Step
+    ) -> OperatorSend {
+        let asker = Asker(
+            app: registry.users[user].app, user: user,
+            bearer: RightsBearer(user: registry.users[user].name, device: Name([UInt8]())),
+            rights: .everything, isMQTT: false)
+        let target: JudgedTarget
+        switch judge(request, by: .asker(asker), ofUser: user, in: step.bytes) {
+        case .refused(let reason, let limit):
+            counters.sendsRefused += 1
+            return .complete(OperatorSendResult(reason: reason, limit: limit))
+        case .allowed(let allowed): target = allowed
+        }
+        let name = Array(registry.users[user].name)
+        return name.withUnsafeBytes { name in
+            var marks: MessageMarks = request.isRaw ? .raw : []
+            if request.isRetained { marks.insert(.retain) }
+            if request.expirySeconds != nil { marks.insert(.expires) }
+            let parts = MessageParts(
+                kind: request.target.kind, marks: marks, grade: request.grade,
+                time: step.moment.unixMilliseconds, sender: name,
+                address: request.target.address(in: step.bytes),
+                properties: request.properties.bytes(in: step.bytes),
+                payload: request.payload.bytes(in: step.bytes))
+            return route(request, parts, to: target, fromUser: user, in: &step)
+        }
+    }
+
+    private mutating func route(
+        _ request: SendRequest, _ parts: MessageParts, to target: JudgedTarget,
+        fromUser user: Index<User>, in step: inout Step
+    ) -> OperatorSend {
+        if request.grade == .transient {
+            let tally = sendTransient(
+                request, parts, to: target, from: nil, ofUser: user, in: &step)
+            return .complete(accepted(tally) ?? refused(tally))
+        }
+        let (stamp, number) = (makeStamp(), operatorSends.makeNumber())
+        let message = memory.insert(
+            parts, messageIdentifier: request.messageIdentifier.bytes(in: step.bytes), stamp: stamp,
+            deadline: deadline(after: request.expirySeconds, at: step.moment), sender: .none,
+            senderNumber: number)
+        // Held until it is routed.
+        defer { memory.release(message) }
+        var tally = RoutingTally(stamp: stamp)
+        route(
+            message, to: target, grade: request.grade, fromUser: user, excluding: nil,
+            tally: &tally, in: &step)
+        guard let result = accepted(tally) else { return .complete(refused(tally)) }
+        counters.receiversRefused += UInt64(tally.refusedCount)
+        memory.noteTaken(tally.taken, of: message)
+        operatorSends.add(number, result)
+        if request.isRetained { retain(message, ofUser: user, request, at: step.moment) }
+        memory.noteRouted(message)
+        completeIfSettled(message, in: &step)
+        return operatorSends.take(number).map { .complete($0) } ?? .pending(number: number)
+    }
+
+    /// The result of a send that is accepted; nil if all receivers refused it.
+    private mutating func accepted(_ tally: RoutingTally) -> OperatorSendResult? {
+        guard tally.taken > 0 || tally.refusedCount == 0 else { return nil }
+        counters.sendsAccepted += 1
+        return OperatorSendResult(
+            reason: tally.taken > 0 ? .sent : .noMatchingSubscribers, receiverCount: tally.taken,
+            refusedCount: tally.refusedCount, refusals: tally.refusals)
+    }
+
+    private mutating func refused(_ tally: RoutingTally) -> OperatorSendResult {
+        counters.sendsRefused += 1
+        return OperatorSendResult(
+            reason: tally.reason, limit: tally.limit, refusedCount: tally.refusedCount,
+            refusals: tally.refusals)
+    }
+
+    /// Takes the result of an operator's message. Messages of the broker itself have no sender who
+    /// is told.
+    mutating func completeOperatorSend(_ message: Index<Message>, isTakenBack: Bool) {
+        let number = memory.messages[message].senderNumber
+        guard number > 0 else { return }
+        if isTakenBack { counters.sendsTakenBack += 1 }
+        operatorSends.complete(
+            number, isTakenBack: isTakenBack, refusedCount: memory.messages[message].refusedCount)
+    }
+
+    /// Removes and returns the result of an operator's send; nil if it is not final.
+    public mutating func takeResult(ofOperatorSend number: UInt64) -> OperatorSendResult? {
+        operatorSends.take(number)
+    }
+}

@@ -1,0 +1,181 @@
+// Messages that operators send as users.
+
+import Administration
+import BrokerCore
+import BrokerTerms
+import Primitives
+import WireFormat
+
+extension AdministrationService {
+    /// A send that the core has accepted.
+    struct PendingSend {
+        let request: SendMessage
+        let number: UInt64
+        /// The batch that makes it durable.
+        let sequence: UInt64
+    }
+
+    /// What ``begin(_:)`` returns.
+    enum SendProgress {
+        case complete(SendMessage.Reply)
+        case pending(PendingSend)
+    }
+
+    func send(_ request: SendMessage) throws(AdministrationRefusal) -> SendMessage.Reply {
+        switch try begin(request) {
+        case .complete(let reply): return reply
+        case .pending(let send):
+            shared.waitForCommit(of: send.sequence)
+            return try finish(send)
+        }
+    }
+
+    /// Hands a message to the core. Several may be begun before one waits for their commit.
+    func begin(_ request: SendMessage) throws(AdministrationRefusal) -> SendProgress {
+        let message = try EncodedSend(request)
+        let (app, user) = (Array(request.app.utf8), Array(request.from.utf8))
+        let moment = clock.moment()
+        let (send, sequence) = shared.enter { state in
+            (
+                state.broker.send(
+                    message.request, in: message.bytes, as: user, ofApp: app, at: moment,
+                    effects: &state.effects), state.broker.pendingSequence
+            )
+        }
+        switch send {
+        case nil:
+            guard shared.enter({ $0.broker.hasApp(app) }) else {
+                throw Self.unknownApp(request.app)
+            }
+            throw Self.unknownUser(request.from, request.app)
+        case .complete(let result): return .complete(try reply(to: request, with: result))
+        case .pending(let number):
+            return .pending(PendingSend(request: request, number: number, sequence: sequence))
+        }
+    }
+
+    /// Takes the result of a send whose batch is committed.
+    func finish(_ send: PendingSend) throws(AdministrationRefusal) -> SendMessage.Reply {
+        let result = shared.enter { $0.broker.takeResult(ofOperatorSend: send.number) }
+        guard let result else {
+            preconditionFailure("send \(send.number) has no result after its commit")
+        }
+        return try reply(to: send.request, with: result)
+    }
+
+    private func reply(
+        to request: SendMessage, with result: OperatorSendResult
+    ) throws(AdministrationRefusal) -> SendMessage.Reply {
+        guard !result.reason.isFailure else { throw refusal(of: request, result) }
+        let users = request.users ?? []
+        return SendMessage.Reply(
+            receiverCount: Int(result.receiverCount), refusedCount: Int(result.refusedCount),
+            refused: result.refusals.map {
+                SendMessage.Refusal(user: users[Int($0.index)], reason: $0.reason.rawValue)
+            })
+    }
+
+    private func refusal(
+        of request: SendMessage, _ result: OperatorSendResult
+    ) -> AdministrationRefusal {
+        let message =
+            switch (result.reason, result.limit) {
+            case (.topicNameInvalid, _):
+                if let group = request.group {
+                    "there is no group \"\(group)\" in \(request.app); see: "
+                        + "martlet group list --app \(request.app)"
+                } else if let topic = request.topic {
+                    "nobody may publish on \(topic): it begins with $ or has too many levels"
+                } else {
+                    "nobody knows \((request.users ?? []).joined(separator: ", ")) in "
+                        + "\(request.app); make the user known with: martlet user add "
+                        + "--app \(request.app) USER"
+                }
+            case (.notAuthorized, _):
+                "\(request.from) is not a member of the group \(request.group ?? "")"
+            case (.packetTooLarge, _):
+                "the message is too long; see limits.messageMaximum and limits.payloadMaximum"
+            case (.quotaExceeded, .none): "the queue of the receiver is full"
+            case (.quotaExceeded, let limit): "a limit is reached: \(limit.key)"
+            default: "refused: \(result.reason.name)"
+            }
+        return AdministrationRefusal(result.reason, message)
+    }
+}
+
+/// A message as the core reads it: a request, and the bytes that its ranges refer to.
+private struct EncodedSend {
+    private(set) var bytes: [UInt8] = []
+    let request: SendRequest
+
+    init(_ message: SendMessage) throws(AdministrationRefusal) {
+        let receivers = try message.receivers()
+        let content = try message.content()
+        var bytes: [UInt8] = []
+        func append(_ part: some Collection<UInt8>) -> ByteRange {
+            let offset = bytes.count
+            bytes.append(contentsOf: part)
+            return ByteRange(offset: offset, count: part.count)
+        }
+        let target: SendTarget
+        switch receivers {
+        case .users(let users):
+            for user in users { try Self.check(user, "user") }
+            guard (1...CoreLimits.listCountMaximum).contains(users.count) else {
+                throw AdministrationRefusal(
+                    users.isEmpty ? .malformedPacket : .quotaExceeded,
+                    "\(users.count) users; 1 to \(CoreLimits.listCountMaximum) are allowed")
+            }
+            if users.count == 1 {
+                target = .user(append(users[0].utf8))
+            } else {
+                // One byte of length, and the id.
+                let list = users.flatMap { [UInt8($0.utf8.count)] + Array($0.utf8) }
+                target = .users(ids: append(list), count: users.count)
+            }
+        case .group(let group):
+            try Self.check(group, "group")
+            target = .group(append(group.utf8))
+        case .topic(let topic):
+            let name = Array(topic.utf8)
+            guard TextRules.isTopicName(name.span.bytes) else {
+                throw AdministrationRefusal(
+                    .malformedPacket, "\"\(topic)\" is not a topic: it has no + and #")
+            }
+            target = .topic(append(name))
+        case .everybody: target = .everybody
+        }
+        let isRetained = message.isRetained ?? false
+        if isRetained, message.topic == nil {
+            throw AdministrationRefusal(.malformedPacket, "only a topic has a retained message")
+        }
+        let (payload, isRaw, byteCount): (ByteRange, Bool, Int)
+        switch content {
+        case .message(let type, let text):
+            let encoded = [type] + Array(text.utf8)
+            byteCount = TextBody.minimalJSONByteCount(encoded.span.bytes) ?? 0
+            (payload, isRaw) = (append(encoded), false)
+        case .bytes(let content): (payload, isRaw, byteCount) = (append(content), true, 0)
+        }
+        let grade: BrokerCore.Grade =
+            switch message.grade {
+            case .transient: .transient
+            case .durable, nil: .durable
+            case .once: .once
+            }
+        var request = SendRequest(
+            number: 0, grade: grade, target: target, expirySeconds: message.expirySeconds,
+            isRaw: isRaw, payload: payload, messageByteCount: UInt32(byteCount))
+        request.isRetained = isRetained
+        self.request = request
+        self.bytes = bytes
+    }
+
+    private static func check(_ text: String, _ what: String) throws(AdministrationRefusal) {
+        guard TextRules.isIdentifier(Array(text.utf8).span.bytes) else {
+            throw AdministrationRefusal(
+                .malformedPacket,
+                "the \(what) \"\(text)\" must have 1 to 64 bytes, no / + # and control characters")
+        }
+    }
+}
