@@ -35,7 +35,8 @@ PACKAGES := libssl-dev liblmdb-dev libcurl4-openssl-dev pkg-config
 # MQTT clients and a broker that the tests start and compile, and the tools of the recipes in
 # docs/operating.
 TEST_PACKAGES := mosquitto mosquitto-clients libpaho-mqtt-dev python3-paho-mqtt gcc libc6-dev \
-    fail2ban systemd-journal-remote nftables jq python3-prometheus-client python3-websockets curl
+    fail2ban systemd-journal-remote nftables jq python3-prometheus-client python3-websockets curl \
+    chromium chromium-driver python3-selenium prometheus
 
 # Targets that firmware uses, each after those it imports, and the processor that they are checked
 # for: a Cortex-M4, as in the samples.
@@ -216,7 +217,8 @@ deps: toolchain
 	    $$root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(PACKAGES); }
 
 # The same for the packages of the tests. Without root and sudo, install them by hand. The tests
-# start their own brokers, so the one that Debian starts with its package is stopped.
+# start their own brokers and their own Prometheus, so those that Debian starts with its packages
+# are stopped.
 .PHONY: test-deps
 test-deps:
 	@[ -x /usr/sbin/mosquitto ] && [ -x /usr/bin/mosquitto_pub ] && [ -x /usr/bin/gcc ] \
@@ -224,7 +226,8 @@ test-deps:
 	    && [ -x /usr/bin/fail2ban-regex ] && [ -x /usr/bin/jq ] && [ -x /usr/sbin/nft ] \
 	    && [ -x /lib/systemd/systemd-journal-remote ] \
 	    && [ -x /usr/bin/curl ] \
-	    && /usr/bin/python3 -c 'import paho.mqtt.client, prometheus_client, websockets' \
+	    && [ -x /usr/bin/chromium ] && [ -x /usr/bin/chromedriver ] && [ -x /usr/bin/prometheus ] \
+	    && /usr/bin/python3 -c 'import paho.mqtt.client, prometheus_client, selenium, websockets' \
 	        2>/dev/null || { \
 	    set -e; \
 	    command -v apt-get >/dev/null || { \
@@ -232,13 +235,15 @@ test-deps:
 	    echo "Installing $(TEST_PACKAGES) with apt-get"; \
 	    root=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	    $$root apt-get update -qq; \
-	    had=$$([ -x /usr/sbin/mosquitto ] && echo yes || true); \
+	    stopped=; \
+	    [ -x /usr/sbin/mosquitto ] || stopped="$$stopped mosquitto"; \
+	    [ -x /usr/bin/prometheus ] || stopped="$$stopped prometheus"; \
 	    $$root env DEBIAN_FRONTEND=noninteractive \
 	        apt-get install -y -qq --no-install-recommends $(TEST_PACKAGES); \
-	    if [ -z "$$had" ]; then \
-	        if [ -d /run/systemd/system ]; then $$root systemctl disable --now mosquitto; \
-	        else $$root service mosquitto stop || true; fi; \
-	    fi; }
+	    for service in $$stopped; do \
+	        if [ -d /run/systemd/system ]; then $$root systemctl disable --now $$service; \
+	        else $$root service $$service stop || true; fi; \
+	    done; }
 
 .PHONY: toolchain
 toolchain:

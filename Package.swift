@@ -75,14 +75,20 @@ let package = Package(
         .target(name: "CommandLineOptions", dependencies: ["Files"]),
         .target(name: "Configuration", dependencies: ["CommandLineOptions", "Files", "JSON5"]),
         .target(name: "Administration"),
+        .target(
+            name: "Dashboard",
+            resources: [
+                .embedInCode("Page/index.html"), .embedInCode("Page/dashboard.css"),
+                .embedInCode("Page/dashboard.js"),
+            ]),
 
         // Composition.
         .target(
             name: "BrokerRuntime",
             dependencies: [
                 "BrokerTerms", "Primitives", "WireFormat", "BrokerCore", "Dialects", "Credentials",
-                "QueueStore", "NetTransport", "Configuration", "Administration", "Threads",
-                "CLinuxShims",
+                "QueueStore", "NetTransport", "Configuration", "Administration", "Dashboard",
+                "Threads", "CLinuxShims",
             ],
             swiftSettings: hot),
         .target(
@@ -221,7 +227,7 @@ let package = Package(
             // What the tests compile or interpret.
             exclude: [
                 "RealClients/exchange.c", "RealClients/properties.py",
-                "RealClients/websockets.py", "RealClients/requests.py", "Full/snapshot.c",
+                "RealClients/websockets.py", "RealClients/dashboard.py", "RealClients/requests.py", "Full/snapshot.c",
             ]),
         .testTarget(
             name: "BenchTests",

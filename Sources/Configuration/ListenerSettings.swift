@@ -27,10 +27,13 @@ public struct WebParts: OptionSet, Hashable, Sendable {
     public static let metrics = WebParts(rawValue: 1 << 3)
     /// `/api/`: the operators' HTTP API.
     public static let api = WebParts(rawValue: 1 << 4)
+    /// `/`: the pages for operators, which use the API.
+    public static let dashboard = WebParts(rawValue: 1 << 5)
 
     /// The names in `serve=`, in the order in which they are written.
     public static let names: [(part: WebParts, name: String)] = [
         (.mqtt, "mqtt"), (.mrt, "mrt"), (.health, "health"), (.metrics, "metrics"), (.api, "api"),
+        (.dashboard, "dashboard"),
     ]
 
     /// Reads names that are separated by commas.
@@ -80,7 +83,7 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
             switch self {
             case .tls, .tcp: []
             case .wss, .ws: [.mqtt, .mrt, .health, .metrics]
-            case .https, .http: [.mqtt, .mrt, .health, .metrics, .api]
+            case .https, .http: [.mqtt, .mrt, .health, .metrics, .api, .dashboard]
             }
         }
 
@@ -168,6 +171,9 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
     private func checkParts() throws(SettingFault) {
         if serve != nil, !transport.isWeb {
             throw SettingFault("has serve=, which is for wss://, ws://, https:// and http://")
+        }
+        if parts.contains(.dashboard), !parts.contains(.api) {
+            throw SettingFault("serves dashboard, which needs api: write serve=api,dashboard")
         }
         let isPlainAPI = !transport.usesTLS && parts.contains(.api)
         if insecure, !isPlainAPI {

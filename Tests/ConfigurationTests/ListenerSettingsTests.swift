@@ -48,14 +48,18 @@ import Testing
         let served: WebParts = [.mqtt, .mrt, .health, .metrics]
         #expect(try ListenerSettings("wss://*:1").parts == served)
         #expect(try ListenerSettings("ws://*:1").parts == served)
-        #expect(try ListenerSettings("https://*:1").parts == served.union(.api))
-        #expect(try ListenerSettings("http://localhost:1").parts == served.union(.api))
+        let all = served.union([.api, .dashboard])
+        #expect(try ListenerSettings("https://*:1").parts == all)
+        #expect(try ListenerSettings("http://localhost:1").parts == all)
+        #expect(
+            try ListenerSettings("https://*:1?serve=dashboard,api").parts == [.api, .dashboard])
         #expect(try ListenerSettings("https://*:1?serve=api,health").parts == [.health, .api])
         #expect(try ListenerSettings("tls://*:1").parts == [])
     }
 
     @Test(arguments: [
         ("https://*:1?serve=mqtt,webdav", "\"webdav\"; known are mqtt, mrt, health, metrics, api"),
+        ("https://*:1?serve=dashboard,mqtt", "serves dashboard, which needs api"),
         ("http://*:1", "?insecure"), ("http://*:1", "https://"), ("ws://*:1?serve=api", "wss://"),
     ])
     func `the message about a web listener names the way out`(text: String, part: String) {

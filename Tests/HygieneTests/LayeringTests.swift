@@ -28,10 +28,12 @@ private let allowedImports: [String: Set<String>] = [
     "CommandLineOptions": ["Files", "Glibc"],
     "Configuration": ["CommandLineOptions", "Files", "JSON5"],
     "Administration": ["FoundationEssentials", "Glibc"],
+    "Dashboard": [],
     // Composition.
     "BrokerRuntime": [
         "BrokerTerms", "Primitives", "WireFormat", "BrokerCore", "Dialects", "Credentials",
-        "QueueStore", "NetTransport", "Configuration", "Administration", "Threads", "CLinuxShims",
+        "QueueStore", "NetTransport", "Configuration", "Administration", "Dashboard", "Threads",
+        "CLinuxShims",
         "Glibc", "Synchronization",
     ],
     "BrokerSimulation": [

@@ -2,6 +2,7 @@
 
 import BrokerTerms
 import Configuration
+import Dashboard
 import Dialects
 import NetTransport
 import Primitives
@@ -38,9 +39,12 @@ struct WebRequest {
         if hasPath("/mrt") { return .mrt }
         if hasPath("/healthz") || hasPath("/readyz") { return .health }
         if hasPath("/metrics") { return .metrics }
+        if dashboardFile != nil { return .dashboard }
         let path = head.path.bytes(in: bytes)
         return path.starts(with: "/api/".utf8) ? .api : nil
     }
+
+    var dashboardFile: DashboardFile? { DashboardFile.all.first { hasPath($0.path) } }
 
     var isRead: Bool { head.method == .get || head.method == .head }
 
@@ -88,6 +92,7 @@ extension WebConnections {
         guard !request.head.hasContent else {
             return .respond(.text(.contentTooLarge, "no content is read here"))
         }
+        if let file = request.dashboardFile { return .respond(.dashboard(file)) }
         if request.hasPath("/metrics") { return readMetrics(request, from: connection, in: loop) }
         var findings = settings.health.current
         if isDraining { findings.insert(.draining) }
@@ -211,6 +216,12 @@ extension HTTPResponse {
         return HTTPResponse(
             findings.isEmpty ? .ok : .unavailable, contentType: "application/json",
             content: Array("{\"status\":\"\(status)\",\"reasons\":[\(reasons)]}\n".utf8))
+    }
+
+    static func dashboard(_ file: DashboardFile) -> HTTPResponse {
+        var response = HTTPResponse(.ok, contentType: file.contentType, content: file.content)
+        response.fields = DashboardFile.fields
+        return response
     }
 
     /// The metrics in Prometheus's text format.

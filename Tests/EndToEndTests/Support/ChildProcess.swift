@@ -103,7 +103,9 @@ final class ChildProcess: Sendable {
     /// Waits until the child has ended.
     func exit() async throws -> ChildExit {
         try await wait("the end of the child") { $0.exit != nil }
-        return state.withLock { $0.exit! }
+        // A wait that was cancelled ends without one.
+        guard let exit = state.withLock({ $0.exit }) else { throw CancellationError() }
+        return exit
     }
 
     private func wait(

@@ -1,0 +1,33 @@
+// The pages for operators, embedded in the program. They are static, and use the HTTP API like any
+// other client; a browser loads nothing else.
+
+/// A file of the dashboard.
+public struct DashboardFile: Sendable {
+    public let path: StaticString
+    public let contentType: StaticString
+    public let content: [UInt8]
+
+    /// All files, the page first.
+    public static let all = [
+        DashboardFile(
+            path: "/", contentType: "text/html; charset=utf-8",
+            content: PackageResources.index_html),
+        DashboardFile(
+            path: "/dashboard.css", contentType: "text/css; charset=utf-8",
+            content: PackageResources.dashboard_css),
+        DashboardFile(
+            path: "/dashboard.js", contentType: "text/javascript; charset=utf-8",
+            content: PackageResources.dashboard_js),
+    ]
+
+    /// Header fields of every file. The page loads its own files and asks its own broker, nothing
+    /// else (Content Security Policy Level 3); no other page may frame it.
+    public static let fields: [StaticString] = [
+        """
+        Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; \
+        connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; \
+        frame-ancestors 'none'
+        """,
+        "X-Content-Type-Options: nosniff", "Referrer-Policy: no-referrer",
+    ]
+}

@@ -1,0 +1,195 @@
+# Clicks through the dashboard in Chromium, in one theme and one width. Prints a line for each check
+# that fails, and "done" with the number of checks.
+#
+#   dashboard.py ADDRESS TOKEN light|dark WIDTH [DIRECTORY]
+#
+# DIRECTORY receives a picture of each page.
+
+import sys
+import time
+
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import Select, WebDriverWait
+
+address, token, theme, width = sys.argv[1:5]
+pictures = sys.argv[5] if len(sys.argv) > 5 else None
+checks = 0
+
+
+def check(is_true, text):
+    global checks
+    checks += 1
+    if not is_true:
+        print(f"{theme} {width}: {text}", flush=True)
+
+
+options = webdriver.ChromeOptions()
+for word in ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+             "--disable-background-networking", "--no-first-run", "--disable-extensions",
+             "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE localhost , EXCLUDE 127.0.0.1"]:
+    options.add_argument(word)
+options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+driver = webdriver.Chrome(options=options)
+driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+    "width": int(width), "height": 800, "deviceScaleFactor": 1, "mobile": int(width) < 600})
+driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {
+    "features": [{"name": "prefers-color-scheme", "value": theme}]})
+wait = WebDriverWait(driver, 20)
+
+# What a reader of the screen hears, and what a keyboard reaches: names of fields and buttons, one
+# heading, contrast of at least 4.5 [WCAG 2.1, 1.4.3, 4.1.2], and no page wider than the window.
+FAULTS = r"""
+const faults = [];
+const isShown = (one) => one.offsetParent !== null || one.getClientRects().length > 0;
+const name = (one) => (one.getAttribute("aria-label") || one.textContent
+  || (one.labels && one.labels.length && one.labels[0].textContent) || "").trim();
+for (const one of document.querySelectorAll("a, button, input, select, textarea, nav, table")) {
+  if (!isShown(one)) continue;
+  const label = one.labels && one.labels.length ? one.labels[0].textContent.trim() : name(one);
+  if (!label) faults.push("no name: " + one.outerHTML.slice(0, 80));
+  if (one.tabIndex < 0 && /^(A|BUTTON|INPUT|SELECT|TEXTAREA)$/.test(one.tagName))
+    faults.push("not reached by the keyboard: " + one.outerHTML.slice(0, 80));
+  if (one.tabIndex > 0) faults.push("changes the order: " + one.outerHTML.slice(0, 80));
+}
+if (document.querySelectorAll("h1").length !== 1) faults.push("not one h1");
+if (!document.documentElement.lang) faults.push("no language");
+if (!document.title) faults.push("no title");
+const ids = [...document.querySelectorAll("[id]")].map((one) => one.id);
+if (new Set(ids).size !== ids.length) faults.push("an id twice");
+const channel = (value) => {
+  value /= 255;
+  return value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+};
+const parse = (text) => (text.match(/[\d.]+/g) || []).map(Number);
+const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
+const ground = (one) => {
+  for (let at = one; at; at = at.parentElement) {
+    const colour = parse(getComputedStyle(at).backgroundColor);
+    if (colour.length === 3 || colour[3] === 1) return colour;
+  }
+  return [255, 255, 255];
+};
+for (const one of document.querySelectorAll("body *")) {
+  if (!isShown(one) || one.closest(".skip")) continue;
+  if (![...one.childNodes].some((child) => child.nodeType === 3 && child.data.trim())) continue;
+  const [high, low] = [light(parse(getComputedStyle(one).color)), light(ground(one))]
+    .sort((a, b) => b - a);
+  const contrast = (high + 0.05) / (low + 0.05);
+  if (contrast < 4.5) faults.push(`contrast ${contrast.toFixed(2)}: ` + one.textContent.slice(0, 40));
+}
+if (document.documentElement.scrollWidth > window.innerWidth + 1) faults.push("wider than the window");
+return faults;
+"""
+
+
+def text():
+    return driver.find_element(By.ID, "main").text
+
+
+def shows(words, what):
+    try:
+        wait.until(lambda _: words in text())
+        check(True, what)
+    except Exception:
+        check(False, f"{what}: no \"{words}\" in: {text()[:200]}")
+
+
+def look(name):
+    for fault in driver.execute_script(FAULTS):
+        check(False, f"{name}: {fault}")
+    check(True, name)
+    if pictures:
+        driver.save_screenshot(f"{pictures}/dashboard-{name}-{theme}-{width}.png")
+
+
+def page(name, words):
+    driver.find_element(By.LINK_TEXT, name).click()
+    shows(words, name)
+    look(name.lower())
+
+
+def fill(name, value):
+    field = driver.find_element(By.NAME, name)
+    field.clear()
+    field.send_keys(value)
+
+
+def press(words, inside="main"):
+    driver.find_element(
+        By.XPATH, f"//*[@id='{inside}']//button[normalize-space()='{words}']").click()
+
+
+try:
+    driver.get(address)
+    shows("Operator's token", "login")
+    look("login")
+    fill("token", "mo1_wrong")
+    press("Sign in")
+    shows("no operator", "a wrong token")
+    fill("token", token)
+    press("Sign in")
+    shows("Connected devices", "overview")
+    shows("/s", "rates")
+    look("overview")
+
+    page("Devices", "alice/phone")
+    driver.find_element(By.LINK_TEXT, "alice/phone").click()
+    shows("Waiting messages", "device")
+    fill("target", "site/1")
+    press("Explain")
+    shows("Allowed", "explanation")
+    look("device")
+
+    page("Groups", "Pump house")
+    driver.find_element(By.LINK_TEXT, "Pump house").click()
+    shows("Owned by alice", "group")
+    fill("user", "bob")
+    press("Add")
+    shows("2 members", "a new member")
+    look("group")
+    press("Remove")
+    wait.until(lambda _: driver.find_element(By.ID, "confirmation").is_displayed())
+    look("confirmation")
+    press("Remove", "confirmation")
+    shows("1 member,", "a removed member")
+
+    page("Tokens", "carol")
+    fill("user", "dave")
+    press("Mint a token")
+    shows("mt1_", "a new token")
+    look("minted")
+
+    page("Send", "Send a message")
+    fill("from", "alice")
+    fill("to", "bob")
+    fill("text", "<b>hello</b>")
+    press("Send")
+    shows("acknowledged after", "a message")
+    shows("<b>hello</b>", "text is no HTML")
+    fill("to", "nobody-knows")
+    press("Send")
+    shows("nobody knows", "a refused message")
+    look("sent")
+
+    page("Apps", "demo")
+    page("Operators", "own")
+
+    # Only the keyboard: from the field of the app to a page by its link.
+    driver.find_element(By.LINK_TEXT, "Groups").send_keys("\n")
+    shows("Pump house", "by the keyboard")
+
+    driver.find_element(By.ID, "sign-out").click()
+    shows("Operator's token", "signed out")
+    check(driver.execute_script("return sessionStorage.getItem('token')") is None, "no token kept")
+    check(driver.get_cookies() == [], "no cookies")
+    # The refused requests of the checks above are expected; nothing else is.
+    for entry in driver.get_log("browser"):
+        check("status of 401" in entry["message"] or "status of 404" in entry["message"],
+              entry["message"])
+    loaded = driver.execute_script(
+        "return performance.getEntriesByType('resource').map((one) => one.name)")
+    check(all(one.startswith(address) for one in loaded), f"foreign requests: {loaded}")
+finally:
+    driver.quit()
+print(f"done {checks}")
