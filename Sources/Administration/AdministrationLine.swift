@@ -48,6 +48,12 @@ public enum AdministrationLine {
     static func decode<Line: Decodable>(
         _ type: Line.Type, from line: [UInt8]
     ) throws(AdministrationRefusal) -> Line {
+        // The decoder also reads UTF-16 and UTF-32, in which a text is longer than its bytes here,
+        // and which hides brackets from a search for them. JSON that is exchanged is UTF-8
+        // (RFC 8259, 8.1).
+        guard !line.contains(0), line.first.map({ $0 < 0x80 }) ?? false,
+            String(validating: line, as: UTF8.self) != nil
+        else { throw .malformed("not JSON in UTF-8") }
         do {
             return try JSONDecoder().decode(type, from: Data(line))
         } catch let error as DecodingError {

@@ -91,7 +91,8 @@ public struct MintTokens: AdministrationRequest {
     public var device: String?
     /// Seconds from now until they expire; nil is never.
     public var expirySeconds: UInt64?
-    /// A label to list and revoke them by, such as a production lot.
+    /// A label to list and revoke them by, such as a production lot: 1 to 64 bytes, without
+    /// control characters.
     public var batch: String?
     /// The rights of the tokens; nil for the rights of the app.
     public var rights: [String]?

@@ -199,11 +199,12 @@ public struct SlabPlaces<Entity: ~Copyable>: Sequence, IteratorProtocol, Bitwise
         self.end = end
     }
 
-    /// The same from a place on.
+    /// Those behind a place, which may be any number; all for nil.
     @inlinable
-    public func from(_ first: UInt32) -> SlabPlaces {
+    public func after(_ last: UInt32?) -> SlabPlaces {
+        guard let last else { return self }
         var rest = self
-        rest.place = Swift.min(Swift.max(first, place), end)
+        rest.place = last < end ? Swift.max(last + 1, place) : end
         return rest
     }
 

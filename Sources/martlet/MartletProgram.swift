@@ -208,10 +208,10 @@ extension CommandFailure {
                 ? "; check --ca: it must name the authority of the broker's certificate" : ""
             self.init("\(error)\(advice)", .notConnected)
         case .refused(let refusal):
-            self.init("\(error)", .refused(reason: refusal.reason))
+            self.init(printable("\(error)"), .refused(reason: refusal.reason))
         case .timedOut: self.init("\(error)", .timeout)
         case .closed: self.init("\(error)", .notConnected)
-        case .malformedReply, .system: self.init("\(error)", .failure)
+        case .malformedReply, .system: self.init(printable("\(error)"), .failure)
         }
     }
 

@@ -53,7 +53,8 @@ private func read(_ text: String) throws(AdministrationRefusal) -> Administratio
     }
 
     static let wrong: [(line: String, reason: UInt8, message: String)] = [
-        ("", 0x81, "not JSON"),
+        ("", 0x81, "not JSON in UTF-8"),
+        ("[\u{FFFE}\u{0}]", 0x81, "not JSON in UTF-8"),
         ("{", 0x81, "not JSON"),
         ("[]", 0x81, "not an object"),
         ("{}", 0x81, "version is missing"),

@@ -21,7 +21,7 @@ import Testing
         #expect(texts == ["object 1", "again", "object 99"])
         let places = slab.places.map(\.place)
         #expect(places == Array(0..<100))
-        let last = slab.places.from(98).map(\.place)
+        let last = slab.places.after(97).map(\.place)
         #expect(last == [98, 99])
     }
 

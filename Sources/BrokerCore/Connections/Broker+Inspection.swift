@@ -109,7 +109,7 @@ extension Broker {
     ) -> [Index<Session>] {
         guard let app = app(named: filter.app) else { return [] }
         var found: [Index<Session>] = []
-        for session in sessions.places.from(cursor.map { $0 + 1 } ?? 0)
+        for session in sessions.places.after(cursor)
         where sessions.contains(session) && matches(session, filter: filter, app: app, at: moment) {
             if found.count >= countMaximum { break }
             found.append(session)

@@ -57,7 +57,7 @@ extension Broker {
             if member == nil { return [] }
         }
         var found: [GroupDescription] = []
-        for group in groupTable.groups.places.from(cursor.map { $0 + 1 } ?? 0)
+        for group in groupTable.groups.places.after(cursor)
         where groupTable.groups.contains(group) && groupTable.groups[group].app == app {
             if found.count >= countMaximum { break }
             if let member, membership(of: member, in: group) == nil { continue }

@@ -39,22 +39,61 @@ public struct Revocation: Hashable, Sendable {
     public var connectionCount: Int
 }
 
-extension Broker {
-    /// The tokens that match a filter, in the order of their identifiers.
-    ///
+/// A search for the first tokens that match a filter, in the order of their identifiers. The table
+/// is not in that order, so that each search reads all of it, in slices: no message waits for more
+/// than one of them. Tokens that are added or removed meanwhile may be found or not.
+public struct TokenSearch: Sendable {
+    private let filter: TokenFilter
+    private let first: [UInt8]?
+    private let countMaximum: Int
+    /// Unsorted; at most twice the maximum.
+    private var found: [Token] = []
+    /// Once more than the maximum have been found: those behind this one are not among the first.
+    private var last: [UInt8]?
+    /// The place that was read last.
+    fileprivate var place: UInt32?
+
+    /// Tokens that are read at a time: about a millisecond.
+    static let sliceCount = 4_096
+
     /// - Parameters:
     ///   - identifier: the list begins after this one; nil for the beginning.
     ///   - countMaximum: the maximum number of tokens.
-    public func tokens(
-        matching filter: TokenFilter, after identifier: [UInt8]?, countMaximum: Int
-    ) -> [Token] {
-        var found: [Token] = []
-        registry.tokens.forEach { _, token in
-            let isBehind = identifier.map { $0.lexicographicallyPrecedes(token.identifier) } ?? true
-            if isBehind && filter.matches(token) { found.append(token) }
+    public init(matching filter: TokenFilter, after identifier: [UInt8]?, countMaximum: Int) {
+        self.filter = filter
+        first = identifier
+        self.countMaximum = countMaximum
+    }
+
+    /// The tokens that were found.
+    public var tokens: [Token] {
+        Array(
+            found.sorted { $0.identifier.lexicographicallyPrecedes($1.identifier) }
+                .prefix(countMaximum))
+    }
+
+    fileprivate mutating func read(_ token: Token) {
+        if let first, !first.lexicographicallyPrecedes(token.identifier) { return }
+        if let last, last.lexicographicallyPrecedes(token.identifier) { return }
+        guard filter.matches(token) else { return }
+        found.append(token)
+        guard found.count >= 2 * countMaximum else { return }
+        found = tokens
+        last = found.last?.identifier
+    }
+}
+
+extension Broker {
+    /// Reads the next slice of the tokens. Returns false when all were read.
+    public func advance(_ search: inout TokenSearch) -> Bool {
+        var count = 0
+        for index in registry.tokens.places.after(search.place) {
+            if count == TokenSearch.sliceCount { return true }
+            count += 1
+            search.place = index.place
+            if let token = registry.tokens[index] { search.read(token) }
         }
-        found.sort { $0.identifier.lexicographicallyPrecedes($1.identifier) }
-        return Array(found.prefix(countMaximum))
+        return false
     }
 
     /// Revokes tokens. Connections that they admitted are closed with reason 0x87. Wills that

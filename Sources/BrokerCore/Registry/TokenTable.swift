@@ -44,13 +44,19 @@ public struct Token: Sendable {
 struct TokenTable: ~Copyable {
     private var tokens = Slab<Token>()
     private var identifiers = ByteKeyTable<Token>()
+    /// By the name of their app.
+    private var counts: [[UInt8]: Int] = [:]
 
     var count: Int { tokens.count }
 
-    /// The number of an app's tokens. Walks over all tokens.
-    func count(ofApp app: [UInt8]) -> Int {
-        tokens.places.count { tokens.contains($0) && tokens[$0].app == app }
-    }
+    /// The number of an app's tokens.
+    func count(ofApp app: [UInt8]) -> Int { counts[app] ?? 0 }
+
+    /// All places, whether they are in use or not.
+    var places: SlabPlaces<Token> { tokens.places }
+
+    /// The token at a place; nil if the place is free.
+    subscript(index: Index<Token>) -> Token? { tokens.contains(index) ? tokens[index] : nil }
 
     func contains(_ identifier: [UInt8]) -> Bool {
         identifier.withUnsafeBytes { identifiers.value(for: $0) != nil }
@@ -64,12 +70,14 @@ struct TokenTable: ~Copyable {
 
     mutating func remove(_ handle: Handle<Token>) -> Token {
         let token = tokens.remove(handle.index)
+        counts[token.app, default: 0] -= 1
         token.identifier.withUnsafeBytes { _ = identifiers.remove($0) }
         return token
     }
 
     mutating func insert(_ token: Token) {
         let index = tokens.insert(token).index
+        counts[token.app, default: 0] += 1
         token.identifier.withUnsafeBytes { identifiers.insert(index, for: $0) }
     }
 

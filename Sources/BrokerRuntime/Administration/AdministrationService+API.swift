@@ -11,9 +11,10 @@ extension AdministrationService {
     func answerRequests() {
         let queue = listeners.web.requests
         var sends: [(request: APIRequest, send: PendingSend)] = []
-        for _ in 0..<APIQueue.countMaximum {
-            guard let request = queue.next() else { break }
+        var count = 0
+        while count < APIQueue.countMaximum, let request = queue.next() {
             if let send = begin(request) { sends.append((request, send)) }
+            count += 1
         }
         if let last = sends.map(\.send.sequence).max() { shared.waitForCommit(of: last) }
         for (request, send) in sends {
@@ -22,7 +23,7 @@ extension AdministrationService {
             }
         }
         // More may wait; the socket has its turn first.
-        queue.wakeExecutor()
+        if count == APIQueue.countMaximum { queue.wakeExecutor() }
     }
 
     /// Executes a request, or begins it: the messages that are sent share a commit.

@@ -2,7 +2,9 @@
 
 import Administration
 import BrokerCore
+import BrokerTerms
 import Credentials
+import WireFormat
 
 extension AdministrationService {
     func mint(
@@ -10,6 +12,13 @@ extension AdministrationService {
     ) throws(AdministrationRefusal) -> MintTokens.Reply {
         for user in request.users { try checkIdentifier(user, "user") }
         if let device = request.device, !device.isEmpty { try checkIdentifier(device, "device") }
+        if let batch = request.batch, !batch.isEmpty,
+            !TextRules.isMessageIdentifier(Array(batch.utf8).span.bytes)
+        {
+            throw AdministrationRefusal(
+                .clientIdentifierNotValid,
+                "the batch must have 1 to 64 bytes, without control characters")
+        }
         let rights = try request.rights.map(Self.rights)
         // Rounded up: a token is valid for at least as long as requested.
         let now = (clock.moment().unixMilliseconds + 999) / 1000
@@ -45,11 +54,10 @@ extension AdministrationService {
     func listTokens(_ request: ListTokens) -> ListTokens.Reply {
         let filter = TokenFilter(request.selection)
         let after = request.after.map { Array($0.utf8) }
-        let tokens = shared.enter {
-            $0.broker.tokens(
-                matching: filter, after: after, countMaximum: ListTokens.countMaximum)
-        }
-        return ListTokens.Reply(tokens: tokens.map(ListTokens.Token.init))
+        var search = TokenSearch(
+            matching: filter, after: after, countMaximum: ListTokens.countMaximum)
+        while shared.enter({ $0.broker.advance(&search) }) {}
+        return ListTokens.Reply(tokens: search.tokens.map(ListTokens.Token.init))
     }
 
     func revoke(_ request: RevokeTokens) throws(AdministrationRefusal) -> RevokeTokens.Reply {

@@ -362,9 +362,8 @@ public final class BrokerServer {
         administration = runLoop(
             handler, name: "admin", configuration: configuration, handle: administrationHandle,
             listeners: [listener])
-        let handle = administrationHandle
-        listenerSet.web.metrics.setWriter { handle.wake() }
-        listenerSet.web.requests.setExecutor { handle.wake() }
+        listenerSet.web.metrics.setWriter(administrationHandle)
+        listenerSet.web.requests.setExecutor(administrationHandle)
         // The first statistics are due now.
         administrationHandle.wake()
     }

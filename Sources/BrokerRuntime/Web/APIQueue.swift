@@ -36,7 +36,7 @@ final class APIQueue: Sendable {
     }
 
     private let state = Locked(State())
-    private let administrator = Locked<(@Sendable () -> Void)?>(nil)
+    private let administrator = Locked<LoopHandle?>(nil)
 
     /// Requests that may wait. Each is executed in about a millisecond, or with a commit on a slow
     /// disk in a tenth of a second: the last one waits for seconds at most. With their content they
@@ -46,10 +46,8 @@ final class APIQueue: Sendable {
     /// Requests that have been executed.
     var answeredCount: UInt64 { state.withLock { $0.answered } }
 
-    /// - Parameter wake: wakes the thread that executes requests.
-    func setExecutor(_ wake: @escaping @Sendable () -> Void) {
-        administrator.withLock { $0 = wake }
-    }
+    /// - Parameter thread: executes the requests.
+    func setExecutor(_ thread: LoopHandle) { administrator.withLock { $0 = thread } }
 
     /// Adds a request. Returns false if too many wait.
     func add(_ request: APIRequest) -> Bool {
@@ -63,7 +61,7 @@ final class APIQueue: Sendable {
         return isTaken
     }
 
-    func wakeExecutor() { administrator.withLock { $0?() } }
+    func wakeExecutor() { administrator.withLock { $0 }?.wake() }
 
     /// Takes the oldest request.
     func next() -> APIRequest? {

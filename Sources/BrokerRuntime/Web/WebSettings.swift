@@ -3,6 +3,7 @@
 
 import Configuration
 import Dialects
+import NetTransport
 import Primitives
 import Synchronization
 import Threads
@@ -131,12 +132,10 @@ final class MetricsPage: Sendable {
     }
 
     private let state = Locked(State())
-    private let administrator = Locked<(@Sendable () -> Void)?>(nil)
+    private let administrator = Locked<LoopHandle?>(nil)
 
-    /// - Parameter wake: wakes the thread that writes the text.
-    func setWriter(_ wake: @escaping @Sendable () -> Void) {
-        administrator.withLock { $0 = wake }
-    }
+    /// - Parameter thread: writes the text.
+    func setWriter(_ thread: LoopHandle) { administrator.withLock { $0 = thread } }
 
     /// The text, if it is new enough. Otherwise the loop is woken when there is one.
     func text(at now: Instant, for loop: UInt8) -> [UInt8]? {
@@ -145,7 +144,7 @@ final class MetricsPage: Sendable {
             state.waitingLoops |= 1 << UInt64(loop)
             return nil
         }
-        if text == nil { administrator.withLock { $0?() } }
+        if text == nil { administrator.withLock { $0 }?.wake() }
         return text
     }
 

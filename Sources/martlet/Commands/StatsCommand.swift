@@ -20,7 +20,7 @@ enum StatsCommand {
             let isTaken = StandardStream.output.print(
                 options.has(.json) ? json(reply) : text(reply, earlier))
             guard options.has(.watch), isTaken else { return }
-            earlier = Dictionary(uniqueKeysWithValues: reply.counters.map { ($0.name, $0.value) })
+            earlier = values(of: reply)
             sleep(1)
         }
     }
@@ -30,10 +30,10 @@ enum StatsCommand {
         _ reply: ReadStatistics.Reply, _ earlier: [String: UInt64]
     ) -> String {
         let width = reply.counters.map(\.name.count).max() ?? 0
-        var lines = ["martletd \(reply.brokerVersion), up \(reply.uptimeSeconds) s"]
+        var lines = ["martletd \(printable(reply.brokerVersion)), up \(reply.uptimeSeconds) s"]
         for counter in reply.counters {
             let padding = String(repeating: " ", count: width - counter.name.count)
-            var line = "\(counter.name)\(padding)  \(counter.value)"
+            var line = "\(printable(counter.name))\(padding)  \(counter.value)"
             if let before = earlier[counter.name], before != counter.value {
                 let change = Int64(clamping: counter.value) - Int64(clamping: before)
                 line += change > 0 ? "  +\(change)" : "  \(change)"
@@ -47,8 +47,11 @@ enum StatsCommand {
         jsonLine(
             StatisticsLine(
                 version: reply.brokerVersion, uptimeSeconds: reply.uptimeSeconds,
-                counters: Dictionary(
-                    uniqueKeysWithValues: reply.counters.map { ($0.name, $0.value) })))
+                counters: values(of: reply)))
+    }
+
+    private static func values(of reply: ReadStatistics.Reply) -> [String: UInt64] {
+        Dictionary(reply.counters.map { ($0.name, $0.value) }) { $1 }
     }
 }
 

@@ -4,6 +4,7 @@ import Administration
 import CCurl
 import CommandLineOptions
 import Files
+import Glibc
 
 /// Makes requests to the HTTP API of a broker. One request at a time.
 struct HTTPAdministrationClient: ~Copyable {
@@ -46,15 +47,21 @@ struct HTTPAdministrationClient: ~Copyable {
         guard !authority.isEmpty, !authority.contains(where: { "/?#@ ".contains($0) }) else {
             throw UsageError("--server must be https://HOST:PORT, not \"\(server)\"")
         }
-        let host = authority.prefix { $0 != ":" }
-        guard
-            !isPlain || host == "localhost" || host.hasPrefix("127.")
-                || authority.hasPrefix("[::1]")
-        else {
+        guard !isPlain || isLoopback(authority) else {
             throw UsageError(
                 "a token must not cross a network without TLS: --server needs https://, not "
                     + "\"\(server)\"")
         }
+    }
+
+    /// Whether an authority is this machine: localhost, 127.0.0.0/8 or [::1]. A name that begins
+    /// with 127. may be any machine.
+    private static func isLoopback(_ authority: Substring) -> Bool {
+        if authority == "[::1]" || authority.hasPrefix("[::1]:") { return true }
+        let host = authority.prefix { $0 != ":" }
+        var address = in_addr()
+        return host == "localhost"
+            || host.hasPrefix("127.") && inet_pton(AF_INET, String(host), &address) == 1
     }
 
     /// Makes a request and waits for its reply.
@@ -85,6 +92,10 @@ struct HTTPAdministrationClient: ~Copyable {
         curl_set_number(
             handle, CURLOPT_PROTOCOLS, Int(CURLPROTO_HTTPS) | Int(CURLPROTO_HTTP))
         curl_set_number(handle, CURLOPT_NOSIGNAL, 1)
+        // A name may be "." or "..", which libcurl would otherwise resolve (RFC 3986, 5.2.4).
+        curl_set_number(handle, CURLOPT_PATH_AS_IS, 1)
+        // A proxy of the environment would read the token of a request without TLS.
+        if server.hasPrefix("http://") { curl_set_text(handle, CURLOPT_NOPROXY, "*") }
         curl_set_number(handle, CURLOPT_CONNECTTIMEOUT, Self.connectSecondsMaximum)
         curl_set_number(handle, CURLOPT_TIMEOUT, AdministrationClient.answerSecondsMaximum)
         // On a connection that was used before, libcurl repeats a request that gets no answer.

@@ -72,6 +72,26 @@ extension EndToEndTests {
             await device.close()
         }
 
+        /// Ticks of the processor that the broker has used.
+        private func ticks(of broker: TestBroker) throws -> Int {
+            let stat = try String(
+                contentsOfFile: "/proc/\(broker.process.identifier)/stat", encoding: .utf8)
+            let fields = stat.split(separator: ")").last?.split(separator: " ") ?? []
+            // utime and stime are the fields 14 and 15 [proc(5)]; the name ended with the second.
+            return (Int(fields[11]) ?? 0) + (Int(fields[12]) ?? 0)
+        }
+
+        @Test func `leave a broker that sleeps`() async throws {
+            let api = try await broker()
+            let answers = try await post(
+                api, Array(repeating: #"{"from":"bob","users":["alice"],"b":"x"}"#, count: 100))
+            #expect(answers.allSatisfy { $0.status == 200 })
+            let before = try ticks(of: api.broker)
+            await Deadline(seconds: 1).wait()
+            // A loop that does not sleep uses 100 in a second.
+            #expect(try ticks(of: api.broker) - before < 30)
+        }
+
         @Test func `are refused with the reason`() async throws {
             let api = try await broker()
             let long = String(repeating: "x", count: 2_000)

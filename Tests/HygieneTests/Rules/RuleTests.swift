@@ -40,6 +40,17 @@ import Testing
                 + "RawSpan or Span<UInt8>. See docs/decisions/0005-byte-views.md.")
     }
 
+    @Test func `no lock holds a function`() throws {
+        expectNone(
+            try Repository.files(in: ["Sources", "Tests"], endings: [".swift"]).flatMap { file in
+                Rules.lockedFunctions(in: file.lines.joined(separator: "\n"))
+                    .map { "\(file.path):\($0)" }
+            },
+            remedy: "Swift 6.3 wraps a function once more whenever it is passed inout to a generic "
+                + "closure: each use of the lock makes the next call deeper, until the stack ends. "
+                + "Store a value that has the function as a property.")
+    }
+
     @Test func `no folder exceeds its maximum of files`() throws {
         let files = try Repository.files(in: ["Sources", "Tests"], endings: [".swift"])
         let folders = Dictionary(grouping: files) {

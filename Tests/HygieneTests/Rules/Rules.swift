@@ -47,6 +47,15 @@ enum Rules {
         }.map { text.line(at: $0) }.sorted()
     }
 
+    // MARK: Locks
+
+    /// Lines with a lock whose value is a function.
+    static func lockedFunctions(in text: String) -> [Int] {
+        text.split(separator: "\n", omittingEmptySubsequences: false).enumerated().filter {
+            !$0.element.contains("//") && $0.element.contains(#/Locked<[^=]*->/#)
+        }.map { $0.offset + 1 }
+    }
+
     // MARK: Traps
 
     /// Lines of traps whose message shows no value of what was found.
