@@ -57,7 +57,9 @@ public struct ListSessions: AdministrationRequest {
         public var queue: Queue
         /// Deliveries that are not acknowledged.
         public var underWayCount: UInt32
+        /// At most 32 KiB of them; ``filterCount`` counts all.
         public var filters: [String]
+        public var filterCount: Int
         public var groupCount: Int
         public var hasWill: Bool
 
@@ -65,7 +67,7 @@ public struct ListSessions: AdministrationRequest {
             user: String, device: String, dialect: String, isPersistent: Bool,
             expirySeconds: UInt32?, connectedUnixMilliseconds: UInt64?, awaySeconds: UInt64?,
             keepAliveSeconds: UInt32, queue: Queue, underWayCount: UInt32, filters: [String],
-            groupCount: Int, hasWill: Bool
+            filterCount: Int, groupCount: Int, hasWill: Bool
         ) {
             self.user = user
             self.device = device
@@ -78,6 +80,7 @@ public struct ListSessions: AdministrationRequest {
             self.queue = queue
             self.underWayCount = underWayCount
             self.filters = filters
+            self.filterCount = filterCount
             self.groupCount = groupCount
             self.hasWill = hasWill
         }

@@ -66,11 +66,13 @@ public struct ListTokens: AdministrationRequest {
     }
 
     public struct Reply: Codable, Hashable, Sendable {
-        /// If the list has the maximum length there may be more: request again, after the last.
         public var tokens: [Token]
+        /// The token to continue with; nil at the end.
+        public var next: String?
 
-        public init(tokens: [Token]) {
+        public init(tokens: [Token], next: String?) {
             self.tokens = tokens
+            self.next = next
         }
     }
 }

@@ -57,8 +57,15 @@ public struct SessionDescription: Hashable, Sendable {
     /// Number of deliveries that are not acknowledged.
     public var underWayCount: UInt32
     public var filters: [[UInt8]]
+    /// How many there are.
+    public var filterCount: Int
     public var groupCount: Int
     public var hasWill: Bool
+
+    /// Bytes of the filters that are listed of one session, which may have 1,000 of 65,535 bytes.
+    static let filterBytesMaximum = 32 << 10
+    /// Bytes of filters in a page. In JSON a byte may become six, and a reply has 4 MiB.
+    static let filterBytesPerPage = 256 << 10
 }
 
 /// The queue of one receiver.
@@ -95,12 +102,23 @@ extension Broker {
     /// - Parameters:
     ///   - cursor: of the last session of the previous page; nil for the first page.
     ///   - countMaximum: the maximum number of sessions.
+    /// - Returns: the sessions, and whether there may be more: because of the maximum, or of
+    ///   ``SessionDescription/filterBytesPerPage``.
     public func sessionDescriptions(
         matching filter: SessionFilter, after cursor: UInt32?, countMaximum: Int,
         at moment: Moment
-    ) -> [SessionDescription] {
-        sessionIndexes(matching: filter, after: cursor, countMaximum: countMaximum, at: moment)
-            .map { description(of: $0, at: moment) }
+    ) -> (sessions: [SessionDescription], mayHaveMore: Bool) {
+        var described: [SessionDescription] = []
+        var filterByteCount = 0
+        for session in sessionIndexes(
+            matching: filter, after: cursor, countMaximum: countMaximum, at: moment)
+        {
+            if filterByteCount >= SessionDescription.filterBytesPerPage { return (described, true) }
+            let description = description(of: session, at: moment)
+            filterByteCount += description.filters.reduce(0) { $0 + $1.count }
+            described.append(description)
+        }
+        return (described, described.count == countMaximum)
     }
 
     /// The indices of these sessions.
@@ -142,9 +160,14 @@ extension Broker {
         let user = sessions[session].user
         let connected = sessions[session].connected
         var filters: [[UInt8]] = []
+        var filterCount = 0
+        var filterByteCount = 0
         forEachSubscription(of: session) {
             let filter = routing.audiences[routing.subscriptions[$0].audience].filter
-            if !filter.isEmpty { filters.append(filter) }
+            if filter.isEmpty { return }
+            filterCount += 1
+            filterByteCount += filter.count
+            if filterByteCount <= SessionDescription.filterBytesMaximum { filters.append(filter) }
         }
         return SessionDescription(
             cursor: session.place, user: Array(registry.users[user].name),
@@ -159,7 +182,8 @@ extension Broker {
             keepAliveSeconds: connected.map { live.connectedSessions[$0].keepAliveSeconds } ?? 0,
             queue: QueueDescription(sessions[session].inbox),
             underWayCount: connected.map { live.connectedSessions[$0].sentCount } ?? 0,
-            filters: filters, groupCount: registry.users[user].memberships.count,
+            filters: filters, filterCount: filterCount,
+            groupCount: registry.users[user].memberships.count,
             hasWill: sessions[session].will != nil)
     }
 

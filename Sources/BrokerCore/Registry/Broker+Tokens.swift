@@ -44,7 +44,7 @@ public struct Revocation: Hashable, Sendable {
 /// than one of them. Tokens that are added or removed meanwhile may be found or not.
 public struct TokenSearch: Sendable {
     private let filter: TokenFilter
-    private let first: [UInt8]?
+    private let start: [UInt8]?
     private let countMaximum: Int
     /// Unsorted; at most twice the maximum.
     private var found: [Token] = []
@@ -61,24 +61,37 @@ public struct TokenSearch: Sendable {
     ///   - countMaximum: the maximum number of tokens.
     public init(matching filter: TokenFilter, after identifier: [UInt8]?, countMaximum: Int) {
         self.filter = filter
-        first = identifier
+        start = identifier
         self.countMaximum = countMaximum
     }
 
-    /// The tokens that were found.
-    public var tokens: [Token] {
+    /// Bytes of rights in a page; a token may have 64 KiB, and a reply has 4 MiB.
+    private static let rightsBytesPerPage = 256 << 10
+
+    /// The tokens that were found, and whether there may be more.
+    public var page: (tokens: [Token], mayHaveMore: Bool) {
+        var page: [Token] = []
+        var byteCount = 0
+        for token in first(countMaximum) {
+            if byteCount >= Self.rightsBytesPerPage { return (page, true) }
+            byteCount += token.rights?.texts.reduce(0) { $0 + $1.count } ?? 0
+            page.append(token)
+        }
+        return (page, page.count == countMaximum)
+    }
+
+    private func first(_ count: Int) -> [Token] {
         Array(
-            found.sorted { $0.identifier.lexicographicallyPrecedes($1.identifier) }
-                .prefix(countMaximum))
+            found.sorted { $0.identifier.lexicographicallyPrecedes($1.identifier) }.prefix(count))
     }
 
     fileprivate mutating func read(_ token: Token) {
-        if let first, !first.lexicographicallyPrecedes(token.identifier) { return }
+        if let start, !start.lexicographicallyPrecedes(token.identifier) { return }
         if let last, last.lexicographicallyPrecedes(token.identifier) { return }
         guard filter.matches(token) else { return }
         found.append(token)
         guard found.count >= 2 * countMaximum else { return }
-        found = tokens
+        found = first(countMaximum)
         last = found.last?.identifier
     }
 }

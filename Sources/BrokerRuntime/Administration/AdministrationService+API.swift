@@ -32,6 +32,12 @@ extension AdministrationService {
     private func begin(_ request: APIRequest) -> PendingSend? {
         var pending: PendingSend?
         answer(request) { () throws(AdministrationRefusal) in
+            // The content may have taken seconds, in which the operator was removed.
+            let now = clock.moment().unixMilliseconds / 1_000
+            guard operators.admits(request.knownOperator, unixSeconds: now) else {
+                throw AdministrationRefusal(
+                    .badUserNameOrPassword, "no operator has this token any more")
+            }
             let command = try request.operation.command(
                 path: request.path, query: request.query.map { ($0.name, $0.value) },
                 content: request.content)
@@ -59,6 +65,11 @@ extension AdministrationService {
             response = HTTPResponse(
                 HTTPStatus(rawValue: operation.status) ?? .ok, contentType: "application/json",
                 content: content)
+        } catch  where error.reason == ReasonCode.badUserNameOrPassword.rawValue {
+            response = .problem(.unauthorized, error.message, reason: .badUserNameOrPassword)
+            response.fields = [
+                "WWW-Authenticate: Bearer realm=\"martlet\", error=\"invalid_token\""
+            ]
         } catch {
             response = .problem(
                 HTTPStatus(rawValue: error.httpStatus) ?? .badRequest, error.message,
@@ -66,7 +77,7 @@ extension AdministrationService {
         }
         if operation.isLogged {
             log.write(
-                operatorRequest: operation, by: request.operatorName, from: request.address,
+                operatorRequest: operation, by: request.knownOperator.name, from: request.address,
                 target: request.target, status: response.status)
         }
         listeners.web.requests.finish(request, with: response)

@@ -137,7 +137,7 @@ extension AdministrationService {
         }
     }
 
-    private static func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
+    static func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
 
     static func unknownUser(_ user: String, _ app: String) -> AdministrationRefusal {
         AdministrationRefusal(

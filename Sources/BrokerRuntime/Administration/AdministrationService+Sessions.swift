@@ -8,14 +8,14 @@ extension AdministrationService {
     func listSessions(_ request: ListSessions) -> ListSessions.Reply {
         let moment = clock.moment()
         let filter = SessionFilter(request.selection)
-        let sessions = shared.enter {
+        let (sessions, mayHaveMore) = shared.enter {
             $0.broker.sessionDescriptions(
                 matching: filter, after: request.after,
                 countMaximum: ListSessions.countMaximum, at: moment)
         }
         return ListSessions.Reply(
             sessions: sessions.map(ListSessions.Session.init),
-            next: sessions.count == ListSessions.countMaximum ? sessions.last?.cursor : nil)
+            next: mayHaveMore ? sessions.last?.cursor : nil)
     }
 
     func kick(_ request: KickSessions) throws(AdministrationRefusal) -> SessionCount {
@@ -109,6 +109,7 @@ extension ListSessions.Session {
             keepAliveSeconds: session.keepAliveSeconds, queue: Queue(session.queue),
             underWayCount: session.underWayCount,
             filters: session.filters.map { String(decoding: $0, as: UTF8.self) }.sorted(),
+            filterCount: session.filterCount,
             groupCount: session.groupCount, hasWill: session.hasWill)
     }
 }

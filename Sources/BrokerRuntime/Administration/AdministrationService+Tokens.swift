@@ -57,7 +57,10 @@ extension AdministrationService {
         var search = TokenSearch(
             matching: filter, after: after, countMaximum: ListTokens.countMaximum)
         while shared.enter({ $0.broker.advance(&search) }) {}
-        return ListTokens.Reply(tokens: search.tokens.map(ListTokens.Token.init))
+        let (tokens, mayHaveMore) = search.page
+        return ListTokens.Reply(
+            tokens: tokens.map(ListTokens.Token.init),
+            next: mayHaveMore ? tokens.last.map { Self.text($0.identifier) } : nil)
     }
 
     func revoke(_ request: RevokeTokens) throws(AdministrationRefusal) -> RevokeTokens.Reply {

@@ -63,6 +63,15 @@ final class Operators: Sendable {
         return found
     }
 
+    /// Whether an operator that was found is still one, with the same token and role.
+    func admits(_ found: Operator, unixSeconds: UInt64) -> Bool {
+        if let expires = found.expiresUnixSeconds, expires <= unixSeconds { return false }
+        return list.contains { known in
+            known.name == found.name && known.role == found.role
+                && known.digest.matches(found.digest)
+        }
+    }
+
     /// Adds an operator. Returns false if there is one of this name.
     func add(_ new: Operator) throws(CredentialError) -> Bool {
         var list = list

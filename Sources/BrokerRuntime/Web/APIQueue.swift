@@ -17,7 +17,8 @@ struct APIRequest: Sendable {
     let path: [String]
     let query: [HTTPTarget.Member]
     var content: [UInt8] = []
-    let operatorName: String
+    /// As it was when the head of the request arrived.
+    let knownOperator: Operators.Operator
     let address: SocketAddress
     /// Path and query as they were sent, for the log.
     let target: String

@@ -64,7 +64,7 @@ extension WebConnections {
         }
         let waiting = APIRequest(
             connection: connection, loop: loopIndex, operation: operation, path: path,
-            query: query, operatorName: known.name, address: loop.peer(of: connection),
+            query: query, knownOperator: known, address: loop.peer(of: connection),
             target: request.target)
         return content(of: request, for: waiting)
     }

@@ -265,7 +265,7 @@ const pages = {
           + bytes(session.queue.byteCount),
         "Dropped or refused": count(session.queue.droppedCount),
         "In delivery": count(session.underWayCount),
-        Subscriptions: session.filters.join(", ") || "none",
+        Subscriptions: `${count(session.filterCount)}: ${session.filters.join(", ")}`,
         Groups: count(session.groupCount),
         Will: session.hasWill ? "set" : "none",
       };
@@ -358,9 +358,7 @@ const pages = {
             one.lastUsedUnixSeconds ? time(one.lastUsedUnixSeconds * 1000) : "never",
             button("Revoke", revoke(one), "danger")]),
           "This app has no tokens."));
-        if (reply.tokens.length >= 1000) {
-          list.append(button("Next page", () => load(reply.tokens.at(-1).id)));
-        }
+        if (reply.next != null) list.append(button("Next page", () => load(reply.next)));
       };
       main.append(element("h1", {}, "Tokens"),
         element("form", {

@@ -91,7 +91,7 @@ enum SessionListCommand {
             session.user, session.device, session.dialect,
             session.connectedUnixMilliseconds == nil ? "away" : "connected",
             duration(seconds: seconds), "\(session.queue.messageCount)",
-            "\(session.queue.byteCount)", "\(session.filters.count)", "\(session.groupCount)",
+            "\(session.queue.byteCount)", "\(session.filterCount)", "\(session.groupCount)",
         ]
     }
 }

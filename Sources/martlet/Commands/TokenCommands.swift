@@ -26,7 +26,8 @@ enum TokenListCommand {
         var table = TextTable("ID", "USER", "DEVICE", "BATCH", "EXPIRES", "LAST USE", "RIGHTS")
         var after: String?
         while true {
-            let tokens = try broker.send(ListTokens(selection, after: after)).tokens
+            let reply = try broker.send(ListTokens(selection, after: after))
+            let tokens = reply.tokens
             if options.has(.json) {
                 for token in tokens {
                     guard StandardStream.output.print(jsonLine(token)) else { return }
@@ -35,8 +36,8 @@ enum TokenListCommand {
                 for token in tokens { table.add(fields(token)) }
                 guard table.printPage() else { return }
             }
-            guard tokens.count == ListTokens.countMaximum else { return }
-            after = tokens.last?.id
+            guard let next = reply.next else { return }
+            after = next
         }
     }
 

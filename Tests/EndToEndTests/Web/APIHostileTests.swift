@@ -63,6 +63,30 @@ extension EndToEndTests {
             #expect(try api.broker.counter("api/requests") == 10)
         }
 
+        /// Who is removed while the content is on its way could otherwise make a new operator.
+        @Test func `a request of an operator who is removed before its last byte is refused`()
+            async throws
+        {
+            let api = try await APIBroker()
+            let client = try AdministrationClient(dataDirectory: api.broker.directory)
+            let body = #"{"operator":"backdoor","role":"own"}"#
+            let slow = try WireClient(port: api.http)
+            let request = post(api, "/api/v1/operators", body)
+            try slow.send(Array(request.utf8.dropLast()))
+            // The head has been read when a request behind it is answered.
+            let other = try WireClient(port: api.http)
+            try other.send(Array(head("GET /api/v1/apps", api, "Connection: close").utf8))
+            try other.waitForClose()
+            _ = try client.send(RevokeOperator(operator: "own"))
+            try slow.send([request.utf8.last!])
+            try slow.send(
+                Array("GET /healthz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n".utf8))
+            try slow.waitForClose()
+            #expect(statuses(text(slow)) == ["401", "200"], "\(text(slow))")
+            let names = try client.send(ListOperators()).operators.map(\.operator)
+            #expect(!names.contains("backdoor"))
+        }
+
         @Test func `content is read after the credential, and what it hides is no request`()
             async throws
         {

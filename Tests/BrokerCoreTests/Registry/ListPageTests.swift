@@ -1,0 +1,98 @@
+// Pages of what an operator lists: in order, without gaps, and bounded in bytes too.
+
+import BrokerTerms
+import Primitives
+import Testing
+
+@testable import BrokerCore
+
+@Suite struct `A page of a list` {
+    let world = World()
+
+    private func addTokens(_ count: Int, rights: [String]? = nil) {
+        for number in 0..<count {
+            // Neither in the order of their identifiers nor in reverse.
+            let identifier = String(number * 7_919 % count + 1_000_000)
+            world.addToken(identifier, user: "u\(number % 10)", rights: rights)
+        }
+        world.settle()
+    }
+
+    private func page(
+        _ filter: TokenFilter, after identifier: [UInt8]?, countMaximum: Int
+    ) -> (identifiers: [String], mayHaveMore: Bool) {
+        var search = TokenSearch(
+            matching: filter, after: identifier, countMaximum: countMaximum)
+        while world.broker.advance(&search) {}
+        let page = search.page
+        return (
+            page.tokens.map { String(decoding: $0.identifier, as: UTF8.self) }, page.mayHaveMore
+        )
+    }
+
+    @Test(arguments: [1, 7, 1_000]) func `of tokens continues where the last one ended`(
+        countMaximum: Int
+    ) {
+        let count = countMaximum == 1_000 ? 9_001 : 101
+        addTokens(count)
+        var found: [String] = []
+        var after: [UInt8]?
+        while true {
+            let (identifiers, mayHaveMore) = page(
+                TokenFilter(app: World.app), after: after, countMaximum: countMaximum)
+            #expect(identifiers.count <= countMaximum)
+            found += identifiers
+            guard mayHaveMore, let last = identifiers.last else { break }
+            after = Array(last.utf8)
+        }
+        #expect(found == (0..<count).map { String($0 + 1_000_000) })
+        let user = TokenFilter(app: World.app, user: Array("u3".utf8))
+        #expect(page(user, after: nil, countMaximum: 10_000).identifiers.count == count / 10)
+    }
+
+    @Test func `of tokens with many rights is shorter`() {
+        addTokens(
+            30, rights: (0..<30).map { "send:" + String(repeating: "x", count: 1_000) + "\($0)" })
+        let (identifiers, mayHaveMore) = page(
+            TokenFilter(app: World.app), after: nil, countMaximum: 1_000)
+        #expect((5..<30).contains(identifiers.count) && mayHaveMore)
+    }
+
+    /// A device may subscribe to 1,000 filters of 65,535 bytes.
+    @Test func `of sessions lists a part of long filters, and counts all`() {
+        let filter = String(repeating: "x", count: 1_000)
+        for user in 0..<20 {
+            world.begin("u\(user)/d")
+            for number in 0..<50 { world.subscribe("u\(user)/d", "\(filter)/\(number)") }
+            world.settle()
+        }
+        var (users, after): (Set<[UInt8]>, UInt32?) = ([], nil)
+        var pageCount = 0
+        while true {
+            let (sessions, mayHaveMore) = world.broker.sessionDescriptions(
+                matching: SessionFilter(app: World.app), after: after, countMaximum: 1_000,
+                at: world.now)
+            pageCount += 1
+            for session in sessions {
+                #expect(session.filterCount == 50 && session.filters.count == 32)
+                users.insert(session.user)
+            }
+            let byteCount = sessions.flatMap(\.filters).reduce(0) { $0 + $1.count }
+            #expect(byteCount < (256 + 32) << 10)
+            guard mayHaveMore else { break }
+            after = sessions.last?.cursor
+        }
+        #expect(users.count == 20 && pageCount > 1)
+    }
+
+    @Test func `after the last place there can be is empty`() {
+        world.begin("ann/d")
+        let (sessions, mayHaveMore) = world.broker.sessionDescriptions(
+            matching: SessionFilter(app: World.app), after: .max, countMaximum: 1_000,
+            at: world.now)
+        #expect(sessions.isEmpty && !mayHaveMore)
+        let groups = world.broker.groupDescriptions(
+            app: World.app, of: nil, after: .max, countMaximum: 1_000)
+        #expect(groups.isEmpty)
+    }
+}
