@@ -73,7 +73,9 @@ let package = Package(
         .target(name: "Files"),
         .target(name: "JSON5"),
         .target(name: "CommandLineOptions", dependencies: ["Files"]),
-        .target(name: "Configuration", dependencies: ["CommandLineOptions", "Files", "JSON5"]),
+        .target(
+            name: "Configuration",
+            dependencies: ["BrokerTerms", "CommandLineOptions", "Files", "JSON5"]),
         .target(name: "Administration"),
         .target(
             name: "Dashboard",

@@ -87,7 +87,7 @@ public struct SendMessage: AdministrationRequest {
         ]
         let receivers = given.compactMap { $0 }
         guard receivers.count == 1 else {
-            throw .malformed("say who receives it: one of users, group, topic and everybody")
+            throw .malformed("missing receiver: one of users, group, topic and everybody")
         }
         return receivers[0]
     }
@@ -103,7 +103,7 @@ public struct SendMessage: AdministrationRequest {
     /// - Throws: a refusal unless exactly one kind of payload is given, which fits the receivers.
     public func content() throws(AdministrationRefusal) -> Content {
         guard [b, payload, base64].count(where: { $0 != nil }) == 1 else {
-            throw .malformed("say what it contains: one of b, payload and base64")
+            throw .malformed("missing content: one of b, payload and base64")
         }
         if let b { return .message(type: t ?? 0, text: b) }
         if t != nil { throw .malformed("t is the type of b, which is absent") }

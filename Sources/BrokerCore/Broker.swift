@@ -41,7 +41,7 @@ public struct Broker: ~Copyable, Sendable {
     /// ``finishRestoring(_:newEpochSeed:at:)``.
     ///
     /// - Parameters:
-    ///   - loopCount: the number of event loops, 1...256.
+    ///   - loopCount: the number of event loops, 1...``LoopLimits/countMaximum``.
     ///   - trust: the keys and certificates that verified identities depend on, until the first
     ///     ``replaceTrust(_:at:effects:)``.
     public init(

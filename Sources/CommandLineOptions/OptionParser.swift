@@ -98,7 +98,7 @@ public enum OptionParser<Rules: OptionRules> {
             parsed.values[rule] = []
         case .value, .repeated:
             guard let value else {
-                throw UsageError("\(spelling) needs a value: write \(spelling) VALUE")
+                throw UsageError("missing value: \(spelling) VALUE")
             }
             // Accepting the last of two silently would ignore a script's option.
             if rule.shape == .value, parsed.values[rule] != nil {

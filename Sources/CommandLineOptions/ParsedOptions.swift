@@ -28,7 +28,7 @@ public struct ParsedOptions<Rules: OptionRules>: Sendable {
     /// The value of a required option.
     public func required(_ option: Rules) throws(UsageError) -> String {
         guard let value = self[option] else {
-            throw UsageError("--\(option.rawValue) is required")
+            throw UsageError("missing --\(option.rawValue)")
         }
         return value
     }

@@ -18,7 +18,7 @@ extension RawRepresentable where RawValue == String, Self: CaseIterable {
         }
         let known = allCases.map(\.rawValue)
         guard let first = words.first else {
-            throw UsageError("a command is needed, one of: \(known.joined(separator: ", "))")
+            throw UsageError("missing command, one of: \(known.joined(separator: ", "))")
         }
         // "token" alone is incomplete and not misspelled.
         let continuations = known.filter { $0.hasPrefix(first + " ") }

@@ -1,5 +1,6 @@
 // Every key of the configuration: range, unit, reason, and what a reload does. The defaults are
 // in `BrokerSettings`. docs/operating/configuration.md is rendered from this table.
+import BrokerTerms
 import CommandLineOptions
 
 /// The keys of the configuration in the order in which they are documented.
@@ -40,7 +41,8 @@ public enum SettingTable {
                 + "MRT. 8084 and 8083 are usual for WebSocket, 8443 for HTTPS. PORT 0 lets "
                 + "the system choose a port; the log reports it."),
         .integer(
-            "loops", at: \.loops, in: 0...64, unit: "threads", reload: .restart,
+            "loops", at: \.loops, in: 0...LoopLimits.countMaximum, unit: "threads",
+            reload: .restart,
             "Event loops. With 0 the broker uses one, because the store and the kernel "
                 + "need the other cores."),
     ]
@@ -268,12 +270,13 @@ public enum SettingTable {
             "limits.messageMaximum", at: \.limits.messageMaximum, in: 64...65_535, unit: "bytes",
             reload: .atOnce,
             "Bytes of the shortest JSON form of a `t`/`b` message. A longer message is "
-                + "refused with 0x95."),
+                + "refused: with 0x95 in MRT, with 0x97 in MQTT 5."),
         .integer(
             "limits.payloadMaximum", at: \.limits.payloadMaximum, in: 0...268_000_000,
             unit: "bytes",
             reload: .atOnce,
-            "Bytes of a payload on a plain topic. A longer payload is refused with 0x95."),
+            "Bytes of a payload on a plain topic. A longer payload is refused: with 0x95 in "
+                + "MRT, with 0x97 in MQTT 5."),
         .integer(
             "limits.packetMaximum", at: \.limits.packetMaximum, in: 1_024...268_435_460,
             unit: "bytes",

@@ -1,5 +1,5 @@
 // The key of an app, which together with the app's id logs in as any of its users.
-// It exists for development; an app may turn it off.
+// It is for back ends and development.
 //
 //     mk1_b4zq…   30 bytes: kind and version, then 26 symbols, 130 random bits
 

@@ -49,7 +49,7 @@ public struct ClientSettings: Sendable {
     /// maximum is 65,535. Two minutes keep most NAT entries alive.
     public var keepAliveSeconds: UInt16 = 120
     /// How long the session and its queue outlive the connection: 0 ends them with it, `UInt32.max`
-    /// is unlimited, nil is the app's default.
+    /// is unlimited, nil is the broker's default.
     public var sessionExpirySeconds: UInt32?
     /// Discard session, queue and subscriptions before the first connection.
     public var startsClean = false

@@ -38,7 +38,8 @@ public struct OutgoingMessage: Hashable, Sendable {
     public var grade = Grade.durable
     /// The application's own id, 1 to 64 bytes; the receipt contains it. nil for none.
     public var messageID: String?
-    /// Seconds until the message expires, counted from its acceptance; nil is the app's default.
+    /// Seconds until the message expires, counted from its acceptance; nil is the broker's
+    /// default.
     public var expirySeconds: UInt32?
     /// Its time of creation, Unix milliseconds; nil is the time at which the broker accepts it. The
     /// broker uses it if it differs by at most 5 s from its own clock.

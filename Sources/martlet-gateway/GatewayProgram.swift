@@ -124,7 +124,7 @@ enum GatewayProgram {
             }
             lines.append(line)
         }
-        guard !lines.isEmpty else { throw UsageError("say which lines there are: --line") }
+        guard !lines.isEmpty else { throw UsageError("missing --line USER=PLACE") }
         var settings = GatewaySettings(
             server: server, tls: tls, token: try token(parsed), lines: lines)
         settings.willUser = parsed[.willTo]
@@ -141,7 +141,7 @@ enum GatewayProgram {
             return try needed(.token, variable: "MARTLET_TOKEN", in: parsed)
         }
         guard parsed[.token] == nil else {
-            throw UsageError("--token and --token-file: give one of them")
+            throw UsageError("--token and --token-file exclude each other")
         }
         return try TokenFile.read(path)
     }
@@ -150,7 +150,7 @@ enum GatewayProgram {
         _ option: GatewayOption, variable name: String, in parsed: ParsedOptions<GatewayOption>
     ) throws(UsageError) -> String {
         guard let value = parsed[option] ?? variable(name) else {
-            throw UsageError("--\(option.rawValue) or \(name) is required")
+            throw UsageError("missing --\(option.rawValue) or \(name)")
         }
         return value
     }

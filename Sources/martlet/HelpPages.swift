@@ -185,8 +185,8 @@ enum HelpPages {
         martlet group allow GROUP (USER[,USER...] | --everybody)
 
         With a token the command acts as that user. With --data, with --server https://HOST:PORT, or
-        without a token if MARTLET_DATA is set, it acts as the operator, on any group of --app. The
-        operator names the user after the group:
+        without a token if MARTLET_DATA is set, it acts as the operator, on any group of --app, with
+        the user as the second argument:
 
         martlet group create --owner USER --name NAME [--allow USER[,USER...]] [--meta JSON]
         martlet group join GROUP USER
@@ -233,8 +233,7 @@ enum HelpPages {
           --prefix TEXT        the prefix, such as dev-
           --first N            the first number; 1 if absent
           --device NAME        bind the tokens to this device
-          --expires TIME       the lifetime, such as 30d or 10y; unlimited if absent. --expiry is
-                               the same
+          --expires TIME       the lifetime, such as 30d or 10y; unlimited if absent
           --batch LABEL        a label to select the tokens by, such as a production lot
           --right RIGHT        a right of the tokens, in place of the rights of the app; may be
                                repeated. RIGHT is send:PATTERN, publish:FILTER, subscribe:FILTER,

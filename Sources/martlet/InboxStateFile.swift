@@ -39,7 +39,7 @@ struct InboxStateFile {
         }
         if isIncomplete(bytes) {
             StandardStream.error.print(
-                "martlet: \(path) holds a record whose write did not end; it counts as none")
+                "martlet: the last write of \(path) was interrupted; starting without a position")
             return nil
         }
         guard let record = Self.record(bytes) else {

@@ -201,14 +201,17 @@ extension CommandFailure {
     init(_ error: AdministrationError) {
         switch error {
         case .notRunning:
-            self.init("\(error); say where it is with --data or MARTLET_DATA", .notConnected)
+            self.init("\(error); --data or MARTLET_DATA selects the data directory", .notConnected)
         case .unreachable(_, let reason):
             let advice =
                 reason.contains("certificate")
                 ? "; check --ca: it must name the authority of the broker's certificate" : ""
             self.init("\(error)\(advice)", .notConnected)
         case .refused(let refusal):
-            self.init(printable("\(error)"), .refused(reason: refusal.reason))
+            let advice =
+                refusal.message.hasPrefix("there is no app ")
+                ? "; make one with: martlet app create" : ""
+            self.init(printable("\(error)") + advice, .refused(reason: refusal.reason))
         case .timedOut: self.init("\(error)", .timeout)
         case .closed: self.init("\(error)", .notConnected)
         case .malformedReply, .system: self.init(printable("\(error)"), .failure)
@@ -221,7 +224,8 @@ extension CommandFailure {
         case .badUserNameOrPassword:
             "; the token is unknown, revoked or expired: make one with martlet token mint"
         case .notAuthorized: "; this token has no right to do that"
-        case .clientIdentifierNotValid: "; check --device and ids: no / + # in them"
+        case .clientIdentifierNotValid:
+            "; check --device and ids: 1 to 64 bytes, without /, + and #"
         case .sessionTakenOver: "; another client is this device: choose another --device"
         case .topicNameInvalid: "; no such user, group or topic"
         case .topicFilterInvalid: "; + and # stand alone between slashes, # at the end"

@@ -60,7 +60,7 @@ enum MartletdOption: String, OptionRules {
 
         Exit codes: 0 success, 1 invalid command line or configuration, 2 other failures, 3 address
         in use, 4 store unusable. SIGTERM and SIGINT stop the broker; no acknowledged message is
-        lost.
+        lost. SIGHUP reads the configuration, certificates and keys again.
         """
 }
 

@@ -26,7 +26,7 @@ private let allowedImports: [String: Set<String>] = [
     "Files": ["Glibc"],
     "JSON5": [],
     "CommandLineOptions": ["Files", "Glibc"],
-    "Configuration": ["CommandLineOptions", "Files", "JSON5"],
+    "Configuration": ["BrokerTerms", "CommandLineOptions", "Files", "JSON5"],
     "Administration": ["FoundationEssentials", "Glibc"],
     "Dashboard": [],
     // Composition.

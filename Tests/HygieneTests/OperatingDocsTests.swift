@@ -55,6 +55,25 @@ import Testing
         expectNone(silent, remedy: "Write the event, or take it away.")
     }
 
+    @Test func `the jail of fail2ban bans from every port of install.md`() throws {
+        let jail = try Repository.file("docs/operating/fail2ban/jail.conf").lines
+        let banned = try found(#"^port = (\S+)$"#, in: jail).flatMap { $0.split(separator: ",") }
+        expectSame(
+            banned.map(String.init), try found(#"^\| (\d+), TCP \|"#, in: page("install")),
+            "fail2ban/jail.conf")
+    }
+
+    @Test func `the unit lets the broker write where the pages put backups`() throws {
+        let unit = try Repository.file("docs/operating/martletd.service").lines
+        let writable = try found(#"^ReadWritePaths=-?(\S+)$"#, in: unit)
+        let pages = try Repository.files(in: ["docs/operating"], endings: [".md"]).flatMap(\.lines)
+        let used = try found(#"martlet backup (?:--data \S+ )?(/[^\s`$]+)"#, in: pages)
+        #expect(used.count > 1)
+        expectNone(
+            used.filter { path in !writable.contains { path.hasPrefix("\($0)/") } },
+            remedy: "Name a directory that martletd.service has in ReadWritePaths.")
+    }
+
     @Test func `statistics.md lists every number of martlet stats`() throws {
         let source = try Repository.file(
             "Sources/BrokerRuntime/Statistics/StatisticsNames.swift"

@@ -42,7 +42,7 @@ struct Template: Hashable, Sendable {
                 continue
             }
             guard byte == UInt8(ascii: "{"), let end = rest.firstIndex(of: UInt8(ascii: "}"))
-            else { throw Fault(message: "has a brace without its other half") }
+            else { throw Fault(message: "has an unmatched brace") }
             if !text.isEmpty { parts.append(.text(text)) }
             text = []
             let name = String(decoding: rest[..<end], as: UTF8.self)

@@ -194,7 +194,7 @@ public struct LogEvent: Hashable, BitwiseCopyable, Sendable {
         case connectRefused
         case disconnected
         case takenOver
-        /// A second device bears the name of a connected one and was not let in.
+        /// A login on a device that is connected; it was refused (MRT) or waits (MQTT).
         case duplicateLogin
         case sendRefused
         case subscribeRefused

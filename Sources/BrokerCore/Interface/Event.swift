@@ -105,7 +105,7 @@ public enum CloseCause: UInt8, Hashable, Sendable {
 public enum Claim: Hashable, Sendable {
     /// An opaque token: its public id and the SHA-256 of its secret.
     case token(identifier: ByteRange, digest: Digest)
-    /// App id, SHA-256 of the app key, and the user's own word for who it is (development).
+    /// App id, SHA-256 of the app key, and the user that the client names.
     case appKey(app: ByteRange, digest: Digest, user: ByteRange)
     /// The listener vouches for the client and the client names its user, of the broker's anonymous
     /// app (development and conformance suites).

@@ -57,7 +57,9 @@ public struct Effects: ~Copyable, @unchecked Sendable {
     public let loopCount: Int
 
     public init(loopCount: Int = 1) {
-        precondition(loopCount > 0 && loopCount <= 256, "\(loopCount) loops, of 1 to 256")
+        precondition(
+            loopCount > 0 && loopCount <= LoopLimits.countMaximum,
+            "\(loopCount) loops, of 1 to \(LoopLimits.countMaximum)")
         self.loopCount = loopCount
         loops = .allocate(capacity: loopCount)
         for loop in 0..<loopCount { (loops + loop).initialize(to: LoopEffects()) }

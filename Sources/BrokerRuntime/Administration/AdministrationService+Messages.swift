@@ -175,7 +175,8 @@ private struct EncodedSend {
         guard TextRules.isIdentifier(Array(text.utf8).span.bytes) else {
             throw AdministrationRefusal(
                 .malformedPacket,
-                "the \(what) \"\(text)\" must have 1 to 64 bytes, no / + # and control characters")
+                "the \(what) \"\(text)\" must have 1 to 64 bytes, without /, +, # and "
+                    + "control characters")
         }
     }
 }

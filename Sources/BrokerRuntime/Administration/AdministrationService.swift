@@ -174,15 +174,14 @@ struct AdministrationService {
         guard isValid else {
             throw AdministrationRefusal(
                 .clientIdentifierNotValid,
-                "the \(what) \"\(text)\" must have 1 to 64 bytes, no / + # and control characters"
+                "the \(what) \"\(text)\" must have 1 to 64 bytes, without /, +, # and "
+                    + "control characters"
             )
         }
     }
 
     static func unknownApp(_ app: String) -> AdministrationRefusal {
-        AdministrationRefusal(
-            .notAuthorized, "there is no app \"\(app)\"; make one with: martlet app create \(app)",
-            cause: .unknown)
+        AdministrationRefusal(.topicNameInvalid, "there is no app \"\(app)\"", cause: .unknown)
     }
 }
 

@@ -37,7 +37,7 @@ package struct TrustMaterial: Sendable {
             }
             if let file = settings.tls.crlFile { revoked = try RevokedCertificates(path: file) }
         } catch {
-            throw .credentials(error)
+            throw .keyFile(error)
         }
         clientApp = settings.tls.clientApp
         clientName = settings.tls.clientName

@@ -16,9 +16,12 @@ public enum LogEventName: String, CaseIterable, Sendable {
     case credentialsWithdrawn = "credentials_withdrawn"
     case clientConnected = "client_connected"
     case clientDisconnected = "client_disconnected"
-    /// A client presented an invalid credential, or none where one is required. Has `address`,
-    /// `user`, `device` and `reason`, in this order; fail2ban filters match it.
+    /// A client of any listener presented an invalid credential, or none where one is required. Has
+    /// `address`, `user`, `device` and `reason`, in this order; fail2ban filters match it.
     case authenticationFailed = "auth_failed"
+    /// The role of an operator is too low for a request of the HTTP API. The token was valid, so
+    /// the event is not `auth_failed`, whose addresses fail2ban bans.
+    case operatorRefused = "operator_refused"
     /// A login was refused for another reason: a limit, an invalid client id or packet.
     case loginRefused = "login_refused"
     /// A connection ended below the protocol: TLS, a reset, a packet that was too large.
@@ -36,7 +39,8 @@ public enum LogEventName: String, CaseIterable, Sendable {
     /// A receiver's queue is at its limit: `detail`. Other receivers may have the message.
     case receiverRefused = "receiver_refused"
     case sessionTakenOver = "session_taken_over"
-    /// Two devices have the same name; the second, at `other`, was refused.
+    /// A login on a device that is connected; it was refused (MRT) or waits (MQTT). `other` is its
+    /// address.
     case duplicateLogin = "duplicate_login"
     case sessionExpired = "session_expired"
     /// A will was not sent, or not to the receivers in `subject`: no right allows it any more, or

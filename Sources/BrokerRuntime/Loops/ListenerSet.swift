@@ -130,7 +130,7 @@ struct ListenerSet {
                 try context.replace(with: options)
             } catch {
                 // The files were valid above, so they have just been changed.
-                throw .transport(error)
+                throw .tlsFile(error)
             }
         }
     }
@@ -193,7 +193,7 @@ struct ListenerSet {
         do throws(TransportError) {
             return try ServerTLSContext(options)
         } catch {
-            throw .transport(error)
+            throw .tlsFile(error)
         }
     }
 }

@@ -3,6 +3,7 @@
 // the lock is held; I/O happens after it is released.
 
 import BrokerCore
+import BrokerTerms
 import NetTransport
 import Primitives
 import Threads
@@ -32,6 +33,9 @@ package final class SharedBroker: Sendable {
     private let commitSignal = WakeSignal()
 
     package init(_ broker: consuming Broker, loopHandles: [LoopHandle], writerSignal: WakeSignal) {
+        precondition(
+            (1...LoopLimits.countMaximum).contains(loopHandles.count),
+            "\(loopHandles.count) loops, of 1 to \(LoopLimits.countMaximum)")
         state = Locked(
             State(broker: broker, effects: Effects(loopCount: loopHandles.count)))
         self.loopHandles = loopHandles

@@ -136,7 +136,8 @@ public struct DevelopmentSetup: Sendable {
             ?? DevelopmentCertificates.localHostName()
         return """
 
-            From another Linux machine with OpenSSL 3 and the same kind of processor (OTHER):
+            From another Linux machine with the same kind of processor, OpenSSL 3 and libcurl
+            (OTHER):
 
                 scp \(authority) \(programDirectory)/martlet OTHER:
                 ssh OTHER MARTLET_SERVER=tls://\(host):\(listener.port) MARTLET_CA=ca.pem \\

@@ -12,6 +12,10 @@ public enum StartError: Error, CustomStringConvertible {
     case state(RestoreError)
     case transport(TransportError)
     case credentials(CredentialError)
+    /// A certificate, key or revocation list that the configuration names for TLS.
+    case tlsFile(TransportError)
+    /// Another file of keys or identities that the configuration names.
+    case keyFile(CredentialError)
     case file(call: String, path: String, errno: Int32)
     case missingCertificate(listener: String)
     case fullStore
@@ -23,9 +27,9 @@ public enum StartError: Error, CustomStringConvertible {
             "the store has contents that this version cannot read (\(error)); "
                 + "use the version that wrote it, or restore a backup"
         case .transport(.system(call: "bind", let address, EADDRINUSE)):
-            "\(address) is in use: another broker runs there; choose another with --listen"
-        case .transport(let error): "\(error)"
-        case .credentials(let error): "\(error)"
+            "\(address) is in use by another program (ss -ltnp); choose another address"
+        case .transport(let error), .tlsFile(let error): "\(error)"
+        case .credentials(let error), .keyFile(let error): "\(error)"
         case .fullStore: "the store has no space for the demo app; make space, or use another store"
         case .file(let call, let path, let code):
             "\(call) failed on \(path): \(String(cString: strerror(code)))"
@@ -56,7 +60,7 @@ public enum StartError: Error, CustomStringConvertible {
         switch self {
         case .transport(.system(call: "bind", _, EADDRINUSE)): .addressInUse
         case .store, .state, .fullStore: .store
-        case .missingCertificate: .configuration
+        case .missingCertificate, .tlsFile, .keyFile: .configuration
         case .transport, .credentials, .file: .other
         }
     }

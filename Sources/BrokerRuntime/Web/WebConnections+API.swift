@@ -50,10 +50,11 @@ extension WebConnections {
             return .respond(response)
         }
         guard known.role >= operation.role else {
-            return refuse(
-                connection, user: known.name, Self.needsRole(operation.role),
-                reason: .notAuthorized, in: loop
-            ) { .problem(.forbidden, "\(Self.needsRole(operation.role))", reason: .notAuthorized) }
+            let detail = Self.needsRole(operation.role)
+            log(
+                .operatorRefused, of: connection, user: known.name, reason: .notAuthorized, detail,
+                in: loop)
+            return .respond(.problem(.forbidden, "\(detail)", reason: .notAuthorized))
         }
         guard let query = request.queryMembers else {
             return .respond(
@@ -108,32 +109,8 @@ extension WebConnections {
         in loop: borrowing some BrokerLoop & ~Copyable
     ) -> WebAction {
         let hasToken = request.head.authorization != nil
-        return refuse(
-            connection, user: "",
-            hasToken ? "no operator has this token" : "no token of an operator",
-            reason: .badUserNameOrPassword, in: loop
-        ) {
-            var response = HTTPResponse.problem(
-                .unauthorized,
-                hasToken ? "no operator has this token" : "Authorization: Bearer TOKEN is missing",
-                reason: .badUserNameOrPassword)
-            response.fields = [
-                hasToken
-                    ? "WWW-Authenticate: Bearer realm=\"martlet\", error=\"invalid_token\""
-                    : "WWW-Authenticate: Bearer realm=\"martlet\""
-            ]
-            return response
-        }
-    }
-
-    /// Counts a request that is refused for its credential or role, and writes it to the log,
-    /// unless its address has had too many.
-    private func refuse(
-        _ connection: ConnectionID, user: String, _ detail: StaticString, reason: ReasonCode,
-        in loop: borrowing some BrokerLoop & ~Copyable, with response: () -> HTTPResponse
-    ) -> WebAction {
-        let peer = loop.peer(of: connection)
-        if let seconds = settings.operators.failures.note(peer, at: loop.now) {
+        // Guesses are counted by address, and are not logged above the limit.
+        if let seconds = settings.operators.failures.note(loop.peer(of: connection), at: loop.now) {
             var response = HTTPResponse.problem(
                 .tooManyRequests, "too many refused requests from this address",
                 reason: .connectionRateExceeded)
@@ -141,13 +118,34 @@ extension WebConnections {
             response.closes = true
             return .respond(response)
         }
+        log(
+            .authenticationFailed, of: connection, user: "", reason: .badUserNameOrPassword,
+            hasToken ? "no operator has this token" : "no token of an operator", in: loop)
+        var response = HTTPResponse.problem(
+            .unauthorized,
+            hasToken ? "no operator has this token" : "Authorization: Bearer TOKEN is missing",
+            reason: .badUserNameOrPassword)
+        response.fields = [
+            hasToken
+                ? "WWW-Authenticate: Bearer realm=\"martlet\", error=\"invalid_token\""
+                : "WWW-Authenticate: Bearer realm=\"martlet\""
+        ]
+        return .respond(response)
+    }
+
+    /// Writes a refused request to the log, with the fields of a refused login.
+    private func log(
+        _ event: LogEventName, of connection: ConnectionID, user: String, reason: ReasonCode,
+        _ detail: StaticString, in loop: borrowing some BrokerLoop & ~Copyable
+    ) {
         log.write(
-            .warning, .authenticationFailed,
+            .warning, event,
             fields: [
-                "address": .text("\(peer)"), "user": .text(user), "device": "",
-                "reason": .number(reason.rawValue), "detail": .text("\(detail)"),
+                "address": .text("\(loop.peer(of: connection))"), "user": .text(user),
+                "device": "", "reason": .text(reason.name.description),
+                "code": .number(reason.rawValue),
+                "subject": "", "detail": .text("\(detail)"),
             ])
-        return .respond(response())
     }
 
     private static func needsRole(_ role: OperatorRole) -> StaticString {

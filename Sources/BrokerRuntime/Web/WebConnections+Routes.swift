@@ -84,6 +84,10 @@ extension WebConnections {
         if part == .mqtt || part == .mrt {
             return openWebSocket(request, of: connection, isDraining: isDraining)
         }
+        // First: other clients are not told whether there are metrics.
+        if part == .metrics, !mayReadMetrics(request, from: connection, in: loop) {
+            return .respond(.text(.notFound, "there is nothing here"))
+        }
         guard request.isRead else {
             var response = HTTPResponse.text(.methodNotAllowed, "only GET and HEAD")
             response.fields = ["Allow: GET, HEAD"]
@@ -93,25 +97,22 @@ extension WebConnections {
             return .respond(.text(.contentTooLarge, "no content is read here"))
         }
         if let file = request.dashboardFile { return .respond(.dashboard(file)) }
-        if request.hasPath("/metrics") { return readMetrics(request, from: connection, in: loop) }
+        if part == .metrics { return .metrics }
         var findings = settings.health.current
         if isDraining { findings.insert(.draining) }
         if request.hasPath("/healthz") { findings.formIntersection(.fatal) }
         return .respond(.health(findings))
     }
 
-    private func readMetrics(
+    private func mayReadMetrics(
         _ request: WebRequest, from connection: ConnectionID,
         in loop: borrowing some BrokerLoop & ~Copyable
-    ) -> WebAction {
-        let isAllowed =
-            switch settings.values.metrics {
-            case .loopback: loop.peer(of: connection).isLoopback && request.hasLocalHost
-            case .anyone: true
-            case .nobody: false
-            }
-        // Other clients are not told whether there are metrics.
-        return isAllowed ? .metrics : .respond(.text(.notFound, "there is nothing here"))
+    ) -> Bool {
+        switch settings.values.metrics {
+        case .loopback: loop.peer(of: connection).isLoopback && request.hasLocalHost
+        case .anyone: true
+        case .nobody: false
+        }
     }
 
     private func openWebSocket(

@@ -109,7 +109,7 @@ final class ClientLoop: Sendable {
         do throws(TransportError) {
             let loop = ClientLoop(try LoopHandle())
             guard Thread.detach(name: "martlet-client", { loop.run() }) else {
-                return .failure(.system("no thread to be had for the client"))
+                return .failure(.system("cannot create a thread for the client"))
             }
             return .success(loop)
         } catch {

@@ -1,5 +1,8 @@
-// The formats of the store, and the upgrade of an older one. A format is everything on disk:
-// tables, keys and values of this module, and the records of the core.
+// The formats of the store, and the upgrade of an older one. A format is the tables, their keys,
+// and the values of this module. The core's rows have a version byte of their own; the core reads
+// every version that was written in this format and writes the newest. A new row version does not
+// change the format, so an older broker fails at such a row, at its start, and not at the format's
+// number.
 //
 // To change the format, add a step to `StoreFormats.known`, and rows of the older format to
 // Tests/Vectors.
@@ -17,7 +20,7 @@ struct FormatStep: Sendable {
 
 /// The formats that a broker knows.
 struct StoreFormats: Sendable {
-    /// The current format: the only one so far.
+    /// Format 1 is the only one so far.
     static let known = StoreFormats(oldest: 1, steps: [])
 
     /// The oldest format that can be upgraded.

@@ -13,7 +13,8 @@ extension MRT {
         case none
         /// An opaque session token or a JWT, 1...65535 bytes.
         case token(ByteRange)
-        /// App id, app key (1...255 bytes) and the user the client wants to be; for development.
+        /// App id, app key (1...255 bytes) and the user that the client names; for back ends
+        /// and development.
         case appKey(app: ByteRange, key: ByteRange, user: ByteRange)
         /// The user, on a channel: the gateway whose connection carries it vouches for the user.
         case attached(user: ByteRange)
@@ -105,7 +106,7 @@ extension MRT {
         /// From the last CONNACK: it lets this login replace the ghost of its own connection.
         public var cookie: UInt64?
         public var outbox: Outbox?
-        /// Seconds the session outlives its connection; nil for the app's default.
+        /// Seconds the session outlives its connection; nil for the broker's default.
         public var sessionExpirySeconds: UInt32?
         /// JSON text about the device, at most 5120 bytes; empty for none.
         public var information = ByteRange.empty

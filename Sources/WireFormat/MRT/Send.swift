@@ -14,7 +14,7 @@ extension MRT {
         public var number: UInt64
         /// The application's id, 1...64 bytes; empty for none.
         public var messageIdentifier = ByteRange.empty
-        /// Seconds until the message is worth nothing; 0 for the app's default.
+        /// Seconds until the message expires; 0 for the broker's default.
         public var expirySeconds: UInt32 = 0
         /// When the sender made it, Unix milliseconds; 0 for now.
         public var time: UInt64 = 0

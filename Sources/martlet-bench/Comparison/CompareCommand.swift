@@ -73,7 +73,7 @@ enum CompareCommand {
         case .run(let parsed): options = parsed
         }
         guard !options.positionals.isEmpty else {
-            throw UsageError("compare needs a scenario file")
+            throw UsageError("missing FILE: martlet-bench compare FILE")
         }
         var files: [ScenarioFile] = []
         for path in options.positionals { files.append(try prepared(path, options)) }

@@ -15,7 +15,7 @@ enum AppCreateCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try OptionParser<AppOption>.options(arguments, positionalMaximum: .max)
         guard let app = options.positionals.first else {
-            throw UsageError("say how it is called: martlet app create NAME")
+            throw UsageError("missing NAME: martlet app create NAME")
         }
         let broker = try options.administration()
         let rights = Array(options.positionals.dropFirst())
@@ -59,7 +59,7 @@ enum AppShowCommand {
         let options = try OptionParser<AppOption>.options(arguments, positionalMaximum: 1)
         let app =
             try options.positionals.first
-            ?? options.needed(.app, variable: "MARTLET_APP", meaning: "which app")
+            ?? options.needed(.app, variable: "MARTLET_APP", meaning: "the app")
         let broker = try options.administration()
         let reply = try broker.send(ShowApp(app: app))
         StandardStream.output.print(options.has(.json) ? jsonLine(reply) : text(reply))
@@ -67,7 +67,7 @@ enum AppShowCommand {
 
     private static func text(_ app: ShowApp.Reply) -> String {
         textSheet([
-            "app": app.app, "key": app.hasKey ? "lets clients in" : "none",
+            "app": app.app, "key": app.hasKey ? "enabled" : "none",
             "rights": app.rights.joined(separator: " "), "users": "\(app.userCount)",
             "groups": "\(app.groupCount)",
             "sessions": "\(app.sessionCount), \(app.connectionCount) connected",
@@ -80,11 +80,11 @@ enum AppShowCommand {
 enum AppRightsCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try OptionParser<AppOption>.options(arguments, positionalMaximum: .max)
-        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "which app")
+        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "the app")
         let rights = options.positionals
         guard !rights.isEmpty else {
             throw UsageError(
-                "say which rights: martlet app rights --app NAME 'send:*' 'publish:#' ...")
+                "missing RIGHT: martlet app rights --app NAME 'send:*' 'publish:#' ...")
         }
         let broker = try options.administration()
         _ = try broker.send(SetAppRights(app: app, rights: rights))
@@ -100,9 +100,9 @@ enum UserAddCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try OptionParser<AppOption>.options(arguments, positionalMaximum: .max)
         guard !options.positionals.isEmpty else {
-            throw UsageError("say who: martlet user add USER...")
+            throw UsageError("missing USER: martlet user add USER...")
         }
-        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "which app")
+        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "the app")
         let broker = try options.administration()
         for user in options.positionals {
             let reply = try broker.send(AddUser(app: app, user: user))

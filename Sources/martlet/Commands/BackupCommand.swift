@@ -21,7 +21,7 @@ enum BackupCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try OptionParser<BackupOption>.options(arguments, positionalMaximum: 1)
         guard let path = options.positionals.first else {
-            throw UsageError("say where to: martlet backup DIRECTORY")
+            throw UsageError("missing DIRECTORY: martlet backup DIRECTORY")
         }
         let broker = try options.administration()
         let directory = try absolute(path)

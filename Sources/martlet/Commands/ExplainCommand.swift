@@ -16,12 +16,12 @@ enum ExplainCommand {
         let actions = ExplainRights.Action.allCases.map(\.rawValue).joined(separator: ", ")
         guard let word = options.positionals.first,
             let action = ExplainRights.Action(rawValue: word)
-        else { throw UsageError("say what it wants to do, one of: \(actions)") }
+        else { throw UsageError("missing ACTION, one of: \(actions)") }
         let target = options.positionals.dropFirst().first
         if target == nil, action != .broadcast, action != .createGroup {
-            throw UsageError("say with what: martlet explain \(word) TARGET")
+            throw UsageError("missing TARGET: martlet explain \(word) TARGET")
         }
-        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "which app")
+        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "the app")
         let broker = try options.administration()
         let reply = try broker.send(
             ExplainRights(

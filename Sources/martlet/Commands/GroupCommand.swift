@@ -38,7 +38,7 @@ extension ParsedOptions<GroupOption> {
         _ index: Int, of command: Command, meaning: String
     ) throws(UsageError) -> String {
         guard index < positionals.count else {
-            throw UsageError("\(command.rawValue) needs \(meaning)")
+            throw UsageError("missing \(meaning) of martlet \(command.rawValue)")
         }
         return positionals[index]
     }
@@ -53,13 +53,13 @@ extension ParsedOptions<GroupOption> {
         if options.isOperator {
             if options.has(.data), options.has(.token) || options.has(.server) {
                 throw UsageError(
-                    "--data is a broker on this machine, --token and --server are for any: give "
-                        + "one of them")
+                    "--data excludes --token and --server: it selects a broker on this machine")
             }
             try GroupOperatorCommand.run(command, options)
         } else {
             if options.has(.owner) {
-                throw UsageError("--owner is the operator's: with a token, you are the owner")
+                throw UsageError(
+                    "--owner and --token exclude each other: with a token, you are the owner")
             }
             try await GroupCommand.run(command, options)
         }
@@ -130,8 +130,8 @@ enum GroupCommand {
             func alone(_ group: String) throws(UsageError) -> String {
                 guard options.positionals.count == 1 else {
                     throw UsageError(
-                        "\(command.rawValue) is about yourself; for somebody else be the "
-                            + "operator: --data DIR")
+                        "unexpected USER: with a token, \(command.rawValue) changes your own "
+                            + "membership; operators use --data DIR")
                 }
                 return group
             }
@@ -141,22 +141,22 @@ enum GroupCommand {
                     name: try options.required(.name),
                     allowed: options[.allow].map(options.allowedUsers),
                     meta: options[.meta] ?? "")
-            case .groupJoin: self = .join(try alone(word(0, "a GROUP")))
-            case .groupLeave: self = .leave(try alone(word(0, "a GROUP")))
+            case .groupJoin: self = .join(try alone(word(0, "GROUP")))
+            case .groupLeave: self = .leave(try alone(word(0, "GROUP")))
             case .groupKick:
-                self = .kick(try word(0, "a GROUP"), user: try word(1, "a USER"))
-            case .groupBan: self = .ban(try word(0, "a GROUP"), user: try word(1, "a USER"))
+                self = .kick(try word(0, "GROUP"), user: try word(1, "USER"))
+            case .groupBan: self = .ban(try word(0, "GROUP"), user: try word(1, "USER"))
             case .groupList: self = .list
-            case .groupShow: self = .show(try word(0, "a GROUP"))
+            case .groupShow: self = .show(try word(0, "GROUP"))
             case .groupMeta:
-                self = .setMeta(try word(0, "a GROUP"), meta: try word(1, "the meta"))
+                self = .setMeta(try word(0, "GROUP"), meta: try word(1, "META"))
             case .groupAllow:
-                let group = try word(0, "a GROUP")
+                let group = try word(0, "GROUP")
                 if options.has(.everybody) {
                     self = .setAllowed(group, nil)
                 } else {
                     self = .setAllowed(
-                        group, options.allowedUsers(try word(1, "users, or --everybody")))
+                        group, options.allowedUsers(try word(1, "USER,... or --everybody")))
                 }
             default:
                 preconditionFailure("\(command.rawValue) is no group command")

@@ -6,21 +6,21 @@ import CommandLineOptions
 
 enum GroupOperatorCommand {
     static func run(_ command: Command, _ options: ParsedOptions<GroupOption>) throws {
-        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "which app")
+        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "the app")
         let isJSON = options.has(.json)
         func word(_ index: Int, _ meaning: String) throws(UsageError) -> String {
             try options.word(index, of: command, meaning: meaning)
         }
         func member(_ action: ChangeMember.Action) throws {
             let request = ChangeMember(
-                app: app, groupid: try word(0, "a GROUP"), user: try word(1, "a USER"),
+                app: app, groupid: try word(0, "GROUP"), user: try word(1, "USER"),
                 action: action)
             let reply = try broker().send(request)
             StandardStream.output.print(isJSON ? jsonLine(reply) : text(request, reply))
         }
         func change(_ change: ChangeGroup.Change) throws {
             _ = try broker().send(
-                ChangeGroup(app: app, groupid: try word(0, "a GROUP"), change: change))
+                ChangeGroup(app: app, groupid: try word(0, "GROUP"), change: change))
             StandardStream.output.print(isJSON ? "{}" : "changed, and its members are told")
         }
         func broker() throws -> AdministrationConnection {
@@ -41,13 +41,13 @@ enum GroupOperatorCommand {
             try list(
                 from: broker(), app: app, user: options.positionals.first, isJSON: isJSON)
         case .groupShow:
-            try show(word(0, "a GROUP"), from: broker(), app: app, isJSON: isJSON)
-        case .groupMeta: try change(.meta(try word(1, "the meta")))
+            try show(word(0, "GROUP"), from: broker(), app: app, isJSON: isJSON)
+        case .groupMeta: try change(.meta(try word(1, "META")))
         case .groupAllow:
             try change(
                 options.has(.everybody)
                     ? .everybodyAllowed
-                    : .allowed(options.allowedUsers(try word(1, "users, or --everybody"))))
+                    : .allowed(options.allowedUsers(try word(1, "USER,... or --everybody"))))
         default: preconditionFailure("\(command.rawValue) is no group command")
         }
     }
@@ -56,13 +56,13 @@ enum GroupOperatorCommand {
         let user = printable(request.user)
         guard reply.isChanged else {
             let isBan = request.action == .ban
-            return "\(user) was not in it" + (isBan ? ", and cannot join any more" : "")
+            return "\(user) was not a member" + (isBan ? ", and is banned" : "")
         }
         return switch request.action {
-        case .join: "\(user) is in it"
-        case .leave: "\(user) is out of it"
-        case .kick: "\(user) is out of it, and may join again as its policy says"
-        case .ban: "\(user) is out of it, and cannot join any more"
+        case .join: "\(user) is a member"
+        case .leave: "\(user) has left"
+        case .kick: "\(user) was removed, and may join again"
+        case .ban: "\(user) was banned"
         }
     }
 

@@ -120,13 +120,13 @@ private struct ListenerWill {
         let chosen = targets.compactMap(\.self)
         guard let text = options[.will] else {
             guard chosen.isEmpty, !options.has(.willDelay) else {
-                throw UsageError("a will needs its text: --will TEXT")
+                throw UsageError("missing --will TEXT")
             }
             return nil
         }
         guard chosen.count == 1 else {
             throw UsageError(
-                "say who gets the will: one of --will-to, --will-group, --will-topic and "
+                "missing receiver of the will: one of --will-to, --will-group, --will-topic and "
                     + "--will-broadcast")
         }
         destination = chosen[0]

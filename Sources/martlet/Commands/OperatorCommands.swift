@@ -14,10 +14,10 @@ enum OperatorAddCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try OptionParser<OperatorOption>.options(arguments, positionalMaximum: 1)
         guard let name = options.positionals.first else {
-            throw UsageError("say who: martlet operator add NAME --role ROLE")
+            throw UsageError("missing NAME: martlet operator add NAME --role ROLE")
         }
         let known = OperatorRole.allCases.map(\.rawValue).joined(separator: ", ")
-        guard let word = options[.role] else { throw UsageError("--role must be one of \(known)") }
+        guard let word = options[.role] else { throw UsageError("missing --role: one of \(known)") }
         guard let role = OperatorRole(rawValue: word) else {
             throw UsageError("--role must be one of \(known), not \"\(word)\"")
         }
@@ -68,7 +68,7 @@ enum OperatorRevokeCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try OptionParser<OperatorOption>.options(arguments, positionalMaximum: 1)
         guard let name = options.positionals.first else {
-            throw UsageError("say whose: martlet operator revoke NAME")
+            throw UsageError("missing NAME: martlet operator revoke NAME")
         }
         let broker = try options.administration()
         _ = try broker.send(RevokeOperator(operator: name))

@@ -18,7 +18,7 @@ enum PresenceCommand {
     static func run(_ arguments: ArraySlice<String>) async throws {
         let options = try OptionParser<PresenceOption>.options(arguments, positionalMaximum: 1)
         guard let user = options.positionals.first else {
-            throw UsageError("say whose presence: martlet presence USER")
+            throw UsageError("missing USER: martlet presence USER")
         }
         var settings = try options.clientSettings(deviceDefault: "presence-\(getpid())")
         settings.sessionExpirySeconds = 0

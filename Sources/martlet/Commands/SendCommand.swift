@@ -46,7 +46,7 @@ enum SendCommand {
             return
         }
         for option in [SendOption.data, .app, .retain] where options.has(option) {
-            throw UsageError("--\(option.rawValue) is the operator's, and needs --as")
+            throw UsageError("--\(option.rawValue) needs --as")
         }
         var settings = try options.clientSettings(deviceDefault: "send-\(getpid())")
         // A transient session, which receives none of the user's waiting messages.
@@ -79,9 +79,9 @@ enum SendCommand {
             throw UsageError("--\(option.rawValue) and --as exclude each other")
         }
         guard let text = options.positionals.first else {
-            throw UsageError("--as sends one message: give its TEXT")
+            throw UsageError("missing TEXT: --as sends one message")
         }
-        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "which app")
+        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "the app")
         var request = SendMessage(app: app, from: try options.required(.sender))
         template.fill(&request, text)
         request.isRetained = options.has(.retain) ? true : nil
@@ -180,11 +180,11 @@ enum SendCommand {
             ].count { $0 }
             guard choices == 1 else {
                 throw UsageError(
-                    "say who receives it: one of --to, --group, --broadcast and --topic")
+                    "missing receiver: one of --to, --group, --broadcast and --topic")
             }
             if let users = options[.to] {
                 let list = users.split(separator: ",").map(String.init)
-                guard !list.isEmpty else { throw UsageError("--to names nobody") }
+                guard !list.isEmpty else { throw UsageError("--to is empty") }
                 destination = list.count == 1 ? .user(list[0]) : .users(list)
             } else if let group = options[.group] {
                 destination = .group(group)
@@ -201,7 +201,7 @@ enum SendCommand {
                 ?? .durable
             messageID = options[.messageID]
             if messageID != nil, options.positionals.isEmpty {
-                throw UsageError("--message-id is for one message: give its TEXT")
+                throw UsageError("missing TEXT: --message-id is for one message")
             }
             expirySeconds = try options.expirySeconds(.expiry)
         }

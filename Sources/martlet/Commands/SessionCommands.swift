@@ -22,10 +22,10 @@ extension ParsedOptions<SessionOption> {
     /// The selection of the options; a word without dashes is the user.
     fileprivate func selection() throws -> SessionSelection {
         if has(.connected) && has(.away) {
-            throw UsageError("--connected and --away together are nobody")
+            throw UsageError("--connected and --away exclude each other")
         }
         return SessionSelection(
-            app: try needed(.app, variable: "MARTLET_APP", meaning: "which app"),
+            app: try needed(.app, variable: "MARTLET_APP", meaning: "the app"),
             user: self[.user] ?? positionals.first, device: self[.device],
             isConnected: has(.connected) ? true : has(.away) ? false : nil,
             awaySeconds: try duration(.olderThan))
@@ -36,7 +36,7 @@ extension ParsedOptions<SessionOption> {
         let selection = try selection()
         guard selection.namesMoreThanApp else {
             throw UsageError(
-                "say which: a user, --device, --connected, --away or --older-than TIME")
+                "missing selection: USER, --device, --connected, --away or --older-than TIME")
         }
         return selection
     }
@@ -44,7 +44,7 @@ extension ParsedOptions<SessionOption> {
     /// Whether the wills of the ended sessions are sent; nil for the default.
     fileprivate func sendsWills() throws(UsageError) -> Bool? {
         if has(.will) && has(.noWill) {
-            throw UsageError("--will and --no-will contradict each other")
+            throw UsageError("--will and --no-will exclude each other")
         }
         return has(.will) ? true : has(.noWill) ? false : nil
     }
@@ -104,7 +104,7 @@ enum SessionShowCommand {
         let sessions = try broker.send(ListSessions(selection)).sessions
         guard !sessions.isEmpty else {
             throw CommandFailure(
-                "no session agrees with that; see martlet session list", .failure)
+                "no session matches the selection; see martlet session list", .failure)
         }
         for (index, session) in sessions.enumerated() {
             if options.has(.json) {
@@ -172,7 +172,9 @@ enum QueueShowCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try ParsedOptions<SessionOption>.parse(arguments)
         let selection = try options.selection()
-        guard let user = selection.user else { throw UsageError("say whose: queue show USER") }
+        guard let user = selection.user else {
+            throw UsageError("missing USER: martlet queue show USER")
+        }
         let broker = try options.administration()
         let offlineQueue = try broker.send(ShowOfflineQueue(app: selection.app, user: user))
         var lines = selection.device == nil ? [Line(device: nil, queue: offlineQueue)] : []

@@ -12,7 +12,7 @@ enum TokenOption: String, AdministrationRules {
 extension ParsedOptions<TokenOption> {
     fileprivate func selection() throws -> TokenSelection {
         TokenSelection(
-            app: try needed(.app, variable: "MARTLET_APP", meaning: "which app"), id: self[.id],
+            app: try needed(.app, variable: "MARTLET_APP", meaning: "the app"), id: self[.id],
             user: self[.user],
             device: self[.device], batch: self[.batch])
     }
@@ -56,12 +56,12 @@ enum TokenRevokeCommand {
         let options = try OptionParser<TokenOption>.options(arguments)
         let selection = try options.selection()
         guard selection != TokenSelection(app: selection.app) else {
-            throw UsageError("say which tokens: --id, --user, --device or --batch")
+            throw UsageError("missing selection: --id, --user, --device or --batch")
         }
         let broker = try options.administration()
         let reply = try broker.send(RevokeTokens(selection))
         guard reply.tokenCount > 0 || options.has(.json) else {
-            throw CommandFailure("no token agrees with that; see martlet token list", .failure)
+            throw CommandFailure("no token matches the selection; see martlet token list", .failure)
         }
         StandardStream.output.print(
             options.has(.json)
@@ -69,6 +69,8 @@ enum TokenRevokeCommand {
                 : "\(counted(reply.tokenCount, "token")) revoked, "
                     + "\(counted(reply.connectionCount, "connection")) ended")
         // The object is printed in any case, for programs that read it.
-        if reply.tokenCount == 0 { throw CommandFailure("no token agrees with that", .failure) }
+        if reply.tokenCount == 0 {
+            throw CommandFailure("no token matches the selection", .failure)
+        }
     }
 }

@@ -8,7 +8,7 @@ import Glibc
 import JSON5
 
 enum TokenMintOption: String, AdministrationRules {
-    case data, server, ca, token, app, user, users, count, prefix, first, device, expires, expiry
+    case data, server, ca, token, app, user, users, count, prefix, first, device, expires
     case batch, right, output, json
 
     var shape: OptionShape {
@@ -16,7 +16,7 @@ enum TokenMintOption: String, AdministrationRules {
         case .user, .right: .repeated
         case .json: .flag
         case .data, .server, .ca, .token, .app, .users, .count, .prefix, .first, .device, .expires,
-            .expiry, .batch, .output:
+            .batch, .output:
             .value
         }
     }
@@ -27,11 +27,8 @@ enum TokenMintCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try OptionParser<TokenMintOption>.options(arguments)
         let users = try Self.users(options)
-        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "which app")
-        guard !(options.has(.expires) && options.has(.expiry)) else {
-            throw UsageError("--expiry is another word for --expires: give one of them")
-        }
-        let expiry = try options.duration(options.has(.expires) ? .expires : .expiry)
+        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "the app")
+        let expiry = try options.duration(.expires)
         let broker = try options.administration()
         // Checked before any token is minted: a token that cannot be written is lost.
         let file = try options[.output].map { try TokenFile(path: $0) }
@@ -112,7 +109,7 @@ enum TokenMintCommand {
         let ways = [options.has(.user), options.has(.users), options.has(.count)].count { $0 }
         guard ways == 1 else {
             throw UsageError(
-                "say whose tokens, in one way: --user USER, --users FILE, or --count N "
+                "missing users: exactly one of --user USER, --users FILE, and --count N "
                     + "--prefix TEXT")
         }
         if options.has(.user) { return options.all(.user) }
@@ -139,7 +136,7 @@ enum TokenMintCommand {
             let text = String(cString: bytes).trimmingLineEnd
             if !text.isEmpty { users.append(text) }
         }
-        guard !users.isEmpty else { throw UsageError("\(path) names nobody") }
+        guard !users.isEmpty else { throw UsageError("\(path) contains no user") }
         return users
     }
 }

@@ -48,7 +48,7 @@ extension ParsedOptions where Rules: AdministrationRules {
     func administration() throws -> AdministrationConnection {
         guard !(has(.server) && has(.data)) else {
             throw UsageError(
-                "--data is a broker on this machine, --server one on any: give one of them")
+                "--data and --server exclude each other")
         }
         let isLocal = has(.data) || environment("MARTLET_DATA") != nil
         guard let server = self[.server] ?? (isLocal ? nil : httpServerOfEnvironment) else {

@@ -45,7 +45,7 @@ extension ParsedOptions {
         _ option: Rules, variable: String, meaning: String
     ) throws(UsageError) -> String {
         if let value = self[option] ?? environment(variable) { return value }
-        throw UsageError("--\(option.rawValue) or \(variable) must give \(meaning)")
+        throw UsageError("missing --\(option.rawValue) or \(variable): \(meaning)")
     }
 
     /// A time in whole seconds for a message or a session.

@@ -38,7 +38,7 @@ final class LineReader: Sendable {
     func start() throws(CommandFailure) {
         // The thread is never joined: a read may block forever, and ends with the process.
         guard Thread.detach(name: "input", { self.read() }) else {
-            throw CommandFailure("no thread to be had for standard input", .failure)
+            throw CommandFailure("cannot create a thread for standard input", .failure)
         }
     }
 

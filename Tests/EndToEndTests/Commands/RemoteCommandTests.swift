@@ -64,11 +64,11 @@ extension EndToEndTests {
                 ["group", "create", "--owner=alice", "--name=Pump house"], of: api)
             #expect(made.exit == .code(0))
             for (words, expected) in [
-                (["join", made.text, "bob"], "bob is in it"),
+                (["join", made.text, "bob"], "bob is a member"),
                 (["meta", made.text, #"{"a":1}"#], "changed"),
                 (["allow", made.text, "bob"], "changed"),
                 (["allow", made.text, "--everybody"], "changed"),
-                (["ban", made.text, "bob"], "bob is out of it"),
+                (["ban", made.text, "bob"], "bob was banned"),
             ] {
                 let answer = try await martlet(["group"] + words, of: api)
                 #expect(answer.exit == .code(0) && answer.text.contains(expected), "\(answer)")
@@ -115,7 +115,7 @@ extension EndToEndTests {
             try await fails(["--server=http://192.0.2.1:80"], 1, "without TLS")
             try await fails(["--server=tls://localhost:1"], 1, "must be https://")
             try await fails(
-                ["--server=https://localhost:1", "--data=/tmp"], 1, "give one of them")
+                ["--server=https://localhost:1", "--data=/tmp"], 1, "exclude each other")
             let refused = try await martlet(["user", "add", "x"], of: api, as: .view)
             #expect(refused.exit == .code(135) && refused.text.contains("needs the role operate"))
             let plain = try await martlet(list + ["--server=http://localhost:\(api.http)"], of: api)

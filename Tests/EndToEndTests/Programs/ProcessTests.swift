@@ -29,6 +29,29 @@ extension EndToEndTests {
             #expect(second.text.contains("in use"))
         }
 
+        /// The unit restarts a broker after other codes, which does not help if a file is missing.
+        @Test(arguments: ["tls.certificateFile", "tls.keyFile", "tls.pskFile"])
+        func `a file that the configuration names is part of the configuration`(
+            key: String
+        ) async throws {
+            let directory = try TemporaryDirectory()
+            let certificates = CertificateDirectory("process")
+            certificates.makeAuthority("server", subject: "/CN=server")
+            var files = [
+                "tls.certificateFile": certificates.file("server.pem"),
+                "tls.keyFile": certificates.file("server.key"),
+            ]
+            files[key] = directory.file("missing.pem")
+            let options =
+                ["--data", directory.file("data"), "--listen", "tls://localhost:0"]
+                + files.flatMap { ["--set", "\($0)=\"\($1)\""] }
+            for further in [["--check-config"], []] {
+                let broker = try ChildProcess("martletd", options + further)
+                #expect(try await broker.exit() == .code(1), "\(further): \(broker.text)")
+                #expect(broker.text.contains("missing.pem"), "\(broker.text)")
+            }
+        }
+
         @Test(arguments: [SIGTERM, SIGINT])
         func `a signal stops the broker in order: no message is lost or duplicated`(
             signal: Int32

@@ -48,19 +48,20 @@ extension EndToEndTests {
             #expect(try await broker.exit() == .code(0))
         }
 
-        @Test func `systemd accepts the unit`() async throws {
+        @Test(arguments: ["martletd", "martlet-gateway"])
+        func `systemd accepts the unit`(name: String) async throws {
             let analyze = "/usr/bin/systemd-analyze"
             // Where there is no systemd, there is nobody to take it either.
             guard FileManager.default.isExecutableFile(atPath: analyze) else { return }
             let directory = try TemporaryDirectory()
-            let unit = SourceTree.root.appending(path: "docs/operating/martletd.service")
+            let unit = SourceTree.root.appending(path: "docs/operating/\(name).service")
             let text = try String(contentsOf: unit, encoding: .utf8)
-            let program = ChildProcess.programs.appending(path: "martletd").path
-            let installed = text.replacing("/usr/local/bin/martletd", with: program)
+            let program = ChildProcess.programs.appending(path: name).path
+            let installed = text.replacing("/usr/local/bin/\(name)", with: program)
             #expect(installed != text)
-            try write(installed, to: directory.file("martletd.service"))
+            try write(installed, to: directory.file("\(name).service"))
             let verdict = try ChildProcess(
-                analyze, ["verify", directory.file("martletd.service")])
+                analyze, ["verify", directory.file("\(name).service")])
             #expect(try await verdict.exit() == .code(0), "\(verdict.text)")
             #expect(verdict.lines.isEmpty, "\(verdict.text)")
         }

@@ -88,6 +88,15 @@ extension EndToEndTests {
                     "GET /metrics HTTP/1.1\r\nHost: \(host)\r\nConnection: close\r\n\r\n")
                 #expect(answer.hasPrefix("HTTP/1.1 \(status) "), "\(host): \(answer.prefix(40))")
             }
+            // Other answers would tell that there are metrics.
+            for request in [
+                "POST /metrics HTTP/1.1\r\n", "GET /metrics HTTP/1.1\r\nContent-Length: 1\r\n",
+            ] {
+                let answer = try end(
+                    broker.wsPort, request + "Host: attacker.example\r\nConnection: close\r\n\r\n")
+                #expect(answer.hasPrefix("HTTP/1.1 404 "), "\(request): \(answer)")
+                #expect(!answer.contains("Allow"), "\(answer)")
+            }
         }
 
         @Test func `requests keep no place from a login`() async throws {
