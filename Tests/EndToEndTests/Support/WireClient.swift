@@ -83,6 +83,11 @@ final class WireClient {
         }
     }
 
+    /// Waits for bytes of the broker that were not taken.
+    func waitForAnswer() throws {
+        try turn(until: { $0.received.count > taken }, "an answer")
+    }
+
     /// Stops to read: the broker's bytes stay in the kernel's buffers.
     func pause() { loop.pauseReading(connection) }
     func resume() { loop.resumeReading(connection) }

@@ -146,7 +146,7 @@ extension EndToEndTests {
             let broker = try await TestBroker(web: true)
             let client = try WireClient(port: broker.wsPort)
             try client.send(Array(Self.handshake("/mqtt", "mqtt").utf8))
-            try client.wait(milliseconds: 40)
+            try client.waitForAnswer()
             try client.send(frame)
             try client.waitForClose()
             #expect(
