@@ -159,7 +159,7 @@ extension EndToEndTests {
             let broker = try await TestBroker(web: true)
             let client = try WireClient(port: broker.wsPort)
             try client.send(Array(Self.handshake("/mrt", "mrt").utf8))
-            try client.wait(milliseconds: 40)
+            try client.waitForAnswer()
             try await broker.stop()
             try client.waitForClose()
             #expect(Array(client.untaken.suffix(4)) == [0x88, 0x02, 0x03, 0xE9])
