@@ -200,7 +200,8 @@ public struct Broker: ~Copyable, Sendable {
         return owner
     }
 
-    /// A new durable name. Names are reserved in the store in blocks, so that none is used twice.
+    /// A new durable identifier. Identifiers are reserved in the store in blocks, so that none is
+    /// used twice.
     mutating func makeIdentifier() -> UInt64 {
         let (identifier, needsReservation) = commits.identifiers.makeIdentifier()
         if needsReservation { writeIdentifierReservation() }

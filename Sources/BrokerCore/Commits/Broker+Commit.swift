@@ -243,13 +243,13 @@ extension Broker {
                 accept(session, in: &step)
             case .respond(let connection, let identifier, let reason, let body):
                 commits.close(
-                    RequestName(connection: connection, identifier: identifier))
+                    RequestKey(connection: connection, identifier: identifier))
                 guard session(of: connection) != nil else { continue }
                 step.effects[connection.loop].respond(
                     to: connection, request: identifier, reason: reason, body: body)
             case .answerFilters(let connection, let request, let identifier, let codes):
                 commits.close(
-                    RequestName(
+                    RequestKey(
                         connection: connection, identifier: identifier,
                         isUnsubscribe: request == .unsubscribe))
                 guard session(of: connection) != nil else { continue }
@@ -321,10 +321,10 @@ extension Broker {
         countOut(tally)
         switch counter(of: tally.queue) {
         case .session(let session)?:
-            sessions[session].inbox.droppedCount += UInt32(clamping: tally.count)
+            sessions[session].inbox.overflowCount += UInt32(clamping: tally.count)
         case .offlineQueue(let user)?:
             let queue = offlineQueueIndex(of: user)
-            queues.noteDropped(UInt32(clamping: tally.count), ofOfflineQueue: queue)
+            queues.noteOverflow(UInt32(clamping: tally.count), ofOfflineQueue: queue)
         case .inherited, .leftover, nil: break
         }
         queues.endTrim(of: tally.queue, amount)

@@ -269,7 +269,7 @@ extension Broker: StoreVisitor {
             guard sessions[session].outbox.position(of: entry.number) == nil else {
                 throw .unreadableRecord(.outboxes, key: key)
             }
-            name(refusals, in: &entry, of: session)
+            storeRefusals(refusals, in: &entry, of: session)
             sessions[session].outbox.insert(entry)
         }
     }

@@ -27,7 +27,7 @@ struct CommitPipeline: ~Copyable {
     /// Whether a full batch has been handed over, so that events that waited for it may continue.
     private var mayResume = false
     /// Requests whose answers wait for a commit.
-    private(set) var openRequests: Set<RequestName> = []
+    private(set) var openRequests: Set<RequestKey> = []
     /// Identifiers of QoS 2 of ended sessions, whose rows are still to be deleted.
     private var doomedSends: [(session: UInt64, identifiers: PacketIdentifiers)] = []
     /// Connected sessions whose deliveries waited for a commit that has ended, in order.
@@ -353,19 +353,19 @@ struct CommitPipeline: ~Copyable {
     }
 
     /// Answers a request when the pending batch is committed.
-    mutating func answer(_ request: RequestName, _ confirmation: Confirmation) {
+    mutating func answer(_ request: RequestKey, _ confirmation: Confirmation) {
         openRequests.insert(request)
         pendingBatch.confirmations.append(confirmation)
     }
 
     /// Closes a request that has been answered.
-    mutating func close(_ request: RequestName) {
+    mutating func close(_ request: RequestKey) {
         openRequests.remove(request)
     }
 
     /// Whether a request waits for its answer.
     @inline(__always)
-    func isOpen(_ request: @autoclosure () -> RequestName) -> Bool {
+    func isOpen(_ request: @autoclosure () -> RequestKey) -> Bool {
         !openRequests.isEmpty && openRequests.contains(request())
     }
 

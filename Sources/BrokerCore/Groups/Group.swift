@@ -5,7 +5,7 @@ import Primitives
 
 /// A group of users of one app.
 struct Group: ~Copyable {
-    /// Durable name, unique in the store.
+    /// Durable identifier, unique in the store.
     let identifier: UInt64
     let app: Index<App>
     /// The id for clients, which the broker assigned. It is unpredictable.

@@ -58,8 +58,8 @@ public struct Counters: Hashable, Sendable {
     public var queueDropped: UInt64 = 0
     /// Deliveries that were larger than their receiver takes.
     public var oversizeDropped: UInt64 = 0
-    /// Durable messages dropped for a session that is not persistent and does not read.
-    public var memoryQueueDropped: UInt64 = 0
+    /// Of ``queueRefused``: by the queue of a session that is not persistent.
+    public var memoryQueueRefused: UInt64 = 0
     public var protocolErrors: UInt64 = 0
     /// Sender times that differed too much and were replaced.
     public var senderClocksRejected: UInt64 = 0

@@ -64,7 +64,11 @@ extension Event {
     public var endsConnection: Bool {
         switch self {
         case .connectionClosed, .disconnectReceived, .peerFaulted: true
-        default: false
+        case .connectReceived, .sendReceived, .inboxAcknowledged, .resultsSeen, .packetAnswered,
+            .subscribeReceived, .unsubscribeReceived, .presenceQueried, .groupRequested, .willSet,
+            .willCleared, .requestFaulted, .credentialPresented, .credentialRefused,
+            .deliveryTooLarge, .outgoingDrained:
+            false
         }
     }
 
@@ -76,7 +80,10 @@ extension Event {
         case .inboxAcknowledged, .resultsSeen, .packetAnswered: .settles
         case .sendReceived(_, let request):
             request.grade != .transient || request.isRetained ? .adds : .none
-        default: .adds
+        case .connectReceived, .connectionClosed, .subscribeReceived, .unsubscribeReceived,
+            .groupRequested, .willSet, .willCleared, .credentialPresented, .credentialRefused,
+            .disconnectReceived, .peerFaulted:
+            .adds
         }
     }
 }

@@ -326,18 +326,14 @@ extension Broker {
         // The store refused it, and its sender was told.
         if entry.isUnstored { return .memoryOnly }
         if batch == 0 { return .inStore }
-        var place = SettledPlace.memoryOnly
-        if batch != 0 {
-            if commits.strike(entry: entry.batchEntry, of: batch) {
-                memory.removeEntry(of: message)
-                counters.entriesElided += 1
-            } else {
-                place = .inStore
-            }
+        let isElided = commits.strike(entry: entry.batchEntry, of: batch)
+        if isElided {
+            memory.removeEntry(of: message)
+            counters.entriesElided += 1
         }
         memory.take(message)
         completeIfSettled(message, in: &step)
-        return place
+        return isElided ? .memoryOnly : .inStore
     }
 
     /// Removes a session's stored entries up to a number that were counted out already, by one

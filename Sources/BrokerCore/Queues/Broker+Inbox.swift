@@ -99,11 +99,11 @@ extension Broker {
             switch makeRoom(session: session, for: byteCount, in: &step) {
             case .found: break
             case .dropped:
-                sessions[session].inbox.droppedCount += 1
+                sessions[session].inbox.overflowCount += 1
                 tally.taken += 1
                 return
             case .refused:
-                sessions[session].inbox.droppedCount += 1
+                sessions[session].inbox.overflowCount += 1
                 let limit = limitReached(by: sessions[session].inbox)
                 noteRefused(
                     user: sessions[session].user, device: sessions[session].device, limit, in: &step
@@ -154,8 +154,8 @@ extension Broker {
         let limit = memoryLimitReached(
             by: session, for: byteCount, isHeld: memory.messages[message].isInMemoryQueue)
         if let limit {
-            counters.memoryQueueDropped += 1
-            sessions[session].inbox.droppedCount += 1
+            counters.memoryQueueRefused += 1
+            sessions[session].inbox.overflowCount += 1
             noteRefused(
                 user: sessions[session].user, device: sessions[session].device, limit, in: &step)
             return tally.refuse(.quotaExceeded, limit)
@@ -182,11 +182,11 @@ extension Broker {
             switch makeRoom(offlineQueue: offlineQueue, for: byteCount) {
             case .found: break
             case .dropped:
-                queues.noteDropped(1, ofOfflineQueue: offlineQueue)
+                queues.noteOverflow(1, ofOfflineQueue: offlineQueue)
                 tally.taken += 1
                 return
             case .refused:
-                queues.noteDropped(1, ofOfflineQueue: offlineQueue)
+                queues.noteOverflow(1, ofOfflineQueue: offlineQueue)
                 let limit = limitReached(by: queues.offlineQueues[offlineQueue])
                 noteRefused(user: user, device: nil, limit, in: &step)
                 return tally.refuse(.quotaExceeded, limit)
@@ -293,7 +293,7 @@ extension Broker {
                 < live.connectedSessions[connected].window.count
         {
             counters.queueDropped += 1
-            sessions[session].inbox.droppedCount += 1
+            sessions[session].inbox.overflowCount += 1
             drop(session, Int(live.connectedSessions[connected].sentCount), in: &step)
         }
         if hasRoom(sessions[session].inbox, for: byteCount) { return .found }

@@ -116,9 +116,9 @@ struct Queues: ~Copyable {
         queuedCount -= count
     }
 
-    /// The policy of full queues has dropped messages of an offline queue.
-    mutating func noteDropped(_ count: UInt32, ofOfflineQueue index: Index<Inbox>) {
-        offlineQueues[index].droppedCount += count
+    /// Counts messages that a full offline queue has refused or dropped.
+    mutating func noteOverflow(_ count: UInt32, ofOfflineQueue index: Index<Inbox>) {
+        offlineQueues[index].overflowCount += count
     }
 
     /// All messages of an offline queue are to be removed.

@@ -279,7 +279,7 @@ extension Broker {
 
     /// The verdict on an action. Its comparisons are charged to the turn.
     mutating func judge(_ action: RightsAction, by asker: Asker) -> Verdict {
-        var comparisons = workload.comparisonCount
+        var comparisons = 0
         let verdict = verdict(action, asker, comparisons: &comparisons)
         workload.charge(comparisons: comparisons)
         return verdict

@@ -16,8 +16,9 @@ struct Inbox {
     private(set) var byteCount: UInt64 = 0
     /// Number of entries in memory and on disk.
     private(set) var count: UInt32 = 0
-    /// Number of messages that the policy of the queue dropped since the broker started.
-    var droppedCount = SaturatingCount()
+    /// Number of messages that the queue refused or dropped because it was full, since the broker
+    /// started.
+    var overflowCount = SaturatingCount()
 
     init(queue: QueueID) { self.queue = queue }
 
@@ -51,7 +52,7 @@ struct Inbox {
         count += other.count
         byteCount += other.byteCount
         nextNumber += UInt64(other.count) + expectedCount
-        droppedCount += other.droppedCount
+        overflowCount += other.overflowCount
     }
 
     /// Adds entries that already have numbers.
@@ -94,7 +95,7 @@ struct Session: ~Copyable {
     var sentThrough: UInt64 = 0
 
     // The next properties are read less often.
-    /// Durable name, unique in the store; 0 for a session that is not persistent.
+    /// Durable identifier, unique in the store; 0 for a session that is not persistent.
     let identifier: UInt64
     let device: Name
     var epoch: UInt64

@@ -6,7 +6,7 @@ import Primitives
 
 /// The last message of one topic.
 struct Retained {
-    /// Durable name, unique in the store.
+    /// Durable identifier, unique in the store.
     let identifier: UInt64
     let app: Index<App>
     /// The message in the layout of ``MessageBlock``; its address is the topic.

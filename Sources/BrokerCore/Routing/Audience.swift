@@ -43,7 +43,7 @@ struct Subscription {
     var position: UInt32
     /// The next in the session's chain of subscriptions; nil for the last.
     @Packed var next: Index<Subscription>? = nil
-    /// Durable name within the session; 0 if the subscription is not stored.
+    /// Durable identifier within the session; 0 if the subscription is not stored.
     let identifier: UInt64
 }
 

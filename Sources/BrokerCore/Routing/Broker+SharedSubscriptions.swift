@@ -64,7 +64,7 @@ extension Broker {
     }
 
     /// The preferred number, or the next one that no share of the app has. There is one, because an
-    /// app has at most 4,096 shares (``Limits/sharesPerAppMaximum``).
+    /// app has at most 4,096 shares (``CoreLimits/sharesPerAppMaximum``).
     private mutating func freeShareNumber(from preferred: UInt16, app: Index<App>) -> UInt16 {
         var number = preferred
         var lookCount = 0

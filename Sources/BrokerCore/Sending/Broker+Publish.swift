@@ -126,11 +126,11 @@ extension Broker {
     }
 
     /// Stores the refused receivers of a send by name.
-    mutating func name(
+    mutating func storeRefusals(
         _ refusals: [Refusal], in entry: inout OutboxEntry, of sender: Index<Session>
     ) {
         guard !refusals.isEmpty else { return }
-        sessions[sender].senderState.value.name(refusals, in: &entry)
+        sessions[sender].senderState.value.storeRefusals(refusals, in: &entry)
     }
 
     /// The names of the refused receivers of an entry.

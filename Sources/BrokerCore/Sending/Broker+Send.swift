@@ -358,7 +358,7 @@ extension Broker {
         entry.packetIdentifier = request.packetIdentifier
         if tally.taken == 0 { entry.reason = .noMatchingSubscribers }
         entry.refusedCount = tally.refusedCount
-        name(tally.refusals, in: &entry, of: sender)
+        storeRefusals(tally.refusals, in: &entry, of: sender)
         if request.packetIdentifier > 0 {
             addRecentSend(request, tally, from: sender)
             addPublication(entry, of: sender)

@@ -41,7 +41,7 @@ enum StatisticsNames {
             "messages/discarded": counters.discarded,
             "messages/refused/queue": counters.queueRefused,
             "messages/dropped/queue": counters.queueDropped,
-            "messages/dropped/memory_queue": counters.memoryQueueDropped,
+            "messages/refused/memory_queue": counters.memoryQueueRefused,
             "messages/dropped/oversize": counters.oversizeDropped,
             "messages/dropped/slow_reader": sum { $0.drops },
             "messages/stored": gauges.queuedMessages,

@@ -51,6 +51,18 @@ import Testing
             remedy: "Group the files by subject in folders of at most \(filesPerFolderMaximum).")
     }
 
+    @Test func `links to symbols resolve`() throws {
+        let files = try Repository.files(in: ["Sources", "Tests"], endings: [".swift"])
+        var declarations = Declarations()
+        for file in files { declarations.add(file.swift) }
+        expectNone(
+            files.filter { $0.target != "HygieneTests" }.flatMap { file in
+                file.swift.symbolLinks().filter { !declarations.resolve($0.link) }
+                    .map { "\(file.path):\($0.line): \($0.link)" }
+            },
+            remedy: "Name a declaration as it is written, with the labels of all arguments.")
+    }
+
     @Test func `a trap shows the value that it found`() throws {
         var found: [String: [String]] = [:]
         for file in try Repository.files(in: ["Sources"], endings: [".swift"]) {
