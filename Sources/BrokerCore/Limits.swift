@@ -279,7 +279,7 @@ public struct CoreLimits: Sendable {
     static let writtenBytesPerWork = 1_024
     /// Maximum number of rows of QoS 2 publications that one batch deletes with the sessions that
     /// sent them.
-    static let doomedSendsMaximum = 4_096
+    static let pendingDeletionsMaximum = 4_096
     /// Subscribers, or nodes of a tree, that cost as much as one delivery.
     static let looksPerWork = 16
     /// Nodes of a tree of filters that cost a match as much as one delivery: each takes a hash of a

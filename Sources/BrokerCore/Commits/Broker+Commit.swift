@@ -23,7 +23,7 @@ extension Broker {
         batch.sequence = commits.pendingSequence
         if mustDeadlinesWait { commits.awaitNextBatch() }
         batch.moment = moment
-        settleListeners()
+        settleReceivers()
         writeDirtySessions()
         commits.handOver()
         takeTurnsLoading()
@@ -429,7 +429,7 @@ extension Broker {
         let entry = sessions[sender].outbox.remove(at: position)
         if entry.namesRefusals { sessions[sender].senderState.value.takeNames(of: entry) }
         if memory.messages[message].mayHaveArrived {
-            sessions[sender].doubtfulThrough = max(sessions[sender].doubtfulThrough, entry.number)
+            sessions[sender].unknownThrough = max(sessions[sender].unknownThrough, entry.number)
         }
         let connection = liveConnection(of: sender)
         guard connection != .none, !entry.isToldOnRepeat else { return }

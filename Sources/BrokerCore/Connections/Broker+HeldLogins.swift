@@ -102,7 +102,7 @@ extension Broker {
     }
 
     /// Handles a login that has waited long enough.
-    mutating func hear(login index: Index<HeldLogin>, in step: inout Step) {
+    mutating func finishHeldLogin(_ index: Index<HeldLogin>, in step: inout Step) {
         let login = live.remove(index)
         var identities = TurnIdentities()
         var request = login.request

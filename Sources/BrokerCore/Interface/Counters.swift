@@ -27,7 +27,7 @@ public struct Counters: Hashable, Sendable {
     /// Sends that were recognised as resends and not delivered again.
     public var sendsRepeated: UInt64 = 0
     /// Sends accepted although an earlier broker may have delivered them.
-    public var sendsDoubtful: UInt64 = 0
+    public var possibleDuplicates: UInt64 = 0
     /// Single receivers refused within a send.
     public var receiversRefused: UInt64 = 0
     public var deliveries: UInt64 = 0

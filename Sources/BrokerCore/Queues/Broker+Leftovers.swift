@@ -85,11 +85,11 @@ extension Broker {
             makeLeftover(of: inbox.queue, held, user)
         }
         if keepsUserMessages, held.count > 0 {
-            guard let heir = oldestListener(of: user) else {
+            guard let successor = oldestReceiver(of: user) else {
                 giveOfflineQueue(inbox, to: user)
                 return
             }
-            bequeath(inbox.queue, held, to: heir)
+            transferToSuccessor(inbox.queue, held, to: successor)
         }
         counters.discarded += UInt64(inbox.count)
         queues.countOut(UInt64(inbox.count))
@@ -97,13 +97,13 @@ extension Broker {
     }
 
     /// The persistent session that has received its user's messages for the longest time.
-    private func oldestListener(of user: Index<User>) -> Index<Session>? {
+    private func oldestReceiver(of user: Index<User>) -> Index<Session>? {
         var oldest: Index<Session>? = nil
         forEachSession(of: user) { session in
             guard sessions[session].isPersistent, sessions[session].receivesUserMessages else {
                 return
             }
-            if let oldest, sessions[oldest].hearsSince <= sessions[session].hearsSince { return }
+            if let oldest, sessions[oldest].receivesSince <= sessions[session].receivesSince { return }
             oldest = session
         }
         return oldest
@@ -112,9 +112,9 @@ extension Broker {
     /// Moves the user's messages from before the other sessions listened into the queue of one of
     /// them, as far as it has room. Only the store knows how many these are: it moves no more than
     /// the reserved numbers.
-    private mutating func bequeath(_ queue: QueueID, _ held: TrimAmount, to heir: Index<Session>) {
-        guard sessions[heir].hearsSince > 0 else { return }
-        let inbox = sessions[heir].inbox
+    private mutating func transferToSuccessor(_ queue: QueueID, _ held: TrimAmount, to successor: Index<Session>) {
+        guard sessions[successor].receivesSince > 0 else { return }
+        let inbox = sessions[successor].inbox
         let waiting = commits.expectedArrivals(in: inbox.queue)
         let room = TrimAmount(
             count: limits.inheritedCountMaximum.missing(
@@ -128,28 +128,28 @@ extension Broker {
             QueueTransfer(
                 source: queue, destination: inbox.queue, firstNumber: inbox.nextNumber,
                 countMaximum: arriving.count, byteMaximum: room.byteCount,
-                scope: .userMessages(before: StoredMessageID(raw: sessions[heir].hearsSince))),
-            to: sessions.handle(heir), arriving: arriving)
-        sessions[heir].inbox.nextNumber += arriving.count
-        reserveNumbers(heir)
+                scope: .userMessages(before: StoredMessageID(raw: sessions[successor].receivesSince))),
+            to: sessions.handle(successor), arriving: arriving)
+        sessions[successor].inbox.nextNumber += arriving.count
+        reserveNumbers(successor)
     }
 
-    // MARK: - Listeners
+    // MARK: - New receivers
 
     /// Notes that a stored session receives the messages of its user from now on.
-    mutating func noteListener(_ session: Index<Session>) {
+    mutating func noteReceiver(_ session: Index<Session>) {
         guard commits.restoration == nil else { return }
         // Messages get their ids when the batch is handed over.
-        sessions[session].hearsSince = .max
-        commits.note(listener: sessions.handle(session))
+        sessions[session].receivesSince = .max
+        commits.note(receiver: sessions.handle(session))
     }
 
-    /// Sets `hearsSince` of the pending batch's listeners, just before the hand-over gives its
+    /// Sets `receivesSince` of the pending batch's new receivers, just before the hand-over gives its
     /// messages their ids.
-    mutating func settleListeners() {
+    mutating func settleReceivers() {
         var next = commits.identifiers.nextMessageIdentifier
         var position = 0
-        for (session, messageCount) in commits.pendingBatch.listeners {
+        for (session, messageCount) in commits.pendingBatch.newReceivers {
             while position < messageCount {
                 if memory.messages[commits.pendingBatch.messages[position]].pendingEntries > 0 {
                     next += 1
@@ -160,9 +160,9 @@ extension Broker {
             let bound = next == 1 ? 0 : next
             // A session that ends in this batch inherits no more than one that stays, because it
             // passes on what it has.
-            commits.narrowBequests(to: session, before: StoredMessageID(raw: bound))
+            commits.narrowSuccessorTransfers(to: session, before: StoredMessageID(raw: bound))
             guard sessions.contains(session) else { continue }
-            sessions[session.index].hearsSince = bound
+            sessions[session.index].receivesSince = bound
             markDirty(session.index, .session, isUrgent: true)
         }
     }
@@ -196,7 +196,7 @@ extension Broker {
     /// Takes the counts of transfers. Entries that came are counted in before entries that left are
     /// counted out, because a queue may have had both.
     mutating func settleTransfers(_ result: borrowing StoreResult) {
-        for (index, _) in commits.inFlightBatch.bequests {
+        for (index, _) in commits.inFlightBatch.successorTransfers {
             let tally = result.transferred[index]
             if countIn(tally) { counters.discarded -= min(tally.count, counters.discarded) }
         }

@@ -371,9 +371,9 @@ extension Broker {
         // Filters that begin with `$SYS` need a right by name.
         let rights = live.accesses[access(of: session)].rights
         let app = registry.users[sessions[session].user].app
-        let hearsAllPresence =
+        let receivesAllPresence =
             rights.allowsAll(.presence) || registry.apps[app].presenceFilterCount == 0
-        if rights.allowsAll(.subscribe) && hearsAllPresence && registry.apps[app].systemCount == 0 {
+        if rights.allowsAll(.subscribe) && receivesAllPresence && registry.apps[app].systemCount == 0 {
             return
         }
         workload.charge(Int(sessions[session].filterCount) / CoreLimits.judgedFiltersPerWork)

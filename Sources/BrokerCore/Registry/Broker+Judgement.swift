@@ -328,7 +328,7 @@ extension Broker {
         subscribing filter: UnsafeRawBufferPointer, _ asker: Asker, comparisons: inout Int
     ) -> Verdict {
         switch ReservedTopic(filter) {
-        case .address?: return verdict(hearing: filter, asker)
+        case .address?: return verdict(address: filter, asker)
         case .presence?: return verdict(presence: filter, asker, comparisons: &comparisons)
         case .system?:
             guard asker.isMQTT else { return .refused(.notAuthorized) }
@@ -348,7 +348,7 @@ extension Broker {
     /// The verdict on a filter that is an address: the user's own messages, groups that the user is
     /// in or may join by subscribing, and broadcasts. An MRT session receives all of them without a
     /// subscription.
-    private func verdict(hearing filter: UnsafeRawBufferPointer, _ asker: Asker) -> Verdict {
+    private func verdict(address filter: UnsafeRawBufferPointer, _ asker: Asker) -> Verdict {
         guard asker.isMQTT else { return .refused(.notAuthorized) }
         switch AddressedTopic(filter) {
         case .user(let name)?:

@@ -101,7 +101,7 @@ struct Session: ~Copyable {
     var epoch: UInt64
     /// The id of the first stored message to its user that the session received; it received all
     /// later ones too. 0 if it missed none.
-    var hearsSince: UInt64 = 0
+    var receivesSince: UInt64 = 0
     /// The batch that created or changed the session or its will. The client is told after its
     /// commit.
     var decisiveBatch: UInt64 = 0
@@ -122,10 +122,10 @@ struct Session: ~Copyable {
     var resultsSeenThrough: UInt64 = 0
     /// A durable send up to this number without a record may have been delivered: by an earlier
     /// process, or by this one before its receiver was lost.
-    var doubtfulThrough: UInt64 = 0
+    var unknownThrough: UInt64 = 0
     /// A send of grade *once* up to this number without a record may have been delivered: the
     /// record ended with an earlier session, or is missing in a restored backup.
-    var forgottenThrough: UInt64 = 0
+    var unknownOnceThrough: UInt64 = 0
     var outbox = Outbox()
     /// The number of the last send in MQTT, where the broker assigns the numbers.
     var lastSendNumber: UInt64 = 0

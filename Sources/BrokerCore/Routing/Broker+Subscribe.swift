@@ -306,7 +306,7 @@ extension Broker {
         let index = join(
             session: session, audience: audience!, grade: grade, identifier: identifier,
             options: options.stored, subscriptionIdentifier: subscriptionIdentifier)
-        addressChanged(session, filter: filter, isHeard: true)
+        addressChanged(session, filter: filter, isSubscribed: true)
         return index
     }
 
@@ -357,6 +357,6 @@ extension Broker {
             filter.withUnsafeBytes { registry.remove(filter: $0, app: app) }
             if removed.shareSet != nil { removeShare(removed, app: app) }
         }
-        addressChanged(session, filter: filter, isHeard: false)
+        addressChanged(session, filter: filter, isSubscribed: false)
     }
 }

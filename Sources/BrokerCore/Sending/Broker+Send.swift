@@ -216,15 +216,15 @@ extension Broker {
         var marks: MessageMarks = request.isRaw ? .raw : []
         if request.isRetained { marks.insert(.retain) }
         if request.expirySeconds != nil { marks.insert(.expires) }
-        let isDoubtful =
+        let isUncertain =
             switch request.grade {
             case .transient: false
-            case .durable: request.number <= sessions[sender].doubtfulThrough
-            case .once: request.number <= sessions[sender].forgottenThrough
+            case .durable: request.number <= sessions[sender].unknownThrough
+            case .once: request.number <= sessions[sender].unknownOnceThrough
             }
-        if isDoubtful {
+        if isUncertain {
             marks.insert(.possibleDuplicate)
-            counters.sendsDoubtful += 1
+            counters.possibleDuplicates += 1
         }
         scratch.removeAll()
         let name = scratch.append(registry.users[sessions[sender].user].name)
@@ -449,7 +449,7 @@ extension Broker {
         }
         // A user that a list names twice gets the message once.
         guard registry.noteRouted(to: user, stamp: tally.stamp) else { return }
-        guard hasListener(user) else {
+        guard hasReceiver(user) else {
             body(&self, .offlineQueue(ofUser: user), &tally)
             return
         }

@@ -261,8 +261,8 @@ extension Broker {
     }
 
     /// Deletes a will that an earlier process stored, for a device that returns with a new session.
-    mutating func removeOrphanWill(ofUser user: Index<User>, device: Name) {
-        guard let will = willTable.takeOrphan(of: WillOwner(user: user, device: device)) else {
+    mutating func removeDetachedWill(ofUser user: Index<User>, device: Name) {
+        guard let will = willTable.takeDetached(of: WillOwner(user: user, device: device)) else {
             return
         }
         forgetWill(will)
@@ -275,7 +275,7 @@ extension Broker {
         willTable.setTimer(.none, of: index)
         let owner = WillOwner(
             user: willTable.wills[index].user, device: willTable.wills[index].device)
-        if !willTable.takeOrphan(index, of: owner),
+        if !willTable.takeDetached(index, of: owner),
             let session = session(of: owner.user, device: owner.device),
             sessions[session].will == index
         {
@@ -416,7 +416,7 @@ extension Broker {
         if let session = session(of: user, device: will.device) {
             sessions[session].will = index
         } else {
-            willTable.insertOrphan(index)
+            willTable.insertDetached(index)
         }
     }
 

@@ -33,7 +33,7 @@ enum StatisticsNames {
             "messages/refused": counters.sendsRefused,
             "messages/refused/uncommitted": counters.sendsOverUncommitted,
             "messages/repeated": counters.sendsRepeated,
-            "messages/possible_duplicates": counters.sendsDoubtful,
+            "messages/possible_duplicates": counters.possibleDuplicates,
             "messages/sent": counters.deliveries,
             "messages/acknowledged": counters.acknowledgements,
             "messages/receivers_refused": counters.receiversRefused,
