@@ -145,7 +145,7 @@ public struct Broker: ~Copyable, Sendable {
             case .will(let will): willDue(will, in: &step)
             case .retained(let index): expire(retained: index)
             case .access(let access): expireAccess(access, in: &step)
-            case .login(let index): finishHeldLogin(index, in: &step)
+            case .login(let index): finishDelayedLogin(index, in: &step)
             case .housekeeping: runHousekeeping(at: moment)
             case .deliveries: deliverWaiting(untilWork: end, effects, in: &step)
             }

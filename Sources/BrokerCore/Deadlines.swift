@@ -62,7 +62,7 @@ enum DeadlinePayload {
     case access(Index<Access>)
     case housekeeping
     case retained(Index<Retained>)
-    case login(Index<HeldLogin>)
+    case login(Index<DelayedLogin>)
     case deliveries
 
     var raw: UInt64 {

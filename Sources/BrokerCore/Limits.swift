@@ -193,7 +193,7 @@ public struct CoreLimits: Sendable {
     /// Time that an MQTT login waits if it takes a session over too often. It is well below the 5 s
     /// or more that clients wait for CONNACK, and long enough that two clients which replace each
     /// other cost next to nothing.
-    static let takeoverHoldMilliseconds: UInt64 = 2_000
+    static let takeoverDelayMilliseconds: UInt64 = 2_000
     /// Maximum time that such a login waits for others. It must be handled before the broker closes
     /// its connection because of a missing login.
     static let takeoverWaitMillisecondsMaximum: UInt64 = 8_000

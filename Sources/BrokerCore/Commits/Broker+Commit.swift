@@ -26,7 +26,7 @@ extension Broker {
         settleReceivers()
         writeDirtySessions()
         commits.handOver()
-        takeTurnsLoading()
+        requestWaitingLoads()
         writeMessages(to: &batch)
         writeEntries(to: &batch)
         for trim in commits.inFlightBatch.trims {
@@ -378,7 +378,7 @@ extension Broker {
         live.connectedSessions[connected].takeFromBacklog(UInt64(load.entries.count))
         for entry in load.entries {
             let message = memory.resident(entry, in: bytes) { commits.identifiers.makeStamp() }
-            memory.hold(message)
+            memory.retain(message)
             live.connectedSessions[connected].append(
                 WindowEntry(
                     number: entry.number, message: message, batchEntry: .max,

@@ -213,7 +213,9 @@ struct CommitPipeline: ~Copyable {
     }
 
     /// Limits what a session inherits in this batch to the messages before an id.
-    mutating func narrowSuccessorTransfers(to session: Handle<Session>, before bound: StoredMessageID) {
+    mutating func narrowSuccessorTransfers(
+        to session: Handle<Session>, before bound: StoredMessageID
+    ) {
         for (index, successor) in pendingBatch.successorTransfers
         where successor == session
             && pendingBatch.transfers[index].scope

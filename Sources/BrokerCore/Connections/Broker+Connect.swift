@@ -12,10 +12,10 @@ struct ConnectRefusal: Error {
 }
 
 extension Broker {
-    /// - Parameter isInTurn: the login has already waited for its turn to take the session over.
+    /// - Parameter hasWaited: whether the login has already waited for its time to take the session over.
     mutating func connect(
         _ connection: ConnectionID, _ request: ConnectRequest, identities: TurnIdentities,
-        isInTurn: Bool = false, in step: inout Step
+        hasWaited: Bool = false, in step: inout Step
     ) {
         do throws(ConnectRefusal) {
             let deviceName =
@@ -38,11 +38,11 @@ extension Broker {
             var takeovers = TakeoverCount()
             if let existing {
                 try checkResume(request, existing)
-                if !isInTurn, request.dialect.isMQTT,
-                    let turn = try turn(toTakeOver: existing, connection, in: &step)
+                if !hasWaited, request.dialect.isMQTT,
+                    let time = try takeoverTime(of: existing, connection, in: &step)
                 {
-                    hold(
-                        connection, request: request, until: turn, access: identity.access,
+                    delay(
+                        connection, request: request, until: time, access: identity.access,
                         bytes: step.bytes)
                     return
                 }
@@ -160,7 +160,7 @@ extension Broker {
     ) throws(ConnectRefusal) -> TakeoverCount {
         guard let connected = sessions[session].connected else { return TakeoverCount() }
         var takeovers = live.connectedSessions[connected].takeovers
-        if live.connectedSessions[connected].belongs(toHolderOf: request.cookie) {
+        if live.connectedSessions[connected].belongs(toOwnerOf: request.cookie) {
             // A clean start discards the session, and its will is not sent.
             let fate: WillFate = request.startsClean ? .removed : .kept
             close(session, .sessionTakenOver, willFate: fate, in: &step)

@@ -11,9 +11,9 @@ public struct Counters: Hashable, Sendable {
     public var connectsDamped: UInt64 = 0
     public var takeovers: UInt64 = 0
     /// MQTT logins that had to wait before they took a session over.
-    public var connectsHeld: UInt64 = 0
+    public var connectsDelayed: UInt64 = 0
     /// Times that an MQTT client was not read from because it had too many answers to come.
-    public var sendersHeld: UInt64 = 0
+    public var readingPauses: UInt64 = 0
     /// New credentials of connected clients that were worth nothing.
     public var credentialsRefused: UInt64 = 0
     /// Sends, single receivers, subscriptions and queries that no right allowed.

@@ -14,7 +14,7 @@ public enum Effect: BitwiseCopyable, Sendable {
     case reportResult(SendResult)
     /// Nothing is read from a connection, until ``resumeReading(_:)``, because its client has too
     /// many answers to come.
-    case holdReading(ConnectionID)
+    case pauseReading(ConnectionID)
     case resumeReading(ConnectionID)
     /// Answer what only clients of MRT ask.
     case mrt(MRTEffect)
@@ -232,7 +232,7 @@ extension Effect {
         case .accept(let connection, _), .refuse(let connection, _, _),
             .answerCredential(let connection, _), .confirmDisconnect(let connection),
             .awaitDrain(let connection), .close(let connection, _),
-            .holdReading(let connection), .resumeReading(let connection):
+            .pauseReading(let connection), .resumeReading(let connection):
             connection
         case .deliver(let delivery): delivery.connection
         case .reportResult(let result): result.connection

@@ -237,13 +237,13 @@ extension Broker {
         else { return }
         live.connectedSessions[connected].beginLoad()
         queues.awaitLoad(into: live.connectedSessions.handle(connected))
-        takeTurnsLoading()
+        requestWaitingLoads()
     }
 
     /// Adds the loads that wait to the pending batch, in their order, up to the limit of a batch.
     /// Without the limit, a fleet that connects at once would have all its queues in memory and
     /// delay other logins.
-    mutating func takeTurnsLoading() {
+    mutating func requestWaitingLoads() {
         while queues.hasWaitingLoads, commits.takesLoads {
             switch queues.nextLoad() {
             // A connected session that has ended needs no load.

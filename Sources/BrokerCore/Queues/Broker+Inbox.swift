@@ -138,7 +138,7 @@ extension Broker {
                 windowBytesMaximum: limits.inboxWindowBytesMaximum)
         {
             live.connectedSessions[connected].append(entry)
-            memory.hold(entry.message)
+            memory.retain(entry.message)
         } else {
             live.connectedSessions[connected].addToBacklog(1)
         }
@@ -152,7 +152,7 @@ extension Broker {
     ) {
         let connected = connectedIndex(of: session)
         let limit = memoryLimitReached(
-            by: session, for: byteCount, isHeld: memory.messages[message].isInMemoryQueue)
+            by: session, for: byteCount, isCounted: memory.messages[message].isInMemoryQueue)
         if let limit {
             counters.memoryQueueRefused += 1
             sessions[session].inbox.overflowCount += 1
@@ -168,7 +168,7 @@ extension Broker {
             WindowEntry(
                 number: number, message: message, batchEntry: .max, byteCount: byteCount,
                 state: state))
-        memory.hold(message)
+        memory.retain(message)
     }
 
     /// The offline queue of a user without a session that receives its messages.
@@ -241,15 +241,16 @@ extension Broker {
             return hasRoom(sessions[session].inbox, for: byteCount)
         }
         return sessions[session].connected != nil
-            && memoryLimitReached(by: session, for: byteCount, isHeld: false) == nil
+            && memoryLimitReached(by: session, for: byteCount, isCounted: false) == nil
     }
 
     /// The limit that keeps a message out of the window of a session in memory; nil where none
     /// does. A window of its own size is everybody's, and more is there while all have little.
     ///
-    /// - Parameter isHeld: whether another such session holds the message already.
+    /// - Parameter isCounted: whether another such session has the message, so that its bytes are
+    ///   counted already.
     private func memoryLimitReached(
-        by session: Index<Session>, for byteCount: UInt32, isHeld: Bool
+        by session: Index<Session>, for byteCount: UInt32, isCounted: Bool
     ) -> LimitName? {
         let connected = connectedIndex(of: session)
         if live.connectedSessions[connected].window.count >= limits.memoryQueueCountMaximum {
@@ -263,7 +264,7 @@ extension Broker {
         {
             return nil
         }
-        let all = memory.memoryQueueByteCount + (isHeld ? 0 : Int(byteCount))
+        let all = memory.memoryQueueByteCount + (isCounted ? 0 : Int(byteCount))
         return all <= limits.memoryQueueBytesMaximum ? nil : .memoryQueueBytes
     }
 

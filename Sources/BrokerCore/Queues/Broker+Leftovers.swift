@@ -79,17 +79,17 @@ extension Broker {
     ///
     /// - Parameter keepsUserMessages: whether the messages of its user are kept.
     mutating func leave(_ inbox: Inbox, of user: Index<User>, keepsUserMessages: Bool) {
-        var held = commits.expectedArrivals(in: inbox.queue)
-        held += TrimAmount(count: UInt64(inbox.count), byteCount: inbox.byteCount)
-        if registry.apps[registry.users[user].app].shareCount > 0, held.count > 0 {
-            makeLeftover(of: inbox.queue, held, user)
+        var amount = commits.expectedArrivals(in: inbox.queue)
+        amount += TrimAmount(count: UInt64(inbox.count), byteCount: inbox.byteCount)
+        if registry.apps[registry.users[user].app].shareCount > 0, amount.count > 0 {
+            makeLeftover(of: inbox.queue, amount, user)
         }
-        if keepsUserMessages, held.count > 0 {
+        if keepsUserMessages, amount.count > 0 {
             guard let successor = oldestReceiver(of: user) else {
                 giveOfflineQueue(inbox, to: user)
                 return
             }
-            transferToSuccessor(inbox.queue, held, to: successor)
+            transferToSuccessor(inbox.queue, amount, to: successor)
         }
         counters.discarded += UInt64(inbox.count)
         queues.countOut(UInt64(inbox.count))
@@ -103,7 +103,9 @@ extension Broker {
             guard sessions[session].isPersistent, sessions[session].receivesUserMessages else {
                 return
             }
-            if let oldest, sessions[oldest].receivesSince <= sessions[session].receivesSince { return }
+            if let oldest, sessions[oldest].receivesSince <= sessions[session].receivesSince {
+                return
+            }
             oldest = session
         }
         return oldest
@@ -112,7 +114,9 @@ extension Broker {
     /// Moves the user's messages from before the other sessions listened into the queue of one of
     /// them, as far as it has room. Only the store knows how many these are: it moves no more than
     /// the reserved numbers.
-    private mutating func transferToSuccessor(_ queue: QueueID, _ held: TrimAmount, to successor: Index<Session>) {
+    private mutating func transferToSuccessor(
+        _ queue: QueueID, _ amount: TrimAmount, to successor: Index<Session>
+    ) {
         guard sessions[successor].receivesSince > 0 else { return }
         let inbox = sessions[successor].inbox
         let waiting = commits.expectedArrivals(in: inbox.queue)
@@ -122,13 +126,14 @@ extension Broker {
             byteCount: limits.inheritedBytesMaximum.missing(
                 from: waiting.byteCount + inbox.byteCount))
         let arriving = TrimAmount(
-            count: min(held.count, room.count), byteCount: min(held.byteCount, room.byteCount))
+            count: min(amount.count, room.count), byteCount: min(amount.byteCount, room.byteCount))
         guard arriving.count > 0 else { return }
         commits.transfer(
             QueueTransfer(
                 source: queue, destination: inbox.queue, firstNumber: inbox.nextNumber,
                 countMaximum: arriving.count, byteMaximum: room.byteCount,
-                scope: .userMessages(before: StoredMessageID(raw: sessions[successor].receivesSince))),
+                scope: .userMessages(
+                    before: StoredMessageID(raw: sessions[successor].receivesSince))),
             to: sessions.handle(successor), arriving: arriving)
         sessions[successor].inbox.nextNumber += arriving.count
         reserveNumbers(successor)
@@ -237,16 +242,17 @@ extension Broker {
 
     /// Keeps the entries of shared subscriptions for other sessions of the share, up to the limit
     /// of one user's sessions. The rest is treated like the queue.
-    private mutating func makeLeftover(of queue: QueueID, _ held: TrimAmount, _ user: Index<User>) {
+    private mutating func makeLeftover(of queue: QueueID, _ amount: TrimAmount, _ user: Index<User>)
+    {
         guard queues.leftoversOfUsers[user]?.count ?? 0 < CoreLimits.leftoversPerUserMaximum else {
             return
         }
-        let kept = queues.held(byLeftoversOf: user)
+        let kept = queues.amount(inLeftoversOf: user)
         let room = TrimAmount(
             count: limits.leftoverCountMaximum.missing(from: kept.count),
             byteCount: limits.leftoverBytesMaximum.missing(from: kept.byteCount))
         let arriving = TrimAmount(
-            count: min(held.count, room.count), byteCount: min(held.byteCount, room.byteCount))
+            count: min(amount.count, room.count), byteCount: min(amount.byteCount, room.byteCount))
         guard arriving.count > 0 else { return }
         let app = registry.users[user].app
         let new = queues.insert(
@@ -267,7 +273,7 @@ extension Broker {
     mutating func loadLeftover(_ index: Index<Leftover>) {
         guard queues.leftovers[index].count > 0 else { return endLeftover(index) }
         queues.awaitLoad(of: index)
-        takeTurnsLoading()
+        requestWaitingLoads()
     }
 
     /// Loads the next entries of a leftover.
@@ -289,7 +295,7 @@ extension Broker {
     ) {
         for loaded in load.entries {
             let message = memory.resident(loaded, in: bytes) { commits.identifiers.makeStamp() }
-            memory.hold(message)
+            memory.retain(message)
             let entry = WindowEntry(
                 number: loaded.number, message: message, batchEntry: .max,
                 byteCount: loaded.byteCount, state: loaded.state)

@@ -67,13 +67,13 @@ struct MessageMemory: ~Copyable {
         return message
     }
 
-    /// One holder more.
+    /// Adds a reference.
     @inline(__always)
-    mutating func hold(_ message: Index<Message>) {
+    mutating func retain(_ message: Index<Message>) {
         messages[message].references += 1
     }
 
-    /// One holder less; the last one frees the message.
+    /// Removes a reference; the last one frees the message.
     mutating func release(_ message: Index<Message>) {
         messages[message].references -= 1
         guard messages[message].references == 0 else { return }

@@ -151,15 +151,15 @@ struct Queues: ~Copyable {
         return leftover.queue
     }
 
-    /// What a user's leftovers hold, and what is on its way into them.
-    func held(byLeftoversOf user: Index<User>) -> TrimAmount {
-        var held = TrimAmount()
+    /// The entries in a user's leftovers, and those that are being moved into them.
+    func amount(inLeftoversOf user: Index<User>) -> TrimAmount {
+        var sum = TrimAmount()
         for index in leftoversOfUsers[user] ?? [] {
-            held += leftovers[index].expected
-            held += TrimAmount(
+            sum += leftovers[index].expected
+            sum += TrimAmount(
                 count: leftovers[index].count, byteCount: leftovers[index].byteCount)
         }
-        return held
+        return sum
     }
 
     /// Takes over what the store says is in a leftover that was read.

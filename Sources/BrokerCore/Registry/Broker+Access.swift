@@ -373,7 +373,9 @@ extension Broker {
         let app = registry.users[sessions[session].user].app
         let receivesAllPresence =
             rights.allowsAll(.presence) || registry.apps[app].presenceFilterCount == 0
-        if rights.allowsAll(.subscribe) && receivesAllPresence && registry.apps[app].systemCount == 0 {
+        if rights.allowsAll(.subscribe) && receivesAllPresence
+            && registry.apps[app].systemCount == 0
+        {
             return
         }
         workload.charge(Int(sessions[session].filterCount) / CoreLimits.judgedFiltersPerWork)

@@ -50,8 +50,8 @@ struct Subscription {
 /// The receivers of one address.
 struct Audience {
     var subscribers: ContiguousArray<Subscriber> = []
-    /// For a shared subscription: the position whose turn is next.
-    var turn: UInt32 = 0
+    /// For a shared subscription: the position of the next receiver.
+    var rotationPosition: UInt32 = 0
     /// For a shared subscription: the number of connected subscribers.
     var presentCount: UInt32 = 0
     /// The filter that leads here, as clients wrote it; empty for an address.

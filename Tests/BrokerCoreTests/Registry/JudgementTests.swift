@@ -300,7 +300,7 @@ private struct Question: Sendable, CustomTestStringConvertible {
         #expect(world.replaceTrust(believed) == 0)
         world.addToken("t1", user: "ann", rights: nil)
         for _ in 0..<7 { login(withdrawal) }
-        #expect(world.counters.connectsHeld == 1)
+        #expect(world.counters.connectsDelayed == 1)
         _ = world.lines()
         switch withdrawal {
         case .key:
