@@ -11,9 +11,9 @@ import Primitives
 /// The core of the broker: sessions, routing, inboxes and outboxes. It is single-threaded; threads
 /// that share it hold a lock during every call.
 public struct Broker: ~Copyable, Sendable {
-    /// Holds nothing. A property whose type only the run-time knows makes the compiler pass the
-    /// broker by address. Without it, Swift 6.3.1 copies all of it, 2 KB, for each call of a method
-    /// that does not mutate (docs/PERFORMANCE.md).
+    /// Unused. A property whose type only the run-time knows makes the compiler pass the broker by
+    /// address. Without it, Swift 6.3.1 copies all of it, 2 KB, for each call of a method that does
+    /// not mutate (docs/PERFORMANCE.md).
     private let handedByAddress: any Sendable = ()
 
     public var limits: CoreLimits

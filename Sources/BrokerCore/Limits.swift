@@ -310,7 +310,7 @@ public struct CoreLimits: Sendable {
     static let loadsCountMaximum = 16_384
     static let loadsBytesMaximum = 4 << 20
     /// Maximum number of log lines per second about single refused receivers. A fan-out can meet
-    /// thousands of full queues; ten lines show whose they are.
+    /// thousands of full queues; ten lines show the first of them.
     static let receiverNotesPerSecondMaximum = 10
     /// Maximum number of entries and bytes of one load.
     static let loadCountMaximum = 64

@@ -136,7 +136,7 @@ extension Broker {
 
     // MARK: - Taking the result
 
-    /// The messages of the batch are stored, or have been taken back: their senders are told.
+    /// Reports the results of the messages of the batch, which are stored or were taken back.
     private mutating func settleMessages(isStored: Bool, in step: inout Step) {
         if isStored {
             for (message, subscriber, isRetained) in commits.inFlightBatch.lateDeliveries
@@ -265,7 +265,7 @@ extension Broker {
         }
     }
 
-    /// Counts what the store did to the queues.
+    /// Counts the changes of the queues by the store.
     ///
     /// Several operations of one batch may meet on one queue. The store executes them in the order
     /// of the properties of ``StoreBatch``, and what it reports is settled in this order:

@@ -12,7 +12,7 @@ struct PendingEntry {
     let message: Index<Message>
     let byteCount: UInt32
     var state: EntryState
-    /// Whether its receiver needs it no more. Before the hand-over, such an entry is not written.
+    /// Whether it is settled. An entry that is settled before the hand-over is not written.
     var isSettled = false
 }
 

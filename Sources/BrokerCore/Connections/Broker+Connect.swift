@@ -12,7 +12,7 @@ struct ConnectRefusal: Error {
 }
 
 extension Broker {
-    /// - Parameter hasWaited: whether the login has already waited for its time to take the session over.
+    /// - Parameter hasWaited: whether the login has already waited for its time to take over.
     mutating func connect(
         _ connection: ConnectionID, _ request: ConnectRequest, identities: TurnIdentities,
         hasWaited: Bool = false, in step: inout Step

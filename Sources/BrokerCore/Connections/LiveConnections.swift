@@ -65,7 +65,7 @@ struct LiveConnections: ~Copyable {
         connectedSessions.slab.remove(connected)
     }
 
-    /// The connection of a session belongs to it no more.
+    /// Removes the assignment of a connection to its session.
     mutating func unbind(_ connected: Index<ConnectedSession>) {
         connections.remove(connectedSessions[connected].connection)
     }

@@ -149,7 +149,7 @@ extension Broker {
         commits.note(receiver: sessions.handle(session))
     }
 
-    /// Sets `receivesSince` of the pending batch's new receivers, just before the hand-over gives its
+    /// Sets `receivesSince` of the new receivers just before the hand-over gives its
     /// messages their ids.
     mutating func settleReceivers() {
         var next = commits.identifiers.nextMessageIdentifier

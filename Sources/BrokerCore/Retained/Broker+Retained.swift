@@ -93,7 +93,7 @@ extension Broker {
         forgetRetained(index)
     }
 
-    /// The limit that forbids to retain what a request publishes.
+    /// The limit that forbids retaining the message of a request.
     func retainLimit(
         _ request: SendRequest, ofUser user: Index<User>, in bytes: UnsafeRawBufferPointer
     ) -> LimitName {

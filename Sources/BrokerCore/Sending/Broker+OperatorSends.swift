@@ -4,7 +4,7 @@
 import BrokerTerms
 import Primitives
 
-/// What became of an operator's send.
+/// The result of an operator's send.
 public struct OperatorSendResult: Hashable, Sendable {
     /// ``ReasonCode/sent``, ``ReasonCode/noMatchingSubscribers``, or the reason of the refusal.
     public var reason: ReasonCode
