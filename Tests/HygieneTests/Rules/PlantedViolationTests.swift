@@ -43,6 +43,31 @@ import Testing
         #expect(Rules.unlabelled(in: SwiftText(text)).isEmpty)
     }
 
+    @Test func `a stored property that is not reset is found`() {
+        let text = SwiftText(
+            """
+            struct Batch {
+                var count = 0
+                private(set) var rows: [Int] = []
+                // missing: it stands in this comment alone
+                public var missing: Int?
+                let fixed = 0
+                var isEmpty: Bool { rows.isEmpty }
+                mutating func reset() {
+                    count = 0
+                    if !rows.isEmpty { rows.removeAll() }
+                    // missing = nil
+                }
+                func after() { missing = 1 }
+            }
+            struct Other { var other = 0 }
+            """)
+        let missing = Rules.propertiesNotReset(in: text, type: "Batch", function: "reset")
+        #expect(missing == ["missing"])
+        #expect(Rules.propertiesNotReset(in: text, type: "Batch", function: "clear") == nil)
+        #expect(Rules.propertiesNotReset(in: text, type: "Heap", function: "reset") == nil)
+    }
+
     @Test func `a link to a symbol that is not declared is found`() {
         let text = """
             struct Table<Row> {
