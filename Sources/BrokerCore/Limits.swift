@@ -290,7 +290,7 @@ public struct CoreLimits: Sendable {
     static let comparisonsPerWork = 16
     /// Subscriptions whose rights are checked again at the cost of one delivery, without the
     /// comparisons: 80 nanoseconds each.
-    static let judgedFiltersPerWork = 2
+    static let authorizedFiltersPerWork = 2
     /// Subscribers of several audiences that are merged at the cost of one delivery.
     static let mergedPerWork = 8
     /// Subscription identifiers that are listed and encoded at the cost of one delivery.

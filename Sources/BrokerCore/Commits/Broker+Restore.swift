@@ -231,7 +231,7 @@ extension Broker: StoreVisitor {
             share = stored
         }
         let subscription = addSubscription(
-            of: session, filter: JudgedFilter(restored: filter), grade: grade,
+            of: session, filter: AuthorizedFilter(restored: filter), grade: grade,
             identifier: RecordKey.readNumber(key, at: 8), options: options,
             subscriptionIdentifier: subscriptionIdentifier, storedShare: share)
         if options.contains(.awaitsReplay) { restoreReplay(of: subscription) }

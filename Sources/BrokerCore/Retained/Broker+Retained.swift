@@ -42,7 +42,7 @@ extension Broker {
             identifier: makeIdentifier(), app: app, block: message.block(), deadline: deadline)
         // The caller has checked the limit, and with it ``hasRoom(toRetain:)``.
         let row = Records.retained(new, app: registry.apps[app].name)
-        let permit = commits.room.admitJudged(row.pageByteCount)
+        let permit = commits.room.admitAuthorized(row.pageByteCount)
         commits.put(row, permit)
         insertRetained(new)
         return .none
