@@ -102,17 +102,18 @@ public struct ListSessions: AdministrationRequest {
 public struct Queue: Codable, Hashable, Sendable {
     public var messageCount: UInt64
     public var byteCount: UInt64
-    /// Dropped by the queue's policy since the broker's start.
-    public var droppedCount: UInt64
+    /// Number of messages that the queue refused or dropped because it was full, since the broker
+    /// started.
+    public var overflowCount: UInt64
     /// The number that the next message gets.
     public var nextNumber: UInt64
 
     public init(
-        messageCount: UInt64, byteCount: UInt64, droppedCount: UInt64, nextNumber: UInt64
+        messageCount: UInt64, byteCount: UInt64, overflowCount: UInt64, nextNumber: UInt64
     ) {
         self.messageCount = messageCount
         self.byteCount = byteCount
-        self.droppedCount = droppedCount
+        self.overflowCount = overflowCount
         self.nextNumber = nextNumber
     }
 }

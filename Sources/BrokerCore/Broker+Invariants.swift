@@ -116,7 +116,7 @@ extension Broker {
                 chained += 1
             }
             precondition(
-                registry.users[user].offlineQueue == nil || !hasPersistentListener(user),
+                registry.users[user].offlineQueue == nil || !hasPersistentReceiver(user),
                 "user \(user.place) has an offline queue and a session that inherits it")
         }
         expect(chained, equals: sessions.count, "sessions in the chains of their users")
@@ -266,14 +266,14 @@ extension Broker {
         let address = self.audience(
             ofAddress: .group, groupTable.groups[membership.group].name,
             app: groupTable.groups[membership.group].app)
-        var hearerCount: UInt32 = 0
+        var receiverCount: UInt32 = 0
         forEachSession(of: membership.user) { session in
             if let address, subscription(of: session, audience: address) != nil {
-                hearerCount += 1
+                receiverCount += 1
             }
         }
         expect(
-            membership.hearerCount, equals: hearerCount,
+            membership.receiverCount, equals: receiverCount,
             "sessions of membership \(index.place) that subscribe to the group")
         let audience = groupTable.groups[membership.group].audience
         forEachSession(of: membership.user) { session in

@@ -11,9 +11,9 @@ import Primitives
 /// The core of the broker: sessions, routing, inboxes and outboxes. It is single-threaded; threads
 /// that share it hold a lock during every call.
 public struct Broker: ~Copyable, Sendable {
-    /// Holds nothing. A property whose type only the run-time knows makes the compiler pass the
-    /// broker by address. Without it, Swift 6.3.1 copies all of it, 2 KB, for each call of a method
-    /// that does not mutate (docs/PERFORMANCE.md).
+    /// Unused. A property whose type only the run-time knows makes the compiler pass the broker by
+    /// address. Without it, Swift 6.3.1 copies all of it, 2 KB, for each call of a method that does
+    /// not mutate (docs/PERFORMANCE.md).
     private let handedByAddress: any Sendable = ()
 
     public var limits: CoreLimits
@@ -145,7 +145,7 @@ public struct Broker: ~Copyable, Sendable {
             case .will(let will): willDue(will, in: &step)
             case .retained(let index): expire(retained: index)
             case .access(let access): expireAccess(access, in: &step)
-            case .login(let index): hear(login: index, in: &step)
+            case .login(let index): finishDelayedLogin(index, in: &step)
             case .housekeeping: runHousekeeping(at: moment)
             case .deliveries: deliverWaiting(untilWork: end, effects, in: &step)
             }
@@ -200,7 +200,8 @@ public struct Broker: ~Copyable, Sendable {
         return owner
     }
 
-    /// A new durable name. Names are reserved in the store in blocks, so that none is used twice.
+    /// A new durable identifier. Identifiers are reserved in the store in blocks, so that none is
+    /// used twice.
     mutating func makeIdentifier() -> UInt64 {
         let (identifier, needsReservation) = commits.identifiers.makeIdentifier()
         if needsReservation { writeIdentifierReservation() }

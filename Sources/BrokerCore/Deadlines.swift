@@ -62,7 +62,7 @@ enum DeadlinePayload {
     case access(Index<Access>)
     case housekeeping
     case retained(Index<Retained>)
-    case login(Index<HeldLogin>)
+    case login(Index<DelayedLogin>)
     case deliveries
 
     var raw: UInt64 {
@@ -82,11 +82,12 @@ enum DeadlinePayload {
         switch raw >> 32 {
         case 0: self = .session(Index(place: place))
         case 1: self = .will(Index(place: place))
+        case 2: self = .housekeeping
         case 3: self = .access(Index(place: place))
         case 4: self = .retained(Index(place: place))
         case 5: self = .login(Index(place: place))
         case 6: self = .deliveries
-        default: self = .housekeeping
+        default: preconditionFailure("deadline payload \(raw)")
         }
     }
 }

@@ -36,27 +36,32 @@ public struct CoreLimits: Sendable {
     /// Maximum number of messages in a session's queue: the disk space that a forgotten device can
     /// occupy.
     public var queueCountMaximum: UInt32 = 10_000
-    /// Maximum bytes in a session's queue.
+    /// Maximum bytes in a session's queue: 10,000 messages of 1,600 bytes.
     public var queueBytesMaximum: UInt64 = 16 << 20
+    /// Lower bound of ``inheritedCountMaximum``, for operators that allow short queues only. One
+    /// transaction moves as many messages in 20 to 40 ms, with little else
+    /// (``batchMovesMaximum``).
+    public var inheritedCountMinimum: UInt64 = 40_000
     /// Maximum number of messages in a queue that inherits the queues of the user's other sessions;
     /// the rest is discarded with the session that ends. Without it, a client that ends its
-    /// sessions one after the other would add a full queue with each. It is at least four full
-    /// queues, also if the operator allows short queues only. One transaction moves them in 20 to
-    /// 40 ms, with little else (``batchMovesMaximum``).
-    public var inheritedCountMinimum: UInt64 = 40_000
+    /// sessions one after the other would add a full queue with each. Four full queues.
     var inheritedCountMaximum: UInt64 { max(inheritedCountMinimum, 4 * UInt64(queueCountMaximum)) }
-    /// Maximum bytes of such a queue.
+    /// Lower bound of ``inheritedBytesMaximum``: four queues of the default size.
     public var inheritedBytesMinimum: UInt64 = 64 << 20
+    /// Maximum bytes of such a queue.
     var inheritedBytesMaximum: UInt64 {
         max(inheritedBytesMinimum, 4 * min(queueBytesMaximum, .max / 4))
     }
+    /// Lower bound of ``leftoverCountMaximum``, for operators that allow short queues only: one
+    /// queue of the default length.
+    public var leftoverCountMinimum: UInt64 = 10_000
     /// Maximum number of messages of shared subscriptions that one user's ended sessions leave
     /// while no member of the share has room: as many as in one session's queue. The rest is
     /// discarded with the session and counted.
-    public var leftoverCountMinimum: UInt64 = 10_000
     var leftoverCountMaximum: UInt64 { max(leftoverCountMinimum, UInt64(queueCountMaximum)) }
-    /// Maximum bytes of such messages.
+    /// Lower bound of ``leftoverBytesMaximum``: one queue of the default size.
     public var leftoverBytesMinimum: UInt64 = 16 << 20
+    /// Maximum bytes of such messages.
     var leftoverBytesMaximum: UInt64 { max(leftoverBytesMinimum, queueBytesMaximum) }
     /// Maximum bytes in the queues of one app. They are summed every ten seconds and not with every
     /// message, so an app may exceed the limit for that long.
@@ -91,7 +96,7 @@ public struct CoreLimits: Sendable {
     /// What happens to a message for a full queue.
     public var queuePolicy = QueuePolicy.refuse
     /// Maximum number of durable messages in memory for a session that is not persistent and reads
-    /// slowly.
+    /// slowly: 15 windows of the default size.
     public var memoryQueueCountMaximum = 1_000
     /// Maximum bytes of the messages of all such sessions; each message counts once. Above it, such
     /// a session has ``inboxWindowBytesMaximum`` like a stored session.
@@ -104,16 +109,18 @@ public struct CoreLimits: Sendable {
     public static let listCountMaximum = 256
     /// Maximum number of filters of one SUBSCRIBE or UNSUBSCRIBE that are handled, because the
     /// filters of one packet are one event, which is not divided. By default a session has at most
-    /// 1,000 subscriptions.
+    /// ``subscriptionsMaximum`` subscriptions, so one packet can contain all of them.
     public static let filtersPerPacketMaximum = 1_024
     /// Maximum number of subscriptions of one session, so that one client cannot fill the topic
     /// tree.
     public var subscriptionsMaximum: UInt32 = 1_000
-    /// Maximum number of levels of a topic or filter.
+    /// Maximum number of levels of a topic or filter. A match visits a node of the tree for each
+    /// level. Four times the levels of filters that are always admitted
+    /// (``plainFilterLevelsMaximum``).
     public var topicLevelsMaximum = 64
-    /// Maximum number of different beginnings of an app's filters with `+`, by the levels that have
-    /// it. A topic leads to at most that many nodes of the tree, and each costs up to 0.2
-    /// microseconds. Fleets have some dozens.
+    /// Maximum number of shapes of an app's filters with `+` (see ``FilterShapes``). A topic leads
+    /// to at most that many nodes of the tree, and each costs up to 0.2 microseconds. Fleets have
+    /// some dozens.
     public var filterShapesMaximum = 4_096
     /// Maximum number of shares (names and filters of shared subscriptions) of one app. A
     /// publication that matches all of them looks at each and is put into a queue for each.
@@ -121,8 +128,8 @@ public struct CoreLimits: Sendable {
     /// Maximum number of shares of one session, so that the 64 sessions of one user cannot have all
     /// shares of an app.
     public var sharesPerSessionMaximum = 50
-    /// Maximum number of sessions of all apps. Each takes about 410 bytes of memory together with
-    /// its user, and more while it is connected.
+    /// Maximum number of sessions of all apps. Each takes about 430 bytes of memory together with
+    /// its user (docs/operating/sizing.md), and more while it is connected.
     public var sessionsMaximum = 1_000_000
     /// Maximum number of sessions of one app, so that no app takes the room of the others.
     public var sessionsPerAppMaximum = 1_000_000
@@ -132,22 +139,27 @@ public struct CoreLimits: Sendable {
     /// Maximum bytes of a filter, which is in memory as long as its subscription: 1,000 of them
     /// take 1 MB for one session. Filters in the field are below 200 bytes.
     public var filterBytesMaximum = 1_024
-    /// Maximum number of retained messages of one app. All are in memory.
+    /// Maximum number of retained messages of one app: ten for each of 10,000 devices. All are in
+    /// memory.
     public var retainedPerAppMaximum = 100_000
-    /// Maximum bytes of the retained messages of one app, including topics.
+    /// Maximum bytes of the retained messages of one app, including topics: 670 bytes for each of
+    /// ``retainedPerAppMaximum``.
     public var retainedBytesPerAppMaximum = 64 << 20
     /// The policy of apps that ``appPolicies`` does not contain.
     public var appPolicy = AppPolicy()
     /// The policies of single apps, by name.
     public var appPolicies: [[UInt8]: AppPolicy] = [:]
-    /// Maximum number of sessions of one user. Each gets a copy of everything sent to the user.
+    /// Maximum number of sessions of one user. Each gets a copy of everything sent to the user, so
+    /// a message to 1,000 users causes at most 64,000 deliveries.
     public var sessionsPerUserMaximum = 64
     /// A sender's time is used if it differs from the broker's by at most this, in milliseconds
     /// (exactly 5 s is accepted).
     public var senderClockDifferenceMillisecondsMaximum: UInt64 = 5_000
-    /// Maximum number of groups of one app.
+    /// Maximum number of groups of one app. All are in memory: 100,000 take 30 MB without their
+    /// allow lists, titles and metas.
     public var groupsPerAppMaximum = 100_000
-    /// Maximum number of groups of one user. A login of the user visits each.
+    /// Maximum number of groups of one user. A login of the user visits each: as many as the
+    /// subscriptions of one session.
     public var groupsPerUserMaximum = 1_000
     /// Maximum bytes of the allow lists, titles and metas of an app's groups: 600 lists of a
     /// thousand long names.
@@ -155,7 +167,7 @@ public struct CoreLimits: Sendable {
     /// Maximum bytes of the groups that one user owns, so that no user takes the room of the
     /// others.
     public var groupBytesPerUserMaximum = 4 << 20
-    /// Maximum number of members of one group.
+    /// Maximum number of members of one group: all sessions of a broker with its default limits.
     public var groupMembersMaximum = 1_000_000
     /// Maximum work of one turn of an event loop; the rest of its events waits for the next turn.
     /// The unit is one delivery, which takes 0.1 to 0.3 microseconds including its encoding, so
@@ -181,7 +193,7 @@ public struct CoreLimits: Sendable {
     /// Time that an MQTT login waits if it takes a session over too often. It is well below the 5 s
     /// or more that clients wait for CONNACK, and long enough that two clients which replace each
     /// other cost next to nothing.
-    static let takeoverHoldMilliseconds: UInt64 = 2_000
+    static let takeoverDelayMilliseconds: UInt64 = 2_000
     /// Maximum time that such a login waits for others. It must be handled before the broker closes
     /// its connection because of a missing login.
     static let takeoverWaitMillisecondsMaximum: UInt64 = 8_000
@@ -189,8 +201,8 @@ public struct CoreLimits: Sendable {
     /// back. One small row serves that many deliveries; after a crash at most twice as many are
     /// skipped.
     static let numberReservation: UInt64 = 1_024
-    /// Maximum number of leftovers of one user's ended sessions. Each has a row and is examined now
-    /// and then.
+    /// Maximum number of leftovers of one user's ended sessions: four for each of 64 sessions. Each
+    /// has a row, and housekeeping examines it.
     static let leftoversPerUserMaximum = 256
     /// Maximum number of rounds of housekeeping, of ten seconds each, between two walks over a
     /// leftover.
@@ -219,7 +231,8 @@ public struct CoreLimits: Sendable {
     /// Maximum number of members of a group in which joins and leaves are told to all: n joins cost
     /// n² / 2 messages.
     static let groupEventMembersMaximum = 1_000
-    /// Maximum bytes of a will's payload, which is in memory as long as the will.
+    /// Maximum bytes of a will's payload, which is in memory as long as the will: the wills of
+    /// 100,000 devices take at most 400 MB.
     public static let willPayloadMaximum = 4_096
     /// Seconds after which a will that is due tries again if the store had no room.
     static let willRetrySeconds: UInt64 = 10
@@ -266,7 +279,7 @@ public struct CoreLimits: Sendable {
     static let writtenBytesPerWork = 1_024
     /// Maximum number of rows of QoS 2 publications that one batch deletes with the sessions that
     /// sent them.
-    static let doomedSendsMaximum = 4_096
+    static let pendingDeletionsMaximum = 4_096
     /// Subscribers, or nodes of a tree, that cost as much as one delivery.
     static let looksPerWork = 16
     /// Nodes of a tree of filters that cost a match as much as one delivery: each takes a hash of a
@@ -277,7 +290,7 @@ public struct CoreLimits: Sendable {
     static let comparisonsPerWork = 16
     /// Subscriptions whose rights are checked again at the cost of one delivery, without the
     /// comparisons: 80 nanoseconds each.
-    static let judgedFiltersPerWork = 2
+    static let authorizedFiltersPerWork = 2
     /// Subscribers of several audiences that are merged at the cost of one delivery.
     static let mergedPerWork = 8
     /// Subscription identifiers that are listed and encoded at the cost of one delivery.
@@ -297,7 +310,7 @@ public struct CoreLimits: Sendable {
     static let loadsCountMaximum = 16_384
     static let loadsBytesMaximum = 4 << 20
     /// Maximum number of log lines per second about single refused receivers. A fan-out can meet
-    /// thousands of full queues; ten lines show whose they are.
+    /// thousands of full queues; ten lines show the first of them.
     static let receiverNotesPerSecondMaximum = 10
     /// Maximum number of entries and bytes of one load.
     static let loadCountMaximum = 64

@@ -7,7 +7,7 @@ struct Workload {
     /// Work without effects. Only differences are meaningful.
     private(set) var units = 0
     /// Comparisons of rights that do not add up to a unit yet.
-    private(set) var comparisonCount = 0
+    private var comparisonCount = 0
     /// Work of results of commits and deadlines, including effects, that no turn has been charged
     /// for.
     private var resultUnits = 0
@@ -17,10 +17,11 @@ struct Workload {
         self.units += units
     }
 
-    /// Charges comparisons of rights together with the rest of earlier ones.
+    /// Charges comparisons of rights. Those that do not add up to a unit are added to the next.
     mutating func charge(comparisons: Int) {
-        units += comparisons / CoreLimits.comparisonsPerWork
-        comparisonCount = comparisons % CoreLimits.comparisonsPerWork
+        let sum = comparisonCount + comparisons
+        units += sum / CoreLimits.comparisonsPerWork
+        comparisonCount = sum % CoreLimits.comparisonsPerWork
     }
 
     /// Adds the work of a result or a deadline, for the next turn.

@@ -12,7 +12,7 @@ public enum SignatureAlgorithm: String, CaseIterable, Sendable {
     /// Ed25519 [RFC 8037].
     case edDSA = "EdDSA"
     /// HMAC with SHA-256 [RFC 7518, 3.2]: whoever can verify can also sign, so it is only ever
-    /// chosen by name, with ``VerificationKey/init(sharedSecret:)``.
+    /// chosen by name, with ``VerificationKey/init(sharedSecret:path:)``.
     case hs256 = "HS256"
 }
 

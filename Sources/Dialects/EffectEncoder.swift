@@ -60,7 +60,7 @@ public struct EffectEncoder: ~Copyable {
                 log.take(note, bytes: context.bytes)
             case .awaitDrain(let connection):
                 awaitingDrain.append(connection)
-            case .holdReading(let connection):
+            case .pauseReading(let connection):
                 context.connections.holdForAnswers(connection)
             case .resumeReading(let connection):
                 context.connections.releaseAfterAnswers(connection)
@@ -81,7 +81,7 @@ public struct EffectEncoder: ~Copyable {
         in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
         switch (effect, version) {
-        case (.deliver, _), (.note, _), (.awaitDrain, _), (.holdReading, _), (.resumeReading, _):
+        case (.deliver, _), (.note, _), (.awaitDrain, _), (.pauseReading, _), (.resumeReading, _):
             break
         case (.accept(let connection, let acceptance), let version?):
             mqtt.accept(connection, acceptance, version: version, in: context)

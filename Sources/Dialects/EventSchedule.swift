@@ -107,7 +107,8 @@ public struct EventSchedule: ~Copyable {
     /// Whether connections waited at the end of the last entry because the batch was full.
     private var isHeldUp = false
     /// The largest cost of one packet in the last call of
-    /// ``enter(_:turn:bytes:at:_:_:isReading:)``: a turn may exceed its limit by this much.
+    /// ``enter(_:turn:beginsRound:bytes:identities:at:broker:effects:isReading:)``: a turn may
+    /// exceed its limit by this much.
     public private(set) var largestStep = 0
     /// Memory of waiting events.
     public private(set) var waitingByteCount = 0

@@ -45,7 +45,7 @@ struct DesiredSubscriptions {
     }
 
     private(set) var entries: [Entry]
-    /// An answer arrived since the last report of ``takeReport()``.
+    /// An answer arrived since the last report of ``takeReport(_:)``.
     private var hasNews = false
 
     /// - Parameter earlier: filters that the session may have from an earlier run.

@@ -23,10 +23,10 @@ extension Broker {
         batch.sequence = commits.pendingSequence
         if mustDeadlinesWait { commits.awaitNextBatch() }
         batch.moment = moment
-        settleListeners()
+        settleReceivers()
         writeDirtySessions()
         commits.handOver()
-        takeTurnsLoading()
+        requestWaitingLoads()
         writeMessages(to: &batch)
         writeEntries(to: &batch)
         for trim in commits.inFlightBatch.trims {
@@ -136,7 +136,7 @@ extension Broker {
 
     // MARK: - Taking the result
 
-    /// The messages of the batch are stored, or have been taken back: their senders are told.
+    /// Reports the results of the messages of the batch, which are stored or were taken back.
     private mutating func settleMessages(isStored: Bool, in step: inout Step) {
         if isStored {
             for (message, subscriber, isRetained) in commits.inFlightBatch.lateDeliveries
@@ -243,13 +243,13 @@ extension Broker {
                 accept(session, in: &step)
             case .respond(let connection, let identifier, let reason, let body):
                 commits.close(
-                    RequestName(connection: connection, identifier: identifier))
+                    RequestKey(connection: connection, identifier: identifier))
                 guard session(of: connection) != nil else { continue }
                 step.effects[connection.loop].respond(
                     to: connection, request: identifier, reason: reason, body: body)
             case .answerFilters(let connection, let request, let identifier, let codes):
                 commits.close(
-                    RequestName(
+                    RequestKey(
                         connection: connection, identifier: identifier,
                         isUnsubscribe: request == .unsubscribe))
                 guard session(of: connection) != nil else { continue }
@@ -265,7 +265,7 @@ extension Broker {
         }
     }
 
-    /// Counts what the store did to the queues.
+    /// Counts the changes of the queues by the store.
     ///
     /// Several operations of one batch may meet on one queue. The store executes them in the order
     /// of the properties of ``StoreBatch``, and what it reports is settled in this order:
@@ -321,10 +321,10 @@ extension Broker {
         countOut(tally)
         switch counter(of: tally.queue) {
         case .session(let session)?:
-            sessions[session].inbox.droppedCount += UInt32(clamping: tally.count)
+            sessions[session].inbox.overflowCount += UInt32(clamping: tally.count)
         case .offlineQueue(let user)?:
             let queue = offlineQueueIndex(of: user)
-            queues.noteDropped(UInt32(clamping: tally.count), ofOfflineQueue: queue)
+            queues.noteOverflow(UInt32(clamping: tally.count), ofOfflineQueue: queue)
         case .inherited, .leftover, nil: break
         }
         queues.endTrim(of: tally.queue, amount)
@@ -378,7 +378,7 @@ extension Broker {
         live.connectedSessions[connected].takeFromBacklog(UInt64(load.entries.count))
         for entry in load.entries {
             let message = memory.resident(entry, in: bytes) { commits.identifiers.makeStamp() }
-            memory.hold(message)
+            memory.retain(message)
             live.connectedSessions[connected].append(
                 WindowEntry(
                     number: entry.number, message: message, batchEntry: .max,
@@ -429,7 +429,7 @@ extension Broker {
         let entry = sessions[sender].outbox.remove(at: position)
         if entry.namesRefusals { sessions[sender].senderState.value.takeNames(of: entry) }
         if memory.messages[message].mayHaveArrived {
-            sessions[sender].doubtfulThrough = max(sessions[sender].doubtfulThrough, entry.number)
+            sessions[sender].unknownThrough = max(sessions[sender].unknownThrough, entry.number)
         }
         let connection = liveConnection(of: sender)
         guard connection != .none, !entry.isToldOnRepeat else { return }

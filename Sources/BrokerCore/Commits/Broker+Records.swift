@@ -33,7 +33,7 @@ extension Broker {
 
     private func sessionRow(_ session: Index<Session>) -> RecordChange {
         let user = sessions[session].user
-        let isShort = !sessions[session].isFromBackup && sessions[session].hearsSince == 0
+        let isShort = !sessions[session].isFromBackup && sessions[session].receivesSince == 0
         var row = RecordWriter(version: isShort ? 1 : 2)
         row.write(registry.apps[registry.users[user].app].name)
         row.write(Array(registry.users[user].name))
@@ -47,7 +47,7 @@ extension Broker {
         row.write(sessions[session].sentThrough)
         if !isShort {
             row.write(UInt8(sessions[session].isFromBackup ? 1 : 0))
-            row.write(sessions[session].hearsSince)
+            row.write(sessions[session].receivesSince)
         }
         return RecordChange(
             table: .sessions, key: RecordKey.number(sessions[session].identifier), value: row.bytes)
@@ -86,7 +86,7 @@ extension Broker {
         var row = RecordWriter(version: 2)
         row.write(sessions[session].outboxEpoch)
         row.write(sessions[session].resultsSeenThrough)
-        row.write(sessions[session].forgottenThrough)
+        row.write(sessions[session].unknownOnceThrough)
         row.write(UInt16(kept.count))
         for entry in kept {
             row.write(entry.number)

@@ -4,7 +4,7 @@
 import BrokerTerms
 
 /// One client's request.
-struct RequestName: Hashable {
+struct RequestKey: Hashable {
     let connection: ConnectionID
     let identifier: UInt64
     /// Distinguishes a SUBSCRIBE and an UNSUBSCRIBE of MQTT that are open with the same packet
@@ -18,7 +18,7 @@ extension Broker {
         to connection: ConnectionID, request identifier: UInt64, reason: ReasonCode, body: [UInt8]
     ) {
         commits.answer(
-            RequestName(connection: connection, identifier: identifier),
+            RequestKey(connection: connection, identifier: identifier),
             .respond(connection, requestIdentifier: identifier, reason, body: body))
     }
 
@@ -28,7 +28,7 @@ extension Broker {
         codes: [UInt8]
     ) {
         commits.answer(
-            RequestName(
+            RequestKey(
                 connection: connection, identifier: identifier,
                 isUnsubscribe: request == .unsubscribe),
             .answerFilters(connection, request, requestIdentifier: identifier, codes: codes))
@@ -40,7 +40,7 @@ extension Broker {
     mutating func admits(
         _ connection: ConnectionID, request identifier: UInt64, in step: inout Step
     ) -> Bool {
-        guard commits.isOpen(RequestName(connection: connection, identifier: identifier)),
+        guard commits.isOpen(RequestKey(connection: connection, identifier: identifier)),
             let session = session(of: connection), !sessions[session].dialect.isMQTT
         else { return true }
         peerFaulted(connection, .protocolError, in: &step)
@@ -55,7 +55,7 @@ extension Broker {
     ) -> Bool {
         guard
             commits.isOpen(
-                RequestName(
+                RequestKey(
                     connection: connection, identifier: identifier, isUnsubscribe: isUnsubscribe)),
             let session = session(of: connection)
         else { return false }

@@ -76,7 +76,7 @@ extension Broker: StoreVisitor {
             if isBackup { takeForBackup(session, seed: newEpochSeed) }
             resumeExpiry(session, at: moment)
         }
-        countRestoredHearers()
+        countRestoredReceivers()
         for user in registry.users.places where registry.users.contains(user) {
             updateWaiting(of: user)
         }
@@ -174,7 +174,7 @@ extension Broker: StoreVisitor {
     }
 
     private mutating func restoreSession(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
-        // Rows of version 1 contain neither the mark of a backup nor `hearsSince`.
+        // Rows of version 1 contain neither the mark of a backup nor `receivesSince`.
         let version: UInt8 = value.first == 1 ? 1 : 2
         var row = try RecordReader(value, version: version, table: .sessions, key: key)
         let appName = try row.readString()
@@ -205,7 +205,7 @@ extension Broker: StoreVisitor {
         sessions[session].reservedThrough = reserved
         if version > 1 {
             sessions[session].isFromBackup = try row.read(UInt8.self) == 1
-            sessions[session].hearsSince = try row.readCounter()
+            sessions[session].receivesSince = try row.readCounter()
         }
         commits.noteRestored(session, identifier: identifier, wasConnected: wasConnected)
     }
@@ -231,7 +231,7 @@ extension Broker: StoreVisitor {
             share = stored
         }
         let subscription = addSubscription(
-            of: session, filter: JudgedFilter(restored: filter), grade: grade,
+            of: session, filter: AuthorizedFilter(restored: filter), grade: grade,
             identifier: RecordKey.readNumber(key, at: 8), options: options,
             subscriptionIdentifier: subscriptionIdentifier, storedShare: share)
         if options.contains(.awaitsReplay) { restoreReplay(of: subscription) }
@@ -250,12 +250,12 @@ extension Broker: StoreVisitor {
             try restoreSend(of: session, key: key, value: value)
             return
         }
-        // Rows of version 1 do not contain `forgottenThrough`.
+        // Rows of version 1 do not contain `unknownOnceThrough`.
         let version: UInt8 = value.first == 1 ? 1 : 2
         var row = try RecordReader(value, version: version, table: .outboxes, key: key)
         sessions[session].outboxEpoch = try row.read(UInt64.self)
         sessions[session].resultsSeenThrough = try row.read(UInt64.self)
-        if version > 1 { sessions[session].forgottenThrough = try row.read(UInt64.self) }
+        if version > 1 { sessions[session].unknownOnceThrough = try row.read(UInt64.self) }
         for _ in 0..<(try row.read(UInt16.self)) {
             var entry = OutboxEntry(number: try row.read(UInt64.self), stamp: 0, grade: .once)
             entry.isComplete = true
@@ -269,7 +269,7 @@ extension Broker: StoreVisitor {
             guard sessions[session].outbox.position(of: entry.number) == nil else {
                 throw .unreadableRecord(.outboxes, key: key)
             }
-            name(refusals, in: &entry, of: session)
+            storeRefusals(refusals, in: &entry, of: session)
             sessions[session].outbox.insert(entry)
         }
     }

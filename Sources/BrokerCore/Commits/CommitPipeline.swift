@@ -27,9 +27,9 @@ struct CommitPipeline: ~Copyable {
     /// Whether a full batch has been handed over, so that events that waited for it may continue.
     private var mayResume = false
     /// Requests whose answers wait for a commit.
-    private(set) var openRequests: Set<RequestName> = []
+    private(set) var openRequests: Set<RequestKey> = []
     /// Identifiers of QoS 2 of ended sessions, whose rows are still to be deleted.
-    private var doomedSends: [(session: UInt64, identifiers: PacketIdentifiers)] = []
+    private var pendingDeletions: [(session: UInt64, identifiers: PacketIdentifiers)] = []
     /// Connected sessions whose deliveries waited for a commit that has ended, in order.
     private var waitingDeliveries = Ring<Handle<ConnectedSession>>()
     /// The room that the store has.
@@ -183,9 +183,9 @@ struct CommitPipeline: ~Copyable {
 
     /// Moves the messages of a user into the queue of another session of the user.
     mutating func transfer(
-        _ transfer: QueueTransfer, to heir: Handle<Session>, arriving: TrimAmount
+        _ transfer: QueueTransfer, to successor: Handle<Session>, arriving: TrimAmount
     ) {
-        pendingBatch.bequests.append((pendingBatch.transfers.count, heir))
+        pendingBatch.successorTransfers.append((pendingBatch.transfers.count, successor))
         append(transfer)
         note(arriving, by: transfer)
     }
@@ -213,9 +213,11 @@ struct CommitPipeline: ~Copyable {
     }
 
     /// Limits what a session inherits in this batch to the messages before an id.
-    mutating func narrowBequests(to session: Handle<Session>, before bound: StoredMessageID) {
-        for (index, heir) in pendingBatch.bequests
-        where heir == session
+    mutating func narrowSuccessorTransfers(
+        to session: Handle<Session>, before bound: StoredMessageID
+    ) {
+        for (index, successor) in pendingBatch.successorTransfers
+        where successor == session
             && pendingBatch.transfers[index].scope
                 == .userMessages(before: StoredMessageID(raw: .max))
         {
@@ -303,17 +305,17 @@ struct CommitPipeline: ~Copyable {
 
     /// Deletes the rows of an ended session's QoS 2 publications, with this and later batches.
     mutating func deleteSends(of session: UInt64, _ identifiers: PacketIdentifiers) {
-        doomedSends.append((session, identifiers))
+        pendingDeletions.append((session, identifiers))
         pendingBatch.isUrgent = true
     }
 
     /// Adds as many of these deletions to the pending batch as it has room for.
-    private mutating func deleteDoomedSends() {
-        var room = CoreLimits.doomedSendsMaximum
-        while room > 0, let last = doomedSends.indices.last {
-            let session = doomedSends[last].session
-            let identifiers = doomedSends[last].identifiers.removeLastPage()
-            if doomedSends[last].identifiers.count == 0 { doomedSends.removeLast() }
+    private mutating func executePendingDeletions() {
+        var room = CoreLimits.pendingDeletionsMaximum
+        while room > 0, let last = pendingDeletions.indices.last {
+            let session = pendingDeletions[last].session
+            let identifiers = pendingDeletions[last].identifiers.removeLastPage()
+            if pendingDeletions[last].identifiers.count == 0 { pendingDeletions.removeLast() }
             for identifier in identifiers {
                 remove(.outboxes, key: RecordKey.packet(session, identifier))
             }
@@ -353,19 +355,19 @@ struct CommitPipeline: ~Copyable {
     }
 
     /// Answers a request when the pending batch is committed.
-    mutating func answer(_ request: RequestName, _ confirmation: Confirmation) {
+    mutating func answer(_ request: RequestKey, _ confirmation: Confirmation) {
         openRequests.insert(request)
         pendingBatch.confirmations.append(confirmation)
     }
 
     /// Closes a request that has been answered.
-    mutating func close(_ request: RequestName) {
+    mutating func close(_ request: RequestKey) {
         openRequests.remove(request)
     }
 
     /// Whether a request waits for its answer.
     @inline(__always)
-    func isOpen(_ request: @autoclosure () -> RequestName) -> Bool {
+    func isOpen(_ request: @autoclosure () -> RequestKey) -> Bool {
         !openRequests.isEmpty && openRequests.contains(request())
     }
 
@@ -394,8 +396,8 @@ struct CommitPipeline: ~Copyable {
     }
 
     /// Notes that a session receives the messages of its user, beginning with the next one.
-    mutating func note(listener session: Handle<Session>) {
-        pendingBatch.listeners.append((session, pendingBatch.messages.count))
+    mutating func note(receiver session: Handle<Session>) {
+        pendingBatch.newReceivers.append((session, pendingBatch.messages.count))
     }
 
     /// Notes a repeat of a send whose row is in the pending batch.
@@ -438,7 +440,7 @@ struct CommitPipeline: ~Copyable {
     mutating func handOver() {
         precondition(!isCommitting, "batch \(inFlightBatch.sequence) is in flight")
         if pendingBatch.isAwaited { mayResume = true }
-        if !doomedSends.isEmpty { deleteDoomedSends() }
+        if !pendingDeletions.isEmpty { executePendingDeletions() }
         if !pendingBatch.lazyRecords.isEmpty {
             pendingBatch.records.append(contentsOf: pendingBatch.lazyRecords)
         }
@@ -449,7 +451,7 @@ struct CommitPipeline: ~Copyable {
         precondition(
             pendingBatch.sequence == 0, "batch \(pendingBatch.sequence) is pending and not emptied")
         pendingBatch.sequence = inFlightBatch.sequence + 1
-        if !doomedSends.isEmpty { pendingBatch.isUrgent = true }
+        if !pendingDeletions.isEmpty { pendingBatch.isUrgent = true }
     }
 
     /// Writes those changes of the in-flight batch that need no look at messages or sessions.

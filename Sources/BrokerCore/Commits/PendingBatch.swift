@@ -12,7 +12,7 @@ struct PendingEntry {
     let message: Index<Message>
     let byteCount: UInt32
     var state: EntryState
-    /// Whether its receiver needs it no more. Before the hand-over, such an entry is not written.
+    /// Whether it is settled. An entry that is settled before the hand-over is not written.
     var isSettled = false
 }
 
@@ -95,13 +95,13 @@ struct PendingBatch: ~Copyable {
     /// Transfers of entries of shared subscriptions from the queues of ended sessions.
     var leftovers: [(transfer: Int, leftover: Handle<Leftover>)] = []
     /// Transfers into the queue of another session of the user, and that session.
-    var bequests: [(transfer: Int, heir: Handle<Session>)] = []
+    var successorTransfers: [(transfer: Int, successor: Handle<Session>)] = []
     /// The maximum that transfers bring, by destination, as far as the destination has not counted
     /// it. That many numbers are reserved.
     var arrivals: [UInt64: Arrivals] = [:]
     /// Sessions that began to receive the messages of their users, and how many messages of this
     /// batch came before.
-    var listeners: [(session: Handle<Session>, messageCount: Int)] = []
+    var newReceivers: [(session: Handle<Session>, messageCount: Int)] = []
     var deletedQueues: [QueueID] = []
     var records: [RecordChange] = []
     var loads: [LoadRequest] = []
@@ -180,9 +180,9 @@ struct PendingBatch: ~Copyable {
         movedCount = 0
         inheritedQueues.removeAllKeepingCapacity()
         leftovers.removeAllKeepingCapacity()
-        bequests.removeAllKeepingCapacity()
+        successorTransfers.removeAllKeepingCapacity()
         if !arrivals.isEmpty { arrivals.removeAll() }
-        listeners.removeAllKeepingCapacity()
+        newReceivers.removeAllKeepingCapacity()
         deletedQueues.removeAllKeepingCapacity()
         records.removeAllKeepingCapacity()
         loads.removeAllKeepingCapacity()

@@ -1,5 +1,5 @@
-// What the store passes to the core at the start: the records, and an outline of every queue.
-// Messages are loaded later, queue by queue.
+// The data that the store passes to the core at the start: the records, and an outline of every
+// queue. Messages are loaded later, queue by queue.
 
 import Primitives
 
@@ -14,7 +14,7 @@ public protocol StoreVisitor: ~Copyable {
     mutating func visitQueue(_ outline: QueueOutline)
 }
 
-/// What the core needs of a queue whose entries stay in the store.
+/// The properties of a queue that the core needs. Its entries stay in the store.
 public struct QueueOutline: Hashable, Sendable {
     /// Number and bytes of the entries, including expired ones, which loads and sweeps report.
     public var tally: QueueTally

@@ -109,7 +109,7 @@ struct StoreRoom {
     }
 
     /// Admits rows that ``admits(_:replacing:for:)`` allowed within the same event.
-    mutating func admitJudged(_ byteCount: Int) -> GrowthPermit {
+    mutating func admitAuthorized(_ byteCount: Int) -> GrowthPermit {
         pending.growthByteCount += byteCount
         return GrowthPermit()
     }

@@ -12,10 +12,10 @@ struct ConnectRefusal: Error {
 }
 
 extension Broker {
-    /// - Parameter isInTurn: the login has already waited for its turn to take the session over.
+    /// - Parameter hasWaited: whether the login has already waited for its time to take over.
     mutating func connect(
         _ connection: ConnectionID, _ request: ConnectRequest, identities: TurnIdentities,
-        isInTurn: Bool = false, in step: inout Step
+        hasWaited: Bool = false, in step: inout Step
     ) {
         do throws(ConnectRefusal) {
             let deviceName =
@@ -38,18 +38,18 @@ extension Broker {
             var takeovers = TakeoverCount()
             if let existing {
                 try checkResume(request, existing)
-                if !isInTurn, request.dialect.isMQTT,
-                    let turn = try turn(toTakeOver: existing, connection, in: &step)
+                if !hasWaited, request.dialect.isMQTT,
+                    let time = try takeoverTime(of: existing, connection, in: &step)
                 {
-                    hold(
-                        connection, request: request, until: turn, access: identity.access,
+                    delay(
+                        connection, request: request, until: time, access: identity.access,
                         bytes: step.bytes)
                     return
                 }
                 takeovers = try takeOver(existing, from: connection, request, in: &step)
             }
             let user = knownUser(identity.user, app: identity.app, permit: permit)
-            removeOrphanWill(ofUser: user, device: device)
+            removeDetachedWill(ofUser: user, device: device)
             let attached = attach(
                 connection, request: request, user: user, device: device, permit: permit,
                 takeovers: takeovers, in: &step)
@@ -160,7 +160,7 @@ extension Broker {
     ) throws(ConnectRefusal) -> TakeoverCount {
         guard let connected = sessions[session].connected else { return TakeoverCount() }
         var takeovers = live.connectedSessions[connected].takeovers
-        if live.connectedSessions[connected].belongs(toHolderOf: request.cookie) {
+        if live.connectedSessions[connected].belongs(toOwnerOf: request.cookie) {
             // A clean start discards the session, and its will is not sent.
             let fate: WillFate = request.startsClean ? .removed : .kept
             close(session, .sessionTakenOver, willFate: fate, in: &step)
@@ -349,7 +349,7 @@ extension Broker {
         }
         if !isContinued || isFirst {
             // A number up to here without a record may have been delivered.
-            sessions[session].doubtfulThrough = position.highestUsed
+            sessions[session].unknownThrough = position.highestUsed
             // Records of grade *once* survive a crash of the broker. They are void if the session
             // has ended, or if the sender counts by another epoch.
             if isNew || hadOther || !isFirst || sessions[session].isFromBackup {
@@ -370,8 +370,8 @@ extension Broker {
     /// Notes the number up to which a send of grade *once* may have been accepted without a record.
     /// The note must survive a crash, because the records do not return.
     private mutating func forget(_ session: Index<Session>, through number: UInt64) {
-        guard number != sessions[session].forgottenThrough else { return }
-        sessions[session].forgottenThrough = number
+        guard number != sessions[session].unknownOnceThrough else { return }
+        sessions[session].unknownOnceThrough = number
         if sessions[session].isPersistent { markDirty(session, .outbox, isUrgent: true) }
     }
 
@@ -406,7 +406,7 @@ extension Broker {
             sessions[session].reservationRequested = inbox.nextNumber - 1
             sessions[session].decisiveBatch = commits.pendingSequence
             reserveNumbers(session)
-            if sessions[session].receivesUserMessages { noteListener(session) }
+            if sessions[session].receivesUserMessages { noteReceiver(session) }
             markDirty(session, .session, isUrgent: true)
         }
         return session

@@ -26,7 +26,7 @@ extension Broker {
         _ connection: ConnectionID, _ cause: CloseCause, in step: inout Step
     ) {
         guard let session = session(of: connection) else {
-            forgetHeldLogin(of: connection)
+            forgetDelayedLogin(of: connection)
             return
         }
         let reason: ReasonCode =
@@ -45,7 +45,7 @@ extension Broker {
         if let session = session(of: connection) {
             close(session, reason, in: &step)
         } else {
-            forgetHeldLogin(of: connection)
+            forgetDelayedLogin(of: connection)
             counters.protocolErrors += 1
             step.effects[connection.loop].effects.append(.close(connection, reason))
         }

@@ -72,8 +72,9 @@ public struct SessionDescription: Hashable, Sendable {
 public struct QueueDescription: Hashable, Sendable {
     public var count: UInt64
     public var byteCount: UInt64
-    /// Number of messages that the policy of the queue dropped since the broker started.
-    public var droppedCount: UInt64
+    /// Number of messages that the queue refused or dropped because it was full, since the broker
+    /// started.
+    public var overflowCount: UInt64
     /// The number that the next message gets.
     public var nextNumber: UInt64
 }
@@ -195,7 +196,7 @@ extension Broker {
             let user = self.user(named: user, app: app)
         else { return nil }
         return registry.users[user].offlineQueue.map { QueueDescription(queues.offlineQueues[$0]) }
-            ?? QueueDescription(count: 0, byteCount: 0, droppedCount: 0, nextNumber: 1)
+            ?? QueueDescription(count: 0, byteCount: 0, overflowCount: 0, nextNumber: 1)
     }
 }
 
@@ -203,6 +204,6 @@ extension QueueDescription {
     fileprivate init(_ inbox: Inbox) {
         self.init(
             count: UInt64(inbox.count), byteCount: inbox.byteCount,
-            droppedCount: UInt64(inbox.droppedCount.value), nextNumber: inbox.nextNumber)
+            overflowCount: UInt64(inbox.overflowCount.value), nextNumber: inbox.nextNumber)
     }
 }

@@ -73,7 +73,7 @@ struct ConnectedSession: ~Copyable {
     private(set) var isConfirmed = false
     private(set) var isLoading = false
     /// Whether its event loop has stopped reading, because too many publications have no answer.
-    private var isHeld = false
+    private var isReadingPaused = false
     /// Whether the session existed before this connection.
     let wasPresent: Bool
     /// Whether the client must be told its name.
@@ -107,7 +107,7 @@ struct ConnectedSession: ~Copyable {
 
     /// Whether a login comes from the client of this connection. The client may not have received
     /// the cookie if its CONNACK was lost; then it presents the cookie of this login again.
-    func belongs(toHolderOf cookie: UInt64?) -> Bool {
+    func belongs(toOwnerOf cookie: UInt64?) -> Bool {
         cookie != nil
             && (cookie == self.cookie || (hasPresentedCookie && cookie == presentedCookie))
     }
@@ -227,8 +227,8 @@ struct ConnectedSession: ~Copyable {
     /// because there are too many.
     mutating func countUnanswered() -> Bool {
         unansweredCount += 1
-        guard unansweredCount > publishWindow, !isHeld else { return false }
-        isHeld = true
+        guard unansweredCount > publishWindow, !isReadingPaused else { return false }
+        isReadingPaused = true
         return true
     }
 
@@ -236,8 +236,8 @@ struct ConnectedSession: ~Copyable {
     /// them are answered.
     mutating func countAnswered() -> Bool {
         unansweredCount -= 1
-        guard isHeld, unansweredCount <= publishWindow / 2 else { return false }
-        isHeld = false
+        guard isReadingPaused, unansweredCount <= publishWindow / 2 else { return false }
+        isReadingPaused = false
         return true
     }
 
@@ -269,7 +269,9 @@ struct ConnectedSession: ~Copyable {
     }
 
     /// The time of the turn of a login that waits to take the session over; nil if too many wait.
-    mutating func takeTurn(at now: Instant) -> Instant? { takeovers.takeTurn(at: now) }
+    mutating func reserveTakeoverTime(at now: Instant) -> Instant? {
+        takeovers.reserveTakeoverTime(at: now)
+    }
 
     /// The position of a number in the window; nil if it is not there.
     func position(of number: UInt64) -> Int? {
@@ -291,7 +293,7 @@ struct TakeoverCount {
     /// The last takeovers, oldest first; empty, and without memory, for nearly every session.
     private var times: [Instant] = []
     /// Time of the turn of the last login that waits.
-    private var lastTurn = Instant(milliseconds: 0)
+    private var lastTakeoverTime = Instant(milliseconds: 0)
 
     /// The seconds until one more takeover is within the maximum; nil if it already is.
     func secondsToWait(at now: Instant, maximum: Int) -> UInt32? {
@@ -310,13 +312,13 @@ struct TakeoverCount {
     }
 
     /// The time of the turn of one more login, after those that wait already; nil if too many do.
-    mutating func takeTurn(at now: Instant) -> Instant? {
-        let hold = CoreLimits.takeoverHoldMilliseconds
-        let turn = max(now, lastTurn).advanced(byMilliseconds: hold)
-        guard turn.milliseconds(since: now) <= CoreLimits.takeoverWaitMillisecondsMaximum else {
+    mutating func reserveTakeoverTime(at now: Instant) -> Instant? {
+        let delay = CoreLimits.takeoverDelayMilliseconds
+        let time = max(now, lastTakeoverTime).advanced(byMilliseconds: delay)
+        guard time.milliseconds(since: now) <= CoreLimits.takeoverWaitMillisecondsMaximum else {
             return nil
         }
-        lastTurn = turn
-        return turn
+        lastTakeoverTime = time
+        return time
     }
 }

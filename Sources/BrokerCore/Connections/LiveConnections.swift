@@ -42,8 +42,8 @@ struct LiveConnections: ~Copyable {
     var connectedSessions = ConnectedSessions()
     /// The rights of connected sessions, and what granted them.
     private(set) var accesses = Slab<Access>()
-    /// MQTT logins that wait for their turn.
-    private(set) var heldLogins = Slab<HeldLogin>()
+    /// MQTT logins that wait before they take a session over.
+    private(set) var delayedLogins = Slab<DelayedLogin>()
 
     init(loopCount: Int) {
         connections = ConnectionTable(loopCount: loopCount)
@@ -65,7 +65,7 @@ struct LiveConnections: ~Copyable {
         connectedSessions.slab.remove(connected)
     }
 
-    /// The connection of a session belongs to it no more.
+    /// Removes the assignment of a connection to its session.
     mutating func unbind(_ connected: Index<ConnectedSession>) {
         connections.remove(connectedSessions[connected].connection)
     }
@@ -105,14 +105,16 @@ struct LiveConnections: ~Copyable {
 
     // MARK: - Logins that wait
 
-    mutating func hold(_ login: HeldLogin) -> Index<HeldLogin> {
-        heldLogins.insert(login).index
+    mutating func delay(_ login: DelayedLogin) -> Index<DelayedLogin> {
+        delayedLogins.insert(login).index
     }
 
     /// The deadline that ends the wait of a login.
-    mutating func note(timer: TimerWheel.Token, of login: Index<HeldLogin>) {
-        heldLogins[login].token = timer
+    mutating func note(timer: TimerWheel.Token, of login: Index<DelayedLogin>) {
+        delayedLogins[login].token = timer
     }
 
-    mutating func remove(_ login: Index<HeldLogin>) -> HeldLogin { heldLogins.remove(login) }
+    mutating func remove(_ login: Index<DelayedLogin>) -> DelayedLogin {
+        delayedLogins.remove(login)
+    }
 }

@@ -277,7 +277,7 @@ extension Broker {
             .kicked, about: groupName, payload: [], from: Array(registry.users[actor.user].name),
             at: step.moment
         ) { broker, message, tally in
-            if !broker.hasListener(user) {
+            if !broker.hasReceiver(user) {
                 broker.enqueue(message, offlineQueueOf: user, tally: &tally, in: &step)
             } else {
                 broker.enqueue(message, sessionsOf: user, tally: &tally, in: &step)

@@ -69,7 +69,7 @@ extension Broker {
             next = sessions[session].nextOfUser
         }
         // During a restore, all subscriptions are counted at the end.
-        if commits.restoration == nil { countHearers(of: membership) }
+        if commits.restoration == nil { countReceivers(of: membership) }
         groupTable.setWaiting(membership, isWaiting(membership))
     }
 
@@ -197,31 +197,31 @@ extension Broker {
     /// Whether a member's messages from the group wait in the offline queue: no session receives
     /// the user's messages, and no MQTT session subscribes to the group's address.
     func isWaiting(_ membership: Index<Membership>) -> Bool {
-        groupTable.memberships[membership].hearerCount == 0
-            && !hasListener(groupTable.memberships[membership].user)
+        groupTable.memberships[membership].receiverCount == 0
+            && !hasReceiver(groupTable.memberships[membership].user)
     }
 
     /// Updates, in all groups of a user, whether its messages wait offline. Call it when the user
     /// may have got its first session that receives its messages, or lost the last.
     mutating func updateWaiting(of user: Index<User>) {
-        let isListening = hasListener(user)
+        let hasReceiver = hasReceiver(user)
         workload.charge(registry.users[user].memberships.count / CoreLimits.looksPerWork)
         for index in registry.users[user].memberships {
-            let hears = isListening || groupTable.memberships[index].hearerCount > 0
-            groupTable.setWaiting(index, !hears)
+            let receives = hasReceiver || groupTable.memberships[index].receiverCount > 0
+            groupTable.setWaiting(index, !receives)
         }
     }
 
     /// Counts a member's session that began or ended a subscription to the address of a group.
-    mutating func countHearer(_ user: Index<User>, _ group: Index<Group>, isNew: Bool) {
+    mutating func countReceiver(_ user: Index<User>, _ group: Index<Group>, isNew: Bool) {
         // The subscriptions of a user that left the group have been removed already.
         guard let membership = membership(of: user, in: group) else { return }
-        groupTable.countHearer(of: membership, isNew: isNew)
+        groupTable.countReceiver(of: membership, isNew: isNew)
         groupTable.setWaiting(membership, isWaiting(membership))
     }
 
     /// Counts a new member's sessions that subscribe to the address of the group.
-    private mutating func countHearers(of membership: Index<Membership>) {
+    private mutating func countReceivers(of membership: Index<Membership>) {
         let (group, user) = (
             groupTable.memberships[membership].group, groupTable.memberships[membership].user
         )
@@ -235,11 +235,11 @@ extension Broker {
             if subscription(of: session, audience: audience) != nil { count += 1 }
         }
         workload.charge(lookCount / CoreLimits.looksPerWork)
-        groupTable.setHearerCount(count, of: membership)
+        groupTable.setReceiverCount(count, of: membership)
     }
 
     /// Counts the subscriptions to group addresses after a restore, each once.
-    mutating func countRestoredHearers() {
+    mutating func countRestoredReceivers() {
         for session in sessions.places where sessions.contains(session) {
             guard sessions[session].dialect.isMQTT else { continue }
             let user = sessions[session].user
@@ -251,7 +251,7 @@ extension Broker {
                     registry.users[user].app),
                     let membership = membership(of: user, in: group)
                 {
-                    groupTable.countHearer(of: membership, isNew: true)
+                    groupTable.countReceiver(of: membership, isNew: true)
                 }
                 next = routing.subscriptions[index].next
             }

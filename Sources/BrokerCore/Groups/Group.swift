@@ -5,7 +5,7 @@ import Primitives
 
 /// A group of users of one app.
 struct Group: ~Copyable {
-    /// Durable name, unique in the store.
+    /// Durable identifier, unique in the store.
     let identifier: UInt64
     let app: Index<App>
     /// The id for clients, which the broker assigned. It is unpredictable.
@@ -67,7 +67,7 @@ struct Membership {
     /// Position in ``Group/waiting``; ``notWaiting`` while a session receives the user's messages.
     var waitingPosition = notWaiting
     /// Number of the user's sessions that subscribe to the group's address.
-    var hearerCount: UInt32 = 0
+    var receiverCount: UInt32 = 0
 }
 
 /// An event in a group, as its members are told. Raw values are on the wire.

@@ -71,16 +71,16 @@ struct GroupTable: ~Copyable {
     }
 
     /// Counts a member's session that began or ended a subscription to the address of the group.
-    mutating func countHearer(of membership: Index<Membership>, isNew: Bool) {
+    mutating func countReceiver(of membership: Index<Membership>, isNew: Bool) {
         if isNew {
-            memberships[membership].hearerCount += 1
+            memberships[membership].receiverCount += 1
         } else {
-            memberships[membership].hearerCount -= 1
+            memberships[membership].receiverCount -= 1
         }
     }
 
-    mutating func setHearerCount(_ count: UInt32, of membership: Index<Membership>) {
-        memberships[membership].hearerCount = count
+    mutating func setReceiverCount(_ count: UInt32, of membership: Index<Membership>) {
+        memberships[membership].receiverCount = count
     }
 
     /// Adds a member to those of its group whose messages wait offline, or removes it. After a

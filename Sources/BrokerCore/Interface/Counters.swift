@@ -1,20 +1,21 @@
-// What the core counts. Everything that is refused, dropped or expired moves one of these, so that
-// nothing is lost in silence.
+// The counters of the core. Everything that is refused, dropped or expired increments one of these
+// counters.
 
 /// Totals since the broker started.
 public struct Counters: Hashable, Sendable {
     public var connectsAccepted: UInt64 = 0
     public var connectsRefused: UInt64 = 0
-    /// Those among them for which there was no room: sessions, users, or the store (0x97).
+    /// Of these: because of a limit on sessions, users or the store (0x97).
     public var connectsOverQuota: UInt64 = 0
-    /// Those among them whose device was logged in by somebody else too often (0x9F).
+    /// Of these: because the device logged in too often (0x9F).
     public var connectsDamped: UInt64 = 0
     public var takeovers: UInt64 = 0
-    /// MQTT logins that had to wait before they took a session over.
-    public var connectsHeld: UInt64 = 0
-    /// Times that an MQTT client was not read from because it had too many answers to come.
-    public var sendersHeld: UInt64 = 0
-    /// New credentials of connected clients that were worth nothing.
+    /// MQTT logins that waited before they took a session over.
+    public var connectsDelayed: UInt64 = 0
+    /// Times that reading from an MQTT client stopped because of too many publications without an
+    /// answer.
+    public var readingPauses: UInt64 = 0
+    /// New credentials of connected clients that were invalid.
     public var credentialsRefused: UInt64 = 0
     /// Sends, single receivers, subscriptions and queries that no right allowed.
     public var rightsRefusals: UInt64 = 0
@@ -22,44 +23,46 @@ public struct Counters: Hashable, Sendable {
     public var sessionsExpired: UInt64 = 0
     public var sendsAccepted: UInt64 = 0
     public var sendsRefused: UInt64 = 0
-    /// Those among them that came while too much waited for its commit (0x97).
+    /// Of these: because too many bytes waited for their commit (0x97).
     public var sendsOverUncommitted: UInt64 = 0
     /// Sends that were recognised as resends and not delivered again.
     public var sendsRepeated: UInt64 = 0
     /// Sends accepted although an earlier broker may have delivered them.
-    public var sendsDoubtful: UInt64 = 0
+    public var possibleDuplicates: UInt64 = 0
     /// Single receivers refused within a send.
     public var receiversRefused: UInt64 = 0
     public var deliveries: UInt64 = 0
-    /// Requests about groups and wills that were refused, and those that no dialect knows.
+    /// Requests about groups and wills that were refused, and those of unknown operations.
     public var requestsRefused: UInt64 = 0
-    /// Those among them for which there was no room: groups, members, or the store (0x97).
+    /// Of these: because of a limit on groups, members or the store (0x97).
     public var requestsOverQuota: UInt64 = 0
     public var subscriptionsRefused: UInt64 = 0
-    /// Those among them for which a session had no room (0x97).
+    /// Of these: because of a limit of the session (0x97).
     public var subscriptionsOverQuota: UInt64 = 0
-    /// Joins and leaves that were not told since the group is large.
+    /// Joins and leaves that were not reported to the members, because the group is large.
     public var groupEventsSkipped: UInt64 = 0
     public var willsSent: UInt64 = 0
-    /// Wills that were due and that no right allowed any more, or whose credential was withdrawn.
+    /// Wills that were due and were not sent, because no right allowed them any more or their
+    /// credential was revoked.
     public var willsRefused: UInt64 = 0
-    /// Messages of shared subscriptions that moved from a session that left to another one.
+    /// Messages of shared subscriptions that moved from an ended or disconnected session to another
+    /// one.
     public var sharesHandedOver: UInt64 = 0
-    /// Devices that came or went and were told to who subscribes to it.
+    /// Connections and disconnections published to presence subscribers.
     public var presenceEvents: UInt64 = 0
     public var acknowledgements: UInt64 = 0
-    /// Stored deliveries that expired before their receiver took them.
+    /// Stored deliveries that expired before they were acknowledged.
     public var expired: UInt64 = 0
-    /// Waiting messages discarded with a session that a client wanted gone.
+    /// Waiting messages discarded with a session that its client ended.
     public var discarded: UInt64 = 0
-    /// Copies of sends that a queue at its limit refused, of which the sender was told.
+    /// Messages for one receiver that its full queue refused. The sender gets the reason.
     public var queueRefused: UInt64 = 0
-    /// Dropped by a queue's policy `oldest` or `newest`.
+    /// Messages that a full queue dropped by its policy `oldest` or `newest`.
     public var queueDropped: UInt64 = 0
-    /// Deliveries that were larger than their receiver takes.
+    /// Deliveries that exceeded the maximum packet size of their receiver.
     public var oversizeDropped: UInt64 = 0
-    /// Durable messages dropped for a session that is not persistent and does not read.
-    public var memoryQueueDropped: UInt64 = 0
+    /// Of ``queueRefused``: by the queue of a session that is not persistent.
+    public var memoryQueueRefused: UInt64 = 0
     public var protocolErrors: UInt64 = 0
     /// Sender times that differed too much and were replaced.
     public var senderClocksRejected: UInt64 = 0
@@ -68,21 +71,21 @@ public struct Counters: Hashable, Sendable {
     public var entriesStored: UInt64 = 0
     /// Entries that every receiver acknowledged before they were written.
     public var entriesElided: UInt64 = 0
-    /// Messages taken back since the store had no room for them, from senders who were told.
+    /// Messages taken back because the store was full. Their senders got the reason.
     public var sendsTakenBack: UInt64 = 0
-    /// Batches whose sends the store had no room for.
+    /// Batches whose sends were refused because the store was full.
     public var batchesRefused: UInt64 = 0
     /// Stored entries that failed their checksum and were set aside.
     public var damagedEntries: UInt64 = 0
-    /// Entries that a queue counted and the store did not have. The count is corrected.
+    /// Entries that a queue counted and the store did not contain. The count is corrected.
     public var missingEntries: UInt64 = 0
-    /// Rows that the start found without the session they belong to, and removed.
+    /// Rows of sessions that do not exist, which the start removed.
     public var rowsRepaired: UInt64 = 0
 
     public init() {}
 }
 
-/// What there is at the moment.
+/// Current numbers and sizes.
 public struct Gauges: Hashable, Sendable {
     public var apps: Int
     public var users: Int
@@ -90,7 +93,7 @@ public struct Gauges: Hashable, Sendable {
     public var groups: Int
     public var wills: Int
     public var connections: Int
-    /// Filters of all sessions; what every session receives by itself is not counted.
+    /// Filters of all sessions; implicit subscriptions are not counted.
     public var subscriptions: Int
     /// Filters that are shared, each counted once for each name.
     public var sharedSubscriptions: Int
@@ -99,9 +102,9 @@ public struct Gauges: Hashable, Sendable {
     public var retainedBytes: Int
     public var tokens: Int
     public var messagesInMemory: Int
-    /// Memory of former messages that is kept for the next ones.
+    /// Freed memory of messages that is kept for reuse.
     public var spareBytes: Int
-    /// Bytes of the messages that sessions in memory hold.
+    /// Bytes of the messages of sessions that are not persistent.
     public var memoryQueueBytes: Int
     public var queuedMessages: UInt64
     public var queuedBytes: UInt64

@@ -1,33 +1,33 @@
-// What the broker wants done, in the imperative and as plain data. Each event loop has a list of
+// The core's output, as plain data: what the event loops must do. Each event loop has a list of
 // effects, in the order in which they must be carried out. Bytes and message blocks that they refer
-// to lie in the loop's own arena, so that an effect outlives what it was made from.
+// to are in the loop's arena, so that an effect does not depend on the input it was made from.
 
 import BrokerTerms
 import Primitives
 
-/// One thing to do on one connection.
+/// One action on one connection.
 public enum Effect: BitwiseCopyable, Sendable {
     case accept(ConnectionID, Acceptance)
-    /// Tell why the connection is refused, then close it.
+    /// Refuse the login with this reason, then close the connection.
     case refuse(ConnectionID, ReasonCode, retryAfterSeconds: UInt32)
     case deliver(Delivery)
     case reportResult(SendResult)
-    /// Nothing is read from a connection, until ``resumeReading(_:)``, because its client has too
-    /// many answers to come.
-    case holdReading(ConnectionID)
+    /// Stop reading from a connection until ``resumeReading(_:)``: its client has too many
+    /// publications without an answer.
+    case pauseReading(ConnectionID)
     case resumeReading(ConnectionID)
-    /// Answer what only clients of MRT ask.
+    /// An answer that only MRT has.
     case mrt(MRTEffect)
-    /// Answer what only clients of MQTT ask.
+    /// An answer that only MQTT has.
     case mqtt(MQTTEffect)
-    /// Tell what became of a new credential.
+    /// Report the result of a new credential.
     case answerCredential(ConnectionID, ReasonCode)
     /// Confirm the client's own disconnect, then close.
     case confirmDisconnect(ConnectionID)
-    /// Come back with ``Event/outgoingDrained(_:)`` when the connection has taken everything that
-    /// was written before this.
+    /// Report ``Event/outgoingDrained(_:)`` when all bytes that were written before this effect
+    /// have been passed to the socket.
     case awaitDrain(ConnectionID)
-    /// Tell the reason, then close.
+    /// Send the reason, then close the connection.
     case close(ConnectionID, ReasonCode)
     case note(LogEvent)
 }
@@ -36,13 +36,13 @@ public enum Effect: BitwiseCopyable, Sendable {
 public enum MRTEffect: BitwiseCopyable, Sendable {
     /// Answer a request. `body` is the operation's result.
     case respond(ConnectionID, requestIdentifier: UInt64, ReasonCode, body: ByteRange)
-    /// Tell whether a user is online, since when in Unix milliseconds, and on which devices:
-    /// `count` names in a row, each one length byte and its bytes.
+    /// Report whether a user is online, since when in Unix milliseconds, and on which devices:
+    /// `count` names, each as one length byte and its bytes.
     case reportPresence(
         ConnectionID, requestIdentifier: UInt64, isOnline: Bool, sinceUnixMilliseconds: UInt64,
         devices: ByteRange, count: Int)
-    /// Tell a page of a user's groups: each its id and its title, with one byte of length each, and
-    /// one byte that is 1 for its owner.
+    /// Report a page of a user's groups: for each its id and its title, each after one length byte,
+    /// and one byte that is 1 if the user owns it.
     case reportGroups(
         ConnectionID, requestIdentifier: UInt64, hasMore: Bool, entries: ByteRange)
     case reportGroup(ConnectionID, requestIdentifier: UInt64, GroupReport)
@@ -52,11 +52,11 @@ public enum MRTEffect: BitwiseCopyable, Sendable {
 public enum MQTTEffect: BitwiseCopyable, Sendable {
     /// A step of the exchange about one publication, of either direction.
     case answerPacket(PacketAnswer)
-    /// Tell what became of the filters of a SUBSCRIBE or an UNSUBSCRIBE.
+    /// Report the result of each filter of a SUBSCRIBE or an UNSUBSCRIBE.
     case answerFilters(FilterAnswer)
 }
 
-/// What a client is told when it is let in.
+/// The contents of CONNACK.
 public struct Acceptance: Hashable, BitwiseCopyable, Sendable {
     public var isSessionPresent: Bool
     public var hasWill: Bool
@@ -69,27 +69,27 @@ public struct Acceptance: Hashable, BitwiseCopyable, Sendable {
     public var inboxWindow: UInt16
     public var messageMaximum: UInt32
     public var payloadMaximum: UInt32
-    /// What becomes of a refused publication: see ``AppPolicy/acknowledgesRefused``.
+    /// Whether refused publications are acknowledged: see ``AppPolicy/acknowledgesRefused``.
     public var acknowledgesRefused = false
     /// The authenticated user, in the event loop's bytes.
     public var user: ByteRange
-    /// The device that the broker thought of, in the event loop's bytes; empty where the client
-    /// named one.
+    /// The device id that the broker assigned, in the event loop's bytes; empty if the client named
+    /// one.
     public var assignedDevice = ByteRange.empty
 }
 
-/// What a group is, and a page of its members. Ranges are in the event loop's bytes.
+/// The description of a group, with a page of its members. Ranges are in the event loop's bytes.
 public struct GroupReport: Hashable, BitwiseCopyable, Sendable {
     public var hasAllowList: Bool
-    /// Whether the asking user owns it.
+    /// Whether the requesting user owns it.
     public var isOwn: Bool
     public var hasMoreMembers: Bool
-    /// Members in all.
+    /// The number of all members.
     public var memberCount: UInt32
     public var owner: ByteRange
     public var title: ByteRange
     public var meta: ByteRange
-    /// Ids in a row, each one length byte and its bytes.
+    /// Ids, each as one length byte and its bytes.
     public var members: ByteRange
 }
 
@@ -102,9 +102,9 @@ public struct Delivery: Hashable, BitwiseCopyable, Sendable {
     public var publication: UInt32
     public var grade: Grade
     public var options: EntryOptions
-    /// How it is put on the wire.
+    /// The protocol in which it is encoded.
     public var dialect: SessionDialect
-    /// In MQTT; 0 for a transient delivery.
+    /// The packet identifier in MQTT; 0 for a transient delivery.
     public var packetIdentifier: UInt16
     /// 0 for none; from ``EntryState/severalIdentifiers`` on, that and an index into the loop's
     /// `identifierLists`.
@@ -141,24 +141,24 @@ public struct Publication: Hashable, BitwiseCopyable, Sendable {
     public var deadline: Instant
 }
 
-/// What became of a send.
+/// The result of a send.
 public struct SendResult: Hashable, BitwiseCopyable, Sendable {
     public var connection: ConnectionID
     /// The outbox number; 0 for a transient send that was refused.
     public var number: UInt64
     public var reason: ReasonCode
-    /// The application's id, in the event loop's bytes; empty where none was given.
+    /// The application's id, in the event loop's bytes; empty if there is none.
     public var messageIdentifier: ByteRange
-    /// Receivers that were refused, named or only counted.
+    /// The number of refused receivers, including those that are not named.
     public var refusedCount: UInt32
     /// ``Refusal`` values in the event loop's `refusals`.
     public var firstRefusal: UInt32
     public var namedRefusalCount: UInt32
 }
 
-/// What became of the filters of one packet (MQTT).
+/// The results of the filters of one packet (MQTT).
 public struct FilterAnswer: Hashable, BitwiseCopyable, Sendable {
-    /// What asked for it.
+    /// The kind of the packet.
     public enum Request: UInt8, Hashable, BitwiseCopyable, Sendable {
         case subscribe
         case unsubscribe
@@ -182,12 +182,12 @@ public struct FilterAnswer: Hashable, BitwiseCopyable, Sendable {
 
 /// One receiver of a list that was refused.
 public struct Refusal: Hashable, BitwiseCopyable, Sendable {
-    /// Its place in the sender's list, from 0.
+    /// Its position in the sender's list, from 0.
     public var index: UInt32
     public var reason: ReasonCode
 }
 
-/// Something an operator wants to read in the log.
+/// An event for the log.
 public struct LogEvent: Hashable, BitwiseCopyable, Sendable {
     public enum Kind: UInt8, Hashable, BitwiseCopyable, Sendable {
         case connected
@@ -200,11 +200,11 @@ public struct LogEvent: Hashable, BitwiseCopyable, Sendable {
         case subscribeRefused
         case presenceRefused
         case sessionExpired
-        /// A will that was due is not sent, or not to these receivers.
+        /// A will that was due was not sent, or not to these receivers.
         case willRefused
-        /// A queue at its limit: one receiver of a send does not get it.
+        /// A full queue refused a message for one receiver of a send.
         case receiverRefused
-        /// A request about groups met a limit.
+        /// A request about groups was refused because of a limit.
         case requestRefused
     }
 
@@ -214,25 +214,25 @@ public struct LogEvent: Hashable, BitwiseCopyable, Sendable {
     /// User and device, in the event loop's bytes.
     public var user: ByteRange
     public var device: ByteRange
-    /// Whom or what it was about, in the event loop's bytes.
+    /// The object of the event, such as a topic or a user, in the event loop's bytes.
     public var subject: ByteRange
-    /// Another connection it was about: the second of two that want one session.
+    /// The second connection of the event: of two logins for one session, the later one.
     public var other: ConnectionID
-    /// The limit that was reached, where one was.
+    /// The limit that was reached, if any.
     public var limit = LimitName.none
 
-    /// Whether ``other`` means somebody.
+    /// Whether ``other`` is set.
     public var isAboutTwo: Bool { other != .none }
 }
 
 extension Effect {
-    /// The connection it is about.
+    /// The connection of the effect.
     public var connection: ConnectionID {
         switch self {
         case .accept(let connection, _), .refuse(let connection, _, _),
             .answerCredential(let connection, _), .confirmDisconnect(let connection),
             .awaitDrain(let connection), .close(let connection, _),
-            .holdReading(let connection), .resumeReading(let connection):
+            .pauseReading(let connection), .resumeReading(let connection):
             connection
         case .deliver(let delivery): delivery.connection
         case .reportResult(let result): result.connection
@@ -244,7 +244,7 @@ extension Effect {
 }
 
 extension MRTEffect {
-    /// The connection that asked.
+    /// The connection that sent the request.
     public var connection: ConnectionID {
         switch self {
         case .respond(let connection, _, _, _), .reportPresence(let connection, _, _, _, _, _),
@@ -255,7 +255,7 @@ extension MRTEffect {
 }
 
 extension MQTTEffect {
-    /// The connection that asked.
+    /// The connection that sent the request.
     public var connection: ConnectionID {
         switch self {
         case .answerPacket(let answer): answer.connection

@@ -1,20 +1,20 @@
 // What happens to the broker, in the past tense and as plain data. Byte ranges point into the
 // buffer that is handed to `Broker.step` together with the event, so that a batch of events and its
-// buffer can be recorded and replayed. Verified identities stand in a list beside that buffer.
+// buffer can be recorded and replayed. Verified identities are in a list beside that buffer.
 
 import BrokerTerms
 import Primitives
 
-/// One thing that happened on a connection. Ids, topics and UTF-8 have been checked by the dialect;
-/// whether they may be used is the core's decision.
+/// One event of a connection. The dialect has checked ids, topics and UTF-8; the core checks rights
+/// and limits.
 public enum Event: Sendable {
     case connectReceived(ConnectionID, ConnectRequest)
-    /// The connection is gone or given up; nothing is delivered on it any more.
+    /// The connection has closed.
     case connectionClosed(ConnectionID, CloseCause)
     case sendReceived(ConnectionID, SendRequest)
-    /// The receiver holds everything up to this inbox number (cumulative).
+    /// The receiver acknowledges all deliveries up to this inbox number.
     case inboxAcknowledged(ConnectionID, throughNumber: UInt64)
-    /// The sender has seen every result up to this outbox number (cumulative).
+    /// The sender acknowledges all results up to this outbox number.
     case resultsSeen(ConnectionID, throughNumber: UInt64)
     /// A step of the exchange about one publication, of either direction (MQTT).
     case packetAnswered(ConnectionID, packetIdentifier: UInt16, PacketStep, ReasonCode)
@@ -24,26 +24,25 @@ public enum Event: Sendable {
     case groupRequested(ConnectionID, requestIdentifier: UInt64, GroupRequest)
     case willSet(ConnectionID, requestIdentifier: UInt64, WillRequest)
     case willCleared(ConnectionID, requestIdentifier: UInt64)
-    /// A request that goes no further than its dialect, which does not know the operation or found
-    /// its parameters against the rules: it is answered with this reason, in its place.
+    /// A request that the dialect refused: the operation is unknown or its parameters are invalid.
+    /// It is answered with this reason, in the order of the requests.
     case requestFaulted(ConnectionID, requestIdentifier: UInt64, ReasonCode)
-    /// A new credential for the user who is connected, to take the place of the old one.
+    /// A new credential for the connected user; it replaces the old one.
     case credentialPresented(ConnectionID, Claim)
-    /// A new credential that is worth nothing, as the edge has found out.
+    /// A new credential that the credential verifier found invalid.
     case credentialRefused(ConnectionID, ReasonCode)
     case disconnectReceived(ConnectionID, DisconnectRequest)
-    /// A delivery cannot be put on the wire: its packet is larger than the client takes.
+    /// A delivery cannot be encoded: its packet exceeds the client's maximum packet size.
     case deliveryTooLarge(ConnectionID, number: UInt64)
-    /// What ``Effect/awaitDrain(_:)`` asked for: the connection has taken everything that was
-    /// written.
+    /// All bytes that were written before ``Effect/awaitDrain(_:)`` have been passed to the socket.
     case outgoingDrained(ConnectionID)
-    /// The peer broke the protocol, or was silent for too long: the connection ends with this
+    /// The peer violated the protocol or exceeded its keep-alive: the connection ends with this
     /// reason.
     case peerFaulted(ConnectionID, ReasonCode)
 }
 
 extension Event {
-    /// The connection it happened on.
+    /// The connection of the event.
     public var connection: ConnectionID {
         switch self {
         case .connectReceived(let connection, _), .connectionClosed(let connection, _),
@@ -60,15 +59,19 @@ extension Event {
         }
     }
 
-    /// Whether it is the last of its connection.
+    /// Whether it is the last event of its connection.
     public var endsConnection: Bool {
         switch self {
         case .connectionClosed, .disconnectReceived, .peerFaulted: true
-        default: false
+        case .connectReceived, .sendReceived, .inboxAcknowledged, .resultsSeen, .packetAnswered,
+            .subscribeReceived, .unsubscribeReceived, .presenceQueried, .groupRequested, .willSet,
+            .willCleared, .requestFaulted, .credentialPresented, .credentialRefused,
+            .deliveryTooLarge, .outgoingDrained:
+            false
         }
     }
 
-    /// What it does to the pending batch.
+    /// The effect of the event on the pending batch.
     public var batchEffect: BatchEffect {
         switch self {
         case .presenceQueried, .requestFaulted, .deliveryTooLarge, .outgoingDrained: .none
@@ -76,44 +79,47 @@ extension Event {
         case .inboxAcknowledged, .resultsSeen, .packetAnswered: .settles
         case .sendReceived(_, let request):
             request.grade != .transient || request.isRetained ? .adds : .none
-        default: .adds
+        case .connectReceived, .connectionClosed, .subscribeReceived, .unsubscribeReceived,
+            .groupRequested, .willSet, .willCleared, .credentialPresented, .credentialRefused,
+            .disconnectReceived, .peerFaulted:
+            .adds
         }
     }
 }
 
-/// What an event does to the pending batch.
+/// The effect of an event on the pending batch.
 public enum BatchEffect: Sendable {
     case none
-    /// It takes an entry out that is not stored yet, or adds the removal of one that is.
+    /// It removes an entry from the batch, or adds the removal of a stored one.
     case settles
     case adds
 }
 
-/// Why a connection ended, as far as it matters to wills and logs.
+/// Why a connection ended: wills and logs depend on it.
 public enum CloseCause: UInt8, Hashable, Sendable {
     /// The peer closed or reset the connection, or the network lost it.
     case lost
-    /// Nothing came for one and a half times the keep-alive.
+    /// No packet arrived for one and a half times the keep-alive.
     case keepAliveTimeout
-    /// The peer did not read: its outgoing buffer passed the hard bound.
+    /// The peer did not read, and its outgoing buffer exceeded the limit.
     case outgoingOverflow
     /// The broker closed it. (The end of the process is no event: it ends no session.)
     case closedByBroker
 }
 
-/// Who wants to connect, as far as the edge could find out without the core's tables.
+/// The identity that a client claims, before the core has checked it.
 public enum Claim: Hashable, Sendable {
     /// An opaque token: its public id and the SHA-256 of its secret.
     case token(identifier: ByteRange, digest: Digest)
     /// App id, SHA-256 of the app key, and the user that the client names.
     case appKey(app: ByteRange, digest: Digest, user: ByteRange)
-    /// The listener vouches for the client and the client names its user, of the broker's anonymous
-    /// app (development and conformance suites).
+    /// The listener admits the client without credentials. The client names its user, of the
+    /// broker's anonymous app (development and conformance suites).
     case anonymous(user: ByteRange)
-    /// What the edge has verified: in the list of identities that is handed to `Broker.step`
-    /// together with the event.
+    /// An identity that the credential verifier has verified. It is in the list that `Broker.step`
+    /// receives together with the event.
     case verified(TurnIdentities.Reference)
-    /// A gateway vouches for the user, on one of the channels of its connection.
+    /// A gateway has authenticated the user, on one of the channels of its connection.
     case attached(gateway: ConnectionID, user: ByteRange)
 }
 
@@ -152,7 +158,7 @@ public struct Digest: Hashable, Sendable {
     }
 }
 
-/// How the messages of a session are put on the wire.
+/// The protocol of a session.
 public enum SessionDialect: UInt8, Hashable, BitwiseCopyable, Sendable {
     case mrt = 1
     case mqtt3 = 3
@@ -165,26 +171,26 @@ public struct ConnectRequest: Sendable {
     public var dialect: SessionDialect
     public var claim: Claim
     public var device: ByteRange
-    /// The client names no device and leaves it to the broker to think of one (MQTT).
+    /// The client sent an empty client id; the broker assigns one (MQTT).
     public var assignsDevice = false
-    /// Discard what is stored of an earlier session.
+    /// Discards the state of an earlier session.
     public var startsClean: Bool
-    /// An automatic re-login, not somebody signing on.
+    /// The login is automatic: no person requested it.
     public var isReconnect: Bool
-    /// Seconds; 0 where the client asks for none.
+    /// Seconds; 0 if the client requests none.
     public var keepAliveSeconds: UInt32
-    /// Seconds after the end of the connection; 0 ends the session with it, nil asks for the
-    /// default, `UInt32.max` for none.
+    /// Seconds after the end of the connection; 0 ends the session with it, nil requests the
+    /// default, `UInt32.max` no expiry.
     public var sessionExpirySeconds: UInt32?
-    /// Unacknowledged deliveries the client takes at a time.
+    /// Maximum number of unacknowledged deliveries to the client.
     public var inboxWindow: UInt16
     private var ownPart: OwnPart
     /// Fresh random numbers for this connection: the session's epoch if it is new, and the cookie.
     public var newEpoch: UInt64
     public var newCookie: UInt64
 
-    /// What a CONNECT of one protocol has and the other has not. The two share their memory: an
-    /// event would be half as large again with both.
+    /// The fields that only one of the protocols has. The two share their memory: an event would be
+    /// half as large again with both.
     private enum OwnPart: Sendable {
         case mrt(resume: InboxPosition?, cookie: UInt64?, outbox: OutboxPosition?)
         case mqtt(will: WillRequest?)
@@ -214,7 +220,7 @@ public struct ConnectRequest: Sendable {
 }
 
 extension ConnectRequest {
-    /// The last inbox number the receiver holds, and the epoch it belongs to (MRT).
+    /// The last inbox number that the receiver acknowledged, and its epoch (MRT).
     public var resume: InboxPosition? {
         if case .mrt(let resume, _, _) = ownPart { resume } else { nil }
     }
@@ -228,19 +234,19 @@ extension ConnectRequest {
         if case .mrt(_, _, let outbox) = ownPart { outbox } else { nil }
     }
 
-    /// The connection's will, which is committed before the client is let in (MQTT).
+    /// The connection's will, which is committed before the login is accepted (MQTT).
     public var will: WillRequest? {
         if case .mqtt(let will) = ownPart { will } else { nil }
     }
 
-    /// Puts another will, with other ranges, in place of the one there is (MQTT).
+    /// Replaces the will by one with other ranges (MQTT).
     public mutating func setWill(_ will: WillRequest) {
         precondition(dialect.isMQTT, "a CONNECT of \(dialect) has no will")
         ownPart = .mqtt(will: will)
     }
 }
 
-/// How far a receiver has come.
+/// A receiver's position in its inbox.
 public struct InboxPosition: Hashable, Sendable {
     public var epoch: UInt64
     public var number: UInt64
@@ -251,10 +257,10 @@ public struct InboxPosition: Hashable, Sendable {
     }
 }
 
-/// How far a sender has come.
+/// A sender's position in its outbox.
 public struct OutboxPosition: Hashable, Sendable {
     public var epoch: UInt64
-    /// Results up to here will not be asked for again.
+    /// The sender does not request results up to this number again.
     public var resultsSeen: UInt64
     /// The highest number ever sent under this epoch.
     public var highestUsed: UInt64
@@ -266,10 +272,10 @@ public struct OutboxPosition: Hashable, Sendable {
     }
 }
 
-/// Whom a message is for.
+/// The receivers of a message.
 public enum SendTarget: Hashable, Sendable {
     case user(ByteRange)
-    /// `count` ids in a row, each one length byte and its bytes.
+    /// `count` ids, one after the other, each as one length byte and its bytes.
     case users(ids: ByteRange, count: Int)
     case group(ByteRange)
     case everybody
@@ -277,7 +283,7 @@ public enum SendTarget: Hashable, Sendable {
 }
 
 extension SendTarget {
-    /// What receivers are told of how it was addressed.
+    /// How the message was addressed, for its receivers.
     var kind: MessageKind {
         switch self {
         case .user, .users: .unicast
@@ -287,7 +293,7 @@ extension SendTarget {
         }
     }
 
-    /// What receivers are told of the address: the group or the topic.
+    /// The address for its receivers: the group or the topic.
     func address(in bytes: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
         switch self {
         case .group(let name), .topic(let name): name.bytes(in: bytes)
@@ -298,28 +304,28 @@ extension SendTarget {
 
 public struct SendRequest: Sendable {
     /// The outbox number; 0 for a transient send, which has none, and in MQTT, where the broker
-    /// counts.
+    /// assigns the number.
     public var number: UInt64
-    /// What names a QoS 1 or 2 publication until it is acknowledged; 0 in MRT.
+    /// The packet identifier of a QoS 1 or 2 publication; 0 in MRT.
     public var packetIdentifier: UInt16 = 0
-    /// Kept as the last message of its topic, for those who subscribe later (MQTT).
+    /// RETAIN is set: the message is stored as the last of its topic, for later subscribers (MQTT).
     public var isRetained = false
     public var grade: Grade
     public var target: SendTarget
-    /// The application's own id, to come back in the result; empty where none was given.
+    /// The application's id of the message; the result repeats it. Empty if there is none.
     public var messageIdentifier: ByteRange
-    /// Seconds the message is worth delivering; nil for as long as queues keep messages.
+    /// Seconds until the message expires; nil for the age limit of queues.
     public var expirySeconds: UInt64?
-    /// The sender's clock in Unix milliseconds; 0 where none was given.
+    /// The sender's time in Unix milliseconds; 0 if there is none.
     public var senderUnixMilliseconds: UInt64
-    /// The payload is any bytes; otherwise `t` as one byte and then `b`.
+    /// The payload is arbitrary bytes; otherwise `t` as one byte and then `b`.
     public var isRaw: Bool
     public var payload: ByteRange
     /// Bytes of the minimal JSON form of a `t`/`b` payload, as the dialect counted them.
     public var messageByteCount: UInt32
-    /// MQTT 5 properties that travel along.
+    /// MQTT 5 properties that the message keeps.
     public var properties: ByteRange
-    /// What the dialect found wrong with this send, beyond which it is not looked at.
+    /// The fault that the dialect found in this send; the core refuses it with this reason.
     public var fault: ReasonCode?
 
     public init(
@@ -346,15 +352,15 @@ public struct SendRequest: Sendable {
 public struct SubscribeRequest: Sendable {
     public enum Filters: Sendable {
         case one(FilterRequest)
-        /// Of a packet of MQTT: one answer tells of them all.
+        /// Of one MQTT packet, which has one answer.
         case list(FilterList)
     }
 
     public var requestIdentifier: UInt64
     public var filters: Filters
-    /// Comes back in what the subscriptions bring; 0 for none (MQTT 5).
+    /// Deliveries through the subscriptions contain it; 0 for none (MQTT 5).
     public var subscriptionIdentifier: UInt32
-    /// Filters beyond ``CoreLimits/filtersPerPacketMaximum``, which are refused without a look.
+    /// Filters beyond ``CoreLimits/filtersPerPacketMaximum``, which are refused unread.
     public var omittedCount: Int
 
     public init(
@@ -371,7 +377,7 @@ public struct SubscribeRequest: Sendable {
 /// One filter of a SUBSCRIBE.
 public struct FilterRequest: Sendable {
     public var filter: ByteRange
-    /// The highest grade this subscription wants.
+    /// The maximum grade of deliveries.
     public var grade: Grade
     public var options: SubscriptionOptions
     /// Whether the filter obeys the rules of filters (MQTT 4.7).
@@ -387,22 +393,23 @@ public struct FilterRequest: Sendable {
     }
 }
 
-/// What a subscription wants beside its grade (MQTT 5 section 3.8.3.1). The lower half is stored.
+/// The options of a subscription besides its grade (MQTT 5 section 3.8.3.1). The lower four bits
+/// are stored.
 public struct SubscriptionOptions: OptionSet, Hashable, Sendable, BitwiseCopyable {
     public var rawValue: UInt8
 
     @inlinable
     public init(rawValue: UInt8) { self.rawValue = rawValue }
 
-    /// What the session sends itself does not come back.
+    /// The session does not receive its own messages.
     @inlinable
     public static var noLocal: SubscriptionOptions { SubscriptionOptions(rawValue: 1 << 0) }
-    /// A message that was retained says so.
+    /// Deliveries have the RETAIN flag of the publication.
     @inlinable
     public static var retainsAsPublished: SubscriptionOptions {
         SubscriptionOptions(rawValue: 1 << 1)
     }
-    /// Retained messages are not sent where the subscription was there before.
+    /// Retained messages are sent only if the subscription is new.
     @inlinable
     public static var retainedIfNew: SubscriptionOptions { SubscriptionOptions(rawValue: 1 << 4) }
     /// Retained messages are not sent.
@@ -411,12 +418,12 @@ public struct SubscriptionOptions: OptionSet, Hashable, Sendable, BitwiseCopyabl
         SubscriptionOptions(rawValue: 1 << 5)
     }
 
-    /// Retained messages are still to be sent; in no request.
+    /// Retained messages are still to be sent. Never in a request.
     static var awaitsReplay: SubscriptionOptions { SubscriptionOptions(rawValue: 1 << 6) }
-    /// Of somebody whom a shared subscription has chosen for a message; in no request.
+    /// The subscriber that a shared subscription selected for this message. Never in a request.
     static var chosen: SubscriptionOptions { SubscriptionOptions(rawValue: 1 << 7) }
 
-    /// What outlives the request.
+    /// The options that are stored.
     var stored: SubscriptionOptions {
         intersection([.noLocal, .retainsAsPublished, .awaitsReplay])
     }
@@ -426,7 +433,7 @@ public struct SubscriptionOptions: OptionSet, Hashable, Sendable, BitwiseCopyabl
 public struct UnsubscribeRequest: Sendable {
     public enum Filters: Sendable {
         case one(ByteRange)
-        /// Of a packet of MQTT: one answer tells of them all.
+        /// Of one MQTT packet, which has one answer.
         case list(FilterList)
     }
 
@@ -443,9 +450,9 @@ public struct UnsubscribeRequest: Sendable {
 }
 
 public struct DisconnectRequest: Hashable, Sendable {
-    /// A new expiry for the session that stays behind, in seconds; nil keeps the granted one.
+    /// A new expiry of the session, in seconds; nil keeps the granted one.
     public var sessionExpirySeconds: UInt32?
-    /// The client wants its will sent although it says good-bye.
+    /// The will is sent although the client disconnects.
     public var sendsWill: Bool
 
     public init(sessionExpirySeconds: UInt32? = nil, sendsWill: Bool = false) {

@@ -1,12 +1,12 @@
-// The filters of one SUBSCRIBE or UNSUBSCRIBE, as they lie in the buffer that comes with the event.
+// The filters of one SUBSCRIBE or UNSUBSCRIBE, as they are in the buffer of the event.
 
 import Primitives
 
-/// Filters in a row: each two bytes with its length, the more significant one first, and the
-/// filter; in a SUBSCRIBE one byte of settings behind it, as ``FilterRequest/settings`` writes it.
+/// Filters, each as two bytes with its length, the more significant one first, and its bytes; in a
+/// SUBSCRIBE followed by one byte of settings, as ``FilterRequest/settings`` writes it.
 public struct FilterList: Hashable, Sendable {
     public var bytes: ByteRange
-    /// How many of them are looked at, from the front; more may follow.
+    /// The number of filters that are handled, from the first; more may follow.
     public var count: Int
 
     public init(bytes: ByteRange, count: Int) {
@@ -19,7 +19,7 @@ public struct FilterList: Hashable, Sendable {
 extension FilterRequest {
     /// Grade and options as one byte of a list: the grade in bits 1 and 0, no-local in bit 2,
     /// retains-as-published in bit 3, retained-if-new in bit 4, without-retained in bit 5. MQTT 5
-    /// lays its byte of options out in the same way (section 3.8.3.1).
+    /// has the same layout of its options (section 3.8.3.1).
     public var settings: UInt8 {
         grade.rawValue | (options.rawValue & 0x03) << 2 | options.rawValue & 0x30
     }
@@ -53,7 +53,7 @@ extension UnsubscribeRequest.Filters {
     }
 }
 
-/// Walks over the filters of a SUBSCRIBE.
+/// Iterates over the filters of a SUBSCRIBE.
 public struct FilterRequestWalk {
     private var single: FilterRequest?
     private var walk: FilterWalk
@@ -68,7 +68,7 @@ public struct FilterRequestWalk {
         }
     }
 
-    /// Filters that have not been walked over.
+    /// The number of remaining filters.
     public var remainingCount: Int { single == nil ? walk.remainingCount : 1 }
 
     public mutating func next() -> FilterRequest? {
@@ -81,7 +81,7 @@ public struct FilterRequestWalk {
     }
 }
 
-/// Walks over the filters of an UNSUBSCRIBE.
+/// Iterates over the filters of an UNSUBSCRIBE.
 public struct FilterWalk {
     fileprivate var bytes = UnsafeRawBufferPointer(start: nil, count: 0)
     private var single: ByteRange?
@@ -108,7 +108,7 @@ public struct FilterWalk {
         listedCount = list.count
     }
 
-    /// Filters that have not been walked over.
+    /// The number of remaining filters.
     public var remainingCount: Int { single == nil ? listedCount : 1 }
 
     public mutating func next() -> ByteRange? {
@@ -119,7 +119,7 @@ public struct FilterWalk {
         return nextWithEnd()?.filter
     }
 
-    /// The next filter of a list, and where what follows it begins.
+    /// The next filter of a list, and the offset after it.
     fileprivate mutating func nextWithEnd() -> (filter: ByteRange, end: Int)? {
         guard listedCount > 0 else { return nil }
         listedCount -= 1

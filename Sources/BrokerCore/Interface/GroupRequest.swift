@@ -1,34 +1,35 @@
-// What clients ask about groups, as the core is told: plain data, with ranges in the buffer that
-// comes with the event.
+// Requests about groups, as plain data. Ranges point into the buffer of the event.
 
 import Primitives
 
-/// A request about groups. Ids in lists stand in a row, each one length byte and its bytes.
+/// A request about groups. The ids of a list follow each other, each as one length byte and its
+/// bytes.
 public enum GroupRequest: Sendable {
     case create(GroupCreation)
     case join(ByteRange)
     case leave(ByteRange)
     case kick(ByteRange, user: ByteRange)
-    /// Takes the user off the allow list and kicks, in one step.
+    /// Removes the user from the allow list and from the members, in one step.
     case ban(ByteRange, user: ByteRange)
-    /// A page of the user's groups: those behind `after`, which is empty for the first page, as far
-    /// as they fit into an answer of `byteCountMaximum`.
+    /// A page of the user's groups: those after `after`, which is empty for the first page, up to
+    /// `byteCountMaximum` bytes.
     case list(after: ByteRange, byteCountMaximum: Int)
-    /// What a group is, and a page of its members: those behind `after`, as in a list.
+    /// The description of a group and a page of its members: those after `after`.
     case describe(ByteRange, after: ByteRange, byteCountMaximum: Int)
     case setMeta(ByteRange, meta: ByteRange)
     case setAllowed(ByteRange, allowed: IdentifierRange?)
 }
 
-/// A group that somebody wants.
+/// The parameters of a new group.
 public struct GroupCreation: Sendable {
-    /// The client's own random number: the same again asks for the same group.
+    /// A random number of the client. A repeated request has the same number and creates no second
+    /// group.
     public var key: UInt64
     public var title: ByteRange
     public var meta: ByteRange
-    /// Who may join; nil for everybody.
+    /// The users who may join; nil for all users.
     public var allowed: IdentifierRange?
-    /// A fresh random number, for the id.
+    /// A new random number, for the id.
     public var seed: UInt64
 
     public init(
@@ -42,7 +43,7 @@ public struct GroupCreation: Sendable {
     }
 }
 
-/// Ids in a row, each one length byte and its bytes.
+/// Ids, each as one length byte and its bytes.
 public struct IdentifierRange: Hashable, Sendable {
     public var bytes: ByteRange
     public var count: Int

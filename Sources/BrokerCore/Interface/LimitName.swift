@@ -2,9 +2,9 @@
 
 import Primitives
 
-/// A limit by which something was refused.
+/// A limit that caused a refusal.
 public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
-    /// It was no limit.
+    /// No limit.
     case none
     case store
     case queueMessages
@@ -32,7 +32,7 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case sharesOfApp
     case sharesOfSession
 
-    /// The key of the configuration that sets it, or what it is where none does; empty for none.
+    /// The configuration key of the limit, or its description if it is fixed; empty for none.
     public var key: StaticString {
         switch self {
         case .none: ""
@@ -65,8 +65,8 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     }
 }
 
-/// Lets through a few of many, each second: what is refused for ten thousand receivers of a group
-/// is one story.
+/// Limits the log lines about refused receivers per second, because one send can meet ten thousand
+/// full queues.
 struct LogAllowance {
     private var second: UInt64 = 0
     private var count = 0

@@ -1,6 +1,6 @@
 // The effects of a call of the core: one buffer for each event loop, with the bytes that its
-// effects refer to. The core fills a buffer; the event loop takes it whole, carries its effects
-// out, and returns it empty.
+// effects refer to. The core fills a buffer; the event loop exchanges it for an empty one and
+// executes its effects.
 
 import BrokerTerms
 import Primitives
@@ -20,12 +20,12 @@ public struct LoopEffects: ~Copyable, Sendable {
 
     public var isEmpty: Bool { effects.isEmpty }
 
-    /// What its effects cost, in the unit of ``CoreLimits/turnWorkMaximum``.
+    /// The cost of its effects, in the unit of ``CoreLimits/turnWorkMaximum``.
     @inline(__always)
     var work: Int { effects.count + bytes.count / CoreLimits.bytesPerWork }
 
-    /// Empties the buffer. It keeps the memory that the budget of a turn fills, and releases what
-    /// one event needed beyond it.
+    /// Empties the buffer. It keeps the memory that the budget of a turn fills, and releases the
+    /// rest.
     public mutating func removeAll() {
         effects.removeAll(retainingAtMost: CoreLimits.loopEffectsMaximum)
         publications.removeAll(retainingAtMost: CoreLimits.loopEffectsMaximum)
@@ -37,7 +37,7 @@ public struct LoopEffects: ~Copyable, Sendable {
     }
 
     /// The publication of a message for this event loop: its block is appended once, however many
-    /// deliveries refer to it. `stamp` tells messages apart; the deliveries of a message are
+    /// deliveries refer to it. `stamp` identifies the message; the deliveries of a message are
     /// contiguous.
     @inline(__always)
     private mutating func publication(
@@ -76,7 +76,7 @@ public struct Effects: ~Copyable, @unchecked Sendable {
         unsafeMutableAddress { address(loop) }
     }
 
-    /// The same effects, for the time of one call.
+    /// The same effects, during one call.
     var reference: EffectsReference { EffectsReference(loops: loops, loopCount: loopCount) }
 
     @usableFromInline
@@ -85,7 +85,7 @@ public struct Effects: ~Copyable, @unchecked Sendable {
         return loops + Int(loop)
     }
 
-    /// What all effects cost that no event loop has fetched, in the unit of
+    /// The cost of all effects that no event loop has fetched, in the unit of
     /// ``CoreLimits/turnWorkMaximum``.
     public var work: Int {
         var sum = 0
@@ -100,7 +100,8 @@ public struct Effects: ~Copyable, @unchecked Sendable {
 }
 
 extension LoopEffects {
-    /// Delivers a message that has no place in memory. Its block is written for its first receiver.
+    /// Delivers a message that is not in the table of messages. Its block is written for its first
+    /// receiver.
     @inline(__always)
     mutating func deliver(
         _ message: TransientMessage, to connection: ConnectionID,
@@ -139,7 +140,7 @@ extension LoopEffects {
                     subscriptionIdentifier: state.subscriptionIdentifier)))
     }
 
-    /// Tells a sender what became of a send.
+    /// Reports the result of a send to its sender.
     public mutating func appendResult(
         _ connection: ConnectionID, number: UInt64, reason: ReasonCode,
         messageIdentifier: UnsafeRawBufferPointer, refusedCount: UInt32 = 0,
@@ -183,14 +184,14 @@ extension LoopEffects {
 }
 
 extension ByteArena {
-    /// Appends an array's bytes. Borrowed, so that a name in a table is not counted up and down for
-    /// each message.
+    /// Appends an array's bytes. Borrowed, so that each message does not retain and release a name
+    /// in a table.
     mutating func append(_ array: borrowing [UInt8]) -> ByteRange {
         array.span.withUnsafeBytes { append($0) }
     }
 }
 
-/// The effects of a caller, who keeps them in place until the call returns.
+/// The effects of a caller, which does not move them until the call returns.
 struct EffectsReference: BitwiseCopyable {
     fileprivate let loops: UnsafeMutablePointer<LoopEffects>
     fileprivate let loopCount: Int

@@ -1,18 +1,18 @@
-// The exchange that acknowledges one publication in MQTT: its steps, and the packet identifiers
-// that name it. MRT needs none of this, since its numbers say it all.
+// The exchange that acknowledges one publication in MQTT: its steps, and its packet identifiers.
+// MRT does not need it: its acknowledgements contain numbers.
 
 import BrokerTerms
 import Primitives
 
 /// One packet of the exchange.
 public enum PacketStep: UInt8, Hashable, BitwiseCopyable, Sendable {
-    /// PUBACK: a QoS 1 publication has been taken.
+    /// PUBACK: a QoS 1 publication is accepted.
     case accepted
-    /// PUBREC: a QoS 2 publication has been taken, and its identifier is remembered.
+    /// PUBREC: a QoS 2 publication is accepted, and its identifier is stored.
     case received
-    /// PUBREL: the identifier may be forgotten.
+    /// PUBREL: the identifier may be released.
     case release
-    /// PUBCOMP: it is forgotten.
+    /// PUBCOMP: the identifier is released.
     case complete
 }
 
@@ -22,15 +22,14 @@ public struct PacketAnswer: Hashable, BitwiseCopyable, Sendable {
     public var packetIdentifier: UInt16
     public var step: PacketStep
     public var reason: ReasonCode
-    /// The application's own id of what is answered, in the event loop's bytes; empty where it gave
-    /// none.
+    /// The application's id of the message, in the event loop's bytes; empty if there is none.
     public var messageIdentifier = ByteRange.empty
-    /// The reason as MRT would tell it.
+    /// The reason code of MRT for the same result.
     public var result = ReasonCode.success
     /// ``Refusal`` values in the event loop's `refusals`.
     public var firstRefusal: UInt32 = 0
     public var namedRefusalCount: UInt32 = 0
-    /// Receivers that were refused, named or only counted.
+    /// The number of refused receivers, including those that are not named.
     public var refusedCount: UInt32 = 0
 
     init(
@@ -44,11 +43,11 @@ public struct PacketAnswer: Hashable, BitwiseCopyable, Sendable {
     }
 }
 
-/// Packet identifiers of what the broker sends are derived from inbox numbers, which are unique,
-/// rise, and are committed with their entry. So an identifier is committed before its QoS 2 PUBLISH
+/// The packet identifiers of deliveries are derived from inbox numbers, which are unique, increase,
+/// and are committed with their entry. So an identifier is committed before its QoS 2 PUBLISH
 /// leaves, and is the same after a reconnect or a crash, without being stored or searched for.
 enum PacketIdentifier {
-    /// How far two numbers under way at once must be from each other to have one identifier.
+    /// The distance of two numbers with the same identifier.
     static let count: UInt64 = 65_535
 
     @inline(__always)

@@ -1,10 +1,10 @@
-// Identities that the edge has verified, on their way into the core: what a claim refers to stands
-// in the list of the turn whose events hold the claim, as names and payloads stand in its bytes.
+// Identities that the credential verifier has verified in this turn. A claim refers to one by
+// `Reference`, as it refers to names and payloads by their range in the bytes of the turn.
 
 /// The verified identities of the events of one turn.
 public struct TurnIdentities: Sendable {
-    /// Names one identity of one turn. What it names is gone with the turn, so that a claim that
-    /// is read too late finds nobody, and never somebody else.
+    /// Identifies one identity of one turn. The identity is removed when the turn ends, so a claim
+    /// that is read later finds nil, and never another identity.
     public struct Reference: Hashable, Sendable {
         fileprivate let turn: UInt32
         fileprivate let index: UInt32
@@ -22,14 +22,14 @@ public struct TurnIdentities: Sendable {
         return Reference(turn: turn, index: UInt32(identities.count - 1))
     }
 
-    /// The events of the turn are done with.
+    /// Removes the identities: the events of the turn have been handled.
     public mutating func endTurn() {
         guard !identities.isEmpty else { return }
         identities.removeAll(keepingCapacity: true)
         turn &+= 1
     }
 
-    /// Nil where nothing was verified under this name in this turn.
+    /// Nil if the reference is not of this turn.
     public subscript(reference: Reference) -> VerifiedIdentity? {
         guard reference.turn == turn, reference.index < identities.count else { return nil }
         return identities[Int(reference.index)]

@@ -1,12 +1,12 @@
-// What the core counts and the store does not have. No sequence of operations leads there. Where
-// one does, or a disk loses what it had, the queue must not request the same entries forever: each
-// request is a commit, the entries never come, and an orderly stop would wait for them.
+// Corrects entries that the core counts and the store does not contain. No known sequence of
+// operations causes this. If one does, or if a disk loses data, the queue must not request the same
+// entries forever: each request is a commit, and an orderly stop would wait for them.
 
 import Primitives
 
 extension Broker {
     /// Corrects the backlogs of connected sessions for which a load reached the end of the queue
-    /// and found nothing. What the pending batch has for them is not in the store yet.
+    /// and found nothing. Their entries in the pending batch are not in the store yet.
     mutating func correct(
         _ contradicted: [Handle<ConnectedSession>], after result: borrowing StoreResult,
         in step: inout Step
@@ -16,7 +16,7 @@ extension Broker {
             waiting[sessions[live.connectedSessions[owner.index].session].inbox.queue.raw] =
                 TrimAmount()
         }
-        // One walk over the batch for all of them.
+        // The batch is read once for all of them.
         for entry in commits.pendingBatch.entries where !entry.isSettled {
             waiting[entry.queue.raw]? += TrimAmount(count: 1, byteCount: UInt64(entry.byteCount))
         }
@@ -24,14 +24,14 @@ extension Broker {
             let byteCount = UInt64(commits.pendingBatch.moveByteCounts[index])
             waiting[move.destination.raw]? += TrimAmount(count: 1, byteCount: byteCount)
         }
-        // An offline queue on its way into the inbox is counted there already.
+        // An offline queue that is being moved into the inbox is counted there already.
         for transfer in commits.pendingBatch.transfers where transfer.scope == .all {
             waiting[transfer.destination.raw] = nil
         }
         for owner in contradicted where live.connectedSessions.contains(owner) {
             let session = live.connectedSessions[owner.index].session
             if let expected = waiting[sessions[session].inbox.queue.raw] {
-                // Where the store could not remove what expired, it has it still.
+                // If the store could not remove expired entries, it still contains them.
                 if !result.keepsLeaving { correct(owner.index, of: session, expecting: expected) }
                 if expected.count == 0 { continue }
             }
@@ -54,7 +54,7 @@ extension Broker {
         countOutBacklog(session: session, count: missing, byteCount: byteCount)
     }
 
-    /// Corrects a leftover where the first load of a walk found nothing in it.
+    /// Corrects a leftover if the first load of a round found no entries.
     mutating func correct(
         _ leftover: Index<Leftover>, after load: LoadedQueue, _ result: borrowing StoreResult
     ) {

@@ -1,20 +1,20 @@
-// Deliveries from an inbox: they leave in the order of their numbers, and acknowledgements are
+// Deliveries from an inbox. They are sent in the order of their numbers, and acknowledgements are
 // cumulative. A session has a bounded window of messages in memory. The messages behind the window
 // are on disk only; they are loaded as the window empties.
 
 import BrokerTerms
 import Primitives
 
-/// A message for sessions that are connected, without a place in memory.
+/// A message for connected sessions that is not in the table of messages.
 struct TransientMessage {
     let stamp: UInt64
     let parts: MessageParts
-    /// Bytes of its block.
+    /// The size of its block.
     let byteCount: Int
     let deadline: Instant
-    /// The session it does not go to.
+    /// The session that does not receive it.
     @Packed private(set) var excluded: Index<Session>?
-    /// The session it comes from.
+    /// The session that sent it.
     let sender: Index<Session>?
     let isRetained: Bool
 
@@ -32,13 +32,13 @@ struct TransientMessage {
         byteCount = parts.blockByteCount
     }
 
-    /// Compared as it is stored, because a fan-out asks for each subscriber.
+    /// Compared in its stored form, because a fan-out compares it for each subscriber.
     @inline(__always)
     func excludes(_ session: Index<Session>) -> Bool { _excluded == Packed(wrappedValue: session) }
 }
 
 extension Subscriber {
-    /// Whether a message of this session is sent back to it.
+    /// Whether the session that sent the message receives it.
     @inline(__always)
     func takes(from sender: Index<Session>?) -> Bool {
         !options.contains(.noLocal) || session != sender
@@ -57,16 +57,16 @@ extension Subscriber {
 extension Broker {
     // MARK: - Without an inbox
 
-    /// Hands a message to everybody online in an audience. This is the fan-out: it reads the
-    /// audience from front to back and touches nothing else.
+    /// Delivers a message to all connected subscribers of an audience. This is the fan-out: it
+    /// reads the audience sequentially and no other memory.
     mutating func deliver(
         _ message: TransientMessage, to audience: Index<Audience>, in step: inout Step
     ) {
-        // A span, because a buffer pointer in a closure is counted up and down for each message.
+        // A span, because a buffer pointer in a closure is retained and released for each message.
         let count = deliver(message, to: routing.audiences[audience].subscribers.span, in: &step)
         counters.deliveries += count
-        // A subscriber without a connection costs one look. A connected one also costs what is
-        // written besides the effect.
+        // A subscriber without a connection costs one comparison. A connected one also costs the
+        // bytes that are written besides the effect.
         let looks = UInt64(truncatingIfNeeded: routing.audiences[audience].subscribers.count)
         let bytes = count &* UInt64(truncatingIfNeeded: message.byteCount)
         workload.charge(
@@ -75,7 +75,7 @@ extension Broker {
                     &+ bytes / UInt64(CoreLimits.writtenBytesPerWork)))
     }
 
-    /// Returns how many there were.
+    /// Returns their number.
     private func deliver(
         _ message: TransientMessage, to subscribers: Span<Subscriber>, in step: inout Step
     ) -> UInt64 {
@@ -89,7 +89,8 @@ extension Broker {
             }
             let state = subscriber.state(grade: .transient, isRetained: message.isRetained)
             if subscriber.subscriptionIdentifier == EntryState.severalIdentifiers {
-                // Its parts, since all of a subscriber would be loaded for each.
+                // Its fields one by one, because the compiler would load the whole subscriber for
+                // each.
                 deliverListingIdentifiers(
                     message, to: subscriber.connection, session: subscriber.session,
                     dialect: subscriber.dialect, state: state, in: &step)
@@ -102,7 +103,7 @@ extension Broker {
         return delivered
     }
 
-    /// Hands a message to a user's devices that are online.
+    /// Delivers a message to a user's connected devices.
     mutating func deliver(
         _ message: TransientMessage, toSessionsOf user: Index<User>, in step: inout Step
     ) {
@@ -120,8 +121,9 @@ extension Broker {
 
     // MARK: - The window
 
-    /// Delivers what is ready: in the order of numbers, within the receiver's window, nothing
-    /// that was sent as *once* before its commit, no number before it is reserved.
+    /// Sends the deliveries that are ready: in the order of their numbers and within the receiver's
+    /// window, messages of grade *once* only after their commit, and numbers only after their
+    /// reservation.
     mutating func pump(_ session: Index<Session>, in step: inout Step) {
         guard let connected = sessions[session].connected,
             live.connectedSessions[connected].isConfirmed
@@ -137,7 +139,7 @@ extension Broker {
             sessions[session].isPersistent ? sessions[session].reservedThrough : UInt64.max
         let dialect = sessions[session].dialect
         if dialect.isMQTT, let front = live.connectedSessions[connected].oldestSent {
-            // The identifier of the front is not free again.
+            // The packet identifier of the first entry is still in use.
             usable = min(usable, front + PacketIdentifier.count - 1)
         }
         while let entry = live.connectedSessions[connected].nextToSend {
@@ -146,8 +148,8 @@ extension Broker {
                 withdraw(session, Int(live.connectedSessions[connected].sentCount))
                 continue
             }
-            // The send's grade decides, not the receiver's: one of grade *once* is taken back as a
-            // whole, and is not known to a broker that dies before the commit.
+            // The send's grade decides, not the receiver's: a send of grade *once* is taken back as
+            // a whole, and a broker that fails before the commit does not know it.
             if memory.messages[entry.message].grade == .once
                 && memory.messages[entry.message].batch != 0
             {
@@ -155,9 +157,10 @@ extension Broker {
                 return
             }
             let isRepeated = dialect.isMQTT && entry.number <= sessions[session].sentThrough
-            // What was sent before does not expire here: its identifier is in use. In QoS 2 that is
-            // a rule [MQTT-4.3.3-7], which loads and sweeps keep too (``numberSentThrough(by:)``).
-            // In QoS 1 it holds for what is in the window; behind it such entries expire.
+            // Entries that were sent before do not expire here: their identifiers are in use. In
+            // QoS 2 that is a rule [MQTT-4.3.3-7], which loads and sweeps follow too
+            // (``numberSentThrough(by:)``). In QoS 1 it applies to entries in the window; entries
+            // after the window expire.
             if memory.messages[entry.message].deadline <= step.moment.instant && !isRepeated {
                 counters.expired += 1
                 drop(session, Int(live.connectedSessions[connected].sentCount), in: &step)
@@ -197,14 +200,14 @@ extension Broker {
         commits.deliver(to: live.connectedSessions.handle(connected), after: batch)
     }
 
-    /// Takes an entry whose send was taken back out of a window.
+    /// Removes an entry from a window because its send was taken back.
     private mutating func withdraw(_ session: Index<Session>, _ position: Int) {
         let entry = live.connectedSessions[connectedIndex(of: session)].remove(at: position)
         countOut(session: session, count: 1, byteCount: UInt64(entry.byteCount))
         memory.release(entry.message)
     }
 
-    /// Gives up one entry of a window, in the store too.
+    /// Removes one entry of a window, also from the store.
     mutating func drop(_ session: Index<Session>, _ position: Int, in step: inout Step) {
         let entry = live.connectedSessions[connectedIndex(of: session)].remove(at: position)
         if settle(entry, session, in: &step) == .inStore {
@@ -212,7 +215,7 @@ extension Broker {
         }
     }
 
-    /// A delivery could not be put on the wire: it is done with, and counted.
+    /// Removes and counts a delivery that could not be encoded.
     mutating func dropOversize(_ connection: ConnectionID, _ number: UInt64, in step: inout Step) {
         guard let session = session(of: connection) else { return }
         counters.oversizeDropped += 1
@@ -224,7 +227,8 @@ extension Broker {
         pump(session, in: &step)
     }
 
-    /// Asks for more of the queue, which has more, once half of the window's memory is free.
+    /// Requests more entries of the queue, if it has more, when half of the window's memory is
+    /// free.
     private mutating func loadMore(_ session: Index<Session>) {
         let connected = connectedIndex(of: session)
         guard !live.connectedSessions[connected].isLoading else { return }
@@ -237,13 +241,13 @@ extension Broker {
         else { return }
         live.connectedSessions[connected].beginLoad()
         queues.awaitLoad(into: live.connectedSessions.handle(connected))
-        takeTurnsLoading()
+        requestWaitingLoads()
     }
 
-    /// Adds the loads that wait to the pending batch, in their order, up to the limit of a batch.
+    /// Adds the waiting loads to the pending batch, in their order, up to the limit of a batch.
     /// Without the limit, a fleet that connects at once would have all its queues in memory and
     /// delay other logins.
-    mutating func takeTurnsLoading() {
+    mutating func requestWaitingLoads() {
         while queues.hasWaitingLoads, commits.takesLoads {
             switch queues.nextLoad() {
             // A connected session that has ended needs no load.
@@ -253,8 +257,8 @@ extension Broker {
         }
     }
 
-    /// The last number of a session's queue that may have been sent to its MQTT client: what is of
-    /// QoS 2 up to there does not expire. 0 for a client of MRT, where everything may.
+    /// The last number of a session's queue that may have been sent to its MQTT client: QoS 2
+    /// entries up to it do not expire. 0 for an MRT client, whose entries may all expire.
     func numberSentThrough(by session: Index<Session>) -> UInt64 {
         sessions[session].dialect.isMQTT ? sessions[session].sentThrough : 0
     }
@@ -282,7 +286,7 @@ extension Broker {
 
     // MARK: - Acknowledgement
 
-    /// The receiver holds everything up to a number.
+    /// Handles the acknowledgement of all deliveries up to a number.
     mutating func acknowledgeInbox(
         _ connection: ConnectionID, _ throughNumber: UInt64, in step: inout Step
     ) {
@@ -306,15 +310,15 @@ extension Broker {
         pump(session, in: &step)
     }
 
-    /// Where an entry was when it was settled.
+    /// The location of an entry when it was settled.
     enum SettledPlace {
-        /// It is not in the store: it was struck out of the batch, or was never part of one.
+        /// It is not in the store: it was removed from the pending batch, or was never part of one.
         case memoryOnly
         case inStore
     }
 
-    /// A receiver needs an entry no more, and the entry has left its window. Counts it out, strikes
-    /// it out of a batch that has not been handed over, and answers the sender if it was the last.
+    /// Settles an entry that has left its window: subtracts it from the queue's counts, removes it
+    /// from the pending batch, and reports the result if it was the last.
     mutating func settle(_ entry: WindowEntry, _ session: Index<Session>, in step: inout Step)
         -> SettledPlace
     {
@@ -323,25 +327,21 @@ extension Broker {
         defer { memory.release(message) }
         guard sessions[session].isPersistent else { return .memoryOnly }
         let batch = memory.messages[message].batch
-        // The store refused it, and its sender was told.
+        // The store refused it, and its sender got the reason.
         if entry.isUnstored { return .memoryOnly }
         if batch == 0 { return .inStore }
-        var place = SettledPlace.memoryOnly
-        if batch != 0 {
-            if commits.strike(entry: entry.batchEntry, of: batch) {
-                memory.removeEntry(of: message)
-                counters.entriesElided += 1
-            } else {
-                place = .inStore
-            }
+        let isElided = commits.strike(entry: entry.batchEntry, of: batch)
+        if isElided {
+            memory.removeEntry(of: message)
+            counters.entriesElided += 1
         }
         memory.take(message)
         completeIfSettled(message, in: &step)
-        return place
+        return isElided ? .memoryOnly : .inStore
     }
 
-    /// Removes a session's stored entries up to a number that were counted out already, by one
-    /// request per batch however often the number grows.
+    /// Removes a session's stored entries up to a number. They have been subtracted already. A
+    /// batch has one request, however often the number increases.
     mutating func removeFromStore(_ session: Index<Session>, throughNumber: UInt64) {
         let connected = connectedIndex(of: session)
         commits.acknowledge(
@@ -351,21 +351,21 @@ extension Broker {
 
     // MARK: - Counting out
 
-    /// Entries have left a session's queue.
+    /// Subtracts entries that have left a session's queue.
     @inline(__always)
     mutating func countOut(session: Index<Session>, count: UInt64, byteCount: UInt64) {
         sessions[session].inbox.subtract(count: count, byteCount: byteCount)
         if sessions[session].isPersistent { queues.countOut(count) }
     }
 
-    /// Entries have left a session's queue that were not in its window.
+    /// Subtracts entries that have left a session's queue and were not in its window.
     mutating func countOutBacklog(session: Index<Session>, count: UInt64, byteCount: UInt64) {
         countOut(session: session, count: count, byteCount: byteCount)
         guard let connected = sessions[session].connected else { return }
         live.connectedSessions[connected].takeFromBacklog(count)
     }
 
-    /// The store reports that entries have left a queue.
+    /// Subtracts entries that the store has removed from a queue.
     mutating func countOut(_ tally: QueueTally) {
         switch counter(of: tally.queue) {
         case .session(let session)?:

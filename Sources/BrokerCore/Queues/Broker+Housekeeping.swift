@@ -1,10 +1,10 @@
-// What is done now and then, without an event to do it for: sweeping expired messages out of the
-// store, writing rows that nobody waits for, asking a full store whether it has room again.
+// Periodic work: sweeps expired messages, writes rows that no client waits for, and checks whether
+// a full store has space again.
 
 import Primitives
 
 extension Broker {
-    /// Makes sure that housekeeping comes as long as there is something to keep.
+    /// Schedules the next round while there is work for it.
     @inline(__always)
     mutating func scheduleHousekeeping(at moment: Moment) {
         guard !deadlines.isHousekeepingDue,
@@ -23,7 +23,7 @@ extension Broker {
 
     mutating func runHousekeeping(at moment: Moment) {
         if commits.pendingBatch.hasLazyRows { commits.commitSoon() }
-        // Only a write can tell whether there is room again: one that changes nothing.
+        // Only a write shows whether the store has space again. This one changes nothing.
         if commits.room.isFull { writeIdentifierReservation() }
         if queues.queuedCount > 0 {
             let share = Int(queues.queuedCount / CoreLimits.sweepRounds)
@@ -33,20 +33,20 @@ extension Broker {
         }
         checkAppQuotas()
         for index in queues.leftovers.places where queues.leftovers.contains(index) {
-            // Whose queues were full may have room.
+            // Queues that were full may have space.
             if queues.isDue(index) { loadLeftover(index) }
         }
         scheduleHousekeeping(at: moment)
     }
 
-    /// Whether the app of a sender has more waiting than it may.
+    /// Whether the queues of a sender's app exceed their limit.
     @inline(__always)
     func isAppOverQuota(ofUser user: Index<User>) -> Bool {
         queues.hasAppsOverQuota && registry.apps[registry.users[user].app].isOverQuota
     }
 
-    /// Sums up what waits for the users of each app. A walk over all sessions, and only where there
-    /// is a limit: keeping the sums with every message would cost each delivery.
+    /// Sums up the queued bytes of each app. It visits all sessions, and only if there is a limit:
+    /// sums that every message updates would slow each delivery down.
     private mutating func checkAppQuotas() {
         let maximum = limits.queueBytesPerAppMaximum
         guard maximum != .max, queues.queuedCount > 0 || queues.hasAppsOverQuota else { return }
@@ -72,12 +72,12 @@ extension Broker {
         queues.note(hasAppsOverQuota: isAbove)
     }
 
-    /// Removes what a sweep found expired. The store only looks: of what is in a window or on its
-    /// way out it cannot know, and each entry must be counted out once.
+    /// Removes the expired entries that a sweep found. The store only reads them: it does not know
+    /// which are in a window or are being removed, and each entry must be subtracted once.
     mutating func remove(expired entries: [ExpiredEntry]) {
         if entries.isEmpty { return }
-        // What left a window while the store was looking is counted out already, and is still in
-        // the store until the next batch.
+        // Entries that left a window during the sweep have been subtracted, and are in the store
+        // until the next batch.
         var leaving = Set(commits.pendingBatch.removals)
         for move in commits.pendingBatch.moves {
             leaving.insert(EntryRemoval(queue: move.queue, number: move.number))
@@ -99,7 +99,7 @@ extension Broker {
                 queues.countOut(
                     offlineQueue: offlineQueue, count: 1, byteCount: UInt64(entry.byteCount))
             case .inherited, .leftover, nil:
-                // A queue on the move: the next sweep finds it where it has come to.
+                // The queue is being moved: the next sweep finds its entries in their new queue.
                 continue
             }
             counters.expired += 1
@@ -107,8 +107,7 @@ extension Broker {
         }
     }
 
-    /// The number behind which a session's entries are on disk only, and nothing about them is on
-    /// its way to the store.
+    /// Entries after this number are on disk only, and the pending batches do not change them.
     func frontier(of session: Index<Session>) -> UInt64 {
         guard let connected = sessions[session].connected else {
             return sessions[session].inbox.acknowledgedThrough

@@ -1,14 +1,14 @@
-// Adds messages to inboxes: a message gets the next number, a place in the batch that stores it,
-// and a place in the window if its receiver is connected. This file also decides what a full queue
-// does with one more message.
+// Adds messages to inboxes: a message gets the next number, an entry in the pending batch, and an
+// entry in the window if its receiver is connected. This file also applies the policy of full
+// queues.
 
 import Primitives
 
 extension Broker {
     // MARK: - To many
 
-    /// Puts a message into the inbox of every session of an audience, and delivers it where the
-    /// session is ready for it.
+    /// Puts a message into the inbox of every session of an audience, and delivers it to the
+    /// sessions that are ready.
     mutating func enqueue(
         _ message: Index<Message>, audience: Index<Audience>, excluding excluded: Index<Session>?,
         tally: inout RoutingTally, in step: inout Step
@@ -51,13 +51,13 @@ extension Broker {
         }
     }
 
-    /// The session that sent a message; nil where it has ended, or there was none.
+    /// The session that sent a message; nil if it has ended, or if no session sent it.
     func senderSession(of message: Index<Message>) -> Index<Session>? {
         let sender = memory.messages[message].sender
         return sessions.contains(sender) ? sender.index : nil
     }
 
-    /// A message for a subscription that wants it at most once. A full store may take back a
+    /// Delivers a message to a subscription of grade *transient*. A full store may take back a
     /// message of grade *once*, so such a message is delivered after its commit only.
     mutating func deliverTransiently(
         _ message: Index<Message>, to subscriber: Subscriber, _ isRetained: Bool,
@@ -99,11 +99,11 @@ extension Broker {
             switch makeRoom(session: session, for: byteCount, in: &step) {
             case .found: break
             case .dropped:
-                sessions[session].inbox.droppedCount += 1
+                sessions[session].inbox.overflowCount += 1
                 tally.taken += 1
                 return
             case .refused:
-                sessions[session].inbox.droppedCount += 1
+                sessions[session].inbox.overflowCount += 1
                 let limit = limitReached(by: sessions[session].inbox)
                 noteRefused(
                     user: sessions[session].user, device: sessions[session].device, limit, in: &step
@@ -126,19 +126,20 @@ extension Broker {
                 state: state), in: session, in: &step)
     }
 
-    /// Puts the newest entry of a session's queue into its window, if it is there and has room.
+    /// Adds the newest entry of a session's queue to its window, if the session is connected and
+    /// the window has space.
     @inline(__always)
     mutating func place(_ entry: WindowEntry, in session: Index<Session>, in step: inout Step) {
         guard let connected = sessions[session].connected else { return }
-        // Behind what is on its way into the queue it waits on disk: in the window it would be
-        // acknowledged first, and with it all numbers below.
+        // While entries are being moved into the queue, it waits on disk: in the window it would be
+        // acknowledged before them, and with it all lower numbers.
         if !commits.awaitsArrivals(in: sessions[session].inbox.queue),
             live.connectedSessions[connected].takesNext(
                 byteCount: Int(entry.byteCount),
                 windowBytesMaximum: limits.inboxWindowBytesMaximum)
         {
             live.connectedSessions[connected].append(entry)
-            memory.hold(entry.message)
+            memory.retain(entry.message)
         } else {
             live.connectedSessions[connected].addToBacklog(1)
         }
@@ -152,10 +153,10 @@ extension Broker {
     ) {
         let connected = connectedIndex(of: session)
         let limit = memoryLimitReached(
-            by: session, for: byteCount, isHeld: memory.messages[message].isInMemoryQueue)
+            by: session, for: byteCount, isCounted: memory.messages[message].isInMemoryQueue)
         if let limit {
-            counters.memoryQueueDropped += 1
-            sessions[session].inbox.droppedCount += 1
+            counters.memoryQueueRefused += 1
+            sessions[session].inbox.overflowCount += 1
             noteRefused(
                 user: sessions[session].user, device: sessions[session].device, limit, in: &step)
             return tally.refuse(.quotaExceeded, limit)
@@ -168,10 +169,10 @@ extension Broker {
             WindowEntry(
                 number: number, message: message, batchEntry: .max, byteCount: byteCount,
                 state: state))
-        memory.hold(message)
+        memory.retain(message)
     }
 
-    /// The offline queue of a user without a session that receives its messages.
+    /// Adds a message to the offline queue of a user without a session that receives its messages.
     mutating func enqueue(
         _ message: Index<Message>, offlineQueueOf user: Index<User>, tally: inout RoutingTally,
         in step: inout Step
@@ -182,11 +183,11 @@ extension Broker {
             switch makeRoom(offlineQueue: offlineQueue, for: byteCount) {
             case .found: break
             case .dropped:
-                queues.noteDropped(1, ofOfflineQueue: offlineQueue)
+                queues.noteOverflow(1, ofOfflineQueue: offlineQueue)
                 tally.taken += 1
                 return
             case .refused:
-                queues.noteDropped(1, ofOfflineQueue: offlineQueue)
+                queues.noteOverflow(1, ofOfflineQueue: offlineQueue)
                 let limit = limitReached(by: queues.offlineQueues[offlineQueue])
                 noteRefused(user: user, device: nil, limit, in: &step)
                 return tally.refuse(.quotaExceeded, limit)
@@ -200,7 +201,7 @@ extension Broker {
             state: EntryState(grade: memory.messages[message].grade))
     }
 
-    /// Adds an entry to the pending batch; gives its place there.
+    /// Adds an entry to the pending batch. Returns its position.
     @inline(__always)
     private mutating func addPendingEntry(
         _ message: Index<Message>, queue: QueueID, number: UInt64, byteCount: UInt32,
@@ -227,10 +228,10 @@ extension Broker {
 
     // MARK: - Full queues
 
-    /// What became of the room for one more message.
+    /// The decision on one more message for a full queue.
     private enum Room {
         case found
-        /// The policy drops the message, and the sender does not learn this.
+        /// The policy drops the message, and the sender does not get a reason.
         case dropped
         case refused
     }
@@ -241,15 +242,17 @@ extension Broker {
             return hasRoom(sessions[session].inbox, for: byteCount)
         }
         return sessions[session].connected != nil
-            && memoryLimitReached(by: session, for: byteCount, isHeld: false) == nil
+            && memoryLimitReached(by: session, for: byteCount, isCounted: false) == nil
     }
 
-    /// The limit that keeps a message out of the window of a session in memory; nil where none
-    /// does. A window of its own size is everybody's, and more is there while all have little.
+    /// The limit that a message exceeds in the window of a session that is not persistent; nil if
+    /// there is none. Every session has ``CoreLimits/inboxWindowBytesMaximum``, and more while the
+    /// sum of all is below ``CoreLimits/memoryQueueBytesMaximum``.
     ///
-    /// - Parameter isHeld: whether another such session holds the message already.
+    /// - Parameter isCounted: whether another such session has the message, so that its bytes are
+    ///   counted already.
     private func memoryLimitReached(
-        by session: Index<Session>, for byteCount: UInt32, isHeld: Bool
+        by session: Index<Session>, for byteCount: UInt32, isCounted: Bool
     ) -> LimitName? {
         let connected = connectedIndex(of: session)
         if live.connectedSessions[connected].window.count >= limits.memoryQueueCountMaximum {
@@ -263,7 +266,7 @@ extension Broker {
         {
             return nil
         }
-        let all = memory.memoryQueueByteCount + (isHeld ? 0 : Int(byteCount))
+        let all = memory.memoryQueueByteCount + (isCounted ? 0 : Int(byteCount))
         return all <= limits.memoryQueueBytesMaximum ? nil : .memoryQueueBytes
     }
 
@@ -293,7 +296,7 @@ extension Broker {
                 < live.connectedSessions[connected].window.count
         {
             counters.queueDropped += 1
-            sessions[session].inbox.droppedCount += 1
+            sessions[session].inbox.overflowCount += 1
             drop(session, Int(live.connectedSessions[connected].sentCount), in: &step)
         }
         if hasRoom(sessions[session].inbox, for: byteCount) { return .found }
@@ -320,8 +323,8 @@ extension Broker {
         }
     }
 
-    /// Asks the store to remove as many of a queue's oldest entries as one more message needs.
-    /// Where everything is under way to the receiver already, it is the new message that goes.
+    /// Asks the store to remove as many of a queue's oldest entries as one more message needs. If
+    /// all entries have been sent to the receiver already, the new message is dropped.
     private mutating func trim(
         _ inbox: Inbox, onDisk: UInt64, bytesOnDisk: UInt64, for byteCount: UInt32
     ) -> Room {
@@ -343,6 +346,6 @@ extension Broker {
 }
 
 extension UInt64 {
-    /// How much of this does not fit below a bound, or is left of this above what is used.
+    /// The part of the number above a bound.
     func missing(from bound: UInt64) -> UInt64 { self > bound ? self - bound : 0 }
 }

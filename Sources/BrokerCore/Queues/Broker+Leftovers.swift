@@ -79,17 +79,17 @@ extension Broker {
     ///
     /// - Parameter keepsUserMessages: whether the messages of its user are kept.
     mutating func leave(_ inbox: Inbox, of user: Index<User>, keepsUserMessages: Bool) {
-        var held = commits.expectedArrivals(in: inbox.queue)
-        held += TrimAmount(count: UInt64(inbox.count), byteCount: inbox.byteCount)
-        if registry.apps[registry.users[user].app].shareCount > 0, held.count > 0 {
-            makeLeftover(of: inbox.queue, held, user)
+        var amount = commits.expectedArrivals(in: inbox.queue)
+        amount += TrimAmount(count: UInt64(inbox.count), byteCount: inbox.byteCount)
+        if registry.apps[registry.users[user].app].shareCount > 0, amount.count > 0 {
+            makeLeftover(of: inbox.queue, amount, user)
         }
-        if keepsUserMessages, held.count > 0 {
-            guard let heir = oldestListener(of: user) else {
+        if keepsUserMessages, amount.count > 0 {
+            guard let successor = oldestReceiver(of: user) else {
                 giveOfflineQueue(inbox, to: user)
                 return
             }
-            bequeath(inbox.queue, held, to: heir)
+            transferToSuccessor(inbox.queue, amount, to: successor)
         }
         counters.discarded += UInt64(inbox.count)
         queues.countOut(UInt64(inbox.count))
@@ -97,13 +97,15 @@ extension Broker {
     }
 
     /// The persistent session that has received its user's messages for the longest time.
-    private func oldestListener(of user: Index<User>) -> Index<Session>? {
+    private func oldestReceiver(of user: Index<User>) -> Index<Session>? {
         var oldest: Index<Session>? = nil
         forEachSession(of: user) { session in
             guard sessions[session].isPersistent, sessions[session].receivesUserMessages else {
                 return
             }
-            if let oldest, sessions[oldest].hearsSince <= sessions[session].hearsSince { return }
+            if let oldest, sessions[oldest].receivesSince <= sessions[session].receivesSince {
+                return
+            }
             oldest = session
         }
         return oldest
@@ -112,9 +114,11 @@ extension Broker {
     /// Moves the user's messages from before the other sessions listened into the queue of one of
     /// them, as far as it has room. Only the store knows how many these are: it moves no more than
     /// the reserved numbers.
-    private mutating func bequeath(_ queue: QueueID, _ held: TrimAmount, to heir: Index<Session>) {
-        guard sessions[heir].hearsSince > 0 else { return }
-        let inbox = sessions[heir].inbox
+    private mutating func transferToSuccessor(
+        _ queue: QueueID, _ amount: TrimAmount, to successor: Index<Session>
+    ) {
+        guard sessions[successor].receivesSince > 0 else { return }
+        let inbox = sessions[successor].inbox
         let waiting = commits.expectedArrivals(in: inbox.queue)
         let room = TrimAmount(
             count: limits.inheritedCountMaximum.missing(
@@ -122,34 +126,35 @@ extension Broker {
             byteCount: limits.inheritedBytesMaximum.missing(
                 from: waiting.byteCount + inbox.byteCount))
         let arriving = TrimAmount(
-            count: min(held.count, room.count), byteCount: min(held.byteCount, room.byteCount))
+            count: min(amount.count, room.count), byteCount: min(amount.byteCount, room.byteCount))
         guard arriving.count > 0 else { return }
         commits.transfer(
             QueueTransfer(
                 source: queue, destination: inbox.queue, firstNumber: inbox.nextNumber,
                 countMaximum: arriving.count, byteMaximum: room.byteCount,
-                scope: .userMessages(before: StoredMessageID(raw: sessions[heir].hearsSince))),
-            to: sessions.handle(heir), arriving: arriving)
-        sessions[heir].inbox.nextNumber += arriving.count
-        reserveNumbers(heir)
+                scope: .userMessages(
+                    before: StoredMessageID(raw: sessions[successor].receivesSince))),
+            to: sessions.handle(successor), arriving: arriving)
+        sessions[successor].inbox.nextNumber += arriving.count
+        reserveNumbers(successor)
     }
 
-    // MARK: - Listeners
+    // MARK: - New receivers
 
     /// Notes that a stored session receives the messages of its user from now on.
-    mutating func noteListener(_ session: Index<Session>) {
+    mutating func noteReceiver(_ session: Index<Session>) {
         guard commits.restoration == nil else { return }
         // Messages get their ids when the batch is handed over.
-        sessions[session].hearsSince = .max
-        commits.note(listener: sessions.handle(session))
+        sessions[session].receivesSince = .max
+        commits.note(receiver: sessions.handle(session))
     }
 
-    /// Sets `hearsSince` of the pending batch's listeners, just before the hand-over gives its
+    /// Sets `receivesSince` of the new receivers just before the hand-over gives its
     /// messages their ids.
-    mutating func settleListeners() {
+    mutating func settleReceivers() {
         var next = commits.identifiers.nextMessageIdentifier
         var position = 0
-        for (session, messageCount) in commits.pendingBatch.listeners {
+        for (session, messageCount) in commits.pendingBatch.newReceivers {
             while position < messageCount {
                 if memory.messages[commits.pendingBatch.messages[position]].pendingEntries > 0 {
                     next += 1
@@ -160,9 +165,9 @@ extension Broker {
             let bound = next == 1 ? 0 : next
             // A session that ends in this batch inherits no more than one that stays, because it
             // passes on what it has.
-            commits.narrowBequests(to: session, before: StoredMessageID(raw: bound))
+            commits.narrowSuccessorTransfers(to: session, before: StoredMessageID(raw: bound))
             guard sessions.contains(session) else { continue }
-            sessions[session.index].hearsSince = bound
+            sessions[session.index].receivesSince = bound
             markDirty(session.index, .session, isUrgent: true)
         }
     }
@@ -196,7 +201,7 @@ extension Broker {
     /// Takes the counts of transfers. Entries that came are counted in before entries that left are
     /// counted out, because a queue may have had both.
     mutating func settleTransfers(_ result: borrowing StoreResult) {
-        for (index, _) in commits.inFlightBatch.bequests {
+        for (index, _) in commits.inFlightBatch.successorTransfers {
             let tally = result.transferred[index]
             if countIn(tally) { counters.discarded -= min(tally.count, counters.discarded) }
         }
@@ -237,16 +242,17 @@ extension Broker {
 
     /// Keeps the entries of shared subscriptions for other sessions of the share, up to the limit
     /// of one user's sessions. The rest is treated like the queue.
-    private mutating func makeLeftover(of queue: QueueID, _ held: TrimAmount, _ user: Index<User>) {
+    private mutating func makeLeftover(of queue: QueueID, _ amount: TrimAmount, _ user: Index<User>)
+    {
         guard queues.leftoversOfUsers[user]?.count ?? 0 < CoreLimits.leftoversPerUserMaximum else {
             return
         }
-        let kept = queues.held(byLeftoversOf: user)
+        let kept = queues.amount(inLeftoversOf: user)
         let room = TrimAmount(
             count: limits.leftoverCountMaximum.missing(from: kept.count),
             byteCount: limits.leftoverBytesMaximum.missing(from: kept.byteCount))
         let arriving = TrimAmount(
-            count: min(held.count, room.count), byteCount: min(held.byteCount, room.byteCount))
+            count: min(amount.count, room.count), byteCount: min(amount.byteCount, room.byteCount))
         guard arriving.count > 0 else { return }
         let app = registry.users[user].app
         let new = queues.insert(
@@ -267,7 +273,7 @@ extension Broker {
     mutating func loadLeftover(_ index: Index<Leftover>) {
         guard queues.leftovers[index].count > 0 else { return endLeftover(index) }
         queues.awaitLoad(of: index)
-        takeTurnsLoading()
+        requestWaitingLoads()
     }
 
     /// Loads the next entries of a leftover.
@@ -289,7 +295,7 @@ extension Broker {
     ) {
         for loaded in load.entries {
             let message = memory.resident(loaded, in: bytes) { commits.identifiers.makeStamp() }
-            memory.hold(message)
+            memory.retain(message)
             let entry = WindowEntry(
                 number: loaded.number, message: message, batchEntry: .max,
                 byteCount: loaded.byteCount, state: loaded.state)

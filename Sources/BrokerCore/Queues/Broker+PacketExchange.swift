@@ -19,7 +19,7 @@ extension Broker {
             return
         }
         guard let position = windowPosition(ofPacket: identifier, session) else {
-            // It is settled already, or was dropped; only a PUBREC wants an answer.
+            // The delivery is settled already, or was dropped; only a PUBREC needs an answer.
             if exchange == .received && !reason.isFailure {
                 step.effects[connection.loop].effects.append(
                     .mqtt(
@@ -43,15 +43,16 @@ extension Broker {
         case (.received, .once) where !reason.isFailure:
             receiveDelivery(of: session, at: position, to: connection, in: &step)
         case (.accepted, _), (.received, _), (.complete, _), (.release, _):
-            // Another step than the exchange is at. What was released is on disk as received, and
-            // released again on the next connection, so that a PUBCOMP cannot come from before a
-            // reconnect or a crash.
+            // A step that the exchange does not expect. A released delivery is stored as received
+            // and is released again on the next connection, so a PUBCOMP cannot precede a reconnect
+            // or a crash.
             close(session, .protocolError, in: &step)
         }
     }
 
-    /// Where the delivery with an identifier stands in the window. What is under way lies within
-    /// one round of the identifiers, so that the front's tells the number of any other.
+    /// The position in the window of the delivery with a packet identifier. The numbers in the
+    /// window differ by less than the number of identifiers, so the first entry's identifier
+    /// determines all others.
     private func windowPosition(ofPacket identifier: UInt16, _ session: Index<Session>) -> Int? {
         let connected = connectedIndex(of: session)
         guard let front = live.connectedSessions[connected].oldestSent else { return nil }
@@ -64,20 +65,21 @@ extension Broker {
         return position
     }
 
-    /// A PUBREL leaves: from here on its PUBCOMP may come.
+    /// Sends PUBREL; PUBCOMP is expected from now on.
     mutating func noteReleased(_ identifier: UInt16, _ session: Index<Session>) {
         guard let position = windowPosition(ofPacket: identifier, session) else { return }
         live.connectedSessions[connectedIndex(of: session)].release(at: position)
     }
 
-    /// The receiver is done with one delivery.
+    /// Settles one delivery.
     private mutating func settleDelivery(
         _ session: Index<Session>, _ position: Int, in step: inout Step
     ) {
         counters.acknowledgements += 1
         let entry = live.connectedSessions[connectedIndex(of: session)].remove(at: position)
         let isFront = position == 0
-        // What is behind the front is left out of a reload by its own removal.
+        // An entry that is not the first is removed from the store by itself, so that a reload does
+        // not contain it.
         if isFront { sessions[session].inbox.acknowledgedThrough = entry.number }
         guard settle(entry, session, in: &step) == .inStore else { return }
         if isFront {
@@ -87,7 +89,7 @@ extension Broker {
         }
     }
 
-    /// The receiver has a QoS 2 delivery: it is released when that is committed.
+    /// Handles PUBREC of a QoS 2 delivery: PUBREL is sent after the commit.
     private mutating func receiveDelivery(
         of session: Index<Session>, at position: Int, to connection: ConnectionID,
         in step: inout Step

@@ -1,50 +1,51 @@
-// A message in memory: from its acceptance until its last receiver has acknowledged it or holds it
-// only on disk.
+// A message in memory: from its acceptance until its last receiver has acknowledged it, or its
+// remaining entries are on disk only.
 
 import Primitives
 
 /// One accepted message that is still needed in memory.
 struct Message: ~Copyable, @unchecked Sendable {
-    /// Where it is stored; 0 while it has no place in the store.
+    /// Its id in the store; 0 if it is not stored.
     var identifier: UInt64
-    /// The message block, and behind it the application's id for the result. Owned.
+    /// The message block, followed by the application's id for the result. Owned.
     let memory: UnsafeMutableRawBufferPointer
     let blockByteCount: Int
-    /// Tells messages apart when they are copied into an event loop's effects; never 0.
+    /// Distinguishes messages when they are copied into an event loop's effects; never 0.
     let stamp: UInt64
     let deadline: Instant
     let grade: Grade
-    /// Whether it is for the sessions that there are, and not for their users.
+    /// Whether it is for the existing sessions, and not for their users.
     let isOwnOnly: Bool
 
-    /// Inbox windows that point here, plus one while a batch does.
+    /// The number of references: of windows, and of the batch that stores it.
     var references: UInt32 = 0
-    /// Persistent receivers who neither acknowledged it nor have it in a committed batch, plus one
-    /// while an outbox number of grade *once* must be committed with it. At 0 the sender is told.
+    /// The number of persistent receivers that have not acknowledged it and whose entry is not
+    /// committed, plus one while an outbox number of grade *once* must be committed with it. At 0
+    /// the result is sent.
     var unsettled: UInt32 = 0
-    /// Receivers who have taken it: acknowledged it, or were given it without the store.
+    /// The number of receivers that have acknowledged it, or received it without the store.
     var takenCount: UInt32 = 0
-    /// Receivers that were refused because the store had no room.
+    /// The number of receivers that were refused because the store had no room.
     var refusedCount: UInt32 = 0
-    /// A row beside its entries is part of its batch, and waited for like a receiver: that it was
-    /// retained.
+    /// Whether a row other than its entries must be committed with it: that of the retained
+    /// message.
     var awaitsRow = false
-    /// Whether routing is over, so that `unsettled == 0` means what it says.
+    /// Whether routing has finished: before, `unsettled == 0` has no meaning.
     var isRouted = false
-    /// Whether its sender has been answered, which happens once.
+    /// Whether the result has been sent to its sender.
     var isTold = false
-    /// A receiver whose copy was lost may have got it all the same.
+    /// Whether a receiver whose entry was lost may have received it.
     var mayHaveArrived = false
-    /// Whether it counts among the bytes that sessions in memory hold.
+    /// Whether its bytes are counted for the sessions that are not persistent.
     var isInMemoryQueue = false
-    /// The send was taken back as a whole: no receiver gets it from now on.
+    /// Whether the send was taken back: no receiver gets it any more.
     var isWithdrawn = false
     /// The batch that stores it; 0 when it is committed or is never stored.
     var batch: UInt64 = 0
-    /// Entries of the pending batch that point here and have not been elided.
+    /// The number of its entries in the pending batch that have not been elided.
     var pendingEntries: UInt32 = 0
 
-    /// The session to answer, and the outbox number of the send; generation 0 for none.
+    /// The session of the sender, and the outbox number of the send; generation 0 for none.
     let sender: Handle<Session>
     let senderNumber: UInt64
 
@@ -66,7 +67,7 @@ struct Message: ~Copyable, @unchecked Sendable {
         self.senderNumber = senderNumber
     }
 
-    /// A message that came back from the store.
+    /// A message that was loaded from the store.
     init(
         identifier: StoredMessageID, block: UnsafeRawBufferPointer, stamp: UInt64,
         deadline: Instant,
@@ -77,7 +78,7 @@ struct Message: ~Copyable, @unchecked Sendable {
         isRouted = true
     }
 
-    /// A message without a client to answer.
+    /// A message whose result no client gets.
     init(
         copying block: UnsafeRawBufferPointer, stamp: UInt64, deadline: Instant,
         in blocks: inout BlockPool
@@ -96,7 +97,7 @@ struct Message: ~Copyable, @unchecked Sendable {
 
     deinit { memory.deallocate() }
 
-    /// Ends the message and passes its memory to the caller.
+    /// Ends the message and returns its memory.
     consuming func memoryLeft() -> UnsafeMutableRawBufferPointer {
         let memory = memory
         discard self
@@ -107,7 +108,7 @@ struct Message: ~Copyable, @unchecked Sendable {
         UnsafeRawBufferPointer(rebasing: memory[..<blockByteCount])
     }
 
-    /// The application's id for the sender's result; empty where none was given.
+    /// The application's id for the sender's result; empty if there is none.
     var messageIdentifier: UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(rebasing: memory[blockByteCount...])
     }

@@ -12,8 +12,8 @@
 // Integers are little-endian. The address is a group id or a topic, by kind; it is empty for
 // unicast and broadcast.
 
-/// How a message was addressed, which is also what its receiver is told. Raw values 2, 3, 4 and 6
-/// are the reason codes of the delivery; they are on the wire of MRT and on disk.
+/// How a message was addressed. The receiver gets this value. Raw values 2, 3, 4 and 6 are the
+/// reason codes of the delivery; they are on the wire of MRT and on disk.
 public enum MessageKind: UInt8, Hashable, Sendable {
     case topic = 0
     case unicast = 2
@@ -23,10 +23,10 @@ public enum MessageKind: UInt8, Hashable, Sendable {
     case kicked = 6
     /// A system message of a group: payload is an event byte and its data.
     case groupEvent = 7
-    /// Somebody's presence changed.
+    /// The presence of a user changed.
     case presence = 8
 
-    /// Whether it is for the sessions that there are and ask for it, and not for their users.
+    /// Whether it is for the existing sessions that subscribe to it, and not for their users.
     @inline(__always)
     var isOwnOnly: Bool { self == .topic || self == .broadcast }
 }
@@ -38,22 +38,22 @@ public struct MessageMarks: OptionSet, Hashable, Sendable {
     @inlinable
     public init(rawValue: UInt8) { self.rawValue = rawValue }
 
-    /// The payload is any bytes; without it, it is `t` as one byte and then `b`.
+    /// The payload is arbitrary bytes; otherwise it is `t` as one byte and then `b`.
     @inlinable
     public static var raw: MessageMarks { MessageMarks(rawValue: 1 << 0) }
-    /// The broker died between an earlier send of this message and its acknowledgement; it may have
-    /// been delivered then.
+    /// The broker failed between an earlier send of this message and its acknowledgement; it may
+    /// have been delivered.
     @inlinable
     public static var possibleDuplicate: MessageMarks { MessageMarks(rawValue: 1 << 1) }
     /// It was published with RETAIN set (MQTT).
     @inlinable
     public static var retain: MessageMarks { MessageMarks(rawValue: 1 << 2) }
-    /// Its sender gave it an expiry, which receivers are told of.
+    /// Its sender set an expiry, which the receivers get.
     @inlinable
     public static var expires: MessageMarks { MessageMarks(rawValue: 1 << 3) }
 }
 
-/// Reads a message block where it lies. Valid as long as the bytes are.
+/// Reads a message block in place. Valid as long as the bytes are.
 public struct MessageBlock {
     /// Bytes before the sender.
     public static let headerByteCount = 24
@@ -69,7 +69,7 @@ public struct MessageBlock {
         self.bytes = bytes
     }
 
-    /// Whether the bytes have the form of a block: for what comes back from disk.
+    /// Whether the bytes have the form of a block: for bytes that were read from disk.
     @inlinable
     public static func isValid(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard bytes.count >= headerByteCount, bytes[0] == layout,
@@ -135,7 +135,7 @@ public struct MessageBlock {
     }
 }
 
-/// What a block is made of, before it is one.
+/// The fields of a block that is to be written.
 public struct MessageParts {
     public var kind: MessageKind
     public var marks: MessageMarks
@@ -165,7 +165,7 @@ public struct MessageParts {
         self.payload = payload
     }
 
-    /// The parts of a block, where they lie.
+    /// The parts of a block, in place.
     @inlinable
     public init(_ block: MessageBlock) {
         self.init(
@@ -174,21 +174,21 @@ public struct MessageParts {
             payload: block.payload)
     }
 
-    /// Bytes of the block that ``write(to:)`` makes.
+    /// The size of the block that ``write(to:)`` writes.
     @inlinable @inline(__always)
     public var blockByteCount: Int {
         MessageBlock.headerByteCount + sender.count + address.count + properties.count
             + payload.count
     }
 
-    /// A block of its own.
+    /// A new block.
     public func block() -> [UInt8] {
         var block = [UInt8](repeating: 0, count: blockByteCount)
         block.withUnsafeMutableBytes { write(to: $0) }
         return block
     }
 
-    /// Lays the block out in exactly ``blockByteCount`` bytes.
+    /// Writes the block into exactly ``blockByteCount`` bytes.
     @inlinable
     public func write(to block: UnsafeMutableRawBufferPointer) {
         precondition(

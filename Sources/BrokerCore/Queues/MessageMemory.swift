@@ -1,24 +1,24 @@
-// Messages in memory: each is held once, whatever the number of windows that refer to it, and is
+// Messages in memory. Each exists once, whatever the number of windows that refer to it, and is
 // released with its last reference.
 //
-// It owns the messages, their blocks, and how far each of them is settled. It knows sessions and
-// batches only as numbers in the message. `Broker` tells senders what became of their messages.
+// It owns the messages, their blocks, and the numbers of their unsettled receivers. It knows
+// sessions and batches only as numbers in the message. `Broker` sends the results.
 //
-// Invariants: a message lives as long as it has references; it is in at most one batch, and
-// resident only after the commit of that; the bytes of sessions in memory count each message once;
-// every receiver that a message waited for has taken it, was refused, or needs it no more.
+// Invariants: a message lives as long as it has references; it is in at most one batch, and shared
+// with loads only after the commit of that batch; the bytes of sessions that are not persistent
+// include each message once; each receiver of a message acknowledges it, is refused, or ends.
 
 import Primitives
 
-/// The messages in memory, and the blocks that hold their bytes.
+/// The messages in memory and their blocks.
 struct MessageMemory: ~Copyable {
     private(set) var messages = Slab<Message>(minimumCapacity: 64)
-    /// Memory of released messages, for the next ones.
+    /// Memory of released messages, for reuse.
     private var blocks = BlockPool(byteCountMaximum: CoreLimits.spareBytesMaximum)
-    /// Bytes of the messages that the queues of sessions in memory hold, each message once.
+    /// Bytes of the messages of sessions that are not persistent, each message once.
     private(set) var memoryQueueByteCount = 0
     /// Messages in memory that are in the store, by their stored id: a body that a thousand
-    /// sessions load is in memory once.
+    /// sessions load exists once.
     private(set) var residentMessages: [UInt64: Index<Message>] = [:]
 
     /// Bytes of blocks that no message uses.
@@ -26,7 +26,7 @@ struct MessageMemory: ~Copyable {
 
     // MARK: - References
 
-    /// Adds a message that its sender, if it has one, is told about. The caller holds it.
+    /// Adds a message whose sender, if it has one, gets a result. The caller must retain it.
     @inline(__always)
     mutating func insert(
         _ parts: MessageParts, messageIdentifier: UnsafeRawBufferPointer, stamp: UInt64,
@@ -41,7 +41,7 @@ struct MessageMemory: ~Copyable {
         return message
     }
 
-    /// Adds a copy of a message that no sender is told about. The caller holds it.
+    /// Adds a copy of a message whose result no client gets. The caller must retain it.
     mutating func insert(
         copying block: UnsafeRawBufferPointer, stamp: UInt64, deadline: Instant
     ) -> Index<Message> {
@@ -52,8 +52,8 @@ struct MessageMemory: ~Copyable {
         return message
     }
 
-    /// The message of a loaded entry, which all sessions share that hold it in memory. The caller
-    /// holds it next.
+    /// The message of a loaded entry, which all sessions with this message in memory share. The
+    /// caller must retain it.
     mutating func resident(
         _ entry: LoadedEntry, in bytes: UnsafeRawBufferPointer, makeStamp: () -> UInt64
     ) -> Index<Message> {
@@ -67,13 +67,13 @@ struct MessageMemory: ~Copyable {
         return message
     }
 
-    /// One holder more.
+    /// Adds a reference.
     @inline(__always)
-    mutating func hold(_ message: Index<Message>) {
+    mutating func retain(_ message: Index<Message>) {
         messages[message].references += 1
     }
 
-    /// One holder less; the last one frees the message.
+    /// Removes a reference; the last one frees the message.
     mutating func release(_ message: Index<Message>) {
         messages[message].references -= 1
         guard messages[message].references == 0 else { return }
@@ -86,7 +86,7 @@ struct MessageMemory: ~Copyable {
         blocks.giveBack(messages.remove(message).memoryLeft())
     }
 
-    /// Counts a message once among what sessions in memory hold, until it is released.
+    /// Counts a message once for the sessions that are not persistent, until it is released.
     mutating func countInMemoryQueue(_ message: Index<Message>) {
         guard !messages[message].isInMemoryQueue else { return }
         messages[message].isInMemoryQueue = true
@@ -95,7 +95,7 @@ struct MessageMemory: ~Copyable {
 
     // MARK: - Batches
 
-    /// The message is stored with a batch, which holds it. Returns false where it is already.
+    /// Adds the message to a batch, which retains it. Returns false if it is in one already.
     @inline(__always)
     mutating func join(_ batch: UInt64, _ message: Index<Message>) -> Bool {
         if messages[message].batch == batch { return false }
@@ -107,37 +107,37 @@ struct MessageMemory: ~Copyable {
         return true
     }
 
-    /// An entry of the pending batch points at the message and waits for a receiver.
+    /// Counts an entry of the pending batch that refers to the message.
     @inline(__always)
     mutating func addEntry(of message: Index<Message>) {
         messages[message].pendingEntries += 1
         messages[message].unsettled += 1
     }
 
-    /// An entry of the pending batch is struck out.
+    /// Subtracts an entry that was removed from the pending batch.
     @inline(__always)
     mutating func removeEntry(of message: Index<Message>) {
         messages[message].pendingEntries -= 1
     }
 
-    /// The row of an outbox is part of the batch and waited for like a receiver.
+    /// Counts the row of an outbox, which must be committed with the message, like a receiver.
     mutating func awaitSendRow(of message: Index<Message>) {
         messages[message].unsettled += 1
     }
 
-    /// Another row is part of the batch and waited for like a receiver: that it was retained.
+    /// Counts the row of the retained message, which must be committed with it, like a receiver.
     mutating func awaitRow(of message: Index<Message>) {
         messages[message].unsettled += 1
         messages[message].awaitsRow = true
     }
 
-    /// The message gets its place in the store.
+    /// Sets the id of the message in the store.
     mutating func store(_ message: Index<Message>, as identifier: UInt64) {
         messages[message].identifier = identifier
     }
 
-    /// The batch of the message is committed, with it or, where the store has no room, without.
-    /// Returns whether receivers wait that have it in the store now.
+    /// Handles the commit of the message's batch; a full store has committed the batch without the
+    /// message. Returns whether receivers wait whose entries are stored now.
     mutating func leaveBatch(_ message: Index<Message>, isStored: Bool) -> Bool {
         messages[message].batch = 0
         messages[message].pendingEntries = 0
@@ -151,7 +151,7 @@ struct MessageMemory: ~Copyable {
         return true
     }
 
-    /// A message that is in the store and that others than the batch hold is shared with loads.
+    /// Shares a stored message with loads if it has references besides that of the batch.
     mutating func makeResident(_ message: Index<Message>) {
         guard messages[message].identifier != 0 && messages[message].references > 1 else { return }
         residentMessages[messages[message].identifier] = message
@@ -159,20 +159,20 @@ struct MessageMemory: ~Copyable {
 
     // MARK: - Receivers
 
-    /// A receiver that was waited for has the message.
+    /// Settles a receiver that has the message.
     @inline(__always)
     mutating func take(_ message: Index<Message>) {
         messages[message].takenCount += 1
         messages[message].unsettled -= 1
     }
 
-    /// A receiver that was waited for will not get the message.
+    /// Settles a receiver that was refused.
     mutating func refuse(_ message: Index<Message>) {
         messages[message].unsettled -= 1
         messages[message].refusedCount += 1
     }
 
-    /// A receiver that was waited for has ended, and nobody receives the message in its place.
+    /// Settles a receiver that has ended and has no successor.
     mutating func dropReceiver(of message: Index<Message>) {
         messages[message].unsettled -= 1
     }
@@ -182,7 +182,7 @@ struct MessageMemory: ~Copyable {
         messages[message].mayHaveArrived = true
     }
 
-    /// The message is taken back as a whole. No receiver is left, nor the row of the sender.
+    /// Takes the message back: it has no receivers any more, and no row of the sender.
     mutating func withdraw(_ message: Index<Message>) {
         messages[message].isWithdrawn = true
         messages[message].takenCount = 0
@@ -192,17 +192,18 @@ struct MessageMemory: ~Copyable {
 
     // MARK: - The sender
 
-    /// Counts the receivers that are not waited for.
+    /// Counts the receivers that are settled already.
     mutating func noteTaken(_ count: UInt32, of message: Index<Message>) {
         messages[message].takenCount += count - messages[message].unsettled
     }
 
-    /// Routing is over.
+    /// Notes that routing has finished.
     mutating func noteRouted(_ message: Index<Message>) {
         messages[message].isRouted = true
     }
 
-    /// Whether the sender is to be told now: routing is over and nobody is waited for. True once.
+    /// Whether the result must be sent now: routing has finished and all receivers are settled.
+    /// True once.
     @inline(__always)
     mutating func takesResult(of message: Index<Message>) -> Bool {
         guard messages[message].unsettled == 0 && messages[message].isRouted,

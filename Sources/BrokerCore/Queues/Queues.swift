@@ -1,7 +1,7 @@
-// The queues that the store mirrors: which queue belongs to whom, the offline queues of users
-// without a session, the queues that ended sessions left to others, and how much is in all of them.
-// The entries of a connected session that are in memory belong to its window (ConnectedSession);
-// the store holds the rest. The inbox of a session is a field of the session.
+// The queues that the store mirrors: their owners, the offline queues of users without a session,
+// the leftovers of ended sessions, and the sum of their entries. The entries of a connected session
+// that are in memory belong to its window (ConnectedSession); the store contains the rest. The
+// inbox of a session is a field of the session.
 //
 // It knows sessions by their index and the queue of their inbox, users and apps by their index, and
 // no message. It requests nothing from the store: `CommitPipeline` does.
@@ -17,7 +17,7 @@ struct Queues: ~Copyable {
     private(set) var sessionQueues = IndexTable<Session>()
     /// The owners of queues that belong to no session.
     private(set) var queueOwners: [UInt64: QueueOwner] = [:]
-    /// Messages that wait for users without a persistent session.
+    /// The offline queues of users without a persistent session.
     private(set) var offlineQueues = Slab<Inbox>()
     /// Entries of shared subscriptions whose sessions have ended.
     private(set) var leftovers = Slab<Leftover>()
@@ -31,12 +31,12 @@ struct Queues: ~Copyable {
     private var waitingLoads = Ring<LoadOwner>()
     /// Whether the queues of some app exceed its limit.
     private(set) var hasAppsOverQuota = false
-    /// Bounds what the log is told of refused receivers.
+    /// Limits the log lines about refused receivers.
     private var receiverNotes = LogAllowance()
 
     // MARK: - Owners
 
-    /// Whose messages a queue holds; nil once its deletion is under way.
+    /// The owner of a queue; nil if its deletion is under way.
     func owner(of queue: QueueID, among sessions: borrowing Slab<Session>) -> QueueOwner? {
         let session = sessionQueues.find(sessionQueues.hash(queue.raw)) {
             sessions[$0].inbox.queue == queue
@@ -59,18 +59,18 @@ struct Queues: ~Copyable {
         queueOwners[queue.raw] = .inherited(into: destination)
     }
 
-    /// The queue is moved.
+    /// Notes that the queue has been moved.
     mutating func endPassing(_ queue: QueueID) {
         queueOwners[queue.raw] = nil
     }
 
     // MARK: - Counts
 
-    /// Entries have come into queues whose own counts have them.
+    /// Adds to the sum entries that the queues themselves have counted.
     @inline(__always)
     mutating func countIn(_ count: UInt64) { queuedCount += count }
 
-    /// Entries have left queues whose own counts have them no more.
+    /// Subtracts from the sum entries that the queues themselves have subtracted.
     @inline(__always)
     mutating func countOut(_ count: UInt64) {
         queuedCount -= count
@@ -81,7 +81,7 @@ struct Queues: ~Copyable {
         hasAppsOverQuota = isAbove
     }
 
-    /// Whether the log is told of one more receiver that was refused.
+    /// Whether one more refused receiver is logged.
     mutating func takesReceiverNote(at moment: Moment) -> Bool { receiverNotes.takes(at: moment) }
 
     // MARK: - Offline queues
@@ -98,35 +98,35 @@ struct Queues: ~Copyable {
         return offlineQueues.remove(offlineQueue)
     }
 
-    /// Counts a new message in, and returns its number.
+    /// Counts a new message and returns its number.
     mutating func add(toOfflineQueue index: Index<Inbox>, byteCount: UInt32) -> UInt64 {
         queuedCount += 1
         return offlineQueues[index].add(byteCount: byteCount)
     }
 
-    /// Entries have come into an offline queue by a transfer, with their numbers.
+    /// Adds entries that a transfer has brought into an offline queue, with their numbers.
     mutating func countIn(_ tally: QueueTally, toOfflineQueue index: Index<Inbox>) {
         offlineQueues[index].countIn(tally)
         queuedCount += tally.count
     }
 
-    /// Entries have left an offline queue.
+    /// Subtracts entries that have left an offline queue.
     mutating func countOut(offlineQueue: Index<Inbox>, count: UInt64, byteCount: UInt64) {
         offlineQueues[offlineQueue].subtract(count: count, byteCount: byteCount)
         queuedCount -= count
     }
 
-    /// The policy of full queues has dropped messages of an offline queue.
-    mutating func noteDropped(_ count: UInt32, ofOfflineQueue index: Index<Inbox>) {
-        offlineQueues[index].droppedCount += count
+    /// Counts messages that a full offline queue has refused or dropped.
+    mutating func noteOverflow(_ count: UInt32, ofOfflineQueue index: Index<Inbox>) {
+        offlineQueues[index].overflowCount += count
     }
 
-    /// All messages of an offline queue are to be removed.
+    /// Acknowledges all messages of an offline queue.
     mutating func acknowledgeAll(ofOfflineQueue index: Index<Inbox>) {
         offlineQueues[index].acknowledgedThrough = offlineQueues[index].nextNumber - 1
     }
 
-    /// Takes over what the store says is in an offline queue.
+    /// Sets the counts of an offline queue to those of the store.
     mutating func restore(_ outline: QueueOutline, ofOfflineQueue index: Index<Inbox>) {
         offlineQueues[index].restore(outline.tally, lastNumber: outline.lastNumber)
         queuedCount += outline.tally.count
@@ -151,63 +151,63 @@ struct Queues: ~Copyable {
         return leftover.queue
     }
 
-    /// What a user's leftovers hold, and what is on its way into them.
-    func held(byLeftoversOf user: Index<User>) -> TrimAmount {
-        var held = TrimAmount()
+    /// The entries in a user's leftovers, and those that are being moved into them.
+    func amount(inLeftoversOf user: Index<User>) -> TrimAmount {
+        var sum = TrimAmount()
         for index in leftoversOfUsers[user] ?? [] {
-            held += leftovers[index].expected
-            held += TrimAmount(
+            sum += leftovers[index].expected
+            sum += TrimAmount(
                 count: leftovers[index].count, byteCount: leftovers[index].byteCount)
         }
-        return held
+        return sum
     }
 
-    /// Takes over what the store says is in a leftover that was read.
+    /// Sets the counts of a leftover to those of the store.
     mutating func restore(_ tally: QueueTally, of index: Index<Leftover>) {
         leftovers[index].restore(tally)
         queuedCount += tally.count
     }
 
-    /// Entries have left a leftover.
+    /// Subtracts entries that have left a leftover.
     mutating func countOut(leftover: Index<Leftover>, count: UInt64, byteCount: UInt64) {
         leftovers[leftover].subtract(count: count, byteCount: byteCount)
         queuedCount -= count
     }
 
-    /// Continues the walk over a leftover behind an entry.
+    /// Continues the round over a leftover after an entry.
     mutating func noteLooked(through number: UInt64, at index: Index<Leftover>) {
         leftovers[index].lookedThrough = number
     }
 
-    /// The walk over a leftover has come to the end.
+    /// Ends the round over a leftover.
     mutating func endWalk(over index: Index<Leftover>) {
         leftovers[index].endWalk()
     }
 
-    /// Whether this round of housekeeping is one to look at a leftover.
+    /// Whether this round of housekeeping examines a leftover.
     mutating func isDue(_ index: Index<Leftover>) -> Bool { leftovers[index].isDue() }
 
     // MARK: - Loads
 
     var hasWaitingLoads: Bool { !waitingLoads.isEmpty }
 
-    /// Lets the window of a connected session wait for more of its queue.
+    /// Adds a waiting load for the window of a connected session.
     mutating func awaitLoad(into connected: Handle<ConnectedSession>) {
         waitingLoads.append(.connected(connected))
     }
 
-    /// Lets a leftover wait for its next entries.
+    /// Adds a waiting load for the next entries of a leftover.
     mutating func awaitLoad(of leftover: Index<Leftover>) {
         leftovers[leftover].isUnderWay = true
         waitingLoads.append(.leftover(leftovers.handle(leftover)))
     }
 
-    /// Whose turn it is to load.
+    /// Removes and returns the next waiting load.
     mutating func nextLoad() -> LoadOwner { waitingLoads.removeFirst() }
 
     // MARK: - Trims
 
-    /// What a queue has been asked to lose.
+    /// The entries of a queue that the store has been asked to remove.
     func pendingTrim(of queue: QueueID) -> PendingTrim {
         pendingTrims[queue.raw] ?? PendingTrim()
     }
@@ -216,7 +216,7 @@ struct Queues: ~Copyable {
         pendingTrims[queue.raw] = trim
     }
 
-    /// The store has answered a trim.
+    /// Subtracts a trim that the store has answered.
     mutating func endTrim(of queue: QueueID, _ amount: TrimAmount) {
         guard var pending = pendingTrims[queue.raw] else {
             preconditionFailure("queue \(queue.raw) has no trim to answer")

@@ -1,5 +1,5 @@
 // Credentials and accesses. A valid credential becomes an access, which exists as long as its
-// connection. `Broker+Judgement.swift` checks what the access allows.
+// connection. `Broker+SendDecision.swift` checks what the access allows.
 
 import BrokerTerms
 import Primitives
@@ -16,7 +16,7 @@ public struct VerifiedIdentity: Hashable, Sendable {
     public var user: [UInt8]
     /// The only device that may use the identity; nil for any.
     public var device: [UInt8]?
-    /// The rights of the bearer; nil for those of the app's users.
+    /// The rights of the principal; nil for those of the app's users.
     public var rights: Rights?
     /// Expiry in Unix seconds; the identity is invalid from then on. `UInt64.max` for none.
     public var expiresUnixSeconds: UInt64
@@ -350,14 +350,16 @@ extension Broker {
         return session
     }
 
-    func bearer(_ session: Index<Session>) -> RightsBearer {
-        RightsBearer(
+    func principalNames(_ session: Index<Session>) -> PrincipalNames {
+        PrincipalNames(
             user: registry.users[sessions[session].user].name, device: sessions[session].device)
     }
 
     /// Logs the receivers of a list that the sender may not send to. The sender is told with the
     /// result.
-    func noteForbidden(_ target: JudgedTarget, from session: Index<Session>, in step: inout Step) {
+    func noteForbidden(
+        _ target: AuthorizedTarget, from session: Index<Session>, in step: inout Step
+    ) {
         guard target.hasRefusals else { return }
         target.refusedNames.withUnsafeBytes {
             note(.sendRefused, session: session, reason: .notAuthorized, subject: $0, in: &step)
@@ -371,13 +373,15 @@ extension Broker {
         // Filters that begin with `$SYS` need a right by name.
         let rights = live.accesses[access(of: session)].rights
         let app = registry.users[sessions[session].user].app
-        let hearsAllPresence =
+        let receivesAllPresence =
             rights.allowsAll(.presence) || registry.apps[app].presenceFilterCount == 0
-        if rights.allowsAll(.subscribe) && hearsAllPresence && registry.apps[app].systemCount == 0 {
+        if rights.allowsAll(.subscribe) && receivesAllPresence
+            && registry.apps[app].systemCount == 0
+        {
             return
         }
-        workload.charge(Int(sessions[session].filterCount) / CoreLimits.judgedFiltersPerWork)
-        let asker = asker(session)
+        workload.charge(Int(sessions[session].filterCount) / CoreLimits.authorizedFiltersPerWork)
+        let principal = principal(session)
         var next = sessions[session].firstSubscription
         while let index = next {
             next = routing.subscriptions[index].next
@@ -385,7 +389,9 @@ extension Broker {
             let filter = routing.audiences[routing.subscriptions[index].audience].filter
             if filter.isEmpty { continue }
             filter.withUnsafeBytes { bytes in
-                guard case .refused = judge(.subscribe(filter: bytes), by: asker) else { return }
+                guard case .refused = authorize(.subscribe(filter: bytes), by: principal) else {
+                    return
+                }
                 counters.rightsRefusals += 1
                 note(
                     .subscribeRefused, session: session, reason: .notAuthorized, subject: bytes,

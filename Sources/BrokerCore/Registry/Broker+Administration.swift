@@ -1,4 +1,4 @@
-// What an operator can change and query. Changes become durable with the batch whose number
+// The changes and queries of operators. Changes become durable with the batch whose number
 // `pendingSequence` returns.
 
 import Primitives

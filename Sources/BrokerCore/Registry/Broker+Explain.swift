@@ -15,7 +15,7 @@ public struct RightsExplanation: Hashable, Sendable {
     }
 
     /// The right that allows the action, or the reason of the refusal.
-    public var verdict: Verdict
+    public var decision: Decision
     public var origin: Origin
     /// Whether the device is connected; otherwise the answer is for its next login.
     public var isConnected: Bool
@@ -36,36 +36,36 @@ extension Broker {
     ) -> RightsExplanation? {
         guard let app = app(named: name) else { return nil }
         let (rights, origin, session) = rights(app: app, user: user, device: device)
-        let asker = Asker(
+        let principal = Principal(
             app: app, user: self.user(named: user, app: app),
-            bearer: RightsBearer(user: Name(user), device: Name(device)), rights: rights,
+            names: PrincipalNames(user: Name(user), device: Name(device)), rights: rights,
             isMQTT: session.map { sessions[$0].dialect.isMQTT } ?? true)
         return RightsExplanation(
-            verdict: explain(action, asker), origin: origin,
+            decision: explain(action, principal), origin: origin,
             isConnected: session.map { sessions[$0].isConnected } ?? false, rights: rights)
     }
 
-    /// The verdict on an action as a client writes it.
-    private func explain(_ action: RightsAction, _ asker: Asker) -> Verdict {
+    /// The decision on an action as a client writes it.
+    private func explain(_ action: RightsAction, _ principal: Principal) -> Decision {
         switch action {
         case .publish(let topic):
             switch AddressedTopic(topic) {
-            case .user(let user)?: return explain(.send(user: user), asker)
-            case .group(let group)?: return verdict(.sendGroup(group), asker)
-            case .everybody?: return verdict(.broadcast, asker)
+            case .user(let user)?: return explain(.send(user: user), principal)
+            case .group(let group)?: return decision(.sendGroup(group), principal)
+            case .everybody?: return decision(.broadcast, principal)
             // The topic alone names no user yet.
             case .list?: return .refused(.topicNameInvalid)
             case nil: break
             }
-            let verdict = verdict(action, asker)
-            guard verdict.isAllowed else { return verdict }
-            return topicRefusal(topic).map { .refused($0) } ?? verdict
+            let decision = decision(action, principal)
+            guard decision.isAllowed else { return decision }
+            return topicRefusal(topic).map { .refused($0) } ?? decision
         case .send(let user), .presence(let user):
-            guard RightsBearer.isSpellable(user), user.count <= CoreLimits.userNameBytesMaximum
+            guard PrincipalNames.isSpellable(user), user.count <= CoreLimits.userNameBytesMaximum
             else { return .refused(.topicNameInvalid) }
-            return verdict(action, asker)
+            return decision(action, principal)
         case .sendGroup, .broadcast, .subscribe, .attach, .createGroup:
-            return verdict(action, asker)
+            return decision(action, principal)
         }
     }
 

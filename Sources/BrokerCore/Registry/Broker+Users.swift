@@ -92,7 +92,7 @@ extension Broker {
     }
 
     /// Whether a session receives the user's messages.
-    func hasListener(_ user: Index<User>) -> Bool {
+    func hasReceiver(_ user: Index<User>) -> Bool {
         var isFound = false
         forEachSession(of: user) { isFound = isFound || sessions[$0].receivesUserMessages }
         return isFound
@@ -100,7 +100,7 @@ extension Broker {
 
     /// Whether a stored session receives the user's messages. Such a session inherits the offline
     /// queue.
-    func hasPersistentListener(_ user: Index<User>) -> Bool {
+    func hasPersistentReceiver(_ user: Index<User>) -> Bool {
         var isFound = false
         forEachSession(of: user) {
             isFound = isFound || (sessions[$0].isPersistent && sessions[$0].receivesUserMessages)

@@ -1,7 +1,7 @@
-// The filters of one bearer's rights, matched together. Each right has one bit: a step down a topic
-// keeps the bits of the filters that still match. Each level of the topic is compared with each
-// text that filters have there, and each text that differs removes filters. So a match takes at
-// most as many steps as the topic has levels and there are filters.
+// The filters of a principal's rights, matched together. Each right has one bit: a step down a
+// topic keeps the bits of the filters that still match. Each level of the topic is compared with
+// each text that filters have there, and each text that differs removes filters. So a match takes
+// at most as many steps as the topic has levels and there are filters.
 
 import Primitives
 
@@ -9,7 +9,7 @@ struct RightFilters: Sendable {
     /// A text that some filters have in one level.
     private struct Text: Sendable {
         let parts: [RightPattern.Part]
-        /// The bytes if they are the same for every bearer.
+        /// The bytes if they are the same for every principal.
         let bytes: [UInt8]?
         var rights: UInt64
     }
@@ -54,7 +54,7 @@ struct RightFilters: Sendable {
     ///
     /// - Parameter comparisons: increased by the number of levels and texts compared.
     func covering(
-        _ subject: UnsafeRawBufferPointer, among rights: UInt64, for bearer: RightsBearer,
+        _ subject: UnsafeRawBufferPointer, among rights: UInt64, for names: PrincipalNames,
         comparisons: inout Int
     ) -> UInt64 {
         var alive = rights
@@ -82,7 +82,7 @@ struct RightFilters: Sendable {
                 if candidates == 0 { continue }
                 comparisons += 1
                 // A wildcard of the subject is never equal to a text.
-                if fits(levels[index].texts[place], level, for: bearer, isReserved: isReserved) {
+                if fits(levels[index].texts[place], level, for: names, isReserved: isReserved) {
                     next |= candidates
                 }
             }
@@ -95,7 +95,7 @@ struct RightFilters: Sendable {
 
     @inline(__always)
     private func fits(
-        _ text: borrowing Text, _ level: UnsafeRawBufferPointer, for bearer: RightsBearer,
+        _ text: borrowing Text, _ level: UnsafeRawBufferPointer, for names: PrincipalNames,
         isReserved: Bool
     ) -> Bool {
         if let bytes = text.bytes {
@@ -104,6 +104,6 @@ struct RightFilters: Sendable {
         // One level of a filter is short, and its stars are plain text.
         var ignored = 0
         return !isReserved
-            && RightPattern.matches(text.parts, level, for: bearer, comparisons: &ignored)
+            && RightPattern.matches(text.parts, level, for: names, comparisons: &ignored)
     }
 }

@@ -84,7 +84,7 @@ enum RightPattern: Hashable, Sendable {
         return parts
     }
 
-    /// The text of the parts if it is the same for every bearer; otherwise nil.
+    /// The text of the parts if it is the same for every principal; otherwise nil.
     static func bytes(of parts: [Part]) -> [UInt8]? {
         var bytes: [UInt8] = []
         for part in parts {
@@ -101,7 +101,7 @@ enum RightPattern: Hashable, Sendable {
     ///
     /// - Parameter comparisons: increased by the number of parts compared.
     static func matches(
-        _ parts: [Part], _ subject: UnsafeRawBufferPointer, for bearer: RightsBearer,
+        _ parts: [Part], _ subject: UnsafeRawBufferPointer, for names: PrincipalNames,
         comparisons: inout Int
     ) -> Bool {
         var part = 0
@@ -116,7 +116,7 @@ enum RightPattern: Hashable, Sendable {
             }
             if part == parts.count, offset == subject.count { return true }
             if part < parts.count,
-                let count = matchedCount(of: parts[part], subject, at: offset, for: bearer)
+                let count = matchedCount(of: parts[part], subject, at: offset, for: names)
             {
                 part += 1
                 offset += count
@@ -132,16 +132,16 @@ enum RightPattern: Hashable, Sendable {
     /// The number of bytes that a part matches at an offset of the subject; nil if it does not
     /// match.
     private static func matchedCount(
-        of part: Part, _ subject: UnsafeRawBufferPointer, at offset: Int, for bearer: RightsBearer
+        of part: Part, _ subject: UnsafeRawBufferPointer, at offset: Int, for names: PrincipalNames
     ) -> Int? {
         switch part {
         case .text(let text): prefixCount(text, subject, at: offset)
         case .user:
-            RightsBearer.isSpellable(bearer.user)
-                ? prefixCount(bearer.user, subject, at: offset) : nil
+            PrincipalNames.isSpellable(names.user)
+                ? prefixCount(names.user, subject, at: offset) : nil
         case .device:
-            RightsBearer.isSpellable(bearer.device)
-                ? prefixCount(bearer.device, subject, at: offset) : nil
+            PrincipalNames.isSpellable(names.device)
+                ? prefixCount(names.device, subject, at: offset) : nil
         case .anything: preconditionFailure("\(part) is matched with the rest at \(offset)")
         }
     }

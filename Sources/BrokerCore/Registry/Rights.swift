@@ -9,7 +9,7 @@
 //     broadcast           send to everybody
 //
 // `*` in a PATTERN stands for any characters, FILTER is an MQTT filter, `%u` and `%d` stand for the
-// user and the device of the bearer, `%%` for a percent sign. Rights only grant: what no right
+// user and the device of the principal, `%%` for a percent sign. Rights only grant: what no right
 // allows is refused. `Broker+Access.swift` decides which rights a client has.
 
 import Primitives
@@ -68,7 +68,7 @@ enum RightKind: UInt8, CaseIterable, Sendable {
     fileprivate var bit: UInt8 { 1 << rawValue }
 }
 
-/// The rights of one bearer, parsed. Sixteen bytes; copies share the list.
+/// The rights of one principal, parsed. Sixteen bytes; copies share the list.
 public struct Rights: Hashable, Sendable {
     /// Maximum number of rights of one token or app: one bit of a word for each.
     public static let countMaximum = 64
@@ -139,12 +139,12 @@ public struct Rights: Hashable, Sendable {
     ///
     /// - Parameter comparisons: see ``deciding(_:for:comparisons:)``.
     func decidingByName(
-        _ action: RightsAction, for bearer: RightsBearer, comparisons: inout Int
+        _ action: RightsAction, for names: PrincipalNames, comparisons: inout Int
     ) -> [UInt8]? {
         list.first(
             of: list.filters.covering(
                 action.subject, among: list.bits(of: action.kind) & list.filters.beginningWithText,
-                for: bearer, comparisons: &comparisons))
+                for: names, comparisons: &comparisons))
     }
 
     /// The first right that allows a kind for every subject.
@@ -157,13 +157,13 @@ public struct Rights: Hashable, Sendable {
     /// - Parameter comparisons: increased by the comparisons made, in the unit of
     ///   ``CoreLimits/comparisonsPerWork``.
     func deciding(
-        _ action: RightsAction, for bearer: RightsBearer, comparisons: inout Int
+        _ action: RightsAction, for names: PrincipalNames, comparisons: inout Int
     ) -> [UInt8]? {
         switch action.kind {
         case .publish, .subscribe:
             return list.first(
                 of: list.filters.covering(
-                    action.subject, among: list.bits(of: action.kind), for: bearer,
+                    action.subject, among: list.bits(of: action.kind), for: names,
                     comparisons: &comparisons))
         case .send, .sendGroup, .broadcast, .presence, .attach, .createGroup:
             var rest = list.bits(of: action.kind)
@@ -172,7 +172,7 @@ public struct Rights: Hashable, Sendable {
                 rest &= rest - 1
                 if list.rights[index].isUnlimited
                     || RightPattern.matches(
-                        list.rights[index].name, action.subject, for: bearer,
+                        list.rights[index].name, action.subject, for: names,
                         comparisons: &comparisons)
                 {
                     return list.rights[index].text
@@ -220,8 +220,8 @@ private final class RightList: Sendable {
     }
 }
 
-/// The bearer of rights: the values of `%u` and `%d`.
-struct RightsBearer {
+/// The names of a principal: the values of `%u` and `%d`.
+struct PrincipalNames {
     var user: Name
     var device: Name
 

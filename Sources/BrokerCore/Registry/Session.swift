@@ -16,8 +16,9 @@ struct Inbox {
     private(set) var byteCount: UInt64 = 0
     /// Number of entries in memory and on disk.
     private(set) var count: UInt32 = 0
-    /// Number of messages that the policy of the queue dropped since the broker started.
-    var droppedCount = SaturatingCount()
+    /// Number of messages that the queue refused or dropped because it was full, since the broker
+    /// started.
+    var overflowCount = SaturatingCount()
 
     init(queue: QueueID) { self.queue = queue }
 
@@ -51,7 +52,7 @@ struct Inbox {
         count += other.count
         byteCount += other.byteCount
         nextNumber += UInt64(other.count) + expectedCount
-        droppedCount += other.droppedCount
+        overflowCount += other.overflowCount
     }
 
     /// Adds entries that already have numbers.
@@ -94,13 +95,13 @@ struct Session: ~Copyable {
     var sentThrough: UInt64 = 0
 
     // The next properties are read less often.
-    /// Durable name, unique in the store; 0 for a session that is not persistent.
+    /// Durable identifier, unique in the store; 0 for a session that is not persistent.
     let identifier: UInt64
     let device: Name
     var epoch: UInt64
     /// The id of the first stored message to its user that the session received; it received all
     /// later ones too. 0 if it missed none.
-    var hearsSince: UInt64 = 0
+    var receivesSince: UInt64 = 0
     /// The batch that created or changed the session or its will. The client is told after its
     /// commit.
     var decisiveBatch: UInt64 = 0
@@ -121,10 +122,10 @@ struct Session: ~Copyable {
     var resultsSeenThrough: UInt64 = 0
     /// A durable send up to this number without a record may have been delivered: by an earlier
     /// process, or by this one before its receiver was lost.
-    var doubtfulThrough: UInt64 = 0
+    var unknownThrough: UInt64 = 0
     /// A send of grade *once* up to this number without a record may have been delivered: the
     /// record ended with an earlier session, or is missing in a restored backup.
-    var forgottenThrough: UInt64 = 0
+    var unknownOnceThrough: UInt64 = 0
     var outbox = Outbox()
     /// The number of the last send in MQTT, where the broker assigns the numbers.
     var lastSendNumber: UInt64 = 0

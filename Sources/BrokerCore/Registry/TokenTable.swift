@@ -4,7 +4,7 @@
 
 import Primitives
 
-/// A token and the properties that it gives to its bearer.
+/// A token and the properties that it gives to its client.
 public struct Token: Sendable {
     /// The public part, which lists and logs may show.
     public var identifier: [UInt8]
@@ -18,7 +18,7 @@ public struct Token: Sendable {
     public var expiresUnixSeconds: UInt64
     /// The batch in which it was made, to find and revoke tokens together.
     public var batch: [UInt8]
-    /// The rights of the bearer; nil for those of the app's users.
+    /// The rights of the principal; nil for those of the app's users.
     public var rights: Rights?
     /// Last login in Unix seconds, rounded to the hour; 0 if there was none.
     public var lastUsedUnixSeconds: UInt64

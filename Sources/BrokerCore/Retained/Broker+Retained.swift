@@ -6,7 +6,7 @@ import Primitives
 
 /// The last message of one topic.
 struct Retained {
-    /// Durable name, unique in the store.
+    /// Durable identifier, unique in the store.
     let identifier: UInt64
     let app: Index<App>
     /// The message in the layout of ``MessageBlock``; its address is the topic.
@@ -42,7 +42,7 @@ extension Broker {
             identifier: makeIdentifier(), app: app, block: message.block(), deadline: deadline)
         // The caller has checked the limit, and with it ``hasRoom(toRetain:)``.
         let row = Records.retained(new, app: registry.apps[app].name)
-        let permit = commits.room.admitJudged(row.pageByteCount)
+        let permit = commits.room.admitAuthorized(row.pageByteCount)
         commits.put(row, permit)
         insertRetained(new)
         return .none
@@ -93,7 +93,7 @@ extension Broker {
         forgetRetained(index)
     }
 
-    /// The limit that forbids to retain what a request publishes.
+    /// The limit that forbids retaining the message of a request.
     func retainLimit(
         _ request: SendRequest, ofUser user: Index<User>, in bytes: UnsafeRawBufferPointer
     ) -> LimitName {

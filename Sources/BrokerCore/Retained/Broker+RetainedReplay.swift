@@ -264,7 +264,7 @@ extension Broker {
             let filter = routing.audiences[routing.subscriptions[handle.index].audience].filter
             let isSystem = filter.withUnsafeBytes { ReservedTopic($0) == .system }
             endWalk(retention.replays[index], session)
-            retention.turn(index, to: makeReplay(session, handle.index, isSystem: isSystem))
+            retention.replace(index, with: makeReplay(session, handle.index, isSystem: isSystem))
             return true
         }
         return false

@@ -70,7 +70,7 @@ struct RetainedMessages: ~Copyable {
     }
 
     /// Makes a replay serve another subscription. Those that wait remain.
-    mutating func turn(_ replay: Index<RetainedReplay>, to next: RetainedReplay) {
+    mutating func replace(_ replay: Index<RetainedReplay>, with next: RetainedReplay) {
         replays[replay].subscription = next.subscription
         replays[replay].grade = next.grade
         replays[replay].subscriptionIdentifier = next.subscriptionIdentifier

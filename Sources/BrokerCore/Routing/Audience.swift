@@ -43,15 +43,15 @@ struct Subscription {
     var position: UInt32
     /// The next in the session's chain of subscriptions; nil for the last.
     @Packed var next: Index<Subscription>? = nil
-    /// Durable name within the session; 0 if the subscription is not stored.
+    /// Durable identifier within the session; 0 if the subscription is not stored.
     let identifier: UInt64
 }
 
 /// The receivers of one address.
 struct Audience {
     var subscribers: ContiguousArray<Subscriber> = []
-    /// For a shared subscription: the position whose turn is next.
-    var turn: UInt32 = 0
+    /// For a shared subscription: the position of the next receiver.
+    var rotationPosition: UInt32 = 0
     /// For a shared subscription: the number of connected subscribers.
     var presentCount: UInt32 = 0
     /// The filter that leads here, as clients wrote it; empty for an address.

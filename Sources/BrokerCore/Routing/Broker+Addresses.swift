@@ -131,11 +131,11 @@ extension Broker {
     }
 
     /// Updates the users and groups of a session that began or ended a subscription to an address.
-    mutating func addressChanged(_ session: Index<Session>, filter: [UInt8], isHeard: Bool) {
+    mutating func addressChanged(_ session: Index<Session>, filter: [UInt8], isSubscribed: Bool) {
         guard filter.withUnsafeBytes({ ReservedTopic($0) == .address }) else { return }
         let user = sessions[session].user
         if let group = addressedGroup(by: filter, registry.users[user].app) {
-            if commits.restoration == nil { countHearer(user, group, isNew: isHeard) }
+            if commits.restoration == nil { countReceiver(user, group, isNew: isSubscribed) }
             return
         }
         let isUser = filter.withUnsafeBytes { filter in
@@ -143,9 +143,9 @@ extension Broker {
             return false
         }
         guard isUser else { return }
-        sessions[session].receivesUserMessages = isHeard
-        if isHeard && sessions[session].isPersistent {
-            noteListener(session)
+        sessions[session].receivesUserMessages = isSubscribed
+        if isSubscribed && sessions[session].isPersistent {
+            noteReceiver(session)
             inherit(session)
         }
         if commits.restoration == nil { updateWaiting(of: user) }

@@ -64,7 +64,7 @@ extension Broker {
     }
 
     /// The preferred number, or the next one that no share of the app has. There is one, because an
-    /// app has at most 4,096 shares (``Limits/sharesPerAppMaximum``).
+    /// app has at most 4,096 shares (``CoreLimits/sharesPerAppMaximum``).
     private mutating func freeShareNumber(from preferred: UInt16, app: Index<App>) -> UInt16 {
         var number = preferred
         var lookCount = 0
@@ -129,7 +129,7 @@ extension Broker {
         from audience: Index<Audience>, grade: Grade, _ byteCount: UInt32, _ lookCount: inout Int
     ) -> Subscriber? {
         let count = routing.audiences[audience].subscribers.count
-        let start = Int(routing.audiences[audience].turn) % count
+        let start = Int(routing.audiences[audience].rotationPosition) % count
         var best: (rank: Int, position: Int)?
         for step in 0..<count {
             let position = (start + step) % count
@@ -143,7 +143,7 @@ extension Broker {
             if rank == 0 { break }
         }
         guard let best else { return nil }
-        return routing.takeTurn(of: audience, at: best.position)
+        return routing.advanceRotation(of: audience, at: best.position)
     }
 
     /// The rank of a subscriber; the lowest is chosen. 0: connected, with room in its window. 1:
@@ -198,7 +198,7 @@ extension Broker {
         let batch = memory.messages[entry.message].batch
         if batch != 0 && batch != commits.pendingSequence {
             // The entry is being stored.
-            memory.hold(entry.message)
+            memory.retain(entry.message)
             commits.handOver(entry, of: sessions.handle(session))
             return false
         }
@@ -276,7 +276,8 @@ extension Broker {
                 let count = routing.audiences[audience].subscribers.count
                 lookCount += count
                 for step in 0..<count {
-                    let position = (Int(routing.audiences[audience].turn) + step) % count
+                    let position =
+                        (Int(routing.audiences[audience].rotationPosition) + step) % count
                     let subscriber = routing.audiences[audience].subscribers[position]
                     guard subscriber.session != excluded, subscriber.grade != .transient,
                         let rank = rank(subscriber, reaching: reach)
@@ -288,7 +289,7 @@ extension Broker {
                     }
                 }
                 if let best {
-                    return .found(routing.takeTurn(of: audience, at: best.position))
+                    return .found(routing.advanceRotation(of: audience, at: best.position))
                 }
             }
         }

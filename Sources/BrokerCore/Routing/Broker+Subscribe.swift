@@ -89,13 +89,13 @@ extension Broker {
             guard !isRefusedAsOpen(connection, request.requestIdentifier) else {
                 throw SubscribeRefusal(.packetIdentifierInUse)
             }
-            let judged = try admit(filter, of: session, in: &step)
+            let authorized = try admit(filter, of: session, in: &step)
             if let existing = subscription(of: session, filter) {
                 change(existing, to: wanted, identifier: request.subscriptionIdentifier)
                 return .success((existing, false))
             }
             let index = try add(
-                judged, of: session, wanted, identifier: request.subscriptionIdentifier)
+                authorized, of: session, wanted, identifier: request.subscriptionIdentifier)
             return .success((index, true))
         } catch {
             let reason = error.reason
@@ -118,14 +118,14 @@ extension Broker {
     }
 
     private mutating func add(
-        _ judged: JudgedFilter, of session: Index<Session>, _ wanted: FilterRequest,
+        _ authorized: AuthorizedFilter, of session: Index<Session>, _ wanted: FilterRequest,
         identifier: UInt32
     ) throws(SubscribeRefusal) -> Index<Subscription> {
         let isStored = sessions[session].isPersistent
-        let permit = admitGrowth(of: isStored ? growth(ofFilter: judged.bytes.count) : 0)
+        let permit = admitGrowth(of: isStored ? growth(ofFilter: authorized.bytes.count) : 0)
         guard let permit else { throw SubscribeRefusal(.quotaExceeded, .store) }
         let index = addSubscription(
-            of: session, filter: judged, grade: wanted.grade,
+            of: session, filter: authorized, grade: wanted.grade,
             identifier: isStored ? makeIdentifier() : 0, options: wanted.options,
             subscriptionIdentifier: identifier)
         if isStored { commits.put(row(of: index), permit) }
@@ -205,7 +205,7 @@ extension Broker {
     /// asks for that.
     private mutating func admit(
         _ filter: UnsafeRawBufferPointer, of session: Index<Session>, in step: inout Step
-    ) throws(SubscribeRefusal) -> JudgedFilter {
+    ) throws(SubscribeRefusal) -> AuthorizedFilter {
         var levels = 1
         for byte in filter where byte == UInt8(ascii: "/") { levels += 1 }
         if levels > limits.topicLevelsMaximum || filter.count > limits.filterBytesMaximum {
@@ -215,18 +215,18 @@ extension Broker {
         if filter.first == UInt8(ascii: "$"), ReservedTopic(filter) == nil {
             throw SubscribeRefusal(.topicFilterInvalid)
         }
-        let (verdict, judged) = judge(filter: filter, of: session)
-        if case .refused(let reason) = verdict { throw SubscribeRefusal(reason) }
+        let (decision, authorized) = authorize(filter: filter, of: session)
+        if case .refused(let reason) = decision { throw SubscribeRefusal(reason) }
         let limit = limit(keepingOut: filter, of: session)
         if limit != .none && subscription(of: session, filter) == nil {
             throw SubscribeRefusal(.quotaExceeded, limit)
         }
-        if let judged { return judged }
+        if let authorized { return authorized }
         if let reason = join(session, by: filter, in: &step) {
             throw SubscribeRefusal(reason)
         }
         // The user is a member now, and the filter is checked again.
-        guard let joined = judge(filter: filter, of: session).filter else {
+        guard let joined = authorize(filter: filter, of: session).filter else {
             throw SubscribeRefusal(.notAuthorized)
         }
         return joined
@@ -289,10 +289,11 @@ extension Broker {
 
     @discardableResult
     mutating func addSubscription(
-        of session: Index<Session>, filter judged: JudgedFilter, grade: Grade, identifier: UInt64,
+        of session: Index<Session>, filter authorized: AuthorizedFilter, grade: Grade,
+        identifier: UInt64,
         options: SubscriptionOptions, subscriptionIdentifier: UInt32, storedShare: UInt16? = nil
     ) -> Index<Subscription> {
-        let filter = judged.bytes
+        let filter = authorized.bytes
         let app = registry.users[sessions[session].user].app
         var audience = filter.withUnsafeBytes { registry.apps[app].topics.target(of: $0) }
         if audience == nil {
@@ -306,7 +307,7 @@ extension Broker {
         let index = join(
             session: session, audience: audience!, grade: grade, identifier: identifier,
             options: options.stored, subscriptionIdentifier: subscriptionIdentifier)
-        addressChanged(session, filter: filter, isHeard: true)
+        addressChanged(session, filter: filter, isSubscribed: true)
         return index
     }
 
@@ -357,6 +358,6 @@ extension Broker {
             filter.withUnsafeBytes { registry.remove(filter: $0, app: app) }
             if removed.shareSet != nil { removeShare(removed, app: app) }
         }
-        addressChanged(session, filter: filter, isHeard: false)
+        addressChanged(session, filter: filter, isSubscribed: false)
     }
 }

@@ -4,7 +4,7 @@
 
 import Primitives
 
-/// What a topic matched: one target, or none.
+/// The result of a match: one target, or none.
 struct RecentMatch<Target: ~Copyable> {
     let target: Index<Target>?
 }

@@ -227,8 +227,8 @@ struct Routing: ~Copyable {
     }
 
     /// Advances the turn of a share past a position. Returns the subscriber there.
-    mutating func takeTurn(of audience: Index<Audience>, at position: Int) -> Subscriber {
-        audiences[audience].turn = UInt32(position + 1)
+    mutating func advanceRotation(of audience: Index<Audience>, at position: Int) -> Subscriber {
+        audiences[audience].rotationPosition = UInt32(position + 1)
         return audiences[audience].subscribers[position]
     }
 

@@ -4,7 +4,7 @@
 import BrokerTerms
 import Primitives
 
-/// What became of an operator's send.
+/// The result of an operator's send.
 public struct OperatorSendResult: Hashable, Sendable {
     /// ``ReasonCode/sent``, ``ReasonCode/noMatchingSubscribers``, or the reason of the refusal.
     public var reason: ReasonCode
@@ -91,12 +91,12 @@ extension Broker {
     private mutating func send(
         _ request: SendRequest, as user: Index<User>, in step: inout Step
     ) -> OperatorSend {
-        let asker = Asker(
+        let principal = Principal(
             app: registry.users[user].app, user: user,
-            bearer: RightsBearer(user: registry.users[user].name, device: Name([UInt8]())),
+            names: PrincipalNames(user: registry.users[user].name, device: Name([UInt8]())),
             rights: .everything, isMQTT: false)
-        let target: JudgedTarget
-        switch judge(request, by: .asker(asker), ofUser: user, in: step.bytes) {
+        let target: AuthorizedTarget
+        switch authorize(request, by: .principal(principal), ofUser: user, in: step.bytes) {
         case .refused(let reason, let limit):
             counters.sendsRefused += 1
             return .complete(OperatorSendResult(reason: reason, limit: limit))
@@ -118,7 +118,7 @@ extension Broker {
     }
 
     private mutating func route(
-        _ request: SendRequest, _ parts: MessageParts, to target: JudgedTarget,
+        _ request: SendRequest, _ parts: MessageParts, to target: AuthorizedTarget,
         fromUser user: Index<User>, in step: inout Step
     ) -> OperatorSend {
         if request.grade == .transient {

@@ -103,9 +103,9 @@ extension Broker {
     private mutating func countUnanswered(_ sender: Index<Session>, in step: inout Step) {
         let connected = connectedIndex(of: sender)
         guard live.connectedSessions[connected].countUnanswered() else { return }
-        counters.sendersHeld += 1
+        counters.readingPauses += 1
         let connection = live.connectedSessions[connected].connection
-        step.effects[connection.loop].effects.append(.holdReading(connection))
+        step.effects[connection.loop].effects.append(.pauseReading(connection))
     }
 
     private mutating func countAnswered(_ sender: Index<Session>, in step: inout Step) {
@@ -126,11 +126,11 @@ extension Broker {
     }
 
     /// Stores the refused receivers of a send by name.
-    mutating func name(
+    mutating func storeRefusals(
         _ refusals: [Refusal], in entry: inout OutboxEntry, of sender: Index<Session>
     ) {
         guard !refusals.isEmpty else { return }
-        sessions[sender].senderState.value.name(refusals, in: &entry)
+        sessions[sender].senderState.value.storeRefusals(refusals, in: &entry)
     }
 
     /// The names of the refused receivers of an entry.

@@ -45,7 +45,7 @@ extension Broker {
         var entry = OutboxEntry(number: request.number, stamp: 0, grade: request.grade)
         entry.packetIdentifier = request.packetIdentifier
         entry.reason = earlier.reason
-        name(earlier.refusals, in: &entry, of: sender)
+        storeRefusals(earlier.refusals, in: &entry, of: sender)
         if !earlier.isComplete {
             entry.original = earlier.number
             sessions[sender].senderState.value.recentSends.awaitResult(of: earlier.number)

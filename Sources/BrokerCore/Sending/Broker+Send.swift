@@ -61,7 +61,7 @@ extension Broker {
         _ request: SendRequest, from sender: Index<Session>, in step: inout Step
     ) {
         let user = sessions[sender].user
-        switch judge(request, by: .session(sender), ofUser: user, in: step.bytes) {
+        switch authorize(request, by: .session(sender), ofUser: user, in: step.bytes) {
         case .refused(let reason, let limit):
             refuse(request, from: sender, reason, limit: limit, in: &step)
         case .allowed(let target):
@@ -138,18 +138,18 @@ extension Broker {
     /// The receivers that a send may go to, or the reason for which it is refused for all
     /// receivers.
     @inline(__always)
-    mutating func judge(
-        _ request: SendRequest, by judged: Judged, ofUser user: Index<User>,
+    mutating func authorize(
+        _ request: SendRequest, by requester: Requester, ofUser user: Index<User>,
         in bytes: UnsafeRawBufferPointer
-    ) -> Judgement {
+    ) -> SendDecision {
         if let fault = request.fault { return .refused(fault) }
         if request.isRaw {
             if request.payload.count > limits.payloadMaximum { return .refused(.packetTooLarge) }
         } else if request.messageByteCount > limits.messageMaximum {
             return .refused(.packetTooLarge)
         }
-        let judgement = judge(request.target, by: judged, in: bytes)
-        if case .refused = judgement { return judgement }
+        let decision = authorize(request.target, by: requester, in: bytes)
+        if case .refused = decision { return decision }
         if request.grade != .transient {
             if commits.room.isFull { return .refused(.quotaExceeded, .store) }
             if isAppOverQuota(ofUser: user) { return .refused(.quotaExceeded, .appBytes) }
@@ -162,7 +162,7 @@ extension Broker {
             return .refused(.quotaExceeded, .uncommittedBytes)
         }
         let limit = retainLimit(request, ofUser: user, in: bytes)
-        return limit == .none ? judgement : .refused(.quotaExceeded, limit)
+        return limit == .none ? decision : .refused(.quotaExceeded, limit)
     }
 
     /// Answers a refused send. The refusal is not remembered: the same number may be sent again as
@@ -216,15 +216,15 @@ extension Broker {
         var marks: MessageMarks = request.isRaw ? .raw : []
         if request.isRetained { marks.insert(.retain) }
         if request.expirySeconds != nil { marks.insert(.expires) }
-        let isDoubtful =
+        let isUncertain =
             switch request.grade {
             case .transient: false
-            case .durable: request.number <= sessions[sender].doubtfulThrough
-            case .once: request.number <= sessions[sender].forgottenThrough
+            case .durable: request.number <= sessions[sender].unknownThrough
+            case .once: request.number <= sessions[sender].unknownOnceThrough
             }
-        if isDoubtful {
+        if isUncertain {
             marks.insert(.possibleDuplicate)
-            counters.sendsDoubtful += 1
+            counters.possibleDuplicates += 1
         }
         scratch.removeAll()
         let name = scratch.append(registry.users[sessions[sender].user].name)
@@ -240,7 +240,7 @@ extension Broker {
     /// Routes a send at most once, to receivers that are connected, without storing it in memory or
     /// on disk.
     private mutating func routeTransient(
-        _ request: SendRequest, _ parts: MessageParts, to target: JudgedTarget,
+        _ request: SendRequest, _ parts: MessageParts, to target: AuthorizedTarget,
         from sender: Index<Session>, in step: inout Step
     ) {
         let user = sessions[sender].user
@@ -255,7 +255,7 @@ extension Broker {
 
     /// The same for a message of a user, whose session need not exist.
     mutating func sendTransient(
-        _ request: SendRequest, _ parts: MessageParts, to target: JudgedTarget,
+        _ request: SendRequest, _ parts: MessageParts, to target: AuthorizedTarget,
         from sender: Index<Session>?, ofUser user: Index<User>, in step: inout Step
     ) -> RoutingTally {
         let message = TransientMessage(
@@ -290,7 +290,7 @@ extension Broker {
     /// Routes a durable send or one of grade once: into the inboxes of all receivers, and into the
     /// batch.
     private mutating func routeDurable(
-        _ request: SendRequest, _ parts: MessageParts, to target: JudgedTarget,
+        _ request: SendRequest, _ parts: MessageParts, to target: AuthorizedTarget,
         from sender: Index<Session>, in step: inout Step
     ) {
         let stamp = makeStamp()
@@ -325,7 +325,7 @@ extension Broker {
 
     /// Puts a message into the inboxes of all receivers of a send.
     mutating func route(
-        _ message: Index<Message>, to target: JudgedTarget, grade: Grade,
+        _ message: Index<Message>, to target: AuthorizedTarget, grade: Grade,
         fromUser user: Index<User>, excluding excluded: Index<Session>?, tally: inout RoutingTally,
         in step: inout Step
     ) {
@@ -358,7 +358,7 @@ extension Broker {
         entry.packetIdentifier = request.packetIdentifier
         if tally.taken == 0 { entry.reason = .noMatchingSubscribers }
         entry.refusedCount = tally.refusedCount
-        name(tally.refusals, in: &entry, of: sender)
+        storeRefusals(tally.refusals, in: &entry, of: sender)
         if request.packetIdentifier > 0 {
             addRecentSend(request, tally, from: sender)
             addPublication(entry, of: sender)
@@ -377,7 +377,7 @@ extension Broker {
 
     /// Calls `body` with each destination of a send. Refuses receivers that do not exist.
     mutating func forEachDestination(
-        of target: JudgedTarget, grade: Grade, from sender: Index<Session>?, user: Index<User>,
+        of target: AuthorizedTarget, grade: Grade, from sender: Index<Session>?, user: Index<User>,
         tally: inout RoutingTally, _ body: (inout Broker, Destination, inout RoutingTally) -> Void
     ) {
         let app = registry.users[user].app
@@ -449,7 +449,7 @@ extension Broker {
         }
         // A user that a list names twice gets the message once.
         guard registry.noteRouted(to: user, stamp: tally.stamp) else { return }
-        guard hasListener(user) else {
+        guard hasReceiver(user) else {
             body(&self, .offlineQueue(ofUser: user), &tally)
             return
         }

@@ -61,7 +61,7 @@ struct RecentSends {
         sends[position].hasRepeats = true
     }
 
-    /// What the result of a send means for others.
+    /// The effect of the result of a send on later sends.
     struct Completion {
         /// Whether repeats of it wait for its result.
         let hasRepeats: Bool

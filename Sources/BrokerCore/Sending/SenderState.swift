@@ -62,7 +62,7 @@ struct SenderState: ~Copyable, EmptyInitializable {
     // MARK: - Refused receivers
 
     /// Stores the refused receivers of a send by name.
-    mutating func name(_ refused: [Refusal], in entry: inout OutboxEntry) {
+    mutating func storeRefusals(_ refused: [Refusal], in entry: inout OutboxEntry) {
         guard !refused.isEmpty else { return }
         entry.namesRefusals = true
         refusals[entry.number] = refused

@@ -85,9 +85,9 @@ extension Broker {
     private mutating func refusal(
         of request: WillRequest, from session: Index<Session>, in bytes: UnsafeRawBufferPointer
     ) -> (ReasonCode, LimitName)? {
-        let target: JudgedTarget
+        let target: AuthorizedTarget
         let user = sessions[session].user
-        switch judge(request.message, by: .session(session), ofUser: user, in: bytes) {
+        switch authorize(request.message, by: .session(session), ofUser: user, in: bytes) {
         case .refused(let reason, let limit): return (reason, limit)
         case .allowed(let allowed): target = allowed
         }
@@ -142,7 +142,7 @@ extension Broker {
 
     /// The sender of a will that is due; nil if the credential was withdrawn, or if the gateway may
     /// not attach the user any more.
-    private func asker(of will: borrowing Will) -> Asker? {
+    private func principal(of will: borrowing Will) -> Principal? {
         let app = registry.users[will.user].app
         let rights: Rights
         switch will.authority.credential {
@@ -160,26 +160,26 @@ extension Broker {
             guard registry.trust.believes(identity) else { return nil }
             rights = identity.rights ?? registry.apps[app].rights
         }
-        let asker = Asker(
+        let principal = Principal(
             app: app, user: will.user,
-            bearer: RightsBearer(user: registry.users[will.user].name, device: will.device),
+            names: PrincipalNames(user: registry.users[will.user].name, device: will.device),
             rights: rights, isMQTT: false)
-        guard will.authority.isAttached else { return asker }
+        guard will.authority.isAttached else { return principal }
         let isAttached = registry.users[will.user].name.withUnsafeBytes {
-            verdict(.attach(user: $0), asker).isAllowed
+            decision(.attach(user: $0), principal).isAllowed
         }
-        return isAttached ? asker : nil
+        return isAttached ? principal : nil
     }
 
     /// Checks a will that is due by the rights of this moment. If all receivers are refused, the
     /// will is deleted, counted and logged.
-    private mutating func judge(
+    private mutating func authorize(
         will index: Index<Will>, bytes: UnsafeRawBufferPointer, in step: inout Step
-    ) -> JudgedTarget? {
+    ) -> AuthorizedTarget? {
         let request = willTable.wills[index].request
         var reason = ReasonCode.notAuthorized
-        if let asker = asker(of: willTable.wills[index]) {
-            switch judge(request.target, by: .asker(asker), in: bytes) {
+        if let principal = principal(of: willTable.wills[index]) {
+            switch authorize(request.target, by: .principal(principal), in: bytes) {
             case .allowed(let target):
                 if target.hasRefusals {
                     target.refusedNames.withUnsafeBytes {
@@ -261,8 +261,8 @@ extension Broker {
     }
 
     /// Deletes a will that an earlier process stored, for a device that returns with a new session.
-    mutating func removeOrphanWill(ofUser user: Index<User>, device: Name) {
-        guard let will = willTable.takeOrphan(of: WillOwner(user: user, device: device)) else {
+    mutating func removeDetachedWill(ofUser user: Index<User>, device: Name) {
+        guard let will = willTable.takeDetached(of: WillOwner(user: user, device: device)) else {
             return
         }
         forgetWill(will)
@@ -275,7 +275,7 @@ extension Broker {
         willTable.setTimer(.none, of: index)
         let owner = WillOwner(
             user: willTable.wills[index].user, device: willTable.wills[index].device)
-        if !willTable.takeOrphan(index, of: owner),
+        if !willTable.takeDetached(index, of: owner),
             let session = session(of: owner.user, device: owner.device),
             sessions[session].will == index
         {
@@ -309,7 +309,7 @@ extension Broker {
         }
         let address = willTable.wills[index].address
         address.withUnsafeBytes { bytes in
-            guard let target = judge(will: index, bytes: bytes, in: &step) else { return }
+            guard let target = authorize(will: index, bytes: bytes, in: &step) else { return }
             // Only the log tells that the message will not be retained; the will is sent in any
             // case.
             if isRetained {
@@ -333,7 +333,7 @@ extension Broker {
     }
 
     private mutating func sendDurable(
-        will index: Index<Will>, to target: JudgedTarget, bytes: UnsafeRawBufferPointer,
+        will index: Index<Will>, to target: AuthorizedTarget, bytes: UnsafeRawBufferPointer,
         excluding session: Index<Session>?, in step: inout Step
     ) {
         let will = willTable.wills[index]
@@ -356,7 +356,7 @@ extension Broker {
 
     /// Sends a will of QoS 0 to the receivers that are connected, and deletes it.
     private mutating func sendTransient(
-        will index: Index<Will>, to target: JudgedTarget, bytes: UnsafeRawBufferPointer,
+        will index: Index<Will>, to target: AuthorizedTarget, bytes: UnsafeRawBufferPointer,
         excluding session: Index<Session>?, in step: inout Step
     ) {
         let will = willTable.wills[index]
@@ -416,7 +416,7 @@ extension Broker {
         if let session = session(of: user, device: will.device) {
             sessions[session].will = index
         } else {
-            willTable.insertOrphan(index)
+            willTable.insertDetached(index)
         }
     }
 

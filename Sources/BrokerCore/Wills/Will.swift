@@ -17,7 +17,7 @@ public struct WillRequest: Sendable {
 
 /// A will in memory. It owns copies of the bytes of its request.
 struct Will: Sendable {
-    /// Durable name, unique in the store.
+    /// Durable identifier, unique in the store.
     let identifier: UInt64
     let user: Index<User>
     let device: Name

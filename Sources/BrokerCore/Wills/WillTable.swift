@@ -4,7 +4,7 @@
 // The table refers to users and sessions by index. A will that is being sent remains in the table
 // until its message is committed.
 //
-// Invariants: a will belongs to one session or is an orphan; the delay of a will does not run while
+// Invariants: a will belongs to one session or is detached; the delay of a will does not run while
 // its device is connected.
 
 import Primitives
@@ -13,7 +13,7 @@ import Primitives
 struct WillTable: ~Copyable {
     private(set) var wills = Slab<Will>()
     /// Wills of devices without a session since the broker started.
-    private var orphanWills: [WillOwner: Index<Will>] = [:]
+    private var detachedWills: [WillOwner: Index<Will>] = [:]
 
     mutating func insert(_ will: Will) -> Index<Will> { wills.insert(will).index }
 
@@ -30,22 +30,22 @@ struct WillTable: ~Copyable {
         wills[will].token = token
     }
 
-    // MARK: - Orphans
+    // MARK: - Detached wills
 
     /// Registers a restored will of a device that has no session.
-    mutating func insertOrphan(_ will: Index<Will>) {
-        orphanWills[WillOwner(user: wills[will].user, device: wills[will].device)] = will
+    mutating func insertDetached(_ will: Index<Will>) {
+        detachedWills[WillOwner(user: wills[will].user, device: wills[will].device)] = will
     }
 
-    /// Removes and returns the orphan will of a device. The caller owns it from then on.
-    mutating func takeOrphan(of owner: WillOwner) -> Index<Will>? {
-        orphanWills.isEmpty ? nil : orphanWills.removeValue(forKey: owner)
+    /// Removes and returns the detached will of a device. The caller owns it from then on.
+    mutating func takeDetached(of owner: WillOwner) -> Index<Will>? {
+        detachedWills.isEmpty ? nil : detachedWills.removeValue(forKey: owner)
     }
 
-    /// Removes a will from the orphans. Returns whether it was one.
-    mutating func takeOrphan(_ will: Index<Will>, of owner: WillOwner) -> Bool {
-        guard orphanWills[owner] == will else { return false }
-        orphanWills[owner] = nil
+    /// Removes a will from the detached wills. Returns whether it was one.
+    mutating func takeDetached(_ will: Index<Will>, of owner: WillOwner) -> Bool {
+        guard detachedWills[owner] == will else { return false }
+        detachedWills[owner] = nil
         return true
     }
 }

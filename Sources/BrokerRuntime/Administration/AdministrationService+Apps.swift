@@ -92,7 +92,7 @@ extension AdministrationService {
         }
         guard let explanation else { throw Self.unknownApp(request.app) }
         let (grounds, right, reason) = Self.grounds(
-            Self.spellingRefusal(request).map { .refused($0) } ?? explanation.verdict)
+            Self.spellingRefusal(request).map { .refused($0) } ?? explanation.decision)
         return ExplainRights.Reply(
             grounds: grounds, right: right, reason: reason,
             origin: Self.text(explanation.origin, app: request.app),
@@ -139,9 +139,9 @@ extension AdministrationService {
     }
 
     private static func grounds(
-        _ verdict: Verdict
+        _ decision: Decision
     ) -> (ExplainRights.Reply.Grounds, right: String?, reason: UInt8?) {
-        switch verdict {
+        switch decision {
         case .right(let text): (.right, String(decoding: text, as: UTF8.self), nil)
         case .own: (.own, nil, nil)
         case .everybody: (.everybody, nil, nil)
@@ -162,7 +162,7 @@ extension AdministrationService {
 }
 
 extension VerifiedIdentity.Proof {
-    /// The verdict as text.
+    /// The decision as text.
     var name: String {
         switch self {
         case .webToken: "web token signed with"

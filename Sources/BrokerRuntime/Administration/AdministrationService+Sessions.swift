@@ -118,6 +118,6 @@ extension Queue {
     fileprivate init(_ queue: QueueDescription) {
         self.init(
             messageCount: queue.count, byteCount: queue.byteCount,
-            droppedCount: queue.droppedCount, nextNumber: queue.nextNumber)
+            overflowCount: queue.overflowCount, nextNumber: queue.nextNumber)
     }
 }

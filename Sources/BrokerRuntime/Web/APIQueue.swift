@@ -39,9 +39,9 @@ final class APIQueue: Sendable {
     private let state = Locked(State())
     private let administrator = Locked<LoopHandle?>(nil)
 
-    /// Requests that may wait. Each is executed in about a millisecond, or with a commit on a slow
-    /// disk in a tenth of a second: the last one waits for seconds at most. With their content they
-    /// have 4 MiB.
+    /// Requests that may wait. Each is executed in about a millisecond, and one that waits for a
+    /// commit on a slow disk in up to a second (``HealthMonitor/patienceMilliseconds``): then the
+    /// last one waits for a minute. With their content they have 4 MiB.
     static let countMaximum = 64
 
     /// Requests that have been executed.

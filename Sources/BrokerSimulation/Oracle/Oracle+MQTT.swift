@@ -17,7 +17,7 @@ extension Oracle {
         let device = profile.clients[client].device
         guard devices[device].attempts == 0 else { return }
         for (message, will) in wills.sorted(by: { $0.key < $1.key }) {
-            guard will.device == device, will.isConfirmed, !will.isOver, !will.isDoubtful,
+            guard will.device == device, will.isConfirmed, !will.isOver, !will.isUncertain,
                 let lost = will.lostSince, mustHaveSent(will, lost)
             else { continue }
             mustBeThere(message, lostAt: lost, session: devices[device].session)

@@ -11,7 +11,7 @@ struct WillFact {
     let delaySeconds: UInt32
     var isConfirmed = false
     /// A request that may end it was made.
-    var isDoubtful = false
+    var isUncertain = false
     /// It was replaced or removed, and that was confirmed.
     var isOver = false
     /// Its device has been disconnected for so long that it may have been sent.
@@ -52,7 +52,7 @@ extension Oracle {
 
     /// A client has asked to remove its will, or disconnects normally.
     func doubtWills(of device: Int) {
-        forEachWill(of: device) { $0.isDoubtful = true }
+        forEachWill(of: device) { $0.isUncertain = true }
     }
 
     /// The client had no memory for the request, which was never sent.
@@ -109,7 +109,7 @@ extension Oracle {
         where will.device == device && !will.isOver {
             let mayBeSent = will.mayBeSent || !isCertain || maySend(will)
             wills[message]?.mayBeSent = mayBeSent
-            if isCertain, will.isConfirmed, !will.isDoubtful {
+            if isCertain, will.isConfirmed, !will.isUncertain {
                 if let lost = will.lostSince, mustHaveSent(will, lost) {
                     mustBeThere(message, lostAt: lost, session: session)
                 } else if hasWill == false, !mayBeSent {

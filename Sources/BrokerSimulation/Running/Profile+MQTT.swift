@@ -74,16 +74,16 @@ extension Profile {
         let keepsRecord = version < .v5 || random.happens(perTenThousand: 8_000)
         habits.startsClean =
             !keepsRecord || version == .v5 && random.happens(perTenThousand: 1_000)
-        let hearsUser = isFirst || random.happens(perTenThousand: 7_000)
-        let hearsBroadcasts = random.happens(perTenThousand: 7_000)
+        let receivesUser = isFirst || random.happens(perTenThousand: 7_000)
+        let receivesBroadcasts = random.happens(perTenThousand: 7_000)
         habits.mqtt = MQTTHabits(
             version: version, keepsRecord: keepsRecord,
             inFlightMaximum: random.pick([1, 2, 8, 20]),
             identifierMaximum: random.pick([40, 40, .max]),
             topicAliasMaximum: random.pick([0, 2, 16]),
             hasWills: random.happens(perTenThousand: 4_000),
-            userGrade: hearsUser ? random.pick([.durable, .once]) : nil,
-            broadcastGrade: hearsBroadcasts ? random.pick([.transient, .durable, .once]) : nil,
+            userGrade: receivesUser ? random.pick([.durable, .once]) : nil,
+            broadcastGrade: receivesBroadcasts ? random.pick([.transient, .durable, .once]) : nil,
             sharedFilter: random.happens(perTenThousand: 4_000) ? sharedFilter : nil)
         return habits
     }

@@ -130,7 +130,7 @@ extension MRTDecoder {
         let will = try MRT.Will(request.content.bytes)
         let base = Int(request.parameters.offset)
         let payload = request.place(will.payload)
-        let judged = judge(
+        let validated = validate(
             will.target, from: base, payload: payload, isRaw: will.isRaw, in: request.bytes)
         return .willSet(
             request.connection, requestIdentifier: request.identifier,
@@ -139,6 +139,6 @@ extension MRTDecoder {
                 message: SendRequest(
                     number: 0, grade: .once, target: target(will.target, from: base),
                     isRaw: will.isRaw, payload: payload,
-                    messageByteCount: judged.messageByteCount, fault: judged.fault)))
+                    messageByteCount: validated.messageByteCount, fault: validated.fault)))
     }
 }

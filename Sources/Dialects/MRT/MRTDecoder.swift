@@ -161,27 +161,27 @@ enum MRTDecoder {
     private static func request(of send: MRT.Send, _ packet: ReceivedPacket) -> SendRequest {
         let base = Int(packet.frame.body.offset)
         let payload = packet.place(send.payload)
-        var judged = judge(
+        var validated = validate(
             send.target, from: base, payload: payload, isRaw: send.isRaw, in: packet.bytes)
         let identifier = packet.place(send.messageIdentifier)
         if !identifier.isEmpty,
             !TextRules.isMessageIdentifier(identifier.bytes(in: packet.bytes.bytes))
         {
-            judged.fault = judged.fault ?? .payloadFormatInvalid
+            validated.fault = validated.fault ?? .payloadFormatInvalid
         }
         return SendRequest(
             number: send.number, grade: Grade(send.grade), target: target(send.target, from: base),
             messageIdentifier: identifier,
             expirySeconds: send.expirySeconds == 0 ? nil : UInt64(send.expirySeconds),
             senderUnixMilliseconds: send.time, isRaw: send.isRaw, payload: payload,
-            messageByteCount: judged.messageByteCount, fault: judged.fault)
+            messageByteCount: validated.messageByteCount, fault: validated.fault)
     }
 
     /// The fault of a message, of a send or a will, and its size in JSON form, which is 0 if it has
     /// none.
     ///
     /// - Parameter base: the position that the target's ranges are relative to.
-    static func judge(
+    static func validate(
         _ target: MRT.Target, from base: Int, payload: ByteRange, isRaw: Bool,
         in bytes: UnsafeRawBufferPointer
     ) -> (fault: ReasonCode?, messageByteCount: UInt32) {

@@ -1,6 +1,6 @@
 // The result of verifying a whole store, in lines of text.
 
-/// The result of ``LMDBQueueStore/verify(directory:)``.
+/// The result of ``LMDBQueueStore/verify(directory:options:)``.
 public struct VerificationReport: Hashable, Sendable {
     /// The findings, one line each; empty for a sound store. Truncated after ``findingsMaximum``.
     public internal(set) var findings: [String] = []

@@ -127,7 +127,7 @@ enum SessionShowCommand {
             "waiting": "\(counted(session.queue.messageCount, "message")), "
                 + counted(session.queue.byteCount, "byte"),
             "under way": "\(session.underWayCount)",
-            "dropped": "\(session.queue.droppedCount)",
+            "overflow": "\(session.queue.overflowCount)",
             "next number": "\(session.queue.nextNumber)",
             "subscriptions": session.filters.joined(separator: " "),
             "groups": "\(session.groupCount)", "will": session.hasWill ? "set" : "none",
@@ -185,12 +185,12 @@ enum QueueShowCommand {
             for line in lines { StandardStream.output.print(jsonLine(line)) }
             return
         }
-        var table = TextTable("QUEUE", "WAITING", "BYTES", "DROPPED", "NEXT NUMBER")
+        var table = TextTable("QUEUE", "WAITING", "BYTES", "OVERFLOW", "NEXT NUMBER")
         for line in lines {
             let name = line.device.map { $0.isEmpty ? "device without name" : "device \($0)" }
             table.add([
                 name ?? "offline", "\(line.queue.messageCount)", "\(line.queue.byteCount)",
-                "\(line.queue.droppedCount)", "\(line.queue.nextNumber)",
+                "\(line.queue.overflowCount)", "\(line.queue.nextNumber)",
             ])
         }
         _ = table.printPage()

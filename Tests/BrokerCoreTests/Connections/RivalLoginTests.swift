@@ -37,7 +37,7 @@ import Testing
         connect()
         #expect(lines() == [])
         #expect(world.gauges.connections == 1)
-        #expect(world.counters.connectsHeld == 1)
+        #expect(world.counters.connectsDelayed == 1)
         world.pass(milliseconds: 1_999)
         #expect(lines() == [])
         world.pass(milliseconds: 1)
@@ -99,7 +99,7 @@ import Testing
         world.pass(seconds: 10)
         #expect(lines() == [])
         #expect(world.gauges.connections == 1)
-        #expect(world.broker.live.heldLogins.count == 0)
+        #expect(world.broker.live.delayedLogins.count == 0)
         world.step(.connectionClosed(first, .lost))
         #expect(world.gauges.connections == 0)
     }
@@ -122,6 +122,6 @@ import Testing
         #expect(lines().contains("note: takenOver, ann/phone, sessionTakenOver"))
         connect()
         #expect(lines() == ["note: duplicateLogin, ann/phone, connectionRateExceeded"])
-        #expect(world.counters.connectsHeld == 1)
+        #expect(world.counters.connectsDelayed == 1)
     }
 }

@@ -273,7 +273,7 @@ import Testing
                 "ann/phone: #1 \"1\" from bob", "bob/pc: result 1, sent", "bob/pc: result 2, sent",
                 "bob/pc: result 3, quotaExceeded",
             ])
-        #expect(world.counters.memoryQueueDropped == 1)
+        #expect(world.counters.memoryQueueRefused == 1)
     }
 
     /// Three sessions in memory that acknowledge nothing, and two messages of some 550 bytes for
@@ -302,7 +302,7 @@ import Testing
         // Three for each as its first, and one more within the sum of all.
         #expect(results.count { $0.hasSuffix("sent") } == 4, "\(results)")
         #expect(results.count { $0.hasSuffix("quotaExceeded") } == 2, "\(results)")
-        #expect(world.counters.memoryQueueDropped == 2)
+        #expect(world.counters.memoryQueueRefused == 2)
         #expect(lines.count { $0.contains("note: receiverRefused") } == 2, "\(lines)")
     }
 
@@ -332,7 +332,7 @@ import Testing
         }
         let results = world.lines().filter { $0.contains("result") }
         #expect(results.count { $0.hasSuffix("sent") } == 4, "\(results)")
-        #expect(world.counters.memoryQueueDropped == 0)
+        #expect(world.counters.memoryQueueRefused == 0)
     }
 
     @Test func `delivery that does not fit its client's packets is dropped and counted`() {

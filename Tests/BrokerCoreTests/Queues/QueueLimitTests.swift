@@ -64,7 +64,7 @@ import Testing
             world.acknowledge("ann/watch", through: world.sentThrough("ann/watch"))
             world.settle()
         }
-        #expect(world.droppedCount("ann/phone") == 2)
+        #expect(world.overflowCount("ann/phone") == 2)
         #expect(world.counters.queueRefused == 2)
         let lines = world.lines()
         #expect(lines.contains { $0.contains("refused 1") }, "\(lines)")
@@ -147,7 +147,7 @@ import Testing
         send(1...5)
         #expect(world.lines().allSatisfy { $0.hasSuffix(", sent") })
         #expect(world.counters.queueDropped == 3)
-        #expect(world.droppedCount("ann/phone") == 3)
+        #expect(world.overflowCount("ann/phone") == 3)
         world.connect("ann/phone")
         #expect(drain("ann/phone") == ["1", "2"])
     }
@@ -161,7 +161,7 @@ import Testing
         #expect(world.lines().allSatisfy { $0.hasSuffix(", sent") })
         #expect(world.gauges.queuedMessages == 3)
         #expect(world.counters.queueDropped == 7)
-        #expect(world.droppedCount("ann/phone") == 7)
+        #expect(world.overflowCount("ann/phone") == 7)
         world.connect("ann/phone")
         #expect(drain("ann/phone") == ["8", "9", "10"])
         #expect(world.store.heldMessages == [])

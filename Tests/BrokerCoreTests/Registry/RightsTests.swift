@@ -1,4 +1,4 @@
-// What rights allow, as tables: a right, who bears it, what is asked for, and the verdict.
+// What rights allow, as tables: a right, who bears it, what is asked for, and the decision.
 import Primitives
 import Testing
 
@@ -17,24 +17,24 @@ extension Rights {
     fileprivate func allows(
         _ asked: Asked, user: String = "alice", device: String = "d1"
     ) -> Bool {
-        let bearer = RightsBearer(
+        let names = PrincipalNames(
             user: Name(Array(user.utf8)), device: Name(Array(device.utf8)))
         func ask(_ text: String, _ action: (UnsafeRawBufferPointer) -> RightsAction) -> Bool {
-            Array(text.utf8).withUnsafeBytes { isAllowed(action($0), bearer) }
+            Array(text.utf8).withUnsafeBytes { isAllowed(action($0), names) }
         }
         switch asked {
         case .send(let user): return ask(user) { .send(user: $0) }
         case .publish(let topic): return ask(topic) { .publish(topic: $0) }
         case .subscribe(let filter): return ask(filter) { .subscribe(filter: $0) }
         case .presence(let user): return ask(user) { .presence(user: $0) }
-        case .broadcast: return isAllowed(.broadcast, bearer)
-        case .createGroup: return isAllowed(.createGroup, bearer)
+        case .broadcast: return isAllowed(.broadcast, names)
+        case .createGroup: return isAllowed(.createGroup, names)
         }
     }
 
-    private func isAllowed(_ action: RightsAction, _ bearer: RightsBearer) -> Bool {
+    private func isAllowed(_ action: RightsAction, _ names: PrincipalNames) -> Bool {
         var comparisons = 0
-        return deciding(action, for: bearer, comparisons: &comparisons) != nil
+        return deciding(action, for: names, comparisons: &comparisons) != nil
     }
 }
 
@@ -150,10 +150,10 @@ extension Rights {
 
     @Test func `the right that decides is told`() throws {
         let several = try rights("send:pump-*", "send:bob")
-        let bearer = RightsBearer(user: Name([]), device: Name([]))
+        let names = PrincipalNames(user: Name([]), device: Name([]))
         var comparisons = 0
         let deciding = Array("bob".utf8).withUnsafeBytes {
-            several.deciding(.send(user: $0), for: bearer, comparisons: &comparisons)
+            several.deciding(.send(user: $0), for: names, comparisons: &comparisons)
         }
         #expect(deciding == Array("send:bob".utf8))
     }

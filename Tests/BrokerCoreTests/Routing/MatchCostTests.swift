@@ -176,36 +176,36 @@ import Testing
         world.begin("cy/pc")
         let group = world.makeGroup(owner: "cy/pc")
         world.beginMQTT("ann/pc", "ann/tv")
-        func hearers() -> UInt32? {
+        func receivers() -> UInt32? {
             let ann = world.broker.user(named: Array("ann".utf8), app: app)!
             return world.broker.registry.users[ann].memberships.first.map {
-                world.broker.groupTable.memberships[$0].hearerCount
+                world.broker.groupTable.memberships[$0].receiverCount
             }
         }
         func isWaiting() -> Bool {
             !world.broker.groupTable.groups[Index(place: 0)].waiting.isEmpty
         }
         #expect(world.subscribeMQTT("ann/pc", "$g/\(group)") == [2])
-        #expect(hearers() == 1 && !isWaiting())
+        #expect(receivers() == 1 && !isWaiting())
         #expect(world.subscribeMQTT("ann/tv", "$g/\(group)") == [2])
         #expect(world.subscribeMQTT("ann/tv", "$g/\(group)", grade: .durable) == [1])
-        #expect(hearers() == 2)
+        #expect(receivers() == 2)
         world.crash()
-        #expect(hearers() == 2 && !isWaiting())
+        #expect(receivers() == 2 && !isWaiting())
         world.begin("cy/pc")
         world.beginMQTT("ann/pc", "ann/tv")
         world.unsubscribe("ann/pc", "$g/\(group)")
         world.settle()
-        #expect(hearers() == 1 && !isWaiting())
+        #expect(receivers() == 1 && !isWaiting())
         world.unsubscribe("ann/tv", "$g/\(group)")
         world.settle()
-        #expect(hearers() == 0 && isWaiting())
+        #expect(receivers() == 0 && isWaiting())
         // Who leaves hears nothing more, and comes back as one who hears nothing.
         world.subscribeMQTT("ann/tv", "$g/\(group)")
         world.groups("cy/pc") { .kick($0.appendRange(group), user: $0.appendRange("ann")) }
         world.settle()
-        #expect(hearers() == nil)
+        #expect(receivers() == nil)
         #expect(world.subscribeMQTT("ann/pc", "$g/\(group)") == [2])
-        #expect(hearers() == 1 && !isWaiting())
+        #expect(receivers() == 1 && !isWaiting())
     }
 }

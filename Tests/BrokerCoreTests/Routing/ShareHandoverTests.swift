@@ -452,11 +452,11 @@ import Testing
     @Test func `need a right that names them`() throws {
         func allows(_ texts: [String], _ filter: String) throws -> Bool {
             let rights = try Rights(texts.map { Array($0.utf8) })
-            let bearer = RightsBearer(user: Name(Array("ann".utf8)), device: Name([]))
+            let names = PrincipalNames(user: Name(Array("ann".utf8)), device: Name([]))
             return Array(filter.utf8).withUnsafeBytes {
                 var comparisons = 0
                 return rights.decidingByName(
-                    .subscribe(filter: $0), for: bearer, comparisons: &comparisons) != nil
+                    .subscribe(filter: $0), for: names, comparisons: &comparisons) != nil
             }
         }
         #expect(try allows(["subscribe:$SYS/#"], "$SYS/broker/uptime"))

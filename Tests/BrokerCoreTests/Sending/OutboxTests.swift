@@ -157,7 +157,7 @@ import Testing
                 "ann/phone: \"1\" from bob, possible duplicate",
                 "ann/phone: \"2\" from bob, possible duplicate", "ann/phone: \"3\" from bob",
             ])
-        #expect(world.counters.sendsDoubtful == 2)
+        #expect(world.counters.possibleDuplicates == 2)
     }
 
     @Test func `marks nothing on a later connection to the same broker`() {

@@ -47,7 +47,7 @@ extension LoopEffects {
             return "\(name(connection)): good-bye"
         case .awaitDrain(let connection):
             return "\(name(connection)): tell when it has read"
-        case .holdReading(let connection):
+        case .pauseReading(let connection):
             return "\(name(connection)): held"
         case .resumeReading(let connection):
             return "\(name(connection)): read again"

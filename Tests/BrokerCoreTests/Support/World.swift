@@ -383,12 +383,12 @@ final class World {
 
     var nextDeadline: Instant? { broker.nextDeadline }
 
-    /// Messages that were dropped from the queue of a session, connected or not.
-    func droppedCount(_ name: String) -> UInt32 {
+    /// Messages that the full queue of a session refused or dropped. The session may be connected.
+    func overflowCount(_ name: String) -> UInt32 {
         let (user, device) = World.split(name)
         let known = broker.user(named: Array(user.utf8), app: Index(place: 0))
         let session = broker.session(of: known!, device: Name(Array(device.utf8)))
-        return broker.sessions[session!].inbox.droppedCount.value
+        return broker.sessions[session!].inbox.overflowCount.value
     }
 
     /// The highest number that was delivered to a session on its connection.

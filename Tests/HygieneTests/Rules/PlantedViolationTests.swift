@@ -43,6 +43,58 @@ import Testing
         #expect(Rules.unlabelled(in: SwiftText(text)).isEmpty)
     }
 
+    @Test func `a stored property that is not reset is found`() {
+        let text = SwiftText(
+            """
+            struct Batch {
+                var count = 0
+                private(set) var rows: [Int] = []
+                // missing: it stands in this comment alone
+                public var missing: Int?
+                let fixed = 0
+                var isEmpty: Bool { rows.isEmpty }
+                mutating func reset() {
+                    count = 0
+                    if !rows.isEmpty { rows.removeAll() }
+                    // missing = nil
+                }
+                func after() { missing = 1 }
+            }
+            struct Other { var other = 0 }
+            """)
+        let missing = Rules.propertiesNotReset(in: text, type: "Batch", function: "reset")
+        #expect(missing == ["missing"])
+        #expect(Rules.propertiesNotReset(in: text, type: "Batch", function: "clear") == nil)
+        #expect(Rules.propertiesNotReset(in: text, type: "Heap", function: "reset") == nil)
+    }
+
+    @Test func `a link to a symbol that is not declared is found`() {
+        let text = """
+            struct Table<Row> {
+                let rowCount = 0
+                func insert(_ row: Row, at index: Int = 0) -> Bool { true }
+            }
+            extension Outer.Part { enum Kind { case none, some(Int, of: Int) } }
+            struct Other { let size = 0 }
+            """
+        var declarations = Declarations()
+        declarations.add(SwiftText(text))
+        declarations.add(SwiftText("struct Limits { let sizeMaximum = 0 }"))
+        for link in [
+            "Table", "rowCount", "Table/rowCount", "insert(_:at:)", "Part/some(_:of:)", "none",
+            "Limits/sizeMaximum", "Core/Table/insert",
+        ] {
+            #expect(declarations.resolve(Substring(link)), "\(link)")
+        }
+        for link in [
+            "Tables", "insert(_:)", "insert(_:to:)", "Limits/size", "Row/none", "some(_:)",
+        ] {
+            #expect(!declarations.resolve(Substring(link)), "\(link)")
+        }
+        let links = SwiftText("let a = 1\n/// See ``a`` and ``b(_:)``.").symbolLinks()
+        #expect(links.map { "\($0.link) \($0.line)" } == ["a 2", "b(_:) 2"])
+    }
+
     @Test(arguments: [
         "func read(_ bytes: UnsafeRawBufferPointer) {}",
         "let memory: UnsafeMutablePointer<Element>?",

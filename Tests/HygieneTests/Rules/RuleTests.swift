@@ -62,6 +62,37 @@ import Testing
             remedy: "Group the files by subject in folders of at most \(filesPerFolderMaximum).")
     }
 
+    /// The hand-over sets the sequence and the moment of each batch.
+    @Test(arguments: [
+        ("Commits/PendingBatch", "PendingBatch.reset", []),
+        ("Commits/StoreBatch", "StoreBatch.removeAll", ["sequence", "moment"]),
+        ("Commits/StoreBatch", "StoreResult.removeAll", []),
+    ])
+    func `a reset sets every stored property`(
+        path: String, method: String, except: [String]
+    ) throws {
+        let file = try Repository.file("Sources/BrokerCore/\(path).swift")
+        let parts = method.split(separator: ".").map(String.init)
+        let missing = try #require(
+            Rules.propertiesNotReset(in: file.swift, type: parts[0], function: parts[1]))
+        expectNone(
+            missing.filter { !except.contains($0) },
+            remedy: "A value of the last batch would become a part of the next: reset it in "
+                + "\(method).")
+    }
+
+    @Test func `links to symbols resolve`() throws {
+        let files = try Repository.files(in: ["Sources", "Tests"], endings: [".swift"])
+        var declarations = Declarations()
+        for file in files { declarations.add(file.swift) }
+        expectNone(
+            files.filter { $0.target != "HygieneTests" }.flatMap { file in
+                file.swift.symbolLinks().filter { !declarations.resolve($0.link) }
+                    .map { "\(file.path):\($0.line): \($0.link)" }
+            },
+            remedy: "Name a declaration as it is written, with the labels of all arguments.")
+    }
+
     @Test func `a trap shows the value that it found`() throws {
         var found: [String: [String]] = [:]
         for file in try Repository.files(in: ["Sources"], endings: [".swift"]) {

@@ -56,6 +56,39 @@ enum Rules {
         }.map { $0.offset + 1 }
     }
 
+    // MARK: Resets
+
+    /// The stored variables of a type at the top level of a file that a method of the type does not
+    /// name; nil if there is no such type or method.
+    static func propertiesNotReset(
+        in text: SwiftText, type: String, function: String
+    ) -> [String]? {
+        let lines = String(decoding: text.code, as: UTF8.self)
+            .split(separator: "\n", omittingEmptySubsequences: false)
+        func words(_ line: Substring) -> [Substring] {
+            line.split { !SwiftText.isNamePart($0.utf8.first!) }
+        }
+        guard
+            let start = lines.firstIndex(where: {
+                words($0).contains("struct")
+                    && words($0).contains(Substring(type)) && !$0.hasPrefix(" ")
+            }),
+            let end = lines[start...].firstIndex(of: "}"),
+            let first = lines[start..<end].firstIndex(where: {
+                let words = words($0)
+                return words.contains("func") && words.contains(Substring(function))
+            }), let last = lines[first..<end].firstIndex(of: "    }")
+        else { return nil }
+        let named = Set(lines[first...last].flatMap(words))
+        return lines[start..<end].filter { line in
+            line.hasPrefix("    ") && !line.hasPrefix("     ") && words(line).contains("var")
+                && !line.contains("{")
+        }.compactMap { line in
+            let words = words(line)
+            return words.firstIndex(of: "var").map { words[$0 + 1] }
+        }.filter { !named.contains($0) }.map(String.init)
+    }
+
     // MARK: Traps
 
     /// Lines of traps whose message shows no value of what was found.

@@ -101,7 +101,7 @@ struct SwiftText {
 
     /// The parenthesis that opens the parameters of a declaration, past its name and its generic
     /// parameters; nil for a call.
-    private func opening(after end: Int, isFunction: Bool) -> Int? {
+    func opening(after end: Int, isFunction: Bool) -> Int? {
         var index = end
         if isFunction {
             // The name may be an operator: everything up to the first parenthesis or `<` of
@@ -131,7 +131,7 @@ struct SwiftText {
     }
 
     /// An item of a parameter list; nil for what has no type, as the arguments of a call.
-    private func parameter(_ item: Range<Int>) -> Parameter? {
+    func parameter(_ item: Range<Int>) -> Parameter? {
         guard let colon = code[item].firstIndex(of: UInt8(ascii: ":")) else { return nil }
         let names = String(decoding: code[item.lowerBound..<colon], as: UTF8.self)
             .split { $0 == " " || $0 == "\n" }.filter { !$0.hasPrefix("@") }

@@ -5,8 +5,8 @@
 import BrokerTerms
 import Primitives
 
-/// A login that waits for its turn.
-struct HeldLogin {
+/// A login that waits for its time to take a session over.
+struct DelayedLogin {
     let connection: ConnectionID
     private(set) var request: ConnectRequest
     /// The identity that the edge has verified, if the claim has one.
@@ -64,8 +64,8 @@ struct HeldLogin {
 
 extension Broker {
     /// The time at which a login may take a session over; nil if it may at once.
-    mutating func turn(
-        toTakeOver session: Index<Session>, _ connection: ConnectionID, in step: inout Step
+    mutating func takeoverTime(
+        of session: Index<Session>, _ connection: ConnectionID, in step: inout Step
     ) throws(ConnectRefusal) -> Instant? {
         guard let connected = sessions[session].connected,
             let seconds = live.connectedSessions[connected].takeovers.secondsToWait(
@@ -75,34 +75,36 @@ extension Broker {
             .duplicateLogin, session: session, reason: .connectionRateExceeded, other: connection,
             in: &step)
         guard
-            let turn = live.connectedSessions[connected].takeTurn(at: step.moment.instant)
+            let time = live.connectedSessions[connected].reserveTakeoverTime(
+                at: step.moment.instant)
         else {
             throw ConnectRefusal(reason: .connectionRateExceeded, retryAfterSeconds: seconds)
         }
-        return turn
+        return time
     }
 
-    /// Keeps a login until its turn.
-    mutating func hold(
-        _ connection: ConnectionID, request: ConnectRequest, until turn: Instant, access: Access,
+    /// Keeps a login until its time.
+    mutating func delay(
+        _ connection: ConnectionID, request: ConnectRequest, until time: Instant, access: Access,
         bytes: UnsafeRawBufferPointer
     ) {
-        counters.connectsHeld += 1
+        counters.connectsDelayed += 1
         var identity: VerifiedIdentity?
         if case .verified(let verified) = access.source { identity = verified }
-        let index = live.hold(
-            HeldLogin(connection: connection, request: request, bytes: bytes, identity: identity))
-        live.note(timer: deadlines.insert(.login(index), at: turn), of: index)
+        let index = live.delay(
+            DelayedLogin(connection: connection, request: request, bytes: bytes, identity: identity)
+        )
+        live.note(timer: deadlines.insert(.login(index), at: time), of: index)
     }
 
     /// Ends the wait of a login whose connection has ended.
-    mutating func forgetHeldLogin(of connection: ConnectionID) {
-        guard let index = heldLogin(of: connection) else { return }
+    mutating func forgetDelayedLogin(of connection: ConnectionID) {
+        guard let index = delayedLogin(of: connection) else { return }
         deadlines.cancel(live.remove(index).token)
     }
 
     /// Handles a login that has waited long enough.
-    mutating func hear(login index: Index<HeldLogin>, in step: inout Step) {
+    mutating func finishDelayedLogin(_ index: Index<DelayedLogin>, in step: inout Step) {
         let login = live.remove(index)
         var identities = TurnIdentities()
         var request = login.request
@@ -110,14 +112,16 @@ extension Broker {
         login.bytes.withUnsafeBytes { bytes in
             var step = Step(bytes: bytes, within: step)
             connect(
-                login.connection, request, identities: identities, isInTurn: true, in: &step)
+                login.connection, request, identities: identities, hasWaited: true, in: &step)
         }
     }
 
-    private func heldLogin(of connection: ConnectionID) -> Index<HeldLogin>? {
-        guard live.heldLogins.count > 0 else { return nil }
-        for index in live.heldLogins.places
-        where live.heldLogins.contains(index) && live.heldLogins[index].connection == connection {
+    private func delayedLogin(of connection: ConnectionID) -> Index<DelayedLogin>? {
+        guard live.delayedLogins.count > 0 else { return nil }
+        for index in live.delayedLogins.places
+        where live.delayedLogins.contains(index)
+            && live.delayedLogins[index].connection == connection
+        {
             return index
         }
         return nil

@@ -1,4 +1,4 @@
-// Who may name whom: every way to name receivers gets the verdict of one function, and so does the
+// Who may name whom: every way to name receivers gets the decision of one function, and so does the
 // operator who asks.
 
 import BrokerTerms
@@ -158,8 +158,8 @@ private struct Question: Sendable, CustomTestStringConvertible {
 }
 
 /// Rights, and who bears them, against addresses of every kind.
-@Suite struct `The verdict that an operator is told` {
-    private static let bearers = ["ann/d", "$SYS/$SYS", "ann/$SYS", "ann/a+b", "ann/"]
+@Suite struct `The decision that an operator is told` {
+    private static let principals = ["ann/d", "$SYS/$SYS", "ann/$SYS", "ann/a+b", "ann/"]
     private static let rights: [[String]] = [
         [], ["send:*"], ["send:bob"], ["send:%u"], ["send:a*", "broadcast"], ["publish:#"],
         ["publish:$SYS/#", "subscribe:$SYS/#"], ["publish:%u/#", "subscribe:%u/#"],
@@ -177,7 +177,7 @@ private struct Question: Sendable, CustomTestStringConvertible {
 
     @Test(arguments: rights)
     func `is what the same request gets, for all rights and addresses`(_ rights: [String]) {
-        for name in Self.bearers {
+        for name in Self.principals {
             let world = World()
             for user in ["bob", "eve", "$SYS"] { world.addUser(user) }
             let group = world.operatorGroup(owner: "ann")
@@ -209,7 +209,7 @@ private struct Question: Sendable, CustomTestStringConvertible {
                 case .subscribe: .subscribe(filter: subject)
                 case .presence: .presence(user: subject)
                 }
-            return world.explain(name, action).verdict.isAllowed
+            return world.explain(name, action).decision.isAllowed
         }
     }
 
@@ -238,7 +238,7 @@ private struct Question: Sendable, CustomTestStringConvertible {
             isDone = answer != [ReasonCode.notAuthorized.rawValue]
             if isDone { world.unsubscribe(name, question.subject) }
         case .presence:
-            guard RightsBearer.isSpellable(question.subject.utf8) else { return }
+            guard PrincipalNames.isSpellable(question.subject.utf8) else { return }
             let refused = world.counters.rightsRefusals
             var bytes: [UInt8] = []
             let user = bytes.appendRange(question.subject)
@@ -258,7 +258,8 @@ private struct Question: Sendable, CustomTestStringConvertible {
         return Array(topic.utf8).withUnsafeBytes { bytes in
             switch AddressedTopic(bytes) {
             case .user(let name)?:
-                RightsBearer.isSpellable(name) ? .user(String(decoding: name, as: UTF8.self)) : nil
+                PrincipalNames.isSpellable(name)
+                    ? .user(String(decoding: name, as: UTF8.self)) : nil
             case .group(let name)?: .group(String(decoding: name, as: UTF8.self))
             case .everybody?: .everybody
             case .list?: nil
@@ -300,7 +301,7 @@ private struct Question: Sendable, CustomTestStringConvertible {
         #expect(world.replaceTrust(believed) == 0)
         world.addToken("t1", user: "ann", rights: nil)
         for _ in 0..<7 { login(withdrawal) }
-        #expect(world.counters.connectsHeld == 1)
+        #expect(world.counters.connectsDelayed == 1)
         _ = world.lines()
         switch withdrawal {
         case .key:

@@ -1,34 +1,34 @@
 // The only place that checks rights. It checks every request that names receivers (a send of any
 // kind, a will when it is set and when it is sent, a retained publication, a list, a group, a
 // broadcast) and every request to receive from others (a subscription, a query of presence).
-// Routing takes a ``JudgedTarget`` and the topic tree a ``JudgedFilter``. Only this file creates
-// these, so that no message reaches a receiver without a verdict. `martlet explain` calls the same
-// function.
+// Routing takes an ``AuthorizedTarget`` and the topic tree an ``AuthorizedFilter``. Only this file
+// creates these, so that no message reaches a receiver without authorization. `martlet explain`
+// calls the same function.
 
 import BrokerTerms
 import Primitives
 
-/// The user and device that ask, as far as a verdict depends on them.
-struct Asker {
+/// The user and device that make a request, with their rights.
+struct Principal {
     let app: Index<App>
     /// Nil if the user does not exist yet.
     let user: Index<User>?
-    let bearer: RightsBearer
+    let names: PrincipalNames
     let rights: Rights
     /// Whether the client uses MQTT, which subscribes to addresses.
     let isMQTT: Bool
 }
 
-/// The owner of the rights that are judged.
-enum Judged {
+/// The principal of a request.
+enum Requester {
     /// A connected session, with its current rights.
     case session(Index<Session>)
     /// A user that need not be connected, for a will that is due or an operator's question.
-    case asker(Asker)
+    case principal(Principal)
 }
 
 /// The basis of a permission, or the reason of a refusal.
-public enum Verdict: Hashable, Sendable {
+public enum Decision: Hashable, Sendable {
     /// A right, as it was written.
     case right([UInt8])
     /// The address is the user's own.
@@ -49,7 +49,7 @@ public enum Verdict: Hashable, Sendable {
 
 /// The receivers that a sender may send to. Its pointers are valid as long as the bytes of the
 /// request.
-struct JudgedTarget {
+struct AuthorizedTarget {
     enum Receivers {
         case user(UnsafeRawBufferPointer)
         /// The ids of a list, and a mark for each one that was refused.
@@ -64,11 +64,11 @@ struct JudgedTarget {
     fileprivate init(_ receivers: Receivers) { self.receivers = receivers }
 
     /// The subscribers of a user's presence. Each was checked when it subscribed.
-    static func presence(topic: UnsafeRawBufferPointer) -> JudgedTarget {
+    static func presence(topic: UnsafeRawBufferPointer) -> AuthorizedTarget {
         precondition(
             ReservedTopic(topic) == .presence,
             "\(String(decoding: topic, as: UTF8.self)) is no topic of presence")
-        return JudgedTarget(.topic(topic))
+        return AuthorizedTarget(.topic(topic))
     }
 
     /// Whether a receiver of a list was refused.
@@ -93,14 +93,14 @@ struct JudgedTarget {
 }
 
 /// The result of checking a send.
-enum Judgement {
-    case allowed(JudgedTarget)
+enum SendDecision {
+    case allowed(AuthorizedTarget)
     case refused(ReasonCode, LimitName = .none)
 }
 
 /// A filter that a session may subscribe to, or that it had when the broker ended. The filters of a
 /// session are checked again at its login and when its rights change.
-struct JudgedFilter {
+struct AuthorizedFilter {
     let bytes: [UInt8]
 
     fileprivate init(_ bytes: some Collection<UInt8>) { self.bytes = Array(bytes) }
@@ -147,53 +147,55 @@ extension Broker {
     /// are marked. If a sender may not send to a user, it does not learn whether that user exists.
     /// Members of a group may send to it without a right.
     @inline(__always)
-    mutating func judge(_ target: SendTarget, by judged: Judged, in bytes: UnsafeRawBufferPointer)
-        -> Judgement
+    mutating func authorize(
+        _ target: SendTarget, by requester: Requester, in bytes: UnsafeRawBufferPointer
+    )
+        -> SendDecision
     {
         switch target {
         case .user(let name):
             let name = name.bytes(in: bytes)
-            guard allows(.send(user: name), judged) else { return .refused(.notAuthorized) }
-            return .allowed(JudgedTarget(.user(name)))
+            guard allows(.send(user: name), requester) else { return .refused(.notAuthorized) }
+            return .allowed(AuthorizedTarget(.user(name)))
         case .users(let ids, let count):
-            return judge(list: ids.bytes(in: bytes), count: count, by: judged)
+            return authorize(list: ids.bytes(in: bytes), count: count, by: requester)
         case .group(let name):
-            let (app, user) = place(of: judged)
+            let (app, user) = appAndUser(of: requester)
             guard let group = registry.apps[app].groups.value(for: name.bytes(in: bytes)) else {
                 return .refused(.topicNameInvalid)
             }
             guard let user, membership(of: user, in: group) != nil else {
                 return .refused(.notAuthorized)
             }
-            return .allowed(JudgedTarget(.group(group)))
+            return .allowed(AuthorizedTarget(.group(group)))
         case .everybody:
-            guard allows(.broadcast, judged) else { return .refused(.notAuthorized) }
-            return .allowed(JudgedTarget(.everybody))
+            guard allows(.broadcast, requester) else { return .refused(.notAuthorized) }
+            return .allowed(AuthorizedTarget(.everybody))
         case .topic(let topic):
             let topic = topic.bytes(in: bytes)
-            guard allows(.publish(topic: topic), judged) else {
+            guard allows(.publish(topic: topic), requester) else {
                 return .refused(.notAuthorized)
             }
             // A message reaches an address by its kind, never as a plain topic.
             if let reason = topicRefusal(topic) { return .refused(reason) }
-            return .allowed(JudgedTarget(.topic(topic)))
+            return .allowed(AuthorizedTarget(.topic(topic)))
         }
     }
 
     @inline(never)
-    private mutating func judge(
-        list: UnsafeRawBufferPointer, count: Int, by judged: Judged
-    ) -> Judgement {
+    private mutating func authorize(
+        list: UnsafeRawBufferPointer, count: Int, by requester: Requester
+    ) -> SendDecision {
         guard count <= CoreLimits.listCountMaximum else {
             return .refused(.quotaExceeded, .listLength)
         }
         guard count > 0 else { return .refused(.topicNameInvalid) }
         var refused = ReceiverMask()
         var reader = ListReader(list)
-        for index in 0..<count where !allows(.send(user: reader.next()), judged) {
+        for index in 0..<count where !allows(.send(user: reader.next()), requester) {
             refused.insert(index)
         }
-        return .allowed(JudgedTarget(.users(list, count: count, refused: refused)))
+        return .allowed(AuthorizedTarget(.users(list, count: count, refused: refused)))
     }
 
     /// The reason for which no client may publish on a topic, whatever its rights are.
@@ -212,54 +214,54 @@ extension Broker {
         return levels > limits.topicLevelsMaximum ? .topicNameInvalid : nil
     }
 
-    private func place(of judged: Judged) -> (app: Index<App>, user: Index<User>?) {
-        switch judged {
+    private func appAndUser(of requester: Requester) -> (app: Index<App>, user: Index<User>?) {
+        switch requester {
         case .session(let session):
             let user = sessions[session].user
             return (registry.users[user].app, user)
-        case .asker(let asker): return (asker.app, asker.user)
+        case .principal(let principal): return (principal.app, principal.user)
         }
     }
 
     // MARK: - Filters
 
     /// Checks a filter that a session subscribes to.
-    mutating func judge(
+    mutating func authorize(
         filter: UnsafeRawBufferPointer, of session: Index<Session>
-    ) -> (verdict: Verdict, filter: JudgedFilter?) {
-        let verdict: Verdict
+    ) -> (decision: Decision, filter: AuthorizedFilter?) {
+        let decision: Decision
         // In the common case the list is not read.
         if live.accesses[access(of: session)].rights.allowsAll(.subscribe),
             ReservedTopic(filter) == nil
         {
-            return (.right([]), JudgedFilter(filter))
+            return (.right([]), AuthorizedFilter(filter))
         }
-        verdict = judge(.subscribe(filter: filter), by: asker(session))
-        switch verdict {
-        case .right, .own, .everybody, .member: return (verdict, JudgedFilter(filter))
-        case .joins: return (verdict, nil)
+        decision = authorize(.subscribe(filter: filter), by: principal(session))
+        switch decision {
+        case .right, .own, .everybody, .member: return (decision, AuthorizedFilter(filter))
+        case .joins: return (decision, nil)
         case .refused:
             counters.rightsRefusals += 1
-            return (verdict, nil)
+            return (decision, nil)
         }
     }
 
-    // MARK: - The verdict
+    // MARK: - The decision
 
     /// A connected session with its current rights.
-    func asker(_ session: Index<Session>) -> Asker {
-        Asker(
+    func principal(_ session: Index<Session>) -> Principal {
+        Principal(
             app: registry.users[sessions[session].user].app, user: sessions[session].user,
-            bearer: bearer(session), rights: live.accesses[access(of: session)].rights,
+            names: principalNames(session), rights: live.accesses[access(of: session)].rights,
             isMQTT: sessions[session].dialect.isMQTT)
     }
 
     /// Whether an action is allowed. Counts a refusal.
     @inline(__always)
-    mutating func allows(_ action: RightsAction, _ judged: Judged) -> Bool {
-        switch judged {
+    mutating func allows(_ action: RightsAction, _ requester: Requester) -> Bool {
+        switch requester {
         case .session(let session): allows(action, session)
-        case .asker(let asker): allows(action, asker)
+        case .principal(let principal): allows(action, principal)
         }
     }
 
@@ -267,53 +269,53 @@ extension Broker {
     @inline(__always)
     mutating func allows(_ action: RightsAction, _ session: Index<Session>) -> Bool {
         if live.accesses[access(of: session)].rights.allowsAll(action.kind) { return true }
-        return allows(action, asker(session))
+        return allows(action, principal(session))
     }
 
     @inline(never)
-    private mutating func allows(_ action: RightsAction, _ asker: Asker) -> Bool {
-        if judge(action, by: asker).isAllowed { return true }
+    private mutating func allows(_ action: RightsAction, _ principal: Principal) -> Bool {
+        if authorize(action, by: principal).isAllowed { return true }
         counters.rightsRefusals += 1
         return false
     }
 
-    /// The verdict on an action. Its comparisons are charged to the turn.
-    mutating func judge(_ action: RightsAction, by asker: Asker) -> Verdict {
-        var comparisons = workload.comparisonCount
-        let verdict = verdict(action, asker, comparisons: &comparisons)
+    /// The decision on an action. Its comparisons are charged to the turn.
+    mutating func authorize(_ action: RightsAction, by principal: Principal) -> Decision {
+        var comparisons = 0
+        let decision = decision(action, principal, comparisons: &comparisons)
         workload.charge(comparisons: comparisons)
-        return verdict
+        return decision
     }
 
-    /// The verdict on an action. The function changes nothing, so that an operator's question and
+    /// The decision on an action. The function changes nothing, so that an operator's question and
     /// the request get the same answer.
-    func verdict(_ action: RightsAction, _ asker: Asker) -> Verdict {
+    func decision(_ action: RightsAction, _ principal: Principal) -> Decision {
         var ignored = 0
-        return verdict(action, asker, comparisons: &ignored)
+        return decision(action, principal, comparisons: &ignored)
     }
 
     /// - Parameter comparisons: increased by the comparisons made, in the unit of
     ///   ``CoreLimits/comparisonsPerWork``.
-    private func verdict(
-        _ action: RightsAction, _ asker: Asker, comparisons: inout Int
-    ) -> Verdict {
+    private func decision(
+        _ action: RightsAction, _ principal: Principal, comparisons: inout Int
+    ) -> Decision {
         switch action {
         case .subscribe(let filter):
-            return verdict(subscribing: filter, asker, comparisons: &comparisons)
+            return decision(subscribing: filter, principal, comparisons: &comparisons)
         case .sendGroup(let name):
-            guard let group = registry.apps[asker.app].groups.value(for: name) else {
+            guard let group = registry.apps[principal.app].groups.value(for: name) else {
                 return .refused(.topicNameInvalid)
             }
-            return isMember(asker.user, of: group) ? .member : .refused(.notAuthorized)
+            return isMember(principal.user, of: group) ? .member : .refused(.notAuthorized)
         case .send, .broadcast, .publish, .presence, .attach, .createGroup:
-            return right(action, asker, comparisons: &comparisons)
+            return right(action, principal, comparisons: &comparisons)
         }
     }
 
     private func right(
-        _ action: RightsAction, _ asker: Asker, comparisons: inout Int
-    ) -> Verdict {
-        asker.rights.deciding(action, for: asker.bearer, comparisons: &comparisons)
+        _ action: RightsAction, _ principal: Principal, comparisons: inout Int
+    ) -> Decision {
+        principal.rights.deciding(action, for: principal.names, comparisons: &comparisons)
             .map { .right($0) } ?? .refused(.notAuthorized)
     }
 
@@ -324,60 +326,63 @@ extension Broker {
 
     /// Rights apply to plain topics and, by name, to the broker's own. A user needs none for its
     /// own address and its groups.
-    private func verdict(
-        subscribing filter: UnsafeRawBufferPointer, _ asker: Asker, comparisons: inout Int
-    ) -> Verdict {
+    private func decision(
+        subscribing filter: UnsafeRawBufferPointer, _ principal: Principal, comparisons: inout Int
+    ) -> Decision {
         switch ReservedTopic(filter) {
-        case .address?: return verdict(hearing: filter, asker)
-        case .presence?: return verdict(presence: filter, asker, comparisons: &comparisons)
+        case .address?: return decision(address: filter, principal)
+        case .presence?: return decision(presence: filter, principal, comparisons: &comparisons)
         case .system?:
-            guard asker.isMQTT else { return .refused(.notAuthorized) }
+            guard principal.isMQTT else { return .refused(.notAuthorized) }
             // A right that begins with a wildcard does not cover it.
-            return asker.rights.decidingByName(
-                .subscribe(filter: filter), for: asker.bearer, comparisons: &comparisons
+            return principal.rights.decidingByName(
+                .subscribe(filter: filter), for: principal.names, comparisons: &comparisons
             ).map { .right($0) } ?? .refused(.notAuthorized)
         case .share?:
-            guard asker.isMQTT, let shared = SharedFilter(filter),
+            guard principal.isMQTT, let shared = SharedFilter(filter),
                 ReservedTopic(shared.pattern) == nil
             else { return .refused(.notAuthorized) }
-            return right(.subscribe(filter: shared.pattern), asker, comparisons: &comparisons)
-        case nil: return right(.subscribe(filter: filter), asker, comparisons: &comparisons)
+            return right(.subscribe(filter: shared.pattern), principal, comparisons: &comparisons)
+        case nil: return right(.subscribe(filter: filter), principal, comparisons: &comparisons)
         }
     }
 
-    /// The verdict on a filter that is an address: the user's own messages, groups that the user is
-    /// in or may join by subscribing, and broadcasts. An MRT session receives all of them without a
+    /// The decision on a filter that is an address: the user's messages, groups that the user is in
+    /// or may join by subscribing, and broadcasts. An MRT session receives all of them without a
     /// subscription.
-    private func verdict(hearing filter: UnsafeRawBufferPointer, _ asker: Asker) -> Verdict {
-        guard asker.isMQTT else { return .refused(.notAuthorized) }
+    private func decision(address filter: UnsafeRawBufferPointer, _ principal: Principal)
+        -> Decision
+    {
+        guard principal.isMQTT else { return .refused(.notAuthorized) }
         switch AddressedTopic(filter) {
         case .user(let name)?:
-            return asker.bearer.user == name ? .own : .refused(.notAuthorized)
+            return principal.names.user == name ? .own : .refused(.notAuthorized)
         case .group(let name)?:
-            guard let group = registry.apps[asker.app].groups.value(for: name) else {
+            guard let group = registry.apps[principal.app].groups.value(for: name) else {
                 return .refused(.notAuthorized)
             }
-            if isMember(asker.user, of: group) { return .member }
-            let joins = limits.policy(ofApp: registry.apps[asker.app].name).joinsGroupsBySubscribing
-            return joins && mayJoin(group, named: asker.bearer.user)
+            if isMember(principal.user, of: group) { return .member }
+            let joins = limits.policy(ofApp: registry.apps[principal.app].name)
+                .joinsGroupsBySubscribing
+            return joins && mayJoin(group, named: principal.names.user)
                 ? .joins : .refused(.notAuthorized)
         case .everybody?: return .everybody
         case .list?, nil: return .refused(.notAuthorized)
         }
     }
 
-    /// The verdict on a filter of presence: of one user, or with `+` of all.
-    private func verdict(
-        presence filter: UnsafeRawBufferPointer, _ asker: Asker, comparisons: inout Int
-    ) -> Verdict {
+    /// The decision on a filter of presence: of one user, or with `+` of all.
+    private func decision(
+        presence filter: UnsafeRawBufferPointer, _ principal: Principal, comparisons: inout Int
+    ) -> Decision {
         let prefixCount = Self.presencePrefix.utf8CodeUnitCount
         guard filter.count > prefixCount else { return .refused(.notAuthorized) }
         let name = UnsafeRawBufferPointer(rebasing: filter[prefixCount...])
         if name.count == 1, name[0] == UInt8(ascii: "+") {
-            return asker.rights.decidingAll(.presence).map { .right($0) }
+            return principal.rights.decidingAll(.presence).map { .right($0) }
                 ?? .refused(.notAuthorized)
         }
-        guard RightsBearer.isSpellable(name) else { return .refused(.notAuthorized) }
-        return right(.presence(user: name), asker, comparisons: &comparisons)
+        guard PrincipalNames.isSpellable(name) else { return .refused(.notAuthorized) }
+        return right(.presence(user: name), principal, comparisons: &comparisons)
     }
 }
