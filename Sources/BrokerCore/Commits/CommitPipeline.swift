@@ -13,7 +13,7 @@
 import Primitives
 
 /// The place of a change in the batch with a sequence number.
-struct BatchPlace {
+struct BatchPosition {
     fileprivate(set) var batch: UInt64 = 0
     @NarrowCount fileprivate(set) var index = 0
 }
@@ -92,23 +92,23 @@ struct CommitPipeline: ~Copyable {
     /// Strikes out an entry that its receiver does not need any more. Returns whether that keeps it
     /// from being written; an entry of the in-flight batch is written, and must be removed later.
     @inline(__always)
-    mutating func strike(entry place: UInt32, of batch: UInt64) -> Bool {
+    mutating func strike(entry position: UInt32, of batch: UInt64) -> Bool {
         guard batch == pendingBatch.sequence else {
-            inFlightBatch.entries[Int(place)].isSettled = true
+            inFlightBatch.entries[Int(position)].isSettled = true
             return false
         }
-        pendingBatch.entries[Int(place)].isSettled = true
+        pendingBatch.entries[Int(position)].isSettled = true
         pendingBatch.settledCount += 1
         return true
     }
 
     /// Gives an entry of the pending batch to another queue.
     mutating func readdress(
-        entry place: UInt32, to queue: QueueID, number: UInt64, state: EntryState
+        entry position: UInt32, to queue: QueueID, number: UInt64, state: EntryState
     ) {
-        pendingBatch.entries[Int(place)].queue = queue
-        pendingBatch.entries[Int(place)].number = number
-        pendingBatch.entries[Int(place)].state = state
+        pendingBatch.entries[Int(position)].queue = queue
+        pendingBatch.entries[Int(position)].number = number
+        pendingBatch.entries[Int(position)].state = state
     }
 
     /// Moves a stored entry to another queue.
@@ -131,14 +131,15 @@ struct CommitPipeline: ~Copyable {
     /// often the number grows.
     ///
     /// - Parameter place: where the last call for this queue put its change.
-    mutating func acknowledge(_ queue: QueueID, through number: UInt64, at place: inout BatchPlace)
-    {
-        if place.batch == pendingBatch.sequence {
-            pendingBatch.acknowledgements[place.index].throughNumber = number
+    mutating func acknowledge(
+        _ queue: QueueID, through number: UInt64, at position: inout BatchPosition
+    ) {
+        if position.batch == pendingBatch.sequence {
+            pendingBatch.acknowledgements[position.index].throughNumber = number
             return
         }
-        place.batch = pendingBatch.sequence
-        place.index = pendingBatch.acknowledgements.count
+        position.batch = pendingBatch.sequence
+        position.index = pendingBatch.acknowledgements.count
         pendingBatch.acknowledgements.append(
             QueueAcknowledgement(queue: queue, throughNumber: number))
     }
@@ -160,12 +161,12 @@ struct CommitPipeline: ~Copyable {
     /// Removes the oldest entries of a queue, with one change per batch.
     ///
     /// - Parameter place: where the last call for this queue put its change.
-    mutating func trim(_ queue: QueueID, by amount: TrimAmount, at place: inout BatchPlace) {
-        if place.batch == pendingBatch.sequence {
-            pendingBatch.trims[place.index].amount += amount
+    mutating func trim(_ queue: QueueID, by amount: TrimAmount, at position: inout BatchPosition) {
+        if position.batch == pendingBatch.sequence {
+            pendingBatch.trims[position.index].amount += amount
         } else {
-            place.batch = pendingBatch.sequence
-            place.index = pendingBatch.trims.count
+            position.batch = pendingBatch.sequence
+            position.index = pendingBatch.trims.count
             pendingBatch.trims.append((queue, amount))
         }
     }

@@ -40,7 +40,7 @@ struct Arrivals {
 struct PendingTrim {
     var amount = TrimAmount()
     /// The position of the request in the last batch that has one.
-    var place = BatchPlace()
+    var position = BatchPosition()
 }
 
 /// An answer that a client gets as soon as the batch is committed, and never earlier.

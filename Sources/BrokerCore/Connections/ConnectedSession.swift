@@ -49,7 +49,7 @@ struct ConnectedSession: ~Copyable {
     /// The highest number that is or was in the window; the backlog has higher ones.
     private(set) var loadedThrough: UInt64
     /// The position of the last acknowledgement of this queue in its batch.
-    var acknowledgement = BatchPlace()
+    var acknowledgement = BatchPosition()
     /// Number of sensors that are attached on channels of this connection.
     @NarrowCount private(set) var sensorCount = 0
     /// The batch for whose commit the next delivery waits, if that batch knows it.

@@ -57,9 +57,9 @@ extension Broker {
     }
 
     mutating func addMember(_ user: Index<User>, to group: Index<Group>) {
-        let place = memberPosition(in: group, notBefore: registry.users[user].name)
+        let position = memberPosition(in: group, notBefore: registry.users[user].name)
         let ownPlace = groupPosition(of: user, notBefore: groupTable.groups[group].name)
-        let membership = groupTable.insertMember(user, of: group, at: place)
+        let membership = groupTable.insertMember(user, of: group, at: position)
         registry.insert(membership, at: ownPlace, of: user)
         var next = registry.users[user].firstSession
         while let session = next {

@@ -311,7 +311,7 @@ extension Broker {
     }
 
     /// The location of an entry when it was settled.
-    enum SettledPlace {
+    enum SettledLocation {
         /// It is not in the store: it was removed from the pending batch, or was never part of one.
         case memoryOnly
         case inStore
@@ -320,7 +320,7 @@ extension Broker {
     /// Settles an entry that has left its window: subtracts it from the queue's counts, removes it
     /// from the pending batch, and reports the result if it was the last.
     mutating func settle(_ entry: WindowEntry, _ session: Index<Session>, in step: inout Step)
-        -> SettledPlace
+        -> SettledLocation
     {
         countOut(session: session, count: 1, byteCount: UInt64(entry.byteCount))
         let message = entry.message

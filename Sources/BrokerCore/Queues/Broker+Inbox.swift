@@ -120,7 +120,7 @@ extension Broker {
         let batchEntry = addPendingEntry(
             message, queue: sessions[session].inbox.queue, number: number, byteCount: byteCount,
             state: state)
-        place(
+        appendToWindow(
             WindowEntry(
                 number: number, message: message, batchEntry: batchEntry, byteCount: byteCount,
                 state: state), in: session, in: &step)
@@ -129,7 +129,9 @@ extension Broker {
     /// Adds the newest entry of a session's queue to its window, if the session is connected and
     /// the window has space.
     @inline(__always)
-    mutating func place(_ entry: WindowEntry, in session: Index<Session>, in step: inout Step) {
+    mutating func appendToWindow(
+        _ entry: WindowEntry, in session: Index<Session>, in step: inout Step
+    ) {
         guard let connected = sessions[session].connected else { return }
         // While entries are being moved into the queue, it waits on disk: in the window it would be
         // acknowledged before them, and with it all lower numbers.
@@ -339,7 +341,7 @@ extension Broker {
             return roomWithoutTrim()
         }
         guard missing.count > 0 || missing.byteCount > 0 else { return .found }
-        commits.trim(inbox.queue, by: missing, at: &pending.place)
+        commits.trim(inbox.queue, by: missing, at: &pending.position)
         queues.note(pending, of: inbox.queue)
         return .found
     }

@@ -205,12 +205,12 @@ public struct MessageParts {
             of: UInt32(properties.count).littleEndian, toByteOffset: 16, as: UInt32.self)
         block.storeBytes(of: UInt32(payload.count).littleEndian, toByteOffset: 20, as: UInt32.self)
         // The parts fill the block, as its size says.
-        var place = block.baseAddress! + MessageBlock.headerByteCount
+        var destination = block.baseAddress! + MessageBlock.headerByteCount
         @inline(__always)
         func append(_ part: UnsafeRawBufferPointer) {
             guard let base = part.baseAddress, part.count > 0 else { return }
-            place.copyMemory(from: base, byteCount: part.count)
-            place += part.count
+            destination.copyMemory(from: base, byteCount: part.count)
+            destination += part.count
         }
         append(sender)
         append(address)

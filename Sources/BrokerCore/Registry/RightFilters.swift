@@ -77,12 +77,12 @@ struct RightFilters: Sendable {
             let isReserved = index == 0 && subject.first == UInt8(ascii: "$")
             let isHash = level.count == 1 && level[0] == UInt8(ascii: "#")
             var next = isHash ? 0 : alive & levels[index].one
-            for place in levels[index].texts.indices {
-                let candidates = alive & levels[index].texts[place].rights
+            for textIndex in levels[index].texts.indices {
+                let candidates = alive & levels[index].texts[textIndex].rights
                 if candidates == 0 { continue }
                 comparisons += 1
                 // A wildcard of the subject is never equal to a text.
-                if fits(levels[index].texts[place], level, for: names, isReserved: isReserved) {
+                if fits(levels[index].texts[textIndex], level, for: names, isReserved: isReserved) {
                     next |= candidates
                 }
             }

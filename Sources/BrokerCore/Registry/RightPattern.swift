@@ -151,10 +151,10 @@ enum RightPattern: Hashable, Sendable {
         at offset: Int
     ) -> Int? {
         guard offset + text.count <= subject.count else { return nil }
-        var place = offset
+        var position = offset
         for byte in text {
-            if subject[place] != byte { return nil }
-            place += 1
+            if subject[position] != byte { return nil }
+            position += 1
         }
         return text.count
     }

@@ -105,9 +105,9 @@ extension Broker {
     /// Updates, before a subscription is written, whether retained messages are still to be sent.
     /// Returns true if the stored row differs.
     mutating func noteReplay(of subscription: Index<Subscription>) -> Bool {
-        let place = routing.subscriptions[subscription]
-        guard sessions[place.session].isPersistent else { return false }
-        guard let replay = live.connectedSessions[connectedIndex(of: place.session)].replay else {
+        let row = routing.subscriptions[subscription]
+        guard sessions[row.session].isPersistent else { return false }
+        guard let replay = live.connectedSessions[connectedIndex(of: row.session)].replay else {
             return false
         }
         let subscriber = routing.subscriber(of: subscription)
@@ -116,7 +116,7 @@ extension Broker {
             && !retention.replays[replay].isSystem
         let isWaiting =
             subscriber.awaitsRetained
-            && routing.audiences[place.audience].filter.withUnsafeBytes {
+            && routing.audiences[row.audience].filter.withUnsafeBytes {
                 ReservedTopic($0) != .system
             }
         guard isServed || isWaiting, !subscriber.options.contains(.awaitsReplay) else {
@@ -275,13 +275,13 @@ extension Broker {
     private mutating func enqueueReplay(
         _ subscription: Index<Subscription>, in replay: Index<RetainedReplay>
     ) {
-        let place = routing.subscriptions[subscription]
+        let row = routing.subscriptions[subscription]
         guard !routing.subscriber(of: subscription).awaitsRetained else { return }
         routing.note(awaitsRetained: true, subscription)
         // Removes subscriptions that were served or have ended, so that the list is at most twice
         // as long as the session's number of subscriptions.
         let waiting = retention.replays[replay].waiting
-        if waiting.count >= 2 * Int(sessions[place.session].filterCount) + 16 {
+        if waiting.count >= 2 * Int(sessions[row.session].filterCount) + 16 {
             let rest = waiting[retention.replays[replay].servedCount...]
             retention.setWaiting(rest.filter { routing.subscriptions.contains($0) }, of: replay)
         }
@@ -291,9 +291,9 @@ extension Broker {
     private mutating func makeReplay(
         _ session: Index<Session>, _ subscription: Index<Subscription>, isSystem: Bool
     ) -> RetainedReplay {
-        let place = routing.subscriptions[subscription]
+        let row = routing.subscriptions[subscription]
         let subscriber = routing.subscriber(of: subscription)
-        let filter = routing.audiences[place.audience].filter
+        let filter = routing.audiences[row.audience].filter
         let app = registry.users[sessions[session].user].app
         return RetainedReplay(
             subscription: routing.subscriptions.handle(subscription),

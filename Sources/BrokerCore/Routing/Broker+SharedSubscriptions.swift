@@ -155,8 +155,8 @@ extension Broker {
         if !isQueued && !isConnected { return nil }
         if grade == .transient { return 0 }
         let isFull = isQueued && !hasRoom(subscriber.session, for: byteCount)
-        let place = !isConnected ? 2 : hasRoomInWindow(subscriber.session) ? 0 : 1
-        return place + (isFull ? 3 : 0)
+        let readiness = !isConnected ? 2 : hasRoomInWindow(subscriber.session) ? 0 : 1
+        return readiness + (isFull ? 3 : 0)
     }
 
     // MARK: - Hand-over
@@ -321,7 +321,7 @@ extension Broker {
                 destination: sessions[session].inbox.queue, destinationNumber: number,
                 state: state),
             byteCount: entry.byteCount)
-        place(
+        appendToWindow(
             WindowEntry(
                 number: number, message: entry.message, batchEntry: .max,
                 byteCount: entry.byteCount, state: state), in: session, in: &step)
@@ -337,7 +337,7 @@ extension Broker {
             state: state)
         // The first session may have received it.
         memory.noteDoubt(about: entry.message)
-        self.place(
+        self.appendToWindow(
             WindowEntry(
                 number: number, message: entry.message, batchEntry: entry.batchEntry,
                 byteCount: entry.byteCount, state: state), in: session, in: &step)

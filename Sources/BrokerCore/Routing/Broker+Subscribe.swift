@@ -323,12 +323,12 @@ extension Broker {
     }
 
     private func row(of index: Index<Subscription>) -> RecordChange {
-        let place = routing.subscriptions[index]
+        let subscription = routing.subscriptions[index]
         return Records.subscription(
-            session: sessions[place.session].identifier, identifier: place.identifier,
-            filter: routing.audiences[place.audience].filter,
-            share: routing.audiences[place.audience].share,
-            routing.audiences[place.audience].subscribers[Int(place.position)])
+            session: sessions[subscription.session].identifier, identifier: subscription.identifier,
+            filter: routing.audiences[subscription.audience].filter,
+            share: routing.audiences[subscription.audience].share,
+            routing.audiences[subscription.audience].subscribers[Int(subscription.position)])
     }
 
     /// The growth that a stored subscription must be admitted for, by the length of its filter.

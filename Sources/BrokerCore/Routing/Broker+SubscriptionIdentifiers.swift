@@ -50,10 +50,12 @@ extension Broker {
     ) -> EntryState {
         var identifiers: [UInt32] = []
         forEachSubscription(of: session) { index in
-            let place = routing.subscriptions[index]
-            guard routing.audiences[place.audience].isMarked else { return }
-            let identifier = routing.audiences[place.audience].subscribers[Int(place.position)]
-                .subscriptionIdentifier
+            let subscription = routing.subscriptions[index]
+            guard routing.audiences[subscription.audience].isMarked else { return }
+            let identifier = routing.audiences[subscription.audience].subscribers[
+                Int(subscription.position)
+            ]
+            .subscriptionIdentifier
             if identifier != 0 { identifiers.append(identifier) }
         }
         identifiers.sort()

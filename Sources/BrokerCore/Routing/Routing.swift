@@ -58,8 +58,8 @@ struct Routing: ~Copyable {
 
     /// The subscriber of a subscription.
     func subscriber(of subscription: Index<Subscription>) -> Subscriber {
-        let place = subscriptions[subscription]
-        return audiences[place.audience].subscribers[Int(place.position)]
+        let row = subscriptions[subscription]
+        return audiences[row.audience].subscribers[Int(row.position)]
     }
 
     /// Adds a session to an audience, and the subscription to the front of the session's chain.
@@ -122,39 +122,39 @@ struct Routing: ~Copyable {
     mutating func update(
         _ subscription: Index<Subscription>, connection: ConnectionID, dialect: SessionDialect
     ) {
-        let place = subscriptions[subscription]
-        let position = Int(place.position)
-        let old = audiences[place.audience].subscribers[position].connection
+        let row = subscriptions[subscription]
+        let position = Int(row.position)
+        let old = audiences[row.audience].subscribers[position].connection
         if (old != .none) != (connection != .none) {
-            countPresent(place.audience, isPresent: old == .none)
+            countPresent(row.audience, isPresent: old == .none)
         }
-        audiences[place.audience].subscribers[position].connection = connection
-        audiences[place.audience].subscribers[position].dialect = dialect
+        audiences[row.audience].subscribers[position].connection = connection
+        audiences[row.audience].subscribers[position].dialect = dialect
     }
 
     /// Replaces the options of a subscription. Returns whether they differ.
     mutating func change(
         _ subscription: Index<Subscription>, to request: FilterRequest, identifier: UInt32
     ) -> Bool {
-        let place = subscriptions[subscription]
-        return audiences[place.audience].subscribers[Int(place.position)].change(
+        let row = subscriptions[subscription]
+        return audiences[row.audience].subscribers[Int(row.position)].change(
             to: request, identifier: identifier)
     }
 
     /// Stores whether a subscription waits for retained messages until another of its session has
     /// been served.
     mutating func note(awaitsRetained awaits: Bool, _ subscription: Index<Subscription>) {
-        let place = subscriptions[subscription]
-        audiences[place.audience].subscribers[Int(place.position)].awaitsRetained = awaits
+        let row = subscriptions[subscription]
+        audiences[row.audience].subscribers[Int(row.position)].awaitsRetained = awaits
     }
 
     /// Stores whether a stored subscription waits for retained messages.
     mutating func note(awaitsReplay awaits: Bool, _ subscription: Index<Subscription>) {
-        let place = subscriptions[subscription]
+        let row = subscriptions[subscription]
         if awaits {
-            audiences[place.audience].subscribers[Int(place.position)].options.insert(.awaitsReplay)
+            audiences[row.audience].subscribers[Int(row.position)].options.insert(.awaitsReplay)
         } else {
-            audiences[place.audience].subscribers[Int(place.position)].options.remove(.awaitsReplay)
+            audiences[row.audience].subscribers[Int(row.position)].options.remove(.awaitsReplay)
         }
     }
 

@@ -266,9 +266,9 @@ extension Broker {
         forEachDestination(
             of: target, grade: request.grade, from: sender, user: user, tally: &tally
         ) {
-            broker, place, tally in
+            broker, destination, tally in
             tally.taken += 1
-            switch place {
+            switch destination {
             case .audience(let audience):
                 broker.deliver(message, to: audience, in: &step)
             case .sessions(let user):
@@ -332,8 +332,8 @@ extension Broker {
         let sender = senderSession(of: message)
         tally.message = message
         forEachDestination(of: target, grade: grade, from: sender, user: user, tally: &tally) {
-            broker, place, tally in
-            switch place {
+            broker, destination, tally in
+            switch destination {
             case .audience(let audience):
                 broker.enqueue(
                     message, audience: audience, excluding: excluded, tally: &tally, in: &step)

@@ -135,9 +135,9 @@ struct Outbox: ~Copyable, @unchecked Sendable {
         head.pointee.count = count + 1
         if position < count / 2 {
             head.pointee.start = (head.pointee.start - 1) & head.pointee.mask
-            for place in 0..<position { self[place] = self[place + 1] }
+            for index in 0..<position { self[index] = self[index + 1] }
         } else {
-            for place in stride(from: count, to: position, by: -1) { self[place] = self[place - 1] }
+            for index in stride(from: count, to: position, by: -1) { self[index] = self[index - 1] }
         }
         self[position] = entry
     }
@@ -147,10 +147,10 @@ struct Outbox: ~Copyable, @unchecked Sendable {
     mutating func remove(at position: Int) -> OutboxEntry {
         let entry = self[position]
         if position < count / 2 {
-            for place in stride(from: position, to: 0, by: -1) { self[place] = self[place - 1] }
+            for index in stride(from: position, to: 0, by: -1) { self[index] = self[index - 1] }
             removeFirst(1)
         } else {
-            for place in position..<count - 1 { self[place] = self[place + 1] }
+            for index in position..<count - 1 { self[index] = self[index + 1] }
             removeLast()
         }
         return entry

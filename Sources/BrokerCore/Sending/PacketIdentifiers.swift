@@ -40,58 +40,59 @@ struct PacketIdentifiers {
 
     subscript(identifier: UInt16) -> State? {
         get {
-            let place = lowerBound(of: identifier / Self.pageCount)
-            guard place < pages.count, pages[place].number == identifier / Self.pageCount else {
+            let pageIndex = lowerBound(of: identifier / Self.pageCount)
+            guard pageIndex < pages.count, pages[pageIndex].number == identifier / Self.pageCount
+            else {
                 return nil
             }
-            return Self.state(pages[place].marks[Int(identifier % Self.pageCount)])
+            return Self.state(pages[pageIndex].marks[Int(identifier % Self.pageCount)])
         }
         set {
             let number = identifier / Self.pageCount
-            let place = lowerBound(of: number)
-            if place == pages.count || pages[place].number != number {
+            let pageIndex = lowerBound(of: number)
+            if pageIndex == pages.count || pages[pageIndex].number != number {
                 if newValue == nil { return }
-                pages.insert(Page(number: number), at: place)
+                pages.insert(Page(number: number), at: pageIndex)
             }
             let slot = Int(identifier % Self.pageCount)
-            tally(Self.state(pages[place].marks[slot]), page: place, -1)
-            pages[place].marks[slot] = Self.mark(newValue)
-            if !pages[place].refused.isEmpty { pages[place].refused[slot] = 0 }
-            tally(newValue, page: place, 1)
-            if pages[place].count == 0 { removePage(place) }
+            tally(Self.state(pages[pageIndex].marks[slot]), page: pageIndex, -1)
+            pages[pageIndex].marks[slot] = Self.mark(newValue)
+            if !pages[pageIndex].refused.isEmpty { pages[pageIndex].refused[slot] = 0 }
+            tally(newValue, page: pageIndex, 1)
+            if pages[pageIndex].count == 0 { removePage(pageIndex) }
         }
     }
 
     /// The number of refused receivers of the publication with an identifier; 65,535 if there were
     /// more.
     func refused(of identifier: UInt16) -> UInt32 {
-        let place = lowerBound(of: identifier / Self.pageCount)
-        guard place < pages.count, pages[place].number == identifier / Self.pageCount,
-            !pages[place].refused.isEmpty
+        let pageIndex = lowerBound(of: identifier / Self.pageCount)
+        guard pageIndex < pages.count, pages[pageIndex].number == identifier / Self.pageCount,
+            !pages[pageIndex].refused.isEmpty
         else { return 0 }
-        return UInt32(pages[place].refused[Int(identifier % Self.pageCount)])
+        return UInt32(pages[pageIndex].refused[Int(identifier % Self.pageCount)])
     }
 
     /// Sets the number of refused receivers of the publication with an identifier. Precondition: it
     /// is in use.
     mutating func setRefused(_ count: UInt32, of identifier: UInt16) {
         guard count > 0 else { return }
-        let place = lowerBound(of: identifier / Self.pageCount)
+        let pageIndex = lowerBound(of: identifier / Self.pageCount)
         precondition(
-            place < pages.count && pages[place].number == identifier / Self.pageCount,
+            pageIndex < pages.count && pages[pageIndex].number == identifier / Self.pageCount,
             "identifier \(identifier) names nothing")
-        if pages[place].refused.isEmpty {
-            pages[place].refused = [UInt16](repeating: 0, count: Int(Self.pageCount))
+        if pages[pageIndex].refused.isEmpty {
+            pages[pageIndex].refused = [UInt16](repeating: 0, count: Int(Self.pageCount))
         }
-        pages[place].refused[Int(identifier % Self.pageCount)] = UInt16(clamping: count)
+        pages[pageIndex].refused[Int(identifier % Self.pageCount)] = UInt16(clamping: count)
     }
 
     /// Calls `body` with each identifier in use, in ascending order.
     func forEach(_ body: (UInt16, State) -> Void) {
-        for place in pages.indices {
+        for pageIndex in pages.indices {
             for slot in 0..<Int(Self.pageCount) {
-                guard let state = Self.state(pages[place].marks[slot]) else { continue }
-                body(pages[place].number * Self.pageCount + UInt16(slot), state)
+                guard let state = Self.state(pages[pageIndex].marks[slot]) else { continue }
+                body(pages[pageIndex].number * Self.pageCount + UInt16(slot), state)
             }
         }
     }
@@ -116,8 +117,8 @@ struct PacketIdentifiers {
         if reason.isFailure { refusedCount += change }
     }
 
-    private mutating func removePage(_ place: Int) {
-        pages.remove(at: place)
+    private mutating func removePage(_ pageIndex: Int) {
+        pages.remove(at: pageIndex)
         // Releases memory that the client needed only once.
         if pages.isEmpty {
             pages = []

@@ -93,9 +93,9 @@ struct SenderState: ~Copyable, EmptyInitializable {
 
     /// Removes and returns the application id of a send that is answered.
     mutating func takeApplicationIdentifier(of number: UInt64) -> [UInt8]? {
-        guard let place = applicationIdentifiers.firstIndex(where: { $0.number == number })
+        guard let index = applicationIdentifiers.firstIndex(where: { $0.number == number })
         else { return nil }
-        return applicationIdentifiers.remove(at: place).identifier
+        return applicationIdentifiers.remove(at: index).identifier
     }
 
     /// Removes the application ids of sends that are not answered on this connection.
