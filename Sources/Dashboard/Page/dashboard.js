@@ -263,7 +263,7 @@ const pages = {
         "Keep alive": `${session.keepAliveSeconds} s`,
         "Waiting messages": `${count(session.queue.messageCount)}, `
           + bytes(session.queue.byteCount),
-        "Dropped or refused": count(session.queue.droppedCount),
+        "Refused or dropped": count(session.queue.overflowCount),
         "In delivery": count(session.underWayCount),
         Subscriptions: `${count(session.filterCount)}: ${session.filters.join(", ")}`,
         Groups: count(session.groupCount),

@@ -1,10 +1,10 @@
-// Which packet may bear which reason code (MQTT 5.0 table 2-6). A code that is none, or that
+// Which packet may contain which reason code (MQTT 5.0 table 2-6). A code that is none, or that
 // belongs to another packet, is a protocol error: [MQTT-3.2.2-8], [MQTT-3.4.2-1] and their like.
 
 import BrokerTerms
 
 extension ReasonCode {
-    /// What a CONNACK may bear [MQTT-3.2.2-8].
+    /// The reason codes that CONNACK may contain [MQTT-3.2.2-8].
     public var isInConnack: Bool {
         switch self {
         case .success, .unspecifiedError, .malformedPacket, .protocolError,
@@ -18,7 +18,7 @@ extension ReasonCode {
         }
     }
 
-    /// What a PUBACK [MQTT-3.4.2-1] or a PUBREC [MQTT-3.5.2-1] may bear.
+    /// The reason codes that PUBACK [MQTT-3.4.2-1] or a PUBREC [MQTT-3.5.2-1] may contain.
     public var isInPublishAnswer: Bool {
         switch self {
         case .success, .noMatchingSubscribers, .unspecifiedError, .implementationSpecificError,
@@ -29,10 +29,10 @@ extension ReasonCode {
         }
     }
 
-    /// What a PUBREL [MQTT-3.6.2-1] or a PUBCOMP [MQTT-3.7.2-1] may bear.
+    /// The reason codes that PUBREL [MQTT-3.6.2-1] or a PUBCOMP [MQTT-3.7.2-1] may contain.
     public var isInRelease: Bool { self == .success || self == .packetIdentifierNotFound }
 
-    /// What a SUBACK may bear [MQTT-3.9.3-2], the granted qualities of service apart.
+    /// The reason codes that SUBACK may contain besides a granted QoS [MQTT-3.9.3-2].
     public var isInSuback: Bool {
         switch self {
         case .unspecifiedError, .implementationSpecificError, .notAuthorized, .topicFilterInvalid,
@@ -43,7 +43,7 @@ extension ReasonCode {
         }
     }
 
-    /// What an UNSUBACK may bear [MQTT-3.11.3-2].
+    /// The reason codes that UNSUBACK may contain [MQTT-3.11.3-2].
     public var isInUnsuback: Bool {
         switch self {
         case .success, .noSubscriptionExisted, .unspecifiedError, .implementationSpecificError,
@@ -53,7 +53,7 @@ extension ReasonCode {
         }
     }
 
-    /// What a DISCONNECT of a client may bear, and of a broker [MQTT-3.14.2-1].
+    /// The reason codes that DISCONNECT of a client or a broker may contain [MQTT-3.14.2-1].
     public func isInDisconnect(from peer: MQTT.Peer) -> Bool {
         switch self {
         case .normalDisconnection, .unspecifiedError, .malformedPacket, .protocolError,
@@ -72,7 +72,7 @@ extension ReasonCode {
         }
     }
 
-    /// What an AUTH may bear [MQTT-3.15.2-1].
+    /// The reason codes that AUTH may contain [MQTT-3.15.2-1].
     func isInAuth(from peer: MQTT.Peer) -> Bool {
         switch self {
         case .success: peer == .broker
