@@ -229,7 +229,8 @@ let package = Package(
             // What the tests compile or interpret.
             exclude: [
                 "RealClients/exchange.c", "RealClients/properties.py",
-                "RealClients/websockets.py", "RealClients/dashboard.py", "RealClients/requests.py", "Full/snapshot.c",
+                "RealClients/websockets.py", "RealClients/dashboard.py", "RealClients/requests.py",
+                "Full/snapshot.c",
             ]),
         .testTarget(
             name: "BenchTests",

@@ -1,4 +1,4 @@
-// Broker time, and the only code that reads clocks. Broker time continues from the store's last
+// Broker time, and the only code that computes it. Broker time continues from the store's last
 // commit and includes only a plausible downtime, so that setting a clock expires no messages.
 
 import BrokerCore

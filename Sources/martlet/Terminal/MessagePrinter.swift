@@ -104,17 +104,17 @@ struct MessagePrinter {
 }
 
 extension MessagePrinter {
-    /// The names of events (docs/SDK.md, "Groups and wills").
+    /// The events as MQTT clients receive them (docs/operating/mqtt.md), with the new values.
     private func json(_ change: GroupChange) -> String {
         switch change {
-        case .joined(let user): #""event":"user.joined","userId":\#(JSONText.quoted(user))"#
-        case .left(let user): #""event":"user.left","userId":\#(JSONText.quoted(user))"#
-        case .kicked(let user): #""event":"user.kicked","userId":\#(JSONText.quoted(user))"#
-        case .allowListUpdated(nil): #""event":"whiteList.updated","whiteList":null"#
+        case .joined(let user): #""event":"joined","user":\#(JSONText.quoted(user))"#
+        case .left(let user): #""event":"left","user":\#(JSONText.quoted(user))"#
+        case .kicked(let user): #""event":"kicked","user":\#(JSONText.quoted(user))"#
+        case .allowListUpdated(nil): #""event":"allow-list-updated","allowed":null"#
         case .allowListUpdated(let users?):
-            #""event":"whiteList.updated","whiteList":"#
+            #""event":"allow-list-updated","allowed":"#
                 + "[\(users.map(JSONText.quoted).joined(separator: ","))]"
-        case .metaUpdated(let meta): #""event":"meta.updated","meta":\#(JSONText.quoted(meta))"#
+        case .metaUpdated(let meta): #""event":"meta-updated","meta":\#(JSONText.quoted(meta))"#
         case .other(let event): #""event":\#(event)"#
         }
     }
