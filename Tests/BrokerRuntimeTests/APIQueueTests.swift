@@ -1,7 +1,11 @@
 // The queue between the loops and the thread that executes requests of the HTTP API.
 
+import Administration
+import BrokerTerms
+import Credentials
 import NetTransport
 import Testing
+import WireFormat
 
 @testable import BrokerRuntime
 
@@ -13,5 +17,48 @@ import Testing
         queue.setExecutor(try LoopHandle())
         for _ in 0..<1_000_000 { queue.wakeExecutor() }
         #expect(queue.answeredCount == 0)
+    }
+}
+
+extension `The queue of requests` {
+    private func request(_ kind: String, byteCount: Int) throws -> APIRequest {
+        let operation = try #require(
+            APIOperation.all.first { $0.kind.rawValue == kind })
+        return APIRequest(
+            connection: ConnectionID(loop: 0, slot: 0, generation: 1), loop: 0,
+            operation: operation, path: [], query: [],
+            content: [UInt8](repeating: 0, count: byteCount),
+            knownOperator: Operators.Operator(
+                name: "a", role: .own, madeUnixSeconds: 0, expiresUnixSeconds: nil,
+                digest: SHA256Digest(of: [UInt8]().span.bytes)),
+            address: .local, target: "")
+    }
+
+    @Test(arguments: [("app.list", 64), ("message.send", 1_024)])
+    func `has room for as many as its limits say, and again when they are answered`(
+        kind: String, countMaximum: Int
+    ) throws {
+        let queue = APIQueue()
+        for round in 1...2 {
+            for _ in 0..<countMaximum { #expect(queue.add(try request(kind, byteCount: 100))) }
+            #expect(!queue.add(try request(kind, byteCount: 100)))
+            // One kind does not take the room of the other.
+            let other = try request(kind == "app.list" ? "message.send" : "app.list", byteCount: 1)
+            #expect(queue.add(other))
+            let taken = queue.takeRequests()
+            #expect(taken.count == countMaximum + 1 && queue.takeRequests().isEmpty)
+            // What is executed still has its room.
+            #expect(!queue.add(try request(kind, byteCount: 1)))
+            for request in taken { queue.finish(request, with: HTTPResponse(.ok)) }
+            #expect(queue.takeAnswers(for: 0).count == taken.count)
+            #expect(queue.answeredCount == UInt64(round * taken.count))
+        }
+    }
+
+    @Test func `has room for 4 MiB of content`() throws {
+        let queue = APIQueue()
+        for _ in 0..<64 { #expect(queue.add(try request("message.send", byteCount: 65_536))) }
+        #expect(!queue.add(try request("message.send", byteCount: 1)))
+        #expect(queue.add(try request("app.list", byteCount: 0)))
     }
 }

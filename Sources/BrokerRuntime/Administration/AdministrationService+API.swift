@@ -9,12 +9,9 @@ extension AdministrationService {
     /// Executes the requests that wait, and wakes the loops that have answers. All messages among
     /// them share a commit.
     func answerRequests() {
-        let queue = listeners.web.requests
         var sends: [(request: APIRequest, send: PendingSend)] = []
-        var count = 0
-        while count < APIQueue.countMaximum, let request = queue.next() {
+        for request in listeners.web.requests.takeRequests() {
             if let send = begin(request) { sends.append((request, send)) }
-            count += 1
         }
         if let last = sends.map(\.send.sequence).max() { shared.waitForCommit(of: last) }
         for (request, send) in sends {
@@ -22,8 +19,6 @@ extension AdministrationService {
                 send.request.object(replying: try finish(send))
             }
         }
-        // More may wait; the socket has its turn first.
-        if count == APIQueue.countMaximum { queue.wakeExecutor() }
     }
 
     /// Executes a request, or begins it: the messages that are sent share a commit.
