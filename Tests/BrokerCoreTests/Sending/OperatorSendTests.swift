@@ -145,3 +145,90 @@ import Testing
         #expect(world.gauges.queuedMessages == 1)
     }
 }
+
+/// The service that waits for an operator's send traps if it has no result after its commit: whatever
+/// happens to the receivers meanwhile, there is one.
+@Suite struct `An operator's message beside everything else` {
+    @Test(arguments: 1...60 as ClosedRange<UInt64>)
+    func `has a result when the changes that were pending are committed`(seed: UInt64) {
+        var random = seed &* 0x9E37_79B9_7F4A_7C15
+        func draw(_ count: Int) -> Int {
+            random ^= random << 13
+            random ^= random >> 7
+            random ^= random << 17
+            return Int(random % UInt64(count))
+        }
+        let world = World()
+        let devices = ["ann/phone", "ann/tv", "bob/pc", "cy/d"]
+        for user in ["ann", "bob", "cy", "ops"] { world.addUser(user) }
+        let group = world.operatorGroup(owner: "ops")
+        world.settle()
+        var numbers: [String: UInt64] = [:]
+        /// By the number of the batch that was pending at the send.
+        var pending: [(number: UInt64, sequence: UInt64)] = []
+        var isConnected: [String: Bool] = [:]
+        /// Results of all sends up to a batch.
+        func take(through sequence: UInt64) {
+            for send in pending where send.sequence <= sequence {
+                let result = world.broker.takeResult(ofOperatorSend: send.number)
+                #expect(result != nil, "send \(send.number) of seed \(seed)")
+            }
+            pending.removeAll { $0.sequence <= sequence }
+        }
+        for _ in 0..<250 {
+            let device = devices[draw(devices.count)]
+            let user = String(device.prefix { $0 != "/" })
+            let isThere = isConnected[device] ?? false
+            switch draw(16) {
+            case 0...5:
+                let targets: [Target] = [
+                    .user(user), .users(["ann", "bob", "nobody"]), .group(group), .everybody,
+                    .topic("site/1"),
+                ]
+                let target = targets[draw(targets.count)]
+                var isTopic = false
+                if case .topic = target { isTopic = true }
+                let sent = world.send(
+                    as: "ops", to: target, "x", grade: draw(2) == 0 ? .durable : .once,
+                    isRaw: isTopic, isRetained: isTopic && draw(3) == 0, byteCount: nil)
+                if case .pending(let number)? = sent {
+                    pending.append((number, world.broker.pendingSequence))
+                }
+            case 6, 7:
+                guard !isThere else { continue }
+                world.connect(
+                    device, expiry: [0, 60, nil][draw(3)], outbox: (epoch: 7, seen: 0, used: 0))
+                if draw(2) == 0 { world.subscribe(device, "site/#") }
+                isConnected[device] = true
+                numbers[device] = 0
+            case 8: if isThere { world.lose(device) }; isConnected[device] = false
+            case 9:
+                if isThere { world.disconnect(device, expiry: draw(2) == 0 ? 0 : nil) }
+                isConnected[device] = false
+            case 10, 11:
+                guard isThere else { continue }
+                let through = world.sentThrough(device)
+                if through > 0 { world.acknowledge(device, through: through) }
+            case 12:
+                world.deleteSessions(
+                    matching: SessionFilter(app: World.app, user: Array(user.utf8)))
+                for name in devices where name.hasPrefix(user + "/") { isConnected[name] = false }
+            case 13:
+                _ = world.operate(
+                    group,
+                    draw(2) == 0 ? .join(user: Array(user.utf8)) : .leave(user: Array(user.utf8)))
+            case 14:
+                world.store.isFull = draw(4) == 0
+                if world.commit() { take(through: world.broker.pendingSequence - 1) }
+                world.store.isFull = false
+                world.forgetFullStore()
+            default:
+                world.settle()
+                take(through: .max)
+            }
+            world.broker.checkInvariants()
+        }
+        world.settle()
+        take(through: .max)
+    }
+}
