@@ -196,7 +196,17 @@ struct APITableTests {
             [("?", names(.query)), ("", names(.body))].filter { !$0.1.isEmpty }
             .map { "\($0.0)\($0.1.joined(separator: ", \($0.0)"))" }.joined(separator: "; ")
         return "| `\(operation.method.rawValue) \(operation.path)` | \(operation.role.rawValue) "
-            + "| \(members) | \(operation.summary) |"
+            + "| \(members) | \(operation.summary) | \(text(of: operation.answer)) |"
+    }
+
+    private static func text(of members: [APIAnswerMember]) -> String {
+        members.map { member in
+            let name = member.isOptional ? "\(member.name)?" : member.name
+            return switch member.form {
+            case .object(let members), .objects(let members): "\(name) (\(text(of: members)))"
+            case .text, .texts, .boolean, .number: name
+            }
+        }.joined(separator: ", ")
     }
 
     @Test func `the page lists every operation`() throws {
@@ -204,7 +214,8 @@ struct APITableTests {
             .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
             .appending(path: "docs/operating/api.md")
         let text = try String(contentsOf: page, encoding: .utf8)
-        let heading = "| operation | role | members | what it does |\n|---|---|---|---|\n"
+        let heading =
+            "| operation | role | members | what it does | answer |\n|---|---|---|---|---|\n"
         let start = try #require(text.range(of: heading)).upperBound
         let end = try #require(text.range(of: "\n\n", range: start..<text.endIndex)).lowerBound
         let rows = APIOperation.all.map(Self.row).joined(separator: "\n")

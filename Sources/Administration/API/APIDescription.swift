@@ -49,7 +49,7 @@ public enum APIDescription {
             "responses": [
                 "\(operation.status)": [
                     "description": "Success",
-                    "content": ["application/json": ["schema": ["type": "object"]]],
+                    "content": ["application/json": ["schema": schema(of: operation.answer)]],
                 ],
                 "default": [
                     "description": "A refusal",
@@ -94,6 +94,27 @@ public enum APIDescription {
         case .number(let maximum):
             ["type": "integer", "minimum": .number(0), "maximum": .number(maximum)]
         case .choice(let words): ["type": "string", "enum": .array(words.map(JSONValue.text))]
+        }
+    }
+
+    private static func schema(of members: [APIAnswerMember]) -> JSONValue {
+        let required = members.filter { !$0.isOptional }.map { JSONValue.text($0.name) }
+        return [
+            "type": "object", "required": .array(required),
+            "properties": .object(
+                [String: JSONValue](
+                    uniqueKeysWithValues: members.map { ($0.name, schema(of: $0.form)) })),
+        ]
+    }
+
+    private static func schema(of form: APIAnswerMember.Form) -> JSONValue {
+        switch form {
+        case .text: ["type": "string"]
+        case .texts: ["type": "array", "items": ["type": "string"]]
+        case .boolean: ["type": "boolean"]
+        case .number: ["type": "integer", "minimum": .number(0)]
+        case .object(let members): schema(of: members)
+        case .objects(let members): ["type": "array", "items": schema(of: members)]
         }
     }
 

@@ -146,8 +146,8 @@ import Testing
     }
 }
 
-/// The service that waits for an operator's send traps if it has no result after its commit: whatever
-/// happens to the receivers meanwhile, there is one.
+/// The service that waits for an operator's send traps if it has no result after its commit:
+/// whatever happens to the receivers meanwhile, there is one.
 @Suite struct `An operator's message beside everything else` {
     @Test(arguments: 1...60 as ClosedRange<UInt64>)
     func `has a result when the changes that were pending are committed`(seed: UInt64) {

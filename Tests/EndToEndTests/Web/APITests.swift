@@ -243,6 +243,7 @@ extension EndToEndTests {
                 #expect(answer.type == "application/json")
                 #expect(answer.body.contains(step.answer), "\(step): \(answer.body)")
                 #expect(answer.connections == 1)
+                Self.compare(answer.object, with: operation.answer, "\(step.method) \(step.path)")
             }
             // Who changed what is in the log, and nothing of what was only read.
             let changes = steps.filter {
@@ -255,6 +256,32 @@ extension EndToEndTests {
             #expect(audited.count == changes)
             #expect(!api.broker.process.text.contains("mo1_"))
             await device.close()
+        }
+
+        /// The members of an answer are those that the document says.
+        private static func compare(
+            _ object: [String: Any], with members: [APIAnswerMember], _ place: String
+        ) {
+            let names = Set(members.map(\.name))
+            let required = Set(members.filter { !$0.isOptional }.map(\.name))
+            let found = Set(object.keys)
+            #expect(found.isSubset(of: names) && required.isSubset(of: found), "\(place): \(found)")
+            for member in members {
+                guard let value = object[member.name] else { continue }
+                switch member.form {
+                case .text: #expect(value is String, "\(place): \(member.name)")
+                case .texts: #expect(value is [String], "\(place): \(member.name)")
+                case .boolean: #expect(value is Bool, "\(place): \(member.name)")
+                case .number: #expect(value is UInt64, "\(place): \(member.name)")
+                case .object(let members):
+                    compare(value as? [String: Any] ?? [:], with: members, place)
+                case .objects(let members):
+                    #expect(value is [[String: Any]], "\(place): \(member.name)")
+                    for object in value as? [[String: Any]] ?? [] {
+                        compare(object, with: members, place)
+                    }
+                }
+            }
         }
 
         @Test func `operators read the document of all operations`() async throws {
