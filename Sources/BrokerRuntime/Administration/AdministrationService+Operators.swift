@@ -7,7 +7,9 @@ import Credentials
 extension AdministrationService {
     func add(_ request: AddOperator) throws(AdministrationRefusal) -> AddOperator.Reply {
         let name = request.operator
-        guard Operators.isName(name) else {
+        // A path with . or .. as a segment leads elsewhere (RFC 3986, 5.2.4), so that nobody could
+        // remove the operator over HTTP.
+        guard Operators.isName(name), name != ".", name != ".." else {
             throw AdministrationRefusal(
                 .clientIdentifierNotValid,
                 "the operator \"\(name)\" must have 1 to \(Operators.nameByteCountMaximum) "

@@ -24,6 +24,10 @@ enum BackupCommand {
             throw UsageError("missing DIRECTORY: martlet backup DIRECTORY")
         }
         let broker = try options.administration()
+        if broker.isRemote, !path.hasPrefix("/") {
+            throw UsageError(
+                "DIRECTORY is on the broker's machine: it must begin with /, not \"\(path)\"")
+        }
         let directory = try absolute(path)
         let started = try broker.send(BackUpStore(directory: directory))
         let status: BackupStatus

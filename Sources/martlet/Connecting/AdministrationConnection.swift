@@ -11,6 +11,14 @@ enum AdministrationConnection: ~Copyable {
     case socket(AdministrationClient)
     case http(HTTPAdministrationClient)
 
+    /// Whether the broker may be on another machine.
+    var isRemote: Bool {
+        switch self {
+        case .socket: false
+        case .http: true
+        }
+    }
+
     /// Makes a request and waits for its reply.
     borrowing func send<Request: AdministrationRequest>(
         _ request: Request

@@ -75,6 +75,8 @@ extension EndToEndTests {
             }
             let copy = api.broker.directory + "-copy"
             defer { try? FileManager.default.removeItem(atPath: copy) }
+            let relative = try await martlet(["backup", "copy"], of: api)
+            #expect(relative.exit == .code(1) && relative.text.contains("must begin with /"))
             let backup = try await martlet(["backup", copy], of: api)
             #expect(backup.exit == .code(0) && backup.text.contains("martletd --restore"))
         }

@@ -438,6 +438,10 @@ extension EndToEndTests {
                     call("POST", "/api/v1/operators", #"{"operator":"a b","role":"view"}"#), 400,
                     133, "letters"
                 ),
+                (
+                    call("POST", "/api/v1/operators", #"{"operator":"..","role":"view"}"#), 400,
+                    133, "letters"
+                ),
                 (call("POST", "/api/v1/apps", #"{"app":"a/b"}"#), 400, 133, "without /, +, #"),
                 (
                     call("POST", "/api/v1/apps", #"{"app":"x","rights":["x"]}"#), 400, 153,
