@@ -115,6 +115,8 @@ extension EndToEndTests {
             try await fails(["--server=https://localhost:1"], 5, "no connection to https")
             try await fails(["--server=https://127.0.0.1:\(port)/x"], 1, "https://HOST:PORT")
             try await fails(["--server=http://192.0.2.1:80"], 1, "without TLS")
+            // A name that begins like an address of this machine may be any machine.
+            try await fails(["--server=http://127.attacker.example:80"], 1, "without TLS")
             try await fails(["--server=tls://localhost:1"], 1, "must be https://")
             try await fails(
                 ["--server=https://localhost:1", "--data=/tmp"], 1, "exclude each other")
@@ -122,6 +124,11 @@ extension EndToEndTests {
             #expect(refused.exit == .code(135) && refused.text.contains("needs the role operate"))
             let plain = try await martlet(list + ["--server=http://localhost:\(api.http)"], of: api)
             #expect(plain.exit == .code(0) && plain.text.contains("demo"))
+            // A proxy would read the token: where nobody listens, it would be a failure.
+            let direct = try await martlet(
+                list + ["--server=http://localhost:\(api.http)"], of: api,
+                changing: ["http_proxy": "http://127.0.0.1:1"])
+            #expect(direct.exit == .code(0))
             // A listener without the API.
             let other = try await TestBroker(listeners: ["ws://localhost:0"])
             let web = try await other.port("ws")
