@@ -35,7 +35,7 @@ driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
     "width": int(width), "height": 800, "deviceScaleFactor": 1, "mobile": int(width) < 600})
 driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {
     "features": [{"name": "prefers-color-scheme", "value": theme}]})
-wait = WebDriverWait(driver, 20)
+wait = WebDriverWait(driver, 40)
 
 # What a reader of the screen hears, and what a keyboard reaches: names of fields and buttons, one
 # heading, contrast of at least 4.5 [WCAG 2.1, 1.4.3, 4.1.2], and no page wider than the window.

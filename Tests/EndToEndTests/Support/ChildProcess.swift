@@ -101,18 +101,20 @@ final class ChildProcess: Sendable {
     }
 
     /// Waits until the child has ended.
-    func exit() async throws -> ChildExit {
-        try await wait("the end of the child") { $0.exit != nil }
+    ///
+    /// - Parameter seconds: only a failure lasts so long.
+    func exit(within seconds: Double = 20) async throws -> ChildExit {
+        try await wait("the end of the child", seconds: seconds) { $0.exit != nil }
         // A wait that was cancelled ends without one.
         guard let exit = state.withLock({ $0.exit }) else { throw CancellationError() }
         return exit
     }
 
     private func wait(
-        _ what: String, _ isDone: @escaping @Sendable (State) -> Bool
+        _ what: String, seconds: Double = 20, _ isDone: @escaping @Sendable (State) -> Bool
     ) async throws {
         do {
-            try await within(seconds: 20, what) { [self] in await waitForever(isDone) }
+            try await within(seconds: seconds, what) { [self] in await waitForever(isDone) }
         } catch {
             throw TestFailure("\(error); it has said:\n\(text)")
         }

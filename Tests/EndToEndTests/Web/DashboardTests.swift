@@ -59,7 +59,8 @@ extension EndToEndTests {
             let chromium = try ChildProcess(
                 "/usr/bin/python3",
                 ["-B", script, "http://localhost:\(api.http)/", api.own, theme, "\(width)"])
-            let exit = try await chromium.exit()
+            // Ten seconds on two idle processors.
+            let exit = try await chromium.exit(within: 180)
             #expect(exit == .code(0), "\(chromium.text)")
             #expect(chromium.lines.filter { !$0.isEmpty } == ["done 39"], "\(chromium.text)")
             await device.close()
