@@ -127,7 +127,7 @@ extension EndToEndTests {
             #expect(line.contains("device=away") && line.contains("code=151"), "\(line)")
             #expect(line.contains("detail=queues.messages"), "\(line)")
             let shown = try await martlet("session", "show", "bob", "--device=away", of: broker)
-            #expect(shown.text.contains("dropped:       2"), "\(shown.text)")
+            #expect(shown.text.contains("overflow:      2"), "\(shown.text)")
             #expect(try broker.counter("messages/refused/queue") == 2)
         }
 

@@ -56,9 +56,15 @@ extension EndToEndTests {
             let script =
                 URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
                 .path + "/RealClients/dashboard.py"
+            // Chromium makes the directory of its user if there is none.
+            let home = api.broker.directory + "-home"
+            try FileManager.default.createDirectory(
+                atPath: home, withIntermediateDirectories: true)
+            defer { try? FileManager.default.removeItem(atPath: home) }
             let chromium = try ChildProcess(
                 "/usr/bin/python3",
-                ["-B", script, "http://localhost:\(api.http)/", api.own, theme, "\(width)"])
+                ["-B", script, "http://localhost:\(api.http)/", api.own, theme, "\(width)"],
+                environment: ["HOME": home])
             // Ten seconds on two idle processors.
             let exit = try await chromium.exit(within: 180)
             #expect(exit == .code(0), "\(chromium.text)")
