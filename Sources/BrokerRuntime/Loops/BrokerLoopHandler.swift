@@ -1,6 +1,6 @@
-// Connects one event loop with the core. The handler decodes bytes into events as they arrive. Once
-// per turn it enters the core with all events and then carries out the core's effects on the
-// connections of this loop.
+// Connects one event loop with the core. The handler decodes bytes into events as they arrive. At
+// the end of a turn it enters the core with all events, and then carries out the core's effects on
+// the connections of this loop.
 
 import BrokerCore
 import BrokerTerms

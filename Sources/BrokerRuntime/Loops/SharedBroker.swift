@@ -1,6 +1,6 @@
-// The core and its lock. The event loops enter the core once per turn, the store's writer once per
-// batch, and the administration service once per request. Data for other threads is queued while
-// the lock is held; I/O happens after it is released.
+// The core and its lock. The event loops enter the core in each turn with events, the writer of the
+// store once per batch, and the administration service for each request. Data for other threads is
+// queued while the lock is held; I/O happens after it is released.
 
 import BrokerCore
 import BrokerTerms

@@ -42,8 +42,7 @@ final class APIQueue: Sendable {
     private let administrator = Locked<LoopHandle?>(nil)
 
     /// Requests that may wait, without messages. Each is executed in about a millisecond, and one
-    /// that waits for a commit on a slow disk in up to a second
-    /// (``HealthMonitor/patienceMilliseconds``): then the last one waits for a minute.
+    /// that waits for a commit in the time of a sync: with 100 ms the last one waits for 6 s.
     static let countMaximum = 64
     /// Messages that may wait. They share commits, so that their number decides how many are sent
     /// in a second: with a sync of 7 ms, 64 were 3,500.
