@@ -30,10 +30,13 @@ public struct WebParts: OptionSet, Hashable, Sendable {
     /// `/`: the pages for operators, which use the API.
     public static let dashboard = WebParts(rawValue: 1 << 5)
 
+    /// `/api/v1/socket` and `/api/v1/events`: JSON over WebSocket, and event streams.
+    public static let json = WebParts(rawValue: 1 << 6)
+
     /// The names in `serve=`, in the order in which they are written.
     public static let names: [(part: WebParts, name: String)] = [
-        (.mqtt, "mqtt"), (.mrt, "mrt"), (.health, "health"), (.metrics, "metrics"), (.api, "api"),
-        (.dashboard, "dashboard"),
+        (.mqtt, "mqtt"), (.mrt, "mrt"), (.json, "json"), (.health, "health"),
+        (.metrics, "metrics"), (.api, "api"), (.dashboard, "dashboard"),
     ]
 
     /// Reads names that are separated by commas.
@@ -82,8 +85,8 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
         var partsDefault: WebParts {
             switch self {
             case .tls, .tcp: []
-            case .wss, .ws: [.mqtt, .mrt, .health, .metrics]
-            case .https, .http: [.mqtt, .mrt, .health, .metrics, .api, .dashboard]
+            case .wss, .ws: [.mqtt, .mrt, .json, .health, .metrics]
+            case .https, .http: [.mqtt, .mrt, .json, .health, .metrics, .api, .dashboard]
             }
         }
 

@@ -43,9 +43,10 @@ public struct Conversation: Sendable {
         case unknown
         case mrt
         case mqtt(MQTT.Version)
+        case json(JSONForm)
     }
 
-    /// The version of MQTT; nil for MRT, and before CONNECT.
+    /// The version of MQTT; nil for other dialects, and before CONNECT.
     var version: MQTT.Version? {
         guard case .mqtt(let version) = dialect else { return nil }
         return version
@@ -105,6 +106,8 @@ public struct ConversationTable: ~Copyable {
     /// Topic aliases, by slot; empty until a client uses some.
     private var incomingAliases: ContiguousArray<IncomingAliases> = []
     private var outgoingAliases: ContiguousArray<OutgoingAliases> = []
+    /// The event streams among the connections.
+    var streams: [ConnectionID: EventStream] = [:]
     /// The smallest packet maximum of any client of this loop: a shorter packet needs no check of
     /// its client.
     private(set) var clientPacketMaximumFloor = Int.max
@@ -119,12 +122,16 @@ public struct ConversationTable: ~Copyable {
 
     /// A connection was opened.
     ///
-    /// - Parameter terms: index of the listener's ``ListenerTerms``.
-    public mutating func open(_ connection: ConnectionID, terms: UInt8) {
+    /// - Parameters:
+    ///   - terms: index of the listener's ``ListenerTerms``.
+    ///   - json: the form of a connection whose dialect is JSON.
+    public mutating func open(_ connection: ConnectionID, terms: UInt8, json: JSONForm? = nil) {
         precondition(!connection.isChannel, "\(connection) is a channel, which its gateway opens")
         while conversations.count <= connection.slot { conversations.append(nil) }
         conversations[connection.slot] = Conversation(
             generation: connection.generation, terms: terms)
+        if let json { conversations[connection.slot]?.dialect = .json(json) }
+        if json == .eventStream { streams[connection] = EventStream() }
     }
 
     /// A connection has ended, and its channels with it.
@@ -136,6 +143,7 @@ public struct ConversationTable: ~Copyable {
             return
         }
         conversations[connection.slot] = nil
+        if !streams.isEmpty { streams[connection] = nil }
         if connection.slot < users.count { users[connection.slot] = [] }
         if connection.slot < incomingAliases.count {
             incomingAliases[connection.slot] = IncomingAliases()
@@ -213,16 +221,15 @@ public struct ConversationTable: ~Copyable {
         connection.slot < users.count ? users[connection.slot] : []
     }
 
-    /// Calls `body` with every accepted connection that is not closing, and its version of MQTT, if
-    /// any.
-    func forEachEstablished(_ body: (ConnectionID, MQTT.Version?) -> Void) {
+    /// Calls `body` with every accepted connection that is not closing, and its dialect.
+    func forEachEstablished(_ body: (ConnectionID, Conversation.Dialect) -> Void) {
         for slot in 0..<conversations.count {
             guard let conversation = conversations[slot], conversation.phase == .established else {
                 continue
             }
             body(
                 ConnectionID(loop: loop, slot: slot, generation: conversation.generation),
-                conversation.version)
+                conversation.dialect)
         }
     }
 

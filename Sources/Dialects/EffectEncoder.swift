@@ -10,6 +10,7 @@ import WireFormat
 public struct EffectEncoder: ~Copyable {
     private var mrt: MRTEncoder
     private var mqtt: MQTTEncoder
+    private let json: JSONEffectEncoder
     /// Connections for which the core wants an event when they have sent the written bytes. The
     /// loop reports it, and removes them from here.
     public var awaitingDrain: [ConnectionID] = []
@@ -19,6 +20,7 @@ public struct EffectEncoder: ~Copyable {
         let packetMaximum = UInt32(packetMaximum)
         mrt = MRTEncoder(packetMaximum: packetMaximum)
         mqtt = MQTTEncoder(packetMaximum: packetMaximum)
+        json = JSONEffectEncoder(packetMaximum: packetMaximum)
     }
 
     /// Writes all effects of a loop. Deliveries that cannot be written come back as events.
@@ -51,10 +53,10 @@ public struct EffectEncoder: ~Copyable {
         for index in 0..<context.loop.effects.count {
             switch context.loop.effects[index] {
             case .deliver(let delivery):
-                if delivery.dialect == .mrt {
-                    mrt.deliver(delivery, at: index, in: context)
-                } else {
-                    mqtt.deliver(delivery, in: context)
+                switch delivery.dialect {
+                case .mrt: mrt.deliver(delivery, at: index, in: context)
+                case .mqtt3, .mqtt5: mqtt.deliver(delivery, in: context)
+                case .json: json.deliver(delivery, in: context)
                 }
             case .note(let note):
                 log.take(note, bytes: context.bytes)
@@ -67,7 +69,11 @@ public struct EffectEncoder: ~Copyable {
             case let effect:
                 // A client that left in the turn of its request gets no answer.
                 guard let conversation = context.conversations[effect.connection] else { continue }
-                tell(effect, version: conversation.version, in: context)
+                if case .json = conversation.dialect {
+                    tellJSON(effect, in: context)
+                } else {
+                    tell(effect, version: conversation.version, in: context)
+                }
             }
         }
     }
@@ -117,21 +123,50 @@ public struct EffectEncoder: ~Copyable {
         }
     }
 
+    /// Writes an effect as JSON. Its clients get the answers that those of MRT get.
+    private func tellJSON(
+        _ effect: Effect, in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) {
+        switch effect {
+        case .deliver, .note, .awaitDrain, .pauseReading, .resumeReading:
+            break
+        case .accept(let connection, let acceptance):
+            json.accept(connection, acceptance, in: context)
+        case .refuse(let connection, let reason, let seconds):
+            json.refuse(connection, reason, retryAfterSeconds: seconds, in: context)
+        case .close(let connection, let reason):
+            json.end(connection, reason, in: context)
+        case .confirmDisconnect(let connection):
+            json.end(connection, .normalDisconnection, in: context)
+        case .reportResult(let result):
+            json.report(result, in: context)
+        case .answerCredential(let connection, let reason):
+            json.answerCredential(connection, reason, in: context)
+        case .mrt(let answer):
+            json.answer(answer, in: context)
+        case .mqtt:
+            assertionFailure("\(effect) for a client of JSON")
+        }
+    }
+
     /// Announces that the broker stops (0x8B), as the last packet of each connection.
     public func writeShutdown(
         conversations: inout ConversationTable, host: inout some ConnectionHost & ~Copyable
     ) {
-        conversations.forEachEstablished { connection, version in
-            switch version {
-            case .v5?:
+        conversations.forEachEstablished { connection, dialect in
+            switch dialect {
+            case .mqtt(.v5):
                 conversations.disconnect(connection, .serverShuttingDown, through: &host)
-            case .v31?, .v311?:
+            case .mqtt(.v31), .mqtt(.v311):
                 // MQTT 3.1 and 3.1.1 have no DISCONNECT of the broker.
                 break
-            case nil:
+            case .mrt, .unknown:
                 conversations.write(
                     MRT.BrokerDisconnect(reason: .serverShuttingDown), to: connection,
                     through: &host)
+            case .json:
+                JSONMessage.sendClosed(
+                    to: connection, .serverShuttingDown, in: conversations, through: &host)
             }
         }
     }

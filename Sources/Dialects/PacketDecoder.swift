@@ -16,7 +16,7 @@ public struct PacketDecoder: ~Copyable {
     var runs: ContiguousArray<EventRun> = []
     /// The end of the bytes of the current burst, including those that were appended to it.
     var burstEnd = 0
-    /// By index, as passed to ``ConversationTable/open(_:terms:)``.
+    /// By index, as passed to ``ConversationTable/open(_:terms:json:)``.
     public var terms: [ListenerTerms]
     /// The largest packet that is accepted after CONNECT.
     public let packetMaximum: Int
@@ -118,6 +118,22 @@ public struct PacketDecoder: ~Copyable {
             let firstEvent = events.count
             let isFirst = conversation.phase == .awaitingConnect
             let maximum = isFirst ? firstPacketMaximum : packetMaximum
+            if case .json(.socket) = conversation.dialect {
+                switch nextMessage(in: arena, at: offset, packetMaximum: maximum) {
+                case .incomplete(let minimum):
+                    return Outcome(consumed: offset - start, awaited: minimum, work: work)
+                case .fault(let fault):
+                    explain(fault, to: connection, in: &context)
+                    fail(connection, fault.reason, in: &context)
+                case .packet(let frame, let endOffset):
+                    offset = endOffset
+                    read(
+                        ReceivedPacket(frame, from: connection, in: arena), isFirst: isFirst,
+                        in: &context)
+                }
+                count(eventsFrom: firstEvent, packetCount: &packetCount, work: &work, limits)
+                continue
+            }
             switch PacketFrame.next(in: bytes.bytes, at: offset, packetMaximum: maximum) {
             case .incomplete(let minimum):
                 // Bytes that cannot become a packet are not waited for.
@@ -139,22 +155,39 @@ public struct PacketDecoder: ~Copyable {
                 }
             case .packet(let frame):
                 offset = frame.endOffset
-                let packet = ReceivedPacket(frame, from: connection, in: arena)
-                if isFirst {
-                    begin(packet, in: &context)
-                } else {
-                    read(packet, in: &context)
-                }
+                read(
+                    ReceivedPacket(frame, from: connection, in: arena), isFirst: isFirst,
+                    in: &context)
             }
-            if firstEvent == events.count { packetCount += 1 }
-            for index in firstEvent..<events.count {
-                packetCount += events[index].partCount
-                // Verifying a credential costs as much as decoding hundreds of packets.
-                if events[index].hasCredential {
-                    packetCount += ScheduleLimits.packetsPerCredential
-                }
-                if limits.work != .max { work += events[index].requestCount }
+            count(eventsFrom: firstEvent, packetCount: &packetCount, work: &work, limits)
+        }
+    }
+
+    @inline(__always)
+    private mutating func read(
+        _ packet: ReceivedPacket, isFirst: Bool, in context: inout some DecodingContext & ~Copyable
+    ) {
+        if isFirst {
+            begin(packet, in: &context)
+        } else {
+            read(packet, in: &context)
+        }
+    }
+
+    /// Counts a packet by its events.
+    @inline(__always)
+    private func count(
+        eventsFrom firstEvent: Int, packetCount: inout Int, work: inout Int,
+        _ limits: BurstLimits
+    ) {
+        if firstEvent == events.count { packetCount += 1 }
+        for index in firstEvent..<events.count {
+            packetCount += events[index].partCount
+            // Verifying a credential costs as much as decoding hundreds of packets.
+            if events[index].hasCredential {
+                packetCount += ScheduleLimits.packetsPerCredential
             }
+            if limits.work != .max { work += events[index].requestCount }
         }
     }
 
@@ -206,6 +239,14 @@ public struct PacketDecoder: ~Copyable {
         _ packet: ReceivedPacket, in context: inout some DecodingContext & ~Copyable
     ) {
         let connection = packet.connection
+        if case .json = conversations[known: connection].dialect {
+            guard packet.frame.type == MRT.PacketType.connect.rawValue else {
+                refuse(connection, .protocolError, in: &context)
+                return
+            }
+            beginMRT(packet, in: &context)
+            return
+        }
         guard packet.frame.type == MRT.PacketType.connect.rawValue,
             let name = try? ProtocolName.read(packet.body.bytes)
         else {
@@ -287,6 +328,8 @@ public struct PacketDecoder: ~Copyable {
                 MRT.ConnectRefused(reason: reason), to: connection, through: &context)
         case .mqtt(let version):
             conversations.refuse(connection, reason, version: version, through: &context)
+        case .json:
+            JSONMessage.refuse(connection, reason, in: conversations, through: &context)
         }
         leave(connection, reason, in: &context)
     }

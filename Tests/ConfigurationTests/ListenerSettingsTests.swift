@@ -45,7 +45,7 @@ import Testing
     ]
 
     @Test func `a web listener serves what its transport or serve= names`() throws {
-        let served: WebParts = [.mqtt, .mrt, .health, .metrics]
+        let served: WebParts = [.mqtt, .mrt, .json, .health, .metrics]
         #expect(try ListenerSettings("wss://*:1").parts == served)
         #expect(try ListenerSettings("ws://*:1").parts == served)
         let all = served.union([.api, .dashboard])
@@ -58,7 +58,10 @@ import Testing
     }
 
     @Test(arguments: [
-        ("https://*:1?serve=mqtt,webdav", "\"webdav\"; known are mqtt, mrt, health, metrics, api"),
+        (
+            "https://*:1?serve=mqtt,webdav",
+            "\"webdav\"; known are mqtt, mrt, json, health, metrics, api"
+        ),
         ("https://*:1?serve=dashboard,mqtt", "serves dashboard, which needs api"),
         ("http://*:1", "?insecure"), ("http://*:1", "https://"), ("ws://*:1?serve=api", "wss://"),
     ])

@@ -3,6 +3,7 @@
 import BrokerTerms
 import NetTransport
 import Primitives
+import WireFormat
 import Testing
 
 struct Recorder: LoopHandler {
@@ -43,6 +44,7 @@ struct Recorder: LoopHandler {
     /// the greeting.
     var upgrades: Set<ConnectionID> = []
     var greeting: [UInt8] = []
+    var form = WebSocketForm.binary
 
     mutating func opened(
         _ connection: ConnectionID, _ origin: ConnectionOrigin, in loop: inout EventLoop
@@ -64,7 +66,7 @@ struct Recorder: LoopHandler {
         }
         if upgrades.remove(connection) != nil {
             greeting.withUnsafeBytes { append($0, to: connection, in: &loop) }
-            loop.startWebSocket(connection)
+            loop.startWebSocket(connection, form)
             return Consumption(consumed: buffer.count)
         }
         switch manner {

@@ -126,6 +126,38 @@ struct WebSocketTests {
     }
 
     @Test(arguments: Security.allCases)
+    func `shows frames of text after their lengths, and writes what it is given`(
+        _ security: Security
+    ) throws {
+        var bench = try Bench(security)
+        let text = pattern(40)
+        let shown: [UInt8] =
+            [17, 0, 0, 0] + text[..<17] + [0, 0, 0, 0] + [23, 0, 0, 0x80] + text[17...]
+        bench.recorder.form = .text
+        bench.recorder.manner = .echoFrames(byteCount: shown.count)
+        let (client, server) = try Self.connect(&bench)
+        let ping = Self.frame(0x89, [1, 2, 3])
+        let stream =
+            Self.frame(0x01, Array(text[..<17])) + ping + Self.frame(0x00, [])
+            + Self.frame(0x80, Array(text[17...]))
+        for cut in 1..<stream.count {
+            bench.recorder.received[client] = []
+            bench.send(Array(stream[..<cut]), to: client)
+            let before = bench.loop.counters.receives
+            bench.turn { loop, _ in loop.counters.receives > before }
+            bench.send(Array(stream[cut...]), to: client)
+            let answer = [0x8A, 3, 1, 2, 3] + shown
+            bench.turn { _, recorder in recorder.received[client]!.count == answer.count }
+            #expect(bench.recorder.received[client] == answer)
+        }
+        #expect(bench.recorder.end(of: server) == nil)
+        bench.recorder.received[client] = []
+        bench.send(Self.frame(0x82, [1]), to: client)
+        bench.turn { _, recorder in recorder.end(of: server) != nil }
+        #expect(bench.loop.counters.webSocketFaults == 1)
+    }
+
+    @Test(arguments: Security.allCases)
     func `gathers a packet of announced length through pings and small frames`(
         _ security: Security
     ) throws {
@@ -198,7 +230,10 @@ struct WebSocketTests {
         arguments: [
             ([0x82, 0x01, 0x00], 1002, "a frame without a mask"),
             ([0xC2, 0x80, 0, 0, 0, 0], 1002, "a reserved bit is set"),
-            ([0x81, 0x80, 0, 0, 0, 0], 1003, "a text frame"),
+            (
+                [0x81, 0x80, 0, 0, 0, 0], 1003,
+                "a text frame instead of a binary one, or the other way round"
+            ),
             ([0x09, 0x80, 0, 0, 0, 0], 1002, "a fragment of a control frame"),
             (
                 [0x82, 0xFF, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0], 1009,

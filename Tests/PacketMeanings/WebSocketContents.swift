@@ -60,7 +60,7 @@ package struct WebSocketContents: Equatable {
         case .payload(let range): payload += range.bytes(in: bytes)
         case .ping(let range): pings.append(Array(range.bytes(in: bytes)))
         case .pong: pongs += 1
-        case .empty: break
+        case .frame, .empty: break
         case .close(let code): closes.append(code)
         }
     }

@@ -289,7 +289,7 @@ extension Broker {
             case .mqtt3:
                 // No packet of MQTT 3 can tell the client another value.
                 request.keepAliveSeconds
-            case .mrt, .mqtt5:
+            case .mrt, .json, .mqtt5:
                 request.keepAliveSeconds == 0
                     ? limits.keepAliveSecondsMaximum
                     : min(request.keepAliveSeconds, limits.keepAliveSecondsMaximum)

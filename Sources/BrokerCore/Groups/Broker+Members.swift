@@ -115,7 +115,7 @@ extension Broker {
 
     /// Whether the session receives its user's groups without a subscription, as MRT sessions do.
     private func receivesGroups(_ session: Index<Session>) -> Bool {
-        sessions[session].dialect == .mrt
+        !sessions[session].dialect.isMQTT
     }
 
     /// Adds a new session to the audiences of its user's groups.

@@ -161,10 +161,12 @@ public struct Digest: Hashable, Sendable {
 /// The protocol of a session.
 public enum SessionDialect: UInt8, Hashable, BitwiseCopyable, Sendable {
     case mrt = 1
+    /// The same as MRT, with JSON in place of packets.
+    case json = 2
     case mqtt3 = 3
     case mqtt5 = 5
 
-    public var isMQTT: Bool { self != .mrt }
+    public var isMQTT: Bool { rawValue >= Self.mqtt3.rawValue }
 }
 
 public struct ConnectRequest: Sendable {

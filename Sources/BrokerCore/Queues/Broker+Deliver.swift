@@ -112,7 +112,8 @@ extension Broker {
             let connection = liveConnection(of: session)
             if connection != .none && !sessions[session].dialect.isMQTT {
                 step.effects[connection.loop].deliver(
-                    message, to: connection, .mrt, state: EntryState(grade: .transient))
+                    message, to: connection, sessions[session].dialect,
+                    state: EntryState(grade: .transient))
                 counters.deliveries += 1
             }
             next = sessions[session].nextOfUser

@@ -6,6 +6,7 @@ import BrokerTerms
 import Dialects
 import NetTransport
 import Primitives
+import WireFormat
 
 /// An event loop as the broker's handler sees it: it reads, writes and closes connections.
 package protocol BrokerLoop: ConnectionHost, ~Copyable {
@@ -33,7 +34,9 @@ package protocol BrokerLoop: ConnectionHost, ~Copyable {
     func outgoingByteCount(of connection: ConnectionID) -> Int
     mutating func close(_ connection: ConnectionID, afterFlush: Bool)
     /// Speaks WebSocket on a connection from now on.
-    mutating func startWebSocket(_ connection: ConnectionID)
+    mutating func startWebSocket(_ connection: ConnectionID, _ form: WebSocketForm)
+    /// Bytes that ``appendIncoming(_:)`` can take in this turn.
+    var incomingRoom: Int { get }
     /// Whether as many connections as may have not logged in.
     var isCrowded: Bool { get }
     /// Gives a connection that has not logged in the whole time for it again.
@@ -48,6 +51,7 @@ package protocol BrokerLoop: ConnectionHost, ~Copyable {
 extension EventLoop: BrokerLoop {
     package var index: UInt8 { configuration.loopIndex }
     package var turn: UInt64 { counters.turns }
+    package var incomingRoom: Int { arenaRoom }
 
     package mutating func restartAuthentication(_ connection: ConnectionID) {
         setDeadline(

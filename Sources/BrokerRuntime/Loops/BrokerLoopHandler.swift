@@ -122,9 +122,43 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
     ) -> Consumption {
         switch web.receive(bytes, from: connection, isDraining: isDrained, in: &loop) {
         case .consumed(let count): return Consumption(consumed: count)
-        case .webSocket(let terms):
-            decoder.conversations.open(connection, terms: terms)
-            return Consumption(consumed: Int(bytes.count))
+        case .webSocket(let terms, let json):
+            decoder.conversations.open(connection, terms: terms, json: json)
+        case .eventStream(let login, let terms):
+            decoder.conversations.open(connection, terms: terms, json: .eventStream)
+            // The packet is written over the request, whose fields have longer names.
+            precondition(
+                login.connect.count <= bytes.count,
+                "a CONNECT of \(login.connect.count) bytes for a request of \(bytes.count)")
+            login.connect.withUnsafeBytes {
+                UnsafeMutableRawBufferPointer(rebasing: loop.mutableArena[bytes.offsets])
+                    .copyMemory(from: $0)
+            }
+            let packet = ByteRange(offset: Int(bytes.offset), count: login.connect.count)
+            readStandIn(packet, for: connection, in: &loop)
+        }
+        return Consumption(consumed: Int(bytes.count))
+    }
+
+    /// Decodes packets that a request stands for.
+    private mutating func readStandIn(
+        _ packets: ByteRange, for connection: ConnectionID,
+        in loop: inout some BrokerLoop & ~Copyable
+    ) {
+        _ = decoder.receive(
+            packets, of: loop.mutableArena, from: connection, host: &loop,
+            authenticator: &verifier, log: &connectionLog)
+    }
+
+    /// Subscribes for event streams whose login was accepted.
+    private mutating func subscribeStreams(_ loop: inout some BrokerLoop & ~Copyable) {
+        guard !web.subscribing.isEmpty else { return }
+        let ready = web.takeSubscriptions(room: loop.incomingRoom) {
+            decoder.conversations[$0]?.phase == .established
+        }
+        for (connection, packets) in ready {
+            let range = packets.withUnsafeBytes { loop.appendIncoming($0) }
+            readStandIn(range, for: connection, in: &loop)
         }
     }
 
@@ -184,12 +218,16 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         in loop: inout some BrokerLoop & ~Copyable
     ) {
         switch deadline {
-        case .authentication where !web.isEmpty && web.contains(connection):
+        case .authentication
+        where !web.isEmpty && web.contains(connection) && !web.isStream(connection):
             web.deadlineReached(connection, in: &loop)
         case .authentication:
             // The client has not logged in, so its dialect may be unknown.
             connectionLog.takeRefusal(connection, .keepAliveTimeout)
             loop.close(connection, afterFlush: false)
+        case .keepAlive where !web.isEmpty && web.isStream(connection):
+            // The client sends nothing; what is sent to it shows whether it is there.
+            web.sendComment(to: connection, in: &loop)
         case .keepAlive:
             decoder.events.append(.peerFaulted(connection, .keepAliveTimeout))
         }
@@ -221,12 +259,14 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
     package mutating func turnEnded(in loop: inout some BrokerLoop & ~Copyable) {
         let isDue = loop.nextWake <= loop.now
         defer {
+            if web.awaitsSubscribing(decoder.conversations) { loop.nextWake = loop.now }
             writeLog(loop)
             resumePaused(&loop)
             resumeUnfinished(&loop)
         }
         reportDrained(&loop)
         web.endTurn(&loop)
+        subscribeStreams(&loop)
         guard isDue || isWoken || !decoder.events.isEmpty || !schedule.isEmpty else { return }
         isWoken = false
         if work(&loop) { isDrained = true }

@@ -170,7 +170,7 @@ extension WebConnections {
 
 extension WebRequest {
     /// The place of the token in `Authorization: Bearer TOKEN` (RFC 6750, 2.1); nil without one.
-    fileprivate var bearerToken: ByteRange? {
+    var bearerToken: ByteRange? {
         guard let field = head.authorization else { return nil }
         let scheme: StaticString = "bearer "
         let count = scheme.utf8CodeUnitCount
@@ -183,7 +183,7 @@ extension WebRequest {
     }
 
     /// The members of the query; nil where it is malformed.
-    fileprivate var queryMembers: [HTTPTarget.Member]? {
+    var queryMembers: [HTTPTarget.Member]? {
         guard let query = head.query else { return [] }
         return HTTPTarget.members(of: query.bytes(in: bytes).bytes)
     }

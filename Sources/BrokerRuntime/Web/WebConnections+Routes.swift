@@ -37,6 +37,7 @@ struct WebRequest {
     var part: WebParts? {
         if hasPath("/mqtt") { return .mqtt }
         if hasPath("/mrt") { return .mrt }
+        if hasPath("/api/v1/socket") || hasPath("/api/v1/events") { return .json }
         if hasPath("/healthz") || hasPath("/readyz") { return .health }
         if hasPath("/metrics") { return .metrics }
         if dashboardFile != nil { return .dashboard }
@@ -64,7 +65,8 @@ enum WebAction {
     case api(APIRequest)
     /// A request for the administration thread whose content follows.
     case content(APIContent)
-    case webSocket([UInt8], terms: UInt8)
+    case webSocket([UInt8], terms: UInt8, json: JSONForm?)
+    case eventStream(EventStreamLogin, terms: UInt8)
 }
 
 extension WebConnections {
@@ -81,7 +83,10 @@ extension WebConnections {
             }
             return routeAPI(request, from: connection, in: loop)
         }
-        if part == .mqtt || part == .mrt {
+        if request.hasPath("/api/v1/events") {
+            return openEventStream(request, of: connection, isDraining: isDraining)
+        }
+        if part == .mqtt || part == .mrt || part == .json {
             return openWebSocket(request, of: connection, isDraining: isDraining)
         }
         // First: other clients are not told whether there are metrics.
@@ -128,6 +133,7 @@ extension WebConnections {
         }
         let head = request.head
         let isMRT = request.hasPath("/mrt")
+        let isJSON = request.part == .json
         guard head.method == .get else {
             return refused(.methodNotAllowed, "only GET", fields: ["Allow: GET"])
         }
@@ -150,7 +156,9 @@ extension WebConnections {
         guard allowsOrigin(of: request) else {
             return refused(.forbidden, "the origin is not allowed")
         }
-        guard let subprotocol = Self.subprotocol(of: head, isMRT: isMRT) else {
+        // The messages of a JSON client name no version that a subprotocol would choose.
+        let subprotocol = isJSON ? nil : Self.subprotocol(of: head, isMRT: isMRT)
+        guard isJSON || subprotocol != nil else {
             return refused(
                 .badRequest,
                 isMRT ? "the subprotocol mrt is not offered" : "the subprotocol mqtt is not offered"
@@ -162,7 +170,7 @@ extension WebConnections {
         let digest = HandshakeDigest.sha1(WebSocketHandshake.digestInput(key: key.bytes))
         return .webSocket(
             WebSocketHandshake.response(digest: digest, subprotocol: subprotocol),
-            terms: isMRT ? terms.mrt : terms.mqtt)
+            terms: isMRT || isJSON ? terms.mrt : terms.mqtt, json: isJSON ? .socket : nil)
     }
 
     private static func subprotocol(of head: HTTPRequestHead, isMRT: Bool) -> StaticString? {

@@ -15,7 +15,7 @@ struct WebConnections: ~Copyable {
     let loopIndex: UInt8
     let clock: BrokerClock
     let log: LogWriter
-    private(set) var connections: [ConnectionID: Connection] = [:]
+    var connections: [ConnectionID: Connection] = [:]
     /// Requests that wait for the text of the metrics.
     private var waiting: [(connection: ConnectionID, answer: Answer)] = []
     /// Connections with more requests than a turn answers, or whose client does not read.
@@ -24,6 +24,8 @@ struct WebConnections: ~Copyable {
     private var executing: [ConnectionID: Answer] = [:]
     /// Connections whose content is being read.
     private var readingCount = 0
+    /// The subscriptions of event streams whose login is not accepted yet.
+    var subscribing: [ConnectionID: [UInt8]] = [:]
 
     struct Connection {
         let terms: WebSettings.Terms
@@ -31,6 +33,8 @@ struct WebConnections: ~Copyable {
         var isWithinRequest = false
         /// Set when the connection takes no more requests.
         var isDone = false
+        /// The response is an event stream; whatever the client sends is ignored.
+        var isStream = false
         /// The request whose content is being read.
         var content: APIContent?
         /// Requests in the turn of the last one.
@@ -81,6 +85,7 @@ struct WebConnections: ~Copyable {
         takeContent(of: connection)
         connections[connection] = nil
         executing[connection] = nil
+        subscribing[connection] = nil
     }
 
     @discardableResult
@@ -95,7 +100,9 @@ struct WebConnections: ~Copyable {
     enum Outcome {
         case consumed(Int)
         /// It speaks WebSocket from now on, and its packets have these terms.
-        case webSocket(terms: UInt8)
+        case webSocket(terms: UInt8, json: JSONForm?)
+        /// The response is an event stream, for a client that logs in with this.
+        case eventStream(EventStreamLogin, terms: UInt8)
     }
 
     /// Answers the requests in `bytes`.
@@ -103,6 +110,7 @@ struct WebConnections: ~Copyable {
         _ bytes: ByteRange, from connection: ConnectionID, isDraining: Bool,
         in loop: inout some BrokerLoop & ~Copyable
     ) -> Outcome {
+        if isStream(connection) { return .consumed(Int(bytes.count)) }
         let bytes = bytes.bytes(in: loop.arena)
         var offset = 0
         while let known = connections[connection], !known.isDone {
@@ -147,7 +155,11 @@ struct WebConnections: ~Copyable {
                     if isHeld(connection) { return .consumed(offset) }
                 case .content(let content):
                     startContent(content, of: connection, in: &loop)
-                case .webSocket(let handshake, let terms):
+                case .eventStream(let login, let terms):
+                    settings.count(isRefusal: false)
+                    beginStream(connection, login)
+                    return .eventStream(login, terms: terms)
+                case .webSocket(let handshake, let terms, let json):
                     guard offset == bytes.count else {
                         // A client sends no frame before it has the answer (RFC 6455, 4.1).
                         refuse(
@@ -159,8 +171,8 @@ struct WebConnections: ~Copyable {
                     append(handshake, to: connection, in: &loop)
                     settings.count(isRefusal: false)
                     connections[connection] = nil
-                    loop.startWebSocket(connection)
-                    return .webSocket(terms: terms)
+                    loop.startWebSocket(connection, json == nil ? .binary : .text)
+                    return .webSocket(terms: terms, json: json)
                 }
             } catch {
                 refuse(connection, with: error.status, Self.detail(of: error, rest), in: &loop)
@@ -336,7 +348,7 @@ struct WebConnections: ~Copyable {
             detail: detail, in: &loop)
     }
 
-    private func append(
+    func append(
         _ bytes: [UInt8], to connection: ConnectionID, in loop: inout some BrokerLoop & ~Copyable
     ) {
         guard let target = loop.reservePacket(bytes.count, for: connection, .required) else {

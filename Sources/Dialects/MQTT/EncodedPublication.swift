@@ -111,9 +111,7 @@ struct EncodedPublication: ~Copyable {
     /// The JSON of a group event. The first three name the user concerned; the other two report
     /// that a new list or text can be requested.
     private mutating func appendEvent(of block: MessageBlock, receiver: [UInt8]) -> ByteRange {
-        let names: [StaticString] = [
-            "joined", "left", "kicked", "allow-list-updated", "meta-updated",
-        ]
+        let names = MessageKind.groupEventNames
         return receiver.withUnsafeBytes { receiver in
             let none = UnsafeRawBufferPointer(start: nil, count: 0)
             var (name, user) = ("kicked" as StaticString, receiver)

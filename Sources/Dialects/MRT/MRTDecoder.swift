@@ -11,10 +11,13 @@ enum MRTDecoder {
 
     /// The event of a CONNECT, or the reason to refuse it.
     ///
-    /// - Parameter gateway: the connection that carries it, if it is a channel.
+    /// - Parameters:
+    ///   - dialect: MRT, or JSON, whose messages are read as packets.
+    ///   - gateway: the connection that carries it, if it is a channel.
     static func event(
-        of connect: MRT.Connect, _ packet: ReceivedPacket, gateway: ConnectionID?,
-        terms: ListenerTerms, in context: inout some DecodingContext & ~Copyable
+        of connect: MRT.Connect, _ packet: ReceivedPacket, dialect: Conversation.Dialect,
+        gateway: ConnectionID?, terms: ListenerTerms,
+        in context: inout some DecodingContext & ~Copyable
     ) -> Result<Event, DialectRefusal> {
         var device = packet.place(connect.device)
         guard TextRules.isDevice(device.bytes(in: packet.bytes.bytes)) else {
@@ -43,7 +46,7 @@ enum MRTDecoder {
             .connectReceived(
                 packet.connection,
                 ConnectRequest(
-                    dialect: .mrt, claim: claim, device: device,
+                    dialect: dialect == .mrt ? .mrt : .json, claim: claim, device: device,
                     startsClean: connect.isCleanStart, isReconnect: connect.isReconnect,
                     keepAliveSeconds: UInt32(connect.keepAliveSeconds),
                     sessionExpirySeconds: connect.sessionExpirySeconds,

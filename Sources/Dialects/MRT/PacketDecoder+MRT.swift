@@ -14,8 +14,9 @@ extension PacketDecoder {
             let connect = try MRT.Connect(body: packet.body.bytes)
             conversations.setClientPacketMaximum(connect.packetMaximum, for: connection)
             let decoded = MRTDecoder.event(
-                of: connect, packet, gateway: conversations.gateway(of: connection),
-                terms: terms(of: connection), in: &context)
+                of: connect, packet, dialect: conversations[known: connection].dialect,
+                gateway: conversations.gateway(of: connection), terms: terms(of: connection),
+                in: &context)
             switch decoded {
             case .success(let event):
                 conversations[known: connection].phase = .awaitingAnswer
@@ -46,7 +47,12 @@ extension PacketDecoder {
                     in: &context))
         case .pingRequest:
             _ = try MRT.Ping(isResponse: false, body: packet.body.bytes)
-            conversations.write(MRT.Ping(isResponse: true), to: connection, through: &context)
+            if case .json = conversations[known: connection].dialect {
+                JSONMessage.send(
+                    JSONMessage.begin("pong"), to: connection, in: conversations, through: &context)
+            } else {
+                conversations.write(MRT.Ping(isResponse: true), to: connection, through: &context)
+            }
         case .channel:
             let channel = try MRT.Channel(body: packet.body.bytes)
             readChannel(

@@ -62,6 +62,9 @@ extension EventLoop {
         (details + slot).pointee.packetMaximum = byteCount
     }
 
+    /// Bytes that the turn's arena can still take.
+    public var arenaRoom: Int { arenaMemory.count - arenaUsed }
+
     /// Copies bytes to the end of the turn's arena, where they are valid as long as those of the
     /// connections. Within `received`, at most ``TransportLimits/arenaAdditionMaximum`` in total.
     public mutating func appendToArena(_ bytes: UnsafeRawBufferPointer) -> ByteRange {

@@ -15,11 +15,15 @@ extension EventLoop {
     ///
     /// Call it from `received` with everything consumed: a client sends no frame before it has the
     /// response to its handshake.
-    public mutating func startWebSocket(_ connection: ConnectionID) {
+    ///
+    /// - Parameter form: of text, the handler is shown each frame after four bytes, little-endian:
+    ///   its length, and ``WebSocketFrame/lastFrameMark`` if it ends its message; and it appends
+    ///   whole frames.
+    public mutating func startWebSocket(_ connection: ConnectionID, _ form: WebSocketForm) {
         guard let slot = slot(of: connection), slots[slot].phase == .open else { return }
         precondition(
             !slots[slot].flags.contains(.framed), "\(connection) speaks WebSocket already")
-        (frames + slot).initialize(to: FrameState())
+        (frames + slot).initialize(to: FrameState(form))
         (frames + slot).pointee.framedCount = slots[slot].outgoingByteCount
         set(.framed, slot)
         counters.webSocketsOpened += 1
@@ -122,6 +126,13 @@ extension EventLoop {
                 in: &span, at: &offset, frameMaximum: configuration.packetMaximum)
             {
                 switch piece {
+                case .frame(let byteCount, let isLast):
+                    // The header, of which this call has read all bytes, has left the room.
+                    let mark = isLast ? WebSocketFrame.lastFrameMark : 0
+                    (base + end).storeBytes(
+                        of: (UInt32(byteCount) | mark).littleEndian, as: UInt32.self)
+                    end += MemoryLayout<UInt32>.size
+                    if byteCount > 0 { continue }
                 case .payload(let range):
                     if end != Int(range.offset) {
                         memmove(base + end, base + Int(range.offset), Int(range.count))

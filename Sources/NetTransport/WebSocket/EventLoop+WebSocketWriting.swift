@@ -1,6 +1,7 @@
 // Writes WebSocket frames of connections. The bytes appended between two flushes are the payload of
 // one binary frame. Its header is written when its length is known, into room that was reserved for
-// it. Unsent bytes that have their frames precede that room.
+// it. Unsent bytes that have their frames precede that room. Where messages are text, the handler
+// appends whole frames, and there is no room.
 //
 //     block:   sent | framed, unsent | room for a header | payload without a header
 //                   ^ outgoingStart                        ^ outgoingEnd is after it
@@ -45,7 +46,9 @@ extension EventLoop {
     /// frames. Closes the connection if the bytes do not fit, like other bytes that must not be
     /// lost.
     mutating func openFrame(_ slot: Int) {
-        guard slots[slot].phase == .open, !(frames + slot).pointee.hasRoom else { return }
+        guard slots[slot].phase == .open, !(frames + slot).pointee.hasRoom,
+            (frames + slot).pointee.decoder.form == .binary
+        else { return }
         guard ensureCapacity(FrameState.roomByteCount, slot) else { return }
         (frames + slot).pointee.framedCount = slots[slot].outgoingByteCount
         slots[slot].outgoingEnd += UInt32(FrameState.roomByteCount)
@@ -54,6 +57,7 @@ extension EventLoop {
 
     /// Reserves the room at the start of a new block.
     mutating func openFirstFrame(_ slot: Int) {
+        guard (frames + slot).pointee.decoder.form == .binary else { return }
         slots[slot].outgoingEnd = UInt32(FrameState.roomByteCount)
         (frames + slot).pointee.framedCount = 0
         (frames + slot).pointee.hasRoom = true

@@ -13,7 +13,7 @@ struct FrameState {
         case peerClose
     }
 
-    var decoder = WebSocketDecoder()
+    var decoder: WebSocketDecoder
     /// Unsent bytes, from the front, that have their frames.
     @NarrowCount var framedCount = 0
     /// Bytes of pongs since all bytes were sent last.
@@ -26,6 +26,10 @@ struct FrameState {
     /// Whether room for a header follows the framed bytes. It does whenever there is an outgoing
     /// block to which the handler may append.
     var hasRoom = false
+
+    init(_ form: WebSocketForm) {
+        decoder = WebSocketDecoder(form)
+    }
 
     static let roomByteCount = WebLimits.serverHeaderByteCountMaximum
 }

@@ -51,6 +51,7 @@ private struct HeadReader: ~Escapable {
         static let webSocketVersion = Seen(rawValue: 1 << 6)
         static let absoluteTarget = Seen(rawValue: 1 << 7)
         static let contentType = Seen(rawValue: 1 << 8)
+        static let lastEventID = Seen(rawValue: 1 << 9)
     }
 
     @_lifetime(copy bytes)
@@ -213,6 +214,9 @@ private struct HeadReader: ~Escapable {
         case 12 where name.isEqual(ignoringCase: "content-type"):
             try note(.contentType)
             head.contentType = range(value)
+        case 13 where name.isEqual(ignoringCase: "last-event-id"):
+            try note(.lastEventID)
+            head.lastEventID = range(value)
         case 13 where name.isEqual(ignoringCase: "authorization"):
             try note(.authorization)
             head.authorization = range(value)

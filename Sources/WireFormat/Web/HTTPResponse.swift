@@ -143,7 +143,8 @@ extension [UInt8] {
         for offset in bytes.byteOffsets { append(bytes[offset]) }
     }
 
-    mutating func append(decimal number: UInt64) {
+    /// Appends the digits of a number.
+    public mutating func append(decimal number: UInt64) {
         var place: UInt64 = 1
         while number / place >= 10 { place *= 10 }
         while place > 0 {

@@ -19,12 +19,21 @@ public struct WebSocketDecoder: Hashable, Sendable {
         static let isWithinMessage = State(rawValue: 1 << 0)
         /// A close frame has arrived. Bytes after it are ignored.
         static let isClosed = State(rawValue: 1 << 1)
+        /// Messages are text, and each frame of one is reported.
+        static let isText = State(rawValue: 1 << 2)
     }
 
-    public init() {}
+    public init(_ form: WebSocketForm = .binary) {
+        if form == .text { state.insert(.isText) }
+    }
+
+    /// Whether messages are text.
+    public var form: WebSocketForm { state.contains(.isText) ? .text : .binary }
 
     /// A part of a stream. The ranges refer to the bytes that were read.
     public enum Piece: Hashable, Sendable {
+        /// The beginning of a data frame, if messages are text.
+        case frame(byteCount: Int, isLast: Bool)
         /// Unmasked payload of data frames.
         case payload(ByteRange)
         case ping(ByteRange)
@@ -57,6 +66,9 @@ public struct WebSocketDecoder: Hashable, Sendable {
         guard header.opcode.isControl else {
             try begin(header)
             offset = start
+            if state.contains(.isText) {
+                return .frame(byteCount: header.payloadByteCount, isLast: header.isFinal)
+            }
             return remaining == 0 ? .empty : takePayload(of: &bytes, at: &offset)
         }
         guard bytes.byteCount - start >= header.payloadByteCount else { return nil }
@@ -71,7 +83,9 @@ public struct WebSocketDecoder: Hashable, Sendable {
         let isWithinMessage = state.contains(.isWithinMessage)
         switch header.opcode {
         case .continuation where !isWithinMessage: throw .continuationWithoutMessage
-        case .text where !isWithinMessage: throw .text
+        case .text where !isWithinMessage && form == .binary,
+            .binary where !isWithinMessage && form == .text:
+            throw .otherForm
         case .text, .binary:
             if isWithinMessage { throw .messageWithinMessage }
         case .continuation, .close, .ping, .pong: break

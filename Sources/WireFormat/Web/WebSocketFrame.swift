@@ -51,8 +51,9 @@ public enum WebSocketFault: UInt8, Error, CaseIterable, Sendable {
     /// A close frame of one byte, with a code that must not be sent, or with a reason that is not
     /// UTF-8.
     case closePayload
-    /// A text frame. MQTT and MRT are binary [MQTT-6.0.0-1].
-    case text
+    /// A text frame where messages are binary, as those of MQTT [MQTT-6.0.0-1], or the other way
+    /// round.
+    case otherForm
     /// A frame that exceeds the maximum packet size.
     case tooLarge
     /// More than ``WebLimits/emptyFrameCountMaximum`` frames without data at once.
@@ -61,7 +62,7 @@ public enum WebSocketFault: UInt8, Error, CaseIterable, Sendable {
     /// The code of the close frame that answers it.
     public var closeCode: WebSocketCloseCode {
         switch self {
-        case .text: .unsupportedData
+        case .otherForm: .unsupportedData
         case .tooLarge: .tooLarge
         case .emptyFrames: .policyViolation
         case .reservedBit, .unknownOpcode, .unmasked, .lengthNotMinimal, .longControl,
@@ -82,15 +83,26 @@ public enum WebSocketFault: UInt8, Error, CaseIterable, Sendable {
         case .continuationWithoutMessage: "a continuation without a message"
         case .messageWithinMessage: "a message within a message"
         case .closePayload: "a malformed close frame"
-        case .text: "a text frame"
+        case .otherForm: "a text frame instead of a binary one, or the other way round"
         case .tooLarge: "a frame that is too large"
         case .emptyFrames: "too many frames without data at once"
         }
     }
 }
 
+/// What the messages of a connection are.
+public enum WebSocketForm: UInt8, Sendable {
+    /// Binary messages, whose frames form one stream [MQTT-6.0.0-3].
+    case binary
+    /// Text messages, of which each has a meaning of its own.
+    case text
+}
+
 /// Encodes frames to clients.
 public enum WebSocketFrame {
+    /// In the length of a frame of text, as readers are shown it: the frame ends its message.
+    public static let lastFrameMark: UInt32 = 1 << 31
+
     /// Bytes of the header of a frame to a client.
     public static func headerByteCount(payloadByteCount: Int) -> Int {
         payloadByteCount <= 125 ? 2 : payloadByteCount <= 0xFFFF ? 4 : 10

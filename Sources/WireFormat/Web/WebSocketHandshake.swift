@@ -14,7 +14,7 @@ public enum WebSocketHandshake {
             bytes[23] == UInt8(ascii: "=")
         else { return false }
         for index in 0..<22 {
-            guard let value = value(of: bytes[index]) else { return false }
+            guard let value = Base64.value(of: bytes[index]) else { return false }
             if index == 21, value & 0x0F != 0 { return false }
         }
         return true
@@ -32,47 +32,19 @@ public enum WebSocketHandshake {
     ///
     /// - Parameters:
     ///   - digest: the SHA-1 digest of ``digestInput(key:)``.
-    ///   - subprotocol: the subprotocol that the server chose.
-    public static func response(digest: [UInt8], subprotocol: StaticString) -> [UInt8] {
+    ///   - subprotocol: the subprotocol that the server chose; nil for none.
+    public static func response(digest: [UInt8], subprotocol: StaticString?) -> [UInt8] {
         precondition(digest.count == 20, "a SHA-1 digest of \(digest.count) bytes")
         var bytes: [UInt8] = []
         bytes.reserveCapacity(160)
         HTTPResponse.appendStatusLine(.switchingProtocols, to: &bytes)
         bytes.append("Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ")
-        appendBase64(digest, to: &bytes)
-        bytes.append("\r\nSec-WebSocket-Protocol: ")
-        bytes.append(subprotocol)
+        Base64.append(digest.span.bytes, to: &bytes)
+        if let subprotocol {
+            bytes.append("\r\nSec-WebSocket-Protocol: ")
+            bytes.append(subprotocol)
+        }
         bytes.append("\r\n\r\n")
         return bytes
-    }
-
-    private static let alphabet: StaticString =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-
-    static func appendBase64(_ content: [UInt8], to bytes: inout [UInt8]) {
-        let alphabet = Self.alphabet.utf8Bytes
-        var index = 0
-        while index < content.count {
-            let count = min(3, content.count - index)
-            var group = UInt32(content[index]) << 16
-            if count > 1 { group |= UInt32(content[index + 1]) << 8 }
-            if count > 2 { group |= UInt32(content[index + 2]) }
-            for place in 0..<4 {
-                let value = Int(group >> UInt32(18 - 6 * place) & 0x3F)
-                bytes.append(place <= count ? alphabet[value] : UInt8(ascii: "="))
-            }
-            index += 3
-        }
-    }
-
-    private static func value(of byte: UInt8) -> UInt8? {
-        switch byte {
-        case UInt8(ascii: "A")...UInt8(ascii: "Z"): byte - UInt8(ascii: "A")
-        case UInt8(ascii: "a")...UInt8(ascii: "z"): byte - UInt8(ascii: "a") + 26
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0") + 52
-        case UInt8(ascii: "+"): 62
-        case UInt8(ascii: "/"): 63
-        default: nil
-        }
     }
 }

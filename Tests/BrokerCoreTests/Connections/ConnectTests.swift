@@ -233,6 +233,23 @@ import Testing
         #expect(world.lines() == ["nobody: closed, protocolError"])
     }
 
+    @Test func `may be made with JSON and with MRT, for the same session`() {
+        world.begin("ann/phone", "bob/pc")
+        world.lose("ann/phone")
+        world.send("bob/pc", 1, to: .user("ann"), "hello")
+        world.commit()
+        _ = world.lines()
+        world.connect("ann/phone", dialect: .json)
+        world.settle()
+        let lines = world.lines()
+        #expect(lines.first == "ann/phone: accepted, present", "\(lines)")
+        #expect(lines.contains { $0.hasPrefix("ann/phone: ") && $0.contains("hello") }, "\(lines)")
+        world.lose("ann/phone")
+        world.connect("ann/phone", dialect: .mqtt5)
+        world.settle()
+        #expect(world.lines().contains("ann/phone: accepted, new"))
+    }
+
     @Test func `is told of in the log`() {
         world.showsNotes = true
         world.connect("ann/phone")

@@ -97,7 +97,7 @@ private struct QueueWalker {
     }
 
     private mutating func connect(_ name: String) {
-        let dialect: SessionDialect = random.of([.mrt, .mrt, .mrt, .mqtt5, .mqtt3])
+        let dialect: SessionDialect = random.of([.mrt, .mrt, .json, .mqtt5, .mqtt3])
         isMQTT[name] = dialect.isMQTT
         var resume: (epoch: UInt64, number: UInt64)?
         if let session = session(name), !dialect.isMQTT, random.below(3) > 0 {

@@ -6,6 +6,7 @@ import BrokerSimulation
 import BrokerTerms
 import Dialects
 import Primitives
+import WireFormat
 
 /// An input is a row of steps: a byte whose lower three bits say what happens and whose upper bits
 /// say to whom, and for bytes that arrive their count and themselves.
@@ -17,6 +18,29 @@ func fuzzConnection(_ bytes: UnsafeRawBufferPointer) {
         let peer = Int(step >> 3) % FuzzedBroker.peerCount
         switch step & 7 {
         case 0...3: host.receive(input.read(Int(input.readByte())), from: peer)
+        case 4: host.lose(peer)
+        case 5: host.commit()
+        case 6: host.pass(milliseconds: 1 << (step >> 3))
+        default: step >> 3 == 31 ? host.restart() : host.commit()
+        }
+        host.broker.checkInvariants()
+    }
+}
+
+/// The same, with JSON clients as the first two peers. What arrives from them is a message, or a
+/// frame of one, as the transport shows it.
+func fuzzJSON(_ bytes: UnsafeRawBufferPointer) {
+    var input = InputReader(bytes)
+    var host = FuzzedBroker(jsonPeerCount: 2)
+    for _ in 0..<256 where !input.isAtEnd {
+        let step = input.readByte()
+        let peer = Int(step >> 3) % FuzzedBroker.peerCount
+        switch step & 7 {
+        case 0...4 where peer >= 2: host.receive(input.read(Int(input.readByte())), from: peer)
+        case 0...2: host.receiveFrame(input.read(Int(input.readUInt16() & 1023)), from: peer)
+        case 3:
+            host.receiveFrame(
+                input.read(Int(input.readByte())), isLast: false, from: peer)
         case 4: host.lose(peer)
         case 5: host.commit()
         case 6: host.pass(milliseconds: 1 << (step >> 3))
@@ -41,10 +65,13 @@ private struct FuzzedBroker: ~Copyable {
     private var effects = Effects(loopCount: 1)
     private var loopEffects = LoopEffects()
     private var generation: UInt32 = 1
+    private let jsonPeerCount: Int
     private var now = Moment(
         instant: Instant(milliseconds: 1_000_000), unixMilliseconds: 1_790_000_000_000)
 
-    init() {
+    /// - Parameter jsonPeerCount: the first so many peers are JSON clients.
+    init(jsonPeerCount: Int = 0) {
+        self.jsonPeerCount = jsonPeerCount
         broker = Broker(at: now)
         decoder = PacketDecoder(
             loop: 0, terms: [ListenerTerms(allowsAnonymous: true)],
@@ -71,6 +98,16 @@ private struct FuzzedBroker: ~Copyable {
         if host.peers[peer].connection == nil { open(peer) }
         host.peers[peer].unread += bytes
         read(peer)
+    }
+
+    mutating func receiveFrame(
+        _ text: UnsafeRawBufferPointer, isLast: Bool = true, from peer: Int
+    ) {
+        let mark = isLast ? WebSocketFrame.lastFrameMark : 0
+        let frame = withUnsafeBytes(of: (UInt32(text.count) | mark).littleEndian) {
+            Array($0) + text
+        }
+        frame.withUnsafeBytes { receive($0, from: peer) }
     }
 
     private mutating func read(_ peer: Int) {
@@ -132,7 +169,8 @@ private struct FuzzedBroker: ~Copyable {
         let connection = ConnectionID(loop: 0, slot: peer, generation: generation)
         generation += 1
         host.peers[peer] = Peer(connection: connection)
-        decoder.conversations.open(connection, terms: 0)
+        decoder.conversations.open(
+            connection, terms: 0, json: peer < jsonPeerCount ? .socket : nil)
     }
 
     private mutating func enterCore(_ arena: UnsafeRawBufferPointer) {

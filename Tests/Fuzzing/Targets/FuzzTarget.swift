@@ -23,6 +23,8 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     case backup
     /// The bytes of several connections, through dialects, core and back.
     case connection
+    /// The messages of JSON clients beside other connections, in the same way.
+    case json
     /// The real loop: credentials, rights, rates, several connections and turns, operators,
     /// restarts.
     case loop
@@ -47,6 +49,7 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
         case .store: fuzzStore(bytes)
         case .backup: fuzzBackup(bytes)
         case .connection: fuzzConnection(bytes)
+        case .json: fuzzJSON(bytes)
         case .loop: fuzzLoop(bytes)
         case .bridge: fuzzBridge(bytes)
         case .client: fuzzClient(bytes)

@@ -87,7 +87,7 @@ struct WebSocketDecoderTests {
         (frame(0x82, []) + frame(0x00, []), .continuationWithoutMessage),
         (frame(0x02, [1]) + frame(0x82, [2]), .messageWithinMessage),
         (frame(0x02, [1]) + frame(0x81, [2]), .messageWithinMessage),
-        (frame(0x81, Array("hello".utf8)), .text), (frame(0x01, []), .text),
+        (frame(0x81, Array("hello".utf8)), .otherForm), (frame(0x01, []), .otherForm),
         (frame(0x88, [3]), .closePayload), (frame(0x88, [0x03, 0xE7]), .closePayload),
         (frame(0x88, [0x03, 0xED]), .closePayload), (frame(0x88, [0x03, 0xEE]), .closePayload),
         (frame(0x88, [0x13, 0x88]), .closePayload), (frame(0x88, [0, 0]), .closePayload),
@@ -126,7 +126,7 @@ struct WebSocketDecoderTests {
 
     @Test func `have codes for their faults`() {
         let others: [WebSocketFault: WebSocketCloseCode] = [
-            .text: .unsupportedData, .tooLarge: .tooLarge, .emptyFrames: .policyViolation,
+            .otherForm: .unsupportedData, .tooLarge: .tooLarge, .emptyFrames: .policyViolation,
         ]
         for fault in WebSocketFault.allCases {
             #expect(fault.closeCode == others[fault] ?? .protocolError)

@@ -221,6 +221,8 @@ struct FuzzedTransport: BrokerLoop, ~Copyable {
         bytes.withUnsafeBytes { appendIncoming($0) }
     }
 
+    var incomingRoom: Int { arenaMemory.count - arenaUsed }
+
     mutating func appendIncoming(_ bytes: UnsafeRawBufferPointer) -> ByteRange {
         precondition(arenaMemory.count - arenaUsed >= bytes.count, "more than may be added")
         let range = ByteRange(offset: arenaUsed, count: bytes.count)
@@ -262,7 +264,7 @@ struct FuzzedTransport: BrokerLoop, ~Copyable {
     }
 
     /// There are no web listeners here.
-    mutating func startWebSocket(_ connection: ConnectionID) {
+    mutating func startWebSocket(_ connection: ConnectionID, _ form: WebSocketForm) {
         preconditionFailure("\(connection) speaks WebSocket")
     }
 

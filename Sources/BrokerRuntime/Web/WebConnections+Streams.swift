@@ -1,0 +1,230 @@
+// Event streams: a request that stands for a login and subscriptions of a JSON client. Its packets
+// are given to the decoder as if the client had sent them; the response is the stream.
+
+import BrokerTerms
+import Credentials
+import Dialects
+import NetTransport
+import Primitives
+import WireFormat
+
+/// What a request for an event stream stands for.
+struct EventStreamLogin {
+    /// A CONNECT of MRT.
+    let connect: [UInt8]
+    /// Requests to subscribe, which follow when the login is accepted.
+    let subscriptions: [UInt8]
+
+    /// Filters of one request. Each becomes a subscription as from a client's packet.
+    static let filterCountMaximum = 64
+}
+
+extension WebConnections {
+    /// Decides on a request for an event stream.
+    func openEventStream(
+        _ request: WebRequest, of connection: ConnectionID, isDraining: Bool
+    ) -> WebAction {
+        guard request.head.method == .get else {
+            var response = HTTPResponse.problem(
+                .methodNotAllowed, "only GET", reason: .implementationSpecificError)
+            response.allowed = ["GET"]
+            return .respond(response)
+        }
+        guard !request.head.hasContent else {
+            return .respond(
+                .problem(.contentTooLarge, "no content is read here", reason: .packetTooLarge))
+        }
+        guard !isDraining, let terms = connections[connection]?.terms else {
+            return .respond(
+                .problem(.unavailable, "the broker is stopping", reason: .serverShuttingDown))
+        }
+        do throws(EventStreamFault) {
+            return .eventStream(try EventStreamLogin(request), terms: terms.mrt)
+        } catch {
+            return .respond(
+                .problem(.badRequest, error.detail, reason: .malformedPacket))
+        }
+    }
+
+    /// Notes that the response of a connection is an event stream.
+    mutating func beginStream(_ connection: ConnectionID, _ login: EventStreamLogin) {
+        connections[connection]?.isStream = true
+        if !login.subscriptions.isEmpty { subscribing[connection] = login.subscriptions }
+    }
+
+    func isStream(_ connection: ConnectionID) -> Bool {
+        connections[connection]?.isStream == true
+    }
+
+    /// Shows a client, and what is between, that its stream has not ended.
+    mutating func sendComment(
+        to connection: ConnectionID, in loop: inout some BrokerLoop & ~Copyable
+    ) {
+        append(HTTPEventStream.comment, to: connection, in: &loop)
+        loop.acceptConnection(connection, silenceMilliseconds: JSONLimits.heartbeatMilliseconds)
+    }
+
+    /// Whether a stream whose login is accepted has not subscribed yet.
+    func awaitsSubscribing(_ conversations: borrowing ConversationTable) -> Bool {
+        for (connection, _) in subscribing
+        where conversations[connection]?.phase == .established {
+            return true
+        }
+        return false
+    }
+
+    /// Takes the subscriptions of streams whose login is accepted, as many as the turn has room
+    /// for.
+    mutating func takeSubscriptions(
+        room: Int, isAccepted: (ConnectionID) -> Bool
+    ) -> [(connection: ConnectionID, packets: [UInt8])] {
+        var taken: [(connection: ConnectionID, packets: [UInt8])] = []
+        var room = room
+        for (connection, packets) in subscribing where isAccepted(connection) {
+            guard packets.count <= room else { break }
+            room -= packets.count
+            taken.append((connection, packets))
+        }
+        for (connection, _) in taken { subscribing[connection] = nil }
+        return taken
+    }
+}
+
+/// What is wrong with a request for an event stream.
+private struct EventStreamFault: Error {
+    let detail: String
+
+    init(_ detail: String) {
+        self.detail = detail
+    }
+}
+
+extension EventStreamLogin {
+    fileprivate init(_ request: WebRequest) throws(EventStreamFault) {
+        guard let members = request.queryMembers else {
+            throw EventStreamFault("the query is malformed: NAME=VALUE, joined by &")
+        }
+        var connect = MRT.Connect()
+        connect.inboxWindow = JSONLimits.windowDefault
+        var text: [UInt8] = []
+        var (app, user) = (ByteRange.empty, ByteRange.empty)
+        var seen: Set<String> = []
+        var packets: [UInt8] = []
+        var filterCount = 0
+        for member in members {
+            if member.name == "subscribe" {
+                filterCount += 1
+                guard filterCount <= Self.filterCountMaximum else {
+                    throw EventStreamFault("more than \(Self.filterCountMaximum) filters")
+                }
+                packets += try Self.subscription(member.value, number: UInt64(filterCount))
+                continue
+            }
+            guard seen.insert(member.name).inserted else {
+                throw EventStreamFault("\"\(member.name)\" is repeated")
+            }
+            switch member.name {
+            case "device": connect.device = try text.append(short: member)
+            case "app": app = try text.append(short: member)
+            case "user": user = try text.append(short: member)
+            case "cleanStart": connect.isCleanStart = try member.flag()
+            case "window":
+                connect.inboxWindow = UInt16(
+                    try member.number(in: 1...UInt64(WireLimits.windowMaximum)))
+            case "sessionExpirySeconds":
+                connect.sessionExpirySeconds = UInt32(
+                    try member.number(in: 0...UInt64(UInt32.max)))
+            default: throw EventStreamFault("\"\(member.name)\" is no member of this request")
+            }
+        }
+        if let token = request.bearerToken {
+            let range = text.append(token.bytes(in: request.bytes))
+            let isKey = text[range.offsets].starts(with: AppKey.prefix.utf8)
+            connect.credential =
+                isKey ? .appKey(app: app, key: range, user: user) : .token(range)
+            guard !isKey || range.count <= WireLimits.appKeyByteCountMaximum else {
+                throw EventStreamFault("the app key is too long")
+            }
+        }
+        if let place = request.head.lastEventID {
+            connect.resume = try Self.position(place.bytes(in: request.bytes).bytes)
+        }
+        self.connect = connect.encoded(from: text)
+        subscriptions = packets
+    }
+
+    /// The REQUEST that subscribes to a filter.
+    private static func subscription(
+        _ filter: String, number: UInt64
+    ) throws(EventStreamFault) -> [UInt8] {
+        let text = Array(filter.utf8)
+        guard (1...WireLimits.topicByteCountMaximum).contains(text.count) else {
+            throw EventStreamFault("\"subscribe\" is empty or too long")
+        }
+        return MRT.OutgoingRequest(
+            identifier: number, operation: .subscribe,
+            part: MRT.Subscribe(
+                highestGrade: .once, filter: ByteRange(offset: 0, count: text.count))
+        ).encoded(from: text)
+    }
+
+    /// A position in an inbox: the id of the last event that the client has.
+    private static func position(_ text: RawSpan) throws(EventStreamFault) -> MRT.Resume {
+        guard text.byteCount > 17, text[16] == UInt8(ascii: "-"),
+            let epoch = UInt64(hexadecimal: text.extracting(first: 16)), epoch != 0,
+            let number = UInt64(
+                String(
+                    decoding: text.extracting(droppingFirst: 17).withUnsafeBytes { Array($0) },
+                    as: UTF8.self)),
+            number <= WireLimits.varIntMaximum
+        else { throw EventStreamFault("Last-Event-ID is not the id of an event") }
+        return MRT.Resume(epoch: epoch, lastNumber: number)
+    }
+}
+
+extension WirePacket {
+    fileprivate func encoded(from source: [UInt8]) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: encodedByteCount)
+        bytes.withUnsafeMutableBytes {
+            var writer = PacketWriter($0.mutableBytes)
+            write(to: &writer, from: source.span.bytes)
+        }
+        return bytes
+    }
+}
+
+extension HTTPTarget.Member {
+    fileprivate func flag() throws(EventStreamFault) -> Bool {
+        switch value {
+        case "true": true
+        case "false": false
+        default: throw EventStreamFault("\"\(name)\" is not true or false")
+        }
+    }
+
+    fileprivate func number(in range: ClosedRange<UInt64>) throws(EventStreamFault) -> UInt64 {
+        guard let number = UInt64(value), range.contains(number) else {
+            throw EventStreamFault(
+                "\"\(name)\" is not a whole number of \(range.lowerBound) to \(range.upperBound)")
+        }
+        return number
+    }
+}
+
+extension [UInt8] {
+    fileprivate mutating func append(_ bytes: some Sequence<UInt8>) -> ByteRange {
+        let start = count
+        append(contentsOf: bytes)
+        return ByteRange(offset: start, count: count - start)
+    }
+
+    /// Appends text whose length has one byte in a packet.
+    fileprivate mutating func append(
+        short member: HTTPTarget.Member
+    ) throws(EventStreamFault) -> ByteRange {
+        guard member.value.utf8.count <= UInt8.max else {
+            throw EventStreamFault("\"\(member.name)\" has more than 255 bytes")
+        }
+        return append(member.value.utf8)
+    }
+}

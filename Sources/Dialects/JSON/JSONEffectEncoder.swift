@@ -1,0 +1,363 @@
+// Encodes effects as JSON messages. Each has the meaning of an MRT packet, and the names of its
+// fields.
+
+import BrokerCore
+import BrokerTerms
+import Primitives
+import WireFormat
+
+/// Encodes the effects of one loop's JSON connections.
+struct JSONEffectEncoder {
+    private let packetMaximum: UInt32
+
+    /// - Parameter packetMaximum: the largest message of a client, which `connected` announces.
+    init(packetMaximum: UInt32) {
+        self.packetMaximum = packetMaximum
+    }
+
+    // MARK: - Deliveries
+
+    func deliver(
+        _ delivery: Delivery,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) {
+        let connection = delivery.connection
+        let entry = context.loop.publications[Int(delivery.publication)]
+        let block = MessageBlock(entry.block.bytes(in: context.bytes))
+        var writer = JSONMessage.begin("message")
+        if delivery.number > 0 { writer.write("number", delivery.number) }
+        writer.write("grade", delivery.grade.name)
+        writer.write("kind", block.kind.name)
+        writer.write("from", block.sender.bytes)
+        writer.write("time", block.time)
+        if block.marks.contains(.possibleDuplicate) { writer.write("isDuplicate", true) }
+        if delivery.options.contains(.retain) { writer.write("isRetained", true) }
+        if block.kind == .topic {
+            writer.write("topic", block.address.bytes)
+        } else if !block.address.isEmpty {
+            writer.write("group", block.address.bytes)
+        }
+        Self.writePayload(of: block, to: &writer)
+        let outcome = JSONMessage.send(
+            writer, number: delivery.number, to: connection,
+            priority: delivery.grade == .transient ? .droppable : .required,
+            in: context.conversations, through: &context.connections)
+        if outcome == .tooLarge {
+            context.append(.deliveryTooLarge(connection, number: delivery.number))
+        }
+        if outcome == .written, delivery.number > 0 { countEvent(of: connection, in: context) }
+    }
+
+    private static func writePayload(of block: MessageBlock, to writer: inout JSONWriter) {
+        let payload = block.payload
+        switch block.kind {
+        case .groupEvent:
+            let number = Int(payload.first ?? 0)
+            let names = MessageKind.groupEventNames
+            writer.write(
+                "event", names.indices.contains(number - 1) ? names[number - 1] : "unknown")
+            // The first three name the user concerned.
+            if (1...3).contains(number) { writer.write("user", payload.bytes.extracting(1...)) }
+        case .kicked:
+            break
+        case .topic, .unicast, .group, .broadcast, .presence:
+            if !block.marks.contains(.raw), !payload.isEmpty {
+                writer.write("t", UInt64(payload[0]))
+                writer.write("b", payload.bytes.extracting(1...))
+            } else if TextRules.isUTF8(payload.bytes) {
+                writer.write("payload", payload.bytes)
+            } else {
+                writer.write(base64: "base64", payload.bytes)
+            }
+        }
+    }
+
+    /// Ends an event stream whose window is used up: the next request acknowledges the events and
+    /// continues.
+    private func countEvent(
+        of connection: ConnectionID,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) {
+        guard let stream = context.conversations.streams[connection] else { return }
+        context.conversations.streams[connection]?.remainingCount = stream.remainingCount - 1
+        if stream.remainingCount == 1 { context.close(connection) }
+    }
+
+    // MARK: - Answers
+
+    func report(
+        _ result: SendResult, in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) {
+        var writer = JSONMessage.begin("result")
+        if result.number > 0 { writer.write("number", result.number) }
+        writer.write(result.reason)
+        if !result.messageIdentifier.isEmpty {
+            writer.write("mid", result.messageIdentifier.bytes(in: context.bytes).bytes)
+        }
+        if result.refusedCount > 0 {
+            writer.write("refusedCount", UInt64(result.refusedCount))
+            writer.write("refused") { (list: inout JSONList) in
+                for index in 0..<Int(result.namedRefusalCount) {
+                    let refusal = context.loop.refusals[Int(result.firstRefusal) + index]
+                    list.append { (writer: inout JSONWriter) in
+                        writer.write("index", UInt64(refusal.index))
+                        writer.write("reason", UInt64(refusal.reason.rawValue))
+                    }
+                }
+            }
+        }
+        send(writer, to: result.connection, in: context)
+    }
+
+    func answerCredential(
+        _ connection: ConnectionID, _ reason: ReasonCode,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) {
+        var writer = JSONMessage.begin("authenticated")
+        writer.write(reason)
+        send(writer, to: connection, in: context)
+    }
+
+    /// Answers a request.
+    func answer(
+        _ answer: MRTEffect, in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) {
+        var writer = JSONMessage.begin("response")
+        let bytes = context.bytes
+        switch answer {
+        case .respond(_, let identifier, let reason, let body):
+            writer.write("request", identifier)
+            writer.write(reason)
+            let body = body.bytes(in: bytes)
+            guard !reason.isFailure, !body.isEmpty else { break }
+            // The results of one byte are grades, which no group has as its id: they are control
+            // characters.
+            if body.count == 1, let grade = Grade(rawValue: body[0]) {
+                writer.write("grade", grade.name)
+            } else {
+                writer.write("group", body.bytes)
+            }
+        case .reportPresence(_, let identifier, let isOnline, let since, let devices, _):
+            writer.write("request", identifier)
+            writer.write(.success)
+            writer.write("isOnline", isOnline)
+            if since > 0 { writer.write("since", since) }
+            writer.write("devices") { (list: inout JSONList) in
+                var walk = MRT.IdentifierList(devices, in: bytes.bytes)
+                while let device = walk.next() { list.append(device.bytes(in: bytes).bytes) }
+            }
+        case .reportGroups(_, let identifier, let hasMore, let entries):
+            writer.write("request", identifier)
+            writer.write(.success)
+            writer.write("hasMore", hasMore)
+            writer.write("groups") { (list: inout JSONList) in
+                Self.write(groups: entries.bytes(in: bytes), to: &list)
+            }
+        case .reportGroup(_, let identifier, let report):
+            writer.write("request", identifier)
+            writer.write(.success)
+            Self.write(report, bytes: bytes, to: &writer)
+        }
+        send(writer, to: answer.connection, in: context)
+    }
+
+    /// Writes the groups of a page: for each its id and its title, each after one length byte, and
+    /// one byte that is 1 if the user owns it.
+    private static func write(groups: UnsafeRawBufferPointer, to list: inout JSONList) {
+        var offset = 0
+        func takeText() -> UnsafeRawBufferPointer {
+            let end = offset + 1 + Int(groups[offset])
+            defer { offset = end }
+            return UnsafeRawBufferPointer(rebasing: groups[(offset + 1)..<end])
+        }
+        while offset < groups.count {
+            let (group, title) = (takeText(), takeText())
+            let isOwn = groups[offset] == 1
+            offset += 1
+            list.append { (writer: inout JSONWriter) in
+                writer.write("group", group.bytes)
+                writer.write("title", title.bytes)
+                writer.write("isOwn", isOwn)
+            }
+        }
+    }
+
+    private static func write(
+        _ report: GroupReport, bytes: UnsafeRawBufferPointer, to writer: inout JSONWriter
+    ) {
+        writer.write("owner", report.owner.bytes(in: bytes).bytes)
+        writer.write("title", report.title.bytes(in: bytes).bytes)
+        writer.write("meta", report.meta.bytes(in: bytes).bytes)
+        writer.write("isOwn", report.isOwn)
+        writer.write("hasAllowList", report.hasAllowList)
+        writer.write("memberCount", UInt64(report.memberCount))
+        writer.write("hasMore", report.hasMoreMembers)
+        writer.write("members") { (list: inout JSONList) in
+            var walk = MRT.IdentifierList(report.members, in: bytes.bytes)
+            while let member = walk.next() { list.append(member.bytes(in: bytes).bytes) }
+        }
+    }
+
+    // MARK: - Beginning and end
+
+    func accept(
+        _ connection: ConnectionID, _ acceptance: Acceptance,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) {
+        let isStream = context.conversations.streams[connection] != nil
+        if isStream {
+            context.conversations.streams[connection] = EventStream(
+                epoch: acceptance.epoch, remainingCount: Int(acceptance.inboxWindow))
+            JSONMessage.send(
+                HTTPEventStream.head(
+                    unixSeconds: acceptance.unixMilliseconds / 1_000,
+                    retryMilliseconds: JSONLimits.retryMilliseconds),
+                to: connection, in: context.conversations, through: &context.connections)
+        }
+        var writer = JSONMessage.begin("connected")
+        writer.write("user", acceptance.user.bytes(in: context.bytes).bytes)
+        writer.write("isSessionPresent", acceptance.isSessionPresent)
+        writer.write("hasWill", acceptance.hasWill)
+        writer.write(hexadecimal: "epoch", acceptance.epoch)
+        writer.write(hexadecimal: "cookie", acceptance.cookie)
+        writer.write("time", acceptance.unixMilliseconds)
+        writer.write("keepAliveSeconds", UInt64(acceptance.keepAliveSeconds))
+        writer.write("sessionExpirySeconds", UInt64(acceptance.sessionExpirySeconds))
+        writer.write("sendWindow", UInt64(acceptance.sendWindow))
+        writer.write("window", UInt64(acceptance.inboxWindow))
+        writer.write("packetMaximum", UInt64(packetMaximum))
+        writer.write("messageMaximum", UInt64(acceptance.messageMaximum))
+        writer.write("payloadMaximum", UInt64(acceptance.payloadMaximum))
+        send(writer, to: connection, in: context)
+        if isStream {
+            context.conversations[known: connection].phase = .established
+            // The client sends nothing: the broker writes a comment after this time.
+            context.connections.acceptConnection(
+                connection, silenceMilliseconds: JSONLimits.heartbeatMilliseconds)
+        } else {
+            context.establish(connection, keepAliveSeconds: acceptance.keepAliveSeconds)
+        }
+    }
+
+    /// Refuses a login, then closes.
+    func refuse(
+        _ connection: ConnectionID, _ reason: ReasonCode, retryAfterSeconds: UInt32,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) {
+        JSONMessage.refuse(
+            connection, reason, retryAfterSeconds: retryAfterSeconds, in: context.conversations,
+            through: &context.connections)
+        context.close(connection)
+    }
+
+    /// Ends a connection with a reason. One that is taken over before its login is accepted is
+    /// refused.
+    func end(
+        _ connection: ConnectionID, _ reason: ReasonCode,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) {
+        if context.conversations[connection]?.phase == .awaitingAnswer {
+            refuse(connection, reason, retryAfterSeconds: 0, in: context)
+            return
+        }
+        JSONMessage.sendClosed(
+            to: connection, reason, in: context.conversations, through: &context.connections)
+        context.close(connection)
+    }
+
+    private func send(
+        _ writer: consuming JSONWriter, to connection: ConnectionID,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) {
+        JSONMessage.send(
+            writer, to: connection, in: context.conversations, through: &context.connections)
+    }
+}
+
+extension JSONMessage {
+    /// Tells a client that its connection ends.
+    static func sendClosed(
+        to connection: ConnectionID, _ reason: ReasonCode,
+        in conversations: borrowing ConversationTable,
+        through host: inout some ConnectionHost & ~Copyable
+    ) {
+        var writer = begin("closed")
+        writer.write(reason)
+        send(writer, to: connection, in: conversations, through: &host)
+    }
+
+    /// Refuses a login: of an event stream with an answer of HTTP.
+    static func refuse(
+        _ connection: ConnectionID, _ reason: ReasonCode, retryAfterSeconds: UInt32 = 0,
+        in conversations: borrowing ConversationTable,
+        through host: inout some ConnectionHost & ~Copyable
+    ) {
+        guard conversations.streams[connection] != nil else {
+            var writer = begin("refused")
+            writer.write(reason)
+            if retryAfterSeconds > 0 {
+                writer.write("retryAfterSeconds", UInt64(retryAfterSeconds))
+            }
+            send(writer, to: connection, in: conversations, through: &host)
+            return
+        }
+        send(
+            HTTPEventStream.refusal(
+                HTTPStatus(refusing: reason), reason, retryAfterSeconds: UInt64(retryAfterSeconds)),
+            to: connection, in: conversations, through: &host)
+    }
+}
+
+extension JSONWriter {
+    /// The reason of an answer, as its number and for people.
+    mutating func write(_ reason: ReasonCode) {
+        write("reason", UInt64(reason.rawValue))
+        write("name", reason.name)
+        if reason.isFailure { write("detail", reason.text) }
+    }
+}
+
+extension HTTPStatus {
+    /// The status of a refused login.
+    fileprivate init(refusing reason: ReasonCode) {
+        switch reason {
+        case .badUserNameOrPassword, .notAuthorized, .badAuthenticationMethod: self = .unauthorized
+        case .serverBusy, .serverUnavailable, .serverShuttingDown: self = .unavailable
+        case .quotaExceeded, .connectionRateExceeded, .messageRateTooHigh: self = .tooManyRequests
+        case .sessionTakenOver: self = .conflict
+        case .banned: self = .forbidden
+        default: self = .badRequest
+        }
+    }
+}
+
+extension Grade {
+    /// The word for it in JSON.
+    fileprivate var name: StaticString {
+        switch self {
+        case .transient: "transient"
+        case .durable: "durable"
+        case .once: "once"
+        }
+    }
+}
+
+extension MessageKind {
+    /// The word for it in JSON.
+    fileprivate var name: StaticString {
+        switch self {
+        case .topic: "topic"
+        case .unicast: "user"
+        case .group: "group"
+        case .broadcast: "everybody"
+        case .presence: "presence"
+        case .groupEvent: "groupEvent"
+        case .kicked: "kickedOut"
+        }
+    }
+
+    /// The events of a group, by their number from 1 on.
+    static let groupEventNames: [StaticString] = [
+        "joined", "left", "kicked", "allow-list-updated", "meta-updated",
+    ]
+}

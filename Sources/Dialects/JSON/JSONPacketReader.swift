@@ -1,0 +1,500 @@
+// Reads one JSON message of a client as the MRT packet that has the same meaning. JSON is another
+// form of MRT: what a packet may contain, and what its answer is, PROTOCOL.md says for both.
+
+import BrokerTerms
+import Primitives
+import WireFormat
+
+/// A fault of a JSON message: it ends the connection, after a message that names it.
+struct JSONFault: Error {
+    let reason: ReasonCode
+    /// What is wrong, for people.
+    let detail: StaticString
+    /// The member that is wrong; empty for none.
+    var member: [UInt8] = []
+}
+
+/// One message while its packet is written.
+struct JSONPacketReader {
+    private let object: JSONObject
+    /// The text of the object, and parts that were made of it.
+    private var source: [UInt8]
+    /// The members that were asked for; any other one is a fault.
+    private var knownMembers: [StaticString] = ["type"]
+    private var packet: [UInt8] = []
+
+    private init(_ object: JSONObject) {
+        self.object = object
+        source = object.text
+    }
+
+    /// The packet of a message.
+    static func packet(of json: RawSpan) throws(JSONFault) -> [UInt8] {
+        let object: JSONObject
+        do throws(WireError) {
+            object = try JSONObject(json)
+        } catch {
+            throw JSONFault(
+                reason: .malformedPacket, detail: "the message is not a JSON object of its form")
+        }
+        var reader = JSONPacketReader(object)
+        try reader.read()
+        try reader.refuseOtherMembers()
+        return reader.packet
+    }
+
+    private mutating func read() throws(JSONFault) {
+        guard let type = try text("type") else {
+            throw fault("is missing", "type")
+        }
+        let name = String(decoding: source[type.offsets], as: UTF8.self)
+        guard let known = MessageType(rawValue: name) else {
+            throw fault("names no message of a client", "type")
+        }
+        switch known {
+        case .connect: try readConnect()
+        case .authenticate: write(MRT.ClientAuth(credential: try requiredCredential()))
+        case .send: try readSend()
+        case .ack: try readAck()
+        case .ping: write(MRT.Ping(isResponse: false))
+        case .disconnect: try readDisconnect()
+        case .subscribe, .unsubscribe, .presence, .setWill, .clearWill, .createGroup, .joinGroup,
+            .leaveGroup, .kickMember, .banMember, .listGroups, .describeGroup, .setGroupMeta,
+            .setGroupAllowed:
+            try readRequest(known)
+        }
+    }
+
+    /// The messages of a client.
+    private enum MessageType: String {
+        case connect, authenticate, send, ack, ping, disconnect
+        case subscribe, unsubscribe, presence, setWill, clearWill
+        case createGroup, joinGroup, leaveGroup, kickMember, banMember, listGroups, describeGroup
+        case setGroupMeta, setGroupAllowed
+    }
+
+    // MARK: - Connections
+
+    private mutating func readConnect() throws(JSONFault) {
+        var connect = MRT.Connect()
+        connect.credential = try credential() ?? .none
+        connect.device = try shortText("device") ?? .empty
+        connect.isCleanStart = try flag("cleanStart")
+        connect.isReconnect = try flag("isReconnect")
+        connect.keepAliveSeconds = UInt16(
+            try number("keepAliveSeconds", in: 0...UInt64(WireLimits.keepAliveSecondsMaximum)) ?? 0)
+        connect.inboxWindow = UInt16(
+            try number("window", in: 1...UInt64(WireLimits.windowMaximum))
+                ?? UInt64(JSONLimits.windowDefault))
+        connect.sessionExpirySeconds = try number(
+            "sessionExpirySeconds", in: 0...UInt64(UInt32.max)
+        )
+        .map { UInt32($0) }
+        if let resume = try members(of: "resume") {
+            let epoch = try resume.epoch()
+            connect.resume = MRT.Resume(
+                epoch: epoch, lastNumber: try resume.number("number", in: Self.numbers) ?? 0)
+            try resume.refuseOtherMembers()
+        }
+        connect.cookie = try hexadecimal("cookie")
+        if let outbox = try members(of: "outbox") {
+            let epoch = try outbox.epoch()
+            let seen = try outbox.number("resultsSeen", in: Self.numbers) ?? 0
+            connect.outbox = MRT.Outbox(
+                epoch: epoch, resultsSeen: seen,
+                highestUsed: try outbox.number("highestUsed", in: seen...Self.numbers.upperBound)
+                    ?? seen)
+            try outbox.refuseOtherMembers()
+        }
+        write(connect)
+    }
+
+    private mutating func credential() throws(JSONFault) -> MRT.Credential? {
+        if let token = try text("token") {
+            guard (1...WireLimits.tokenByteCountMaximum).contains(Int(token.count)) else {
+                throw fault("is empty or too long", "token")
+            }
+            return .token(token)
+        }
+        guard let key = try shortText("key") else { return nil }
+        guard !key.isEmpty else { throw fault("is empty", "key") }
+        return .appKey(
+            app: try required("app", shortText("app")), key: key,
+            user: try required("user", shortText("user")))
+    }
+
+    private mutating func requiredCredential() throws(JSONFault) -> MRT.Credential {
+        try required("token", credential())
+    }
+
+    private mutating func readDisconnect() throws(JSONFault) {
+        let expiry = try number("sessionExpirySeconds", in: 0...UInt64(UInt32.max))
+        write(
+            MRT.ClientDisconnect(
+                reason: try flag("sendsWill") ? .disconnectWithWill : .normalDisconnection,
+                sessionExpirySeconds: expiry.map { UInt32($0) }))
+    }
+
+    // MARK: - Messages
+
+    private static let numbers: ClosedRange<UInt64> = 0...WireLimits.varIntMaximum
+
+    private mutating func readSend() throws(JSONFault) {
+        let grade = try grade() ?? .durable
+        let outboxNumber = try number("number", in: 1...WireLimits.varIntMaximum)
+        if grade == .transient, outboxNumber != nil {
+            throw fault("has no meaning with the grade transient", "number")
+        }
+        let target = try target()
+        let (payload, isRaw) = try payload(isTopic: target.isTopicOfSend)
+        var send = MRT.Send(
+            grade: grade,
+            number: grade == .transient ? 0 : try required("number", outboxNumber),
+            target: target, payload: payload)
+        send.isRaw = isRaw
+        if let identifier = try shortText("mid") {
+            guard
+                (1...WireLimits.messageIdentifierByteCountMaximum).contains(Int(identifier.count))
+            else { throw fault("does not have 1 to 64 bytes", "mid") }
+            send.messageIdentifier = identifier
+        }
+        send.expirySeconds = UInt32(
+            try number("expirySeconds", in: 1...UInt64(UInt32.max)) ?? 0)
+        send.time = try number("time", in: 1...WireLimits.varIntMaximum) ?? 0
+        write(send)
+    }
+
+    private mutating func readAck() throws(JSONFault) {
+        let ack = MRT.Ack(
+            inboxNumber: try number("number", in: 1...WireLimits.varIntMaximum) ?? 0,
+            resultsSeen: try number("resultsSeen", in: 1...WireLimits.varIntMaximum) ?? 0)
+        guard ack.inboxNumber > 0 || ack.resultsSeen > 0 else {
+            throw fault("is missing", "number")
+        }
+        write(ack)
+    }
+
+    /// The receivers: exactly one of four members.
+    private mutating func target() throws(JSONFault) -> MRT.Target {
+        var targets: [MRT.Target] = []
+        if let users = try strings("users") {
+            guard (1...WireLimits.receiverCountMaximum).contains(users.count) else {
+                throw fault("does not have 1 to 256 users", "users")
+            }
+            if users.count == 1 {
+                targets.append(
+                    .user(
+                        ByteRange(
+                            offset: Int(users.range.offset) + 1, count: Int(users.range.count) - 1))
+                )
+            } else {
+                targets.append(.list(count: users.count, ids: users.range))
+            }
+        }
+        if let group = try shortText("group") { targets.append(.group(group)) }
+        if let topic = try text("topic") {
+            guard (1...WireLimits.topicByteCountMaximum).contains(Int(topic.count)) else {
+                throw fault("does not have 1 to 65,535 bytes", "topic")
+            }
+            targets.append(.topic(topic))
+        }
+        if try flag("everybody") { targets.append(.broadcast) }
+        guard targets.count == 1 else {
+            throw JSONFault(
+                reason: .malformedPacket,
+                detail: "a message needs exactly one of users, group, topic and everybody")
+        }
+        return targets[0]
+    }
+
+    /// The content: `t` and `b`, or for a topic any bytes.
+    private mutating func payload(
+        isTopic: Bool
+    ) throws(JSONFault) -> (payload: ByteRange, isRaw: Bool) {
+        let type = try number("t", in: 0...255)
+        let body = try text("b")
+        let bytes = try text("payload")
+        let base64 = try text("base64")
+        let formCount =
+            (type != nil || body != nil ? 1 : 0) + (bytes == nil ? 0 : 1) + (base64 == nil ? 0 : 1)
+        guard formCount == 1 else {
+            throw JSONFault(
+                reason: .malformedPacket,
+                detail: "a message needs exactly one of b, payload and base64")
+        }
+        guard isTopic || bytes == nil && base64 == nil else {
+            throw JSONFault(
+                reason: .malformedPacket,
+                detail: "payload and base64 are for topics; other receivers get t and b")
+        }
+        if let bytes { return (bytes, true) }
+        let start = source.count
+        if let base64 {
+            let encoded = Array(source[base64.offsets])
+            guard Base64.append(decoding: encoded.span.bytes, to: &source) else {
+                throw fault("is not base64 with padding", "base64")
+            }
+        } else {
+            source.append(UInt8(type ?? 0))
+            if let body { source += Array(source[body.offsets]) }
+        }
+        return (ByteRange(offset: start, count: source.count - start), base64 != nil)
+    }
+
+    private mutating func grade() throws(JSONFault) -> MRT.Grade? {
+        guard let word = try text("grade") else { return nil }
+        switch String(decoding: source[word.offsets], as: UTF8.self) {
+        case "transient": return .transient
+        case "durable": return .durable
+        case "once": return .once
+        default: throw fault("is not transient, durable or once", "grade")
+        }
+    }
+
+    // MARK: - Requests
+
+    private mutating func readRequest(_ type: MessageType) throws(JSONFault) {
+        let identifier = try required(
+            "request", number("request", in: 1...WireLimits.varIntMaximum))
+        func ask(_ operation: MRT.Operation, _ part: some RequestPart) {
+            write(MRT.OutgoingRequest(identifier: identifier, operation: operation, part: part))
+        }
+        switch type {
+        case .subscribe:
+            let filter = try required("filter", text("filter"))
+            ask(.subscribe, MRT.Subscribe(highestGrade: try grade() ?? .once, filter: filter))
+        case .unsubscribe:
+            ask(.unsubscribe, BareText(text: try required("filter", text("filter"))))
+        case .presence:
+            ask(.presence, MRT.PresenceQuery(user: try required("user", shortText("user"))))
+        case .setWill:
+            let delay = try number("delaySeconds", in: 0...UInt64(UInt32.max)) ?? 0
+            let target = try target()
+            let (payload, isRaw) = try payload(isTopic: target.isTopicOfSend)
+            ask(
+                .setWill,
+                MRT.Will(
+                    delaySeconds: UInt32(delay), target: target, isRaw: isRaw, payload: payload))
+        case .clearWill: ask(.clearWill, BareText(text: .empty))
+        case .createGroup:
+            ask(
+                .groupCreate,
+                MRT.GroupCreate(
+                    key: try required("key", hexadecimal("key")),
+                    title: try required("title", shortText("title")),
+                    meta: try text("meta") ?? .empty, allowList: try allowList()))
+        case .joinGroup: ask(.groupJoin, MRT.GroupName(group: try group()))
+        case .leaveGroup: ask(.groupLeave, MRT.GroupName(group: try group()))
+        case .kickMember, .banMember:
+            let member = MRT.GroupMember(
+                group: try group(), user: try required("user", shortText("user")))
+            ask(type == .banMember ? .groupBan : .groupKick, member)
+        case .listGroups:
+            ask(.groupList, MRT.GroupListQuery(after: try shortText("after") ?? .empty))
+        case .describeGroup:
+            ask(
+                .groupDescribe,
+                MRT.GroupQuery(group: try group(), after: try shortText("after") ?? .empty))
+        case .setGroupMeta:
+            ask(
+                .groupSetMeta,
+                MRT.GroupSetMeta(group: try group(), meta: try required("meta", text("meta"))))
+        case .setGroupAllowed:
+            ask(
+                .groupSetAllowList,
+                MRT.GroupSetAllowList(group: try group(), allowList: try allowList()))
+        case .connect, .authenticate, .send, .ack, .ping, .disconnect:
+            preconditionFailure("\(type) is no request")
+        }
+    }
+
+    private mutating func group() throws(JSONFault) -> ByteRange {
+        try required("group", shortText("group"))
+    }
+
+    /// Users who may join; everybody if there is no list.
+    private mutating func allowList() throws(JSONFault) -> MRT.AllowList {
+        guard let users = try strings("allowed") else { return .everybody }
+        guard users.count <= WireLimits.groupAllowedCountMaximum else {
+            throw fault("has more than 1,000 users", "allowed")
+        }
+        return .only(count: users.count, ids: users.range)
+    }
+
+    private mutating func write(_ packet: some WirePacket) {
+        self.packet = [UInt8](repeating: 0, count: packet.encodedByteCount)
+        let source = source
+        self.packet.withUnsafeMutableBytes { bytes in
+            var writer = PacketWriter(bytes.mutableBytes)
+            packet.write(to: &writer, from: source.span.bytes)
+        }
+    }
+
+    // MARK: - Members
+
+    private mutating func value(_ name: StaticString) -> JSONObject.Value? {
+        knownMembers.append(name)
+        return JSONMembers(object.members, of: self).value(name)
+    }
+
+    private mutating func text(_ name: StaticString) throws(JSONFault) -> ByteRange? {
+        switch value(name) {
+        case nil, .null: return nil
+        case .string(let text): return text
+        default: throw fault("is not a string", name)
+        }
+    }
+
+    /// A text whose length has one byte in the packet.
+    private mutating func shortText(_ name: StaticString) throws(JSONFault) -> ByteRange? {
+        guard let text = try text(name) else { return nil }
+        guard text.count <= UInt8.max else { throw fault("has more than 255 bytes", name) }
+        return text
+    }
+
+    private mutating func strings(
+        _ name: StaticString
+    ) throws(JSONFault) -> (count: Int, range: ByteRange)? {
+        switch value(name) {
+        case nil, .null: return nil
+        case .strings(let count, let range?): return (count, range)
+        case .strings(_, nil): throw fault("has a string of more than 255 bytes", name)
+        default: throw fault("is not a list of strings", name)
+        }
+    }
+
+    private mutating func flag(_ name: StaticString) throws(JSONFault) -> Bool {
+        switch value(name) {
+        case nil, .null: return false
+        case .bool(let flag): return flag
+        default: throw fault("is not true or false", name)
+        }
+    }
+
+    private mutating func number(
+        _ name: StaticString, in range: ClosedRange<UInt64>
+    ) throws(JSONFault) -> UInt64? {
+        knownMembers.append(name)
+        return try JSONMembers(object.members, of: self).number(name, in: range)
+    }
+
+    private mutating func hexadecimal(_ name: StaticString) throws(JSONFault) -> UInt64? {
+        guard let text = try text(name) else { return nil }
+        guard let number = UInt64(hexadecimal: text.bytes(in: source.span.bytes)) else {
+            throw fault("does not have 16 hexadecimal digits", name)
+        }
+        return number
+    }
+
+    private mutating func members(of name: StaticString) throws(JSONFault) -> JSONMembers? {
+        switch value(name) {
+        case nil, .null: return nil
+        case .object(let members): return JSONMembers(members, of: self)
+        default: throw fault("is not an object", name)
+        }
+    }
+
+    private func required<Value>(
+        _ name: StaticString, _ value: Value?
+    ) throws(JSONFault) -> Value {
+        guard let value else { throw fault("is missing", name) }
+        return value
+    }
+
+    private func fault(_ detail: StaticString, _ member: StaticString) -> JSONFault {
+        JSONFault(reason: .malformedPacket, detail: detail, member: Array("\(member)".utf8))
+    }
+
+    private func refuseOtherMembers() throws(JSONFault) {
+        try JSONMembers(object.members, of: self).refuseMembers(otherThan: knownMembers)
+    }
+
+    /// The members of an object in the message.
+    struct JSONMembers {
+        private let members: [JSONObject.Member]
+        private let source: [UInt8]
+
+        init(_ members: [JSONObject.Member], of reader: JSONPacketReader) {
+            self.members = members
+            source = reader.source
+        }
+
+        func value(_ name: StaticString) -> JSONObject.Value? {
+            members.first { isNamed($0, name) }?.value
+        }
+
+        private func isNamed(_ member: JSONObject.Member, _ name: StaticString) -> Bool {
+            member.name.bytes(in: source.span.bytes).isEqual(name)
+        }
+
+        func number(
+            _ name: StaticString, in range: ClosedRange<UInt64>
+        ) throws(JSONFault) -> UInt64? {
+            switch value(name) {
+            case nil, .null: return nil
+            case .number(let number) where range.contains(number): return number
+            default:
+                throw JSONFault(
+                    reason: .malformedPacket, detail: "is not a whole number of its range",
+                    member: Array("\(name)".utf8))
+            }
+        }
+
+        /// The epoch of a position, which both kinds have.
+        func epoch() throws(JSONFault) -> UInt64 {
+            guard case .string(let text) = value("epoch"),
+                let epoch = UInt64(hexadecimal: text.bytes(in: source.span.bytes)), epoch != 0
+            else {
+                throw JSONFault(
+                    reason: .malformedPacket, detail: "does not have 16 hexadecimal digits",
+                    member: Array("epoch".utf8))
+            }
+            return epoch
+        }
+
+        /// Refuses members of a position that it does not have.
+        func refuseOtherMembers() throws(JSONFault) {
+            try refuseMembers(otherThan: ["epoch", "number", "resultsSeen", "highestUsed"])
+        }
+
+        func refuseMembers(otherThan names: [StaticString]) throws(JSONFault) {
+            for member in members where !names.contains(where: { isNamed(member, $0) }) {
+                throw JSONFault(
+                    reason: .malformedPacket, detail: "is no member of this message",
+                    member: Array(source[member.name.offsets]))
+            }
+        }
+    }
+}
+
+/// Parameters that are one text, to the end of the packet.
+private struct BareText: RequestPart {
+    let text: ByteRange
+
+    var byteCount: Int { Int(text.count) }
+
+    func write(to writer: inout PacketWriter, from source: RawSpan) {
+        writer.write(bytes: text.bytes(in: source))
+    }
+}
+
+extension MRT.Target {
+    fileprivate var isTopicOfSend: Bool {
+        if case .topic = self { return true }
+        return false
+    }
+}
+
+/// Limits of the JSON form.
+public enum JSONLimits {
+    /// Maximum frames of one message. Browsers divide a message of 256 KiB into fewer than ten.
+    public static let fragmentCountMaximum = 64
+    /// The window of a client that does not name one: what fits into a second of a slow network.
+    public static let windowDefault: UInt16 = 256
+    /// Milliseconds between two comments on an event stream: proxies end responses that are silent
+    /// for 60 s.
+    public static let heartbeatMilliseconds: UInt64 = 15_000
+    /// Milliseconds that a client waits before it reads on when its window is full or the network
+    /// failed.
+    public static let retryMilliseconds: UInt64 = 200
+}

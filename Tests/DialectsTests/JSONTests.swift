@@ -1,0 +1,373 @@
+// JSON messages in, events out, as of the packets with the same meaning; effects in, JSON out.
+
+import BrokerTerms
+import Primitives
+import Testing
+import WireFormat
+
+@testable import BrokerCore
+@testable import Dialects
+
+/// A message as the transport shows it, in frames of `step` bytes.
+private func framed(_ json: String, step: Int = .max) -> [UInt8] {
+    let text = Array(json.utf8)
+    var bytes: [UInt8] = []
+    var start = 0
+    repeat {
+        let end = min(text.count, start.addingReportingOverflow(step).partialValue)
+        let stop = end < start ? text.count : end
+        let mark = stop == text.count ? WebSocketFrame.lastFrameMark : 0
+        withUnsafeBytes(of: (UInt32(stop - start) | mark).littleEndian) { bytes += $0 }
+        bytes += text[start..<stop]
+        start = stop
+    } while start < text.count
+    return bytes
+}
+
+extension TestLoop {
+    fileprivate static func json(
+        _ form: JSONForm = .socket, isEstablished: Bool = true
+    ) -> TestLoop {
+        let loop = TestLoop()
+        loop.decoder.closed(loop.connection, .lost, isTold: false)
+        loop.decoder.conversations.open(loop.connection, terms: 0, json: form)
+        if isEstablished {
+            loop.receive(framed(#"{"type":"connect","token":"s3cr3t"}"#))
+            loop.carryOut { $0.append(.accept(loop.connection, acceptance(user: .empty))) }
+            loop.host.written = []
+        }
+        return loop
+    }
+
+    /// What was written, without the frames.
+    fileprivate func messages() -> [String] {
+        let bytes = written()
+        var messages: [String] = []
+        var offset = 0
+        while offset < bytes.count {
+            #expect(bytes[offset] == 0x81)
+            let short = Int(bytes[offset + 1])
+            let start = offset + (short == 126 ? 4 : 2)
+            let count =
+                short == 126 ? Int(bytes[offset + 2]) << 8 | Int(bytes[offset + 3]) : short
+            messages.append(String(decoding: bytes[start..<start + count], as: UTF8.self))
+            offset = start + count
+        }
+        return messages
+    }
+}
+
+@Suite("A JSON message")
+struct JSONReadingTests {
+    static let connects: [(String, String)] = [
+        (
+            #"{"type":"connect","token":"s3cr3t","device":"pump","keepAliveSeconds":300,"#
+                + #""window":16}"#,
+            "connect-token"
+        ),
+        (
+            #"{ "app":"demo","key":"secret","user":"alice","type":"connect","keepAliveSeconds":60,"#
+                + #""cleanStart":true,"window":65535 }"#,
+            "connect-app-key"
+        ),
+        (
+            #"{"type":"connect","token":"s3cr3t","device":"pump","keepAliveSeconds":300,"window":16,"#
+                + #""isReconnect":true,"resume":{"epoch":"0123456789abcdef","number":1742},"#
+                + #""cookie":"fedcba9876543210","outbox":{"epoch":"00000000000000ff","#
+                + #""resultsSeen":16,"highestUsed":18}}"#,
+            "connect-again"
+        ),
+    ]
+
+    @Test(arguments: connects)
+    func `to log in is the event of the packet`(json: String, packet: String) {
+        let loop = TestLoop.json(isEstablished: false)
+        #expect(loop.receive(framed(json)) == TestLoop().receive(packet))
+        #expect(loop.phase == .awaitingAnswer)
+    }
+
+    private static func request(
+        _ operation: MRT.Operation, _ part: some RequestPart, _ source: String
+    ) -> [UInt8] {
+        encode(MRT.OutgoingRequest(identifier: 7, operation: operation, part: part), source)
+    }
+
+    /// Messages and the packets with the same meaning.
+    static let meanings: [(String, [UInt8])] = [
+        (
+            #"{"type":"send","number":17,"users":["bob"],"b":"hello"}"#,
+            packet("send-user-durable")
+        ),
+        (
+            #"{"type":"send","mid":"m-1","grade":"once","number":18,"users":["bob"],"t":0,"b":"on"}"#,
+            packet("send-user-once-with-message-id")
+        ),
+        (
+            #"{"type":"send","number":1,"users":["a","bb","\u00FC"],"t":4,"b":"http:\/\/x/"}"#,
+            packet("send-list")
+        ),
+        (#"{"type":"ack","number":1742}"#, packet("ack-inbox")),
+        (#"{"type":"ack","number":9223372036854775807,"resultsSeen":128}"#, packet("ack-both")),
+        (
+            #"{"type":"subscribe","request":7,"filter":"a/#","grade":"durable"}"#,
+            request(
+                .subscribe,
+                MRT.Subscribe(
+                    highestGrade: .durable, filter: ByteRange(offset: 0, count: 3)), "a/#")
+        ),
+        (
+            #"{"type":"presence","request":7,"user":"bob"}"#,
+            request(.presence, MRT.PresenceQuery(user: ByteRange(offset: 0, count: 3)), "bob")
+        ),
+        (
+            #"{"type":"setWill","request":7,"delaySeconds":5,"topic":"gone","base64":"/wA="}"#,
+            encode(
+                MRT.OutgoingRequest(
+                    identifier: 7, operation: .setWill,
+                    part: MRT.Will(
+                        delaySeconds: 5, target: .topic(ByteRange(offset: 0, count: 4)),
+                        isRaw: true, payload: ByteRange(offset: 4, count: 2))),
+                Array("gone".utf8) + [0xFF, 0])
+        ),
+        (
+            #"{"type":"kickMember","request":7,"group":"g","user":"bob"}"#,
+            request(
+                .groupKick,
+                MRT.GroupMember(
+                    group: ByteRange(offset: 0, count: 1), user: ByteRange(offset: 1, count: 3)),
+                "gbob")
+        ),
+        (
+            #"{"type":"setGroupAllowed","request":7,"group":"g","allowed":["b"]}"#,
+            request(
+                .groupSetAllowList,
+                MRT.GroupSetAllowList(
+                    group: ByteRange(offset: 0, count: 1),
+                    allowList: .only(count: 1, ids: ByteRange(offset: 1, count: 2))), "g\u{1}b")
+        ),
+    ]
+
+    @Test(arguments: meanings)
+    func `is the event of its packet`(json: String, packet: [UInt8]) {
+        let plain = TestLoop()
+        plain.establish()
+        let wanted = plain.receive(packet)
+        #expect(!wanted.isEmpty)
+        #expect(TestLoop.json().receive(framed(json)) == wanted)
+        // The same in frames of three bytes, and behind another message.
+        let loop = TestLoop.json()
+        #expect(loop.receive(framed(#"{"type":"ping"}"#) + framed(json, step: 3)) == wanted)
+        #expect(loop.messages() == [#"{"type":"pong"}"#])
+    }
+
+    @Test func `is never shorter than its packet`() throws {
+        // Each member alone and with its shortest value, and the longest numbers.
+        let number = String(WireLimits.varIntMaximum)
+        let objects = [
+            #"{"type":"connect"}"#, #"{"type":"connect","token":"x"}"#, #"{"type":"ping"}"#,
+            #"{"type":"connect","app":"","key":"k","user":""}"#, #"{"type":"disconnect"}"#,
+            #"{"type":"connect","resume":{"epoch":"0000000000000001"}}"#,
+            #"{"type":"connect","outbox":{"epoch":"0000000000000001"},"cookie":"0000000000000000"}"#,
+            #"{"type":"ack","resultsSeen":1}"#, #"{"type":"ack","number":\#(number)}"#,
+            #"{"type":"send","number":\#(number),"topic":"a","payload":""}"#,
+            #"{"type":"send","grade":"transient","everybody":true,"b":""}"#,
+            #"{"type":"send","grade":"transient","group":"","t":9}"#,
+            #"{"type":"send","number":1,"everybody":true,"t":0,"time":\#(number)}"#,
+            #"{"type":"send","number":1,"users":["",""],"b":"","mid":"m","expirySeconds":1}"#,
+            #"{"type":"clearWill","request":1}"#, #"{"type":"listGroups","request":\#(number)}"#,
+            #"{"type":"createGroup","request":1,"key":"0000000000000000","title":"","allowed":[]}"#,
+            #"{"type":"setGroupAllowed","request":1,"group":""}"#,
+            #"{"type":"disconnect","sendsWill":true,"sessionExpirySeconds":1}"#,
+        ]
+        for json in objects {
+            let packet = try JSONPacketReader.packet(of: Array(json.utf8).span.bytes)
+            #expect(packet.count < json.utf8.count, "\(json)")
+        }
+    }
+
+    static let faults: [(String, String)] = [
+        ("", "not a JSON object"), ("[]", "not a JSON object"), ("{", "not a JSON object"),
+        (#"{"type":"ping"} {}"#, "not a JSON object"), (#"{"type":"ping","type":"ping"}"#, "not a"),
+        (#"{"type":1}"#, "is not a string"), ("{}", "is missing"),
+        (#"{"type":"connected"}"#, "names no message"),
+        (#"{"type":"ping","extra":null}"#, #""member":"extra""#),
+        (#"{"type":"send","number":1,"users":["a"],"group":"g","b":""}"#, "exactly one of users"),
+        (#"{"type":"send","number":1,"users":[],"b":""}"#, "1 to 256"),
+        (#"{"type":"send","number":1,"users":[1],"b":""}"#, "not a JSON object"),
+        (#"{"type":"send","number":1,"users":["a"]}"#, "exactly one of b"),
+        (#"{"type":"send","number":1,"users":["a"],"payload":"x"}"#, "are for topics"),
+        (#"{"type":"send","number":1,"topic":"x","base64":"AA"}"#, "base64"),
+        (#"{"type":"send","number":1,"topic":"x","base64":"AB=="}"#, "base64"),
+        (#"{"type":"send","users":["a"],"b":""}"#, #""member":"number""#),
+        (#"{"type":"send","grade":"transient","number":1,"users":["a"],"b":""}"#, "no meaning"),
+        (#"{"type":"send","number":1,"users":["a"],"t":256,"b":""}"#, "of its range"),
+        (#"{"type":"send","number":-1,"users":["a"],"b":""}"#, "not a JSON object"),
+        (#"{"type":"send","number":1.5,"users":["a"],"b":""}"#, "not a JSON object"),
+        (#"{"type":"send","number":01,"users":["a"],"b":""}"#, "not a JSON object"),
+        (#"{"type":"ack"}"#, "is missing"),
+        (#"{"type":"subscribe","filter":"a"}"#, #""member":"request""#),
+        (#"{"type":"subscribe","request":1,"filter":"a","grade":"best"}"#, "transient, durable"),
+        (#"{"type":"createGroup","request":1,"title":"t","key":"1"}"#, "16 hexadecimal"),
+        (
+            #"{"type":"joinGroup","request":1,"group":"\#(String(repeating: "g", count: 256))"}"#,
+            "255"
+        ),
+        (#"{"type":"ping","a":{"b":{"c":{}}}}"#, "not a JSON object"),
+    ]
+
+    @Test(arguments: faults)
+    func `that is wrong is explained, and ends the connection`(json: String, part: String) {
+        let loop = TestLoop.json()
+        let lines = loop.receive(framed(json))
+        #expect(lines == ["fault 0x81"] || lines.count == 1, "\(lines)")
+        let messages = loop.messages()
+        #expect(messages.count == 1 && messages[0].contains(part), "\(messages)")
+        #expect(loop.phase == .closing)
+    }
+
+    @Test func `before the login is refused, whatever it is`() {
+        let loop = TestLoop.json(isEstablished: false)
+        loop.receive(framed(#"{"type":"ping"}"#))
+        #expect(loop.messages().last?.contains(#""type":"refused","reason":130"#) == true)
+        #expect(loop.host.isClosed)
+    }
+
+    @Test func `that is incomplete is waited for`() {
+        let message = framed(#"{"type":"ack","number":5}"#, step: 9)
+        for count in 0..<message.count {
+            let loop = TestLoop.json()
+            var consumed = 0
+            #expect(loop.receive(Array(message[..<count]), consumed: &consumed) == [])
+            #expect(consumed == 0)
+            #expect(loop.phase == .established)
+        }
+    }
+
+    @Test func `has at most 64 frames, and the size of a packet`() {
+        let loop = TestLoop.json()
+        loop.receive(framed(#"{"type":"ping"}"# + String(repeating: " ", count: 64), step: 1))
+        #expect(loop.messages().first?.contains("too many frames") == true)
+        let large = TestLoop.json()
+        var consumed = 0
+        var length = framed(String(repeating: " ", count: 65_537))
+        length.removeLast(65_000)
+        large.receive(length, consumed: &consumed)
+        #expect(large.messages().first?.contains("too large") == true)
+    }
+}
+
+@Suite("JSON for a client")
+struct JSONWritingTests {
+    private static func deliver(
+        _ loop: TestLoop, _ publication: UInt32, number: UInt64 = 5
+    ) -> Delivery {
+        Delivery(
+            connection: loop.connection, number: number, publication: publication, grade: .durable,
+            dialect: .json)
+    }
+
+    @Test func `says what a delivery contains`() {
+        let loop = TestLoop.json()
+        let cases: [(MessageKind, String, MessageMarks, [UInt8], String)] = [
+            (.unicast, "", [], [7] + Array("ü\"\n".utf8), #""kind":"user","from":"alice""#),
+            (.unicast, "", [], [7] + Array("ü\"\n".utf8), #""t":7,"b":"ü\"\n"}"#),
+            (.group, "fleet", .possibleDuplicate, [0], #""isDuplicate":true,"group":"fleet""#),
+            (.topic, "a/b", .raw, Array("42".utf8), #""topic":"a/b","payload":"42"}"#),
+            (.topic, "a/b", .raw, [0xFF], #""base64":"/w=="}"#),
+            (.topic, "a/b", .raw, [], #""payload":""}"#),
+            (.groupEvent, "g", [], [1] + Array("bob".utf8), #""event":"joined","user":"bob"}"#),
+            (.groupEvent, "g", [], [5], #""event":"meta-updated"}"#),
+            (.groupEvent, "g", [], [99], #""event":"unknown"}"#),
+            (.kicked, "g", [], [], #""kind":"kickedOut""#),
+        ]
+        for (kind, address, marks, payload, part) in cases {
+            let publication = loop.publish(kind, address: address, marks: marks, payload: payload)
+            loop.carryOut { $0.append(.deliver(Self.deliver(loop, publication))) }
+            let messages = loop.messages()
+            #expect(messages.count == 1 && messages[0].contains(part), "\(messages) \(part)")
+            #expect(messages[0].hasPrefix(#"{"type":"message","number":5,"grade":"durable""#))
+        }
+    }
+
+    @Test func `ends an event stream when its window is used up`() {
+        let loop = TestLoop.json(.eventStream, isEstablished: false)
+        var connect = MRT.Connect()
+        connect.inboxWindow = 2
+        connect.credential = .token(ByteRange(offset: 0, count: 6))
+        loop.receive(encode(connect, "s3cr3t"))
+        var accepted = acceptance(user: .empty)
+        accepted.inboxWindow = 2
+        loop.carryOut { $0.append(.accept(loop.connection, accepted)) }
+        let head = String(decoding: loop.written(), as: UTF8.self)
+        #expect(head.hasPrefix("HTTP/1.1 200 OK\r\n"))
+        #expect(head.contains("Content-Type: text/event-stream\r\n"))
+        for number in [UInt64(0), 1, 2] {
+            #expect(!loop.host.isClosed)
+            let publication = loop.publish(.topic, address: "t", payload: [0])
+            loop.carryOut {
+                $0.append(.deliver(Self.deliver(loop, publication, number: number)))
+            }
+            let text = String(decoding: loop.written(), as: UTF8.self)
+            #expect(text.hasSuffix("\"}\n\n"))
+            #expect(
+                text.hasPrefix(number == 0 ? "data: {" : "id: 0123456789abcdef-\(number)\ndata"))
+        }
+        #expect(loop.host.isClosed)
+    }
+
+    @Test func `refuses an event stream with a status of HTTP`() {
+        let cases: [(ReasonCode, Int)] = [
+            (.badUserNameOrPassword, 401), (.serverBusy, 503), (.quotaExceeded, 429),
+            (.banned, 403), (.clientIdentifierNotValid, 400), (.sessionTakenOver, 409),
+        ]
+        for (reason, status) in cases {
+            let loop = TestLoop.json(.eventStream, isEstablished: false)
+            loop.carryOut {
+                $0.append(.refuse(loop.connection, reason, retryAfterSeconds: 3))
+            }
+            let text = String(decoding: loop.written(), as: UTF8.self)
+            #expect(text.hasPrefix("HTTP/1.1 \(status) "), "\(text)")
+            #expect(text.contains("Retry-After: 3\r\n"))
+            #expect(text.contains(#""code":{"number":\#(reason.rawValue)"#))
+            #expect(loop.host.isClosed)
+        }
+    }
+
+    @Test func `answers each request`() {
+        let loop = TestLoop.json()
+        let grade = [UInt8(1)].withUnsafeBytes { loop.effects.bytes.append($0) }
+        let group = loop.text("g1")
+        let devices = loop.run("a", "b")
+        let groups = loop.run("g1", "Title")
+        let own = [UInt8(1)].withUnsafeBytes { loop.effects.bytes.append($0) }
+        let entries = ByteRange(
+            offset: Int(groups.offset), count: Int(groups.count) + Int(own.count))
+        let answers: [(MRTEffect, String)] = [
+            (
+                .respond(loop.connection, requestIdentifier: 1, .success, body: grade),
+                #"{"type":"response","request":1,"reason":0,"name":"success","grade":"durable"}"#
+            ),
+            (
+                .respond(loop.connection, requestIdentifier: 2, .success, body: group),
+                #"{"type":"response","request":2,"reason":0,"name":"success","group":"g1"}"#
+            ),
+            (
+                .reportPresence(
+                    loop.connection, requestIdentifier: 3, isOnline: true,
+                    sinceUnixMilliseconds: 9, devices: devices, count: 2),
+                #"{"type":"response","request":3,"reason":0,"name":"success","isOnline":true,"#
+                    + #""since":9,"devices":["a","b"]}"#
+            ),
+            (
+                .reportGroups(
+                    loop.connection, requestIdentifier: 4, hasMore: false, entries: entries),
+                #"{"type":"response","request":4,"reason":0,"name":"success","hasMore":false,"#
+                    + #""groups":[{"group":"g1","title":"Title","isOwn":true}]}"#
+            ),
+        ]
+        loop.carryOut { effects in for (answer, _) in answers { effects.append(.mrt(answer)) } }
+        #expect(loop.messages() == answers.map(\.1))
+        loop.carryOut { $0.append(.close(loop.connection, .sessionTakenOver)) }
+        #expect(loop.messages()[0].contains(#"{"type":"closed","reason":142"#))
+    }
+}

@@ -1,0 +1,312 @@
+"""JSON clients of others against the broker: the library websockets on /api/v1/socket, and event
+streams read with Python's own HTTP client. Ends with code 0 when all is as it should be.
+
+    json_clients.py PORT ALICE-TOKEN BOB-TOKEN APP-KEY PART [FILE]
+
+PART is `exchange`, `faults`, `streams`, or, for a broker that is killed meanwhile, `send` and
+`read`, which write what they have to FILE.
+"""
+
+import sys
+
+# The folder of this script is not the place of the library that has the name of another script.
+sys.path.pop(0)
+
+import asyncio
+import http.client
+import json
+import time
+import urllib.parse
+
+import websockets
+
+PORT, ALICE, BOB, KEY, PART = sys.argv[1:6]
+PATIENCE_SECONDS = 30
+
+
+class Client:
+    """A client that has logged in."""
+
+    @classmethod
+    async def connect(cls, token, **members):
+        self = cls()
+        self.socket = await websockets.connect(f"ws://localhost:{PORT}/api/v1/socket")
+        await self.send(type="connect", token=token, **members)
+        self.connected = await self.next("connected")
+        return self
+
+    async def send(self, **message):
+        await self.socket.send(json.dumps(message))
+
+    async def next(self, kind=None):
+        text = await asyncio.wait_for(self.socket.recv(), PATIENCE_SECONDS)
+        assert isinstance(text, str), "a binary message"
+        message = json.loads(text)
+        assert kind is None or message["type"] == kind, (kind, message)
+        return message
+
+    async def ask(self, **message):
+        await self.send(**message)
+        answer = await self.next()
+        while answer["type"] == "message" and answer["kind"] == "groupEvent":
+            await self.send(type="ack", number=answer["number"])
+            answer = await self.next()
+        assert answer["type"] == "response", answer
+        assert answer["request"] == message["request"], answer
+        return answer
+
+
+def well(what):
+    print(what, "well", flush=True)
+
+
+async def exchange():
+    alice = await Client.connect(ALICE, device="page", outbox={"epoch": "00000000000000ff"})
+    bob = await Client.connect(BOB, device="page", sessionExpirySeconds=600)
+    assert alice.connected["user"] == "alice" and not alice.connected["isSessionPresent"]
+
+    text = 'line\n"quoted" \u00fc \U0001f600 \\'
+    await alice.send(type="send", number=1, users=["bob"], t=7, b=text, mid="m-1")
+    message = await bob.next("message")
+    assert (message["number"], message["t"], message["b"]) == (1, 7, text), message
+    assert (message["from"], message["kind"], message["grade"]) == ("alice", "user", "durable")
+    await bob.send(type="ack", number=1)
+    result = await alice.next("result")
+    assert (result["number"], result["reason"], result["mid"]) == (1, 1, "m-1"), result
+    well("text")
+
+    granted = await bob.ask(type="subscribe", request=1, filter="site/#", grade="durable")
+    assert (granted["reason"], granted["grade"]) == (0, "durable"), granted
+    await alice.send(type="send", number=2, topic="site/x", base64="AAH/")
+    message = await bob.next("message")
+    assert (message["topic"], message["base64"]) == ("site/x", "AAH/"), message
+    await bob.send(type="ack", number=2)
+    await alice.next("result")
+    large = "x" * 100_000
+    await alice.send(type="send", grade="transient", topic="site/x", payload=large)
+    message = await bob.next("message")
+    assert message["payload"] == large and "number" not in message
+    well("topics")
+
+    await alice.send(type="send", number=3, users=["bob", "nobody"], b="x")
+    message = await bob.next("message")
+    await bob.send(type="ack", number=message["number"])
+    result = await alice.next("result")
+    assert result["refused"] == [{"index": 1, "reason": 144}], result
+    well("refusals")
+
+    made = await alice.ask(
+        type="createGroup", request=1, title="T", meta="{}", key="00000000000000aa")
+    group = made["group"]
+    assert (await bob.ask(type="joinGroup", request=2, group=group))["reason"] == 0
+    seen = await alice.ask(type="describeGroup", request=2, group=group)
+    assert (seen["memberCount"], seen["members"]) == (2, ["alice", "bob"]), seen
+    listed = await bob.ask(type="listGroups", request=3)
+    assert listed["groups"] == [{"group": group, "title": "T", "isOwn": False}], listed
+    await alice.send(type="send", number=4, group=group, b="all")
+    message = await bob.next("message")
+    while message.get("b") != "all":
+        message = await bob.next("message")
+    assert (message["kind"], message["group"]) == ("group", group), message
+    await bob.send(type="ack", number=message["number"])
+    well("groups")
+
+    # The fragments of a message, and a session that is taken up again at a number.
+    fragments = json.dumps({"type": "presence", "request": 4, "user": "alice"})
+    await bob.socket.send([fragments[:7], fragments[7:20], fragments[20:]])
+    while (presence := await bob.next())["type"] != "response":
+        pass
+    assert presence["isOnline"] and presence["devices"] == ["page"], presence
+    epoch = bob.connected["epoch"]
+    await bob.send(type="disconnect")
+    assert (await bob.next("closed"))["reason"] == 0
+    result = None
+    while result is None or result["number"] != 4:
+        result = await alice.next("result")
+        assert result["reason"] == 1, result
+    await alice.send(type="send", number=5, users=["bob"], b="queued")
+    assert (await alice.next("result"))["reason"] == 1
+    again = await Client.connect(
+        BOB, device="page", sessionExpirySeconds=600,
+        resume={"epoch": epoch, "number": message["number"]})
+    assert again.connected["isSessionPresent"] and again.connected["epoch"] == epoch
+    assert (await again.next("message"))["b"] == "queued"
+    well("sessions")
+
+    other = await Client.connect(BOB, device="page")
+    closed = await again.next("closed")
+    assert closed["name"] == "session-taken-over", closed
+    await other.send(type="ping")
+    while (await other.next())["type"] != "pong":
+        pass
+    well("takeovers")
+
+
+async def faults():
+    async def ends(token, message, *expected, code=1000):
+        socket = await websockets.connect(f"ws://localhost:{PORT}/api/v1/socket")
+        if token:
+            await socket.send(json.dumps({"type": "connect", "token": token}))
+            await socket.recv()
+        await socket.send(message)
+        for part in expected:
+            text = await asyncio.wait_for(socket.recv(), PATIENCE_SECONDS)
+            assert part in text, (part, text)
+        try:
+            await asyncio.wait_for(socket.recv(), PATIENCE_SECONDS)
+            assert False, "not closed"
+        except websockets.ConnectionClosed as error:
+            assert (error.rcvd or error).code == code, error
+
+    await ends(None, '{"type":"connect","token":"wrong"}', '"reason":134')
+    await ends(None, '{"type":"connect"}', '"refused"')
+    await ends(None, '{"type":"ping"}', '"refused","reason":130')
+    await ends(ALICE, "[1]", '"error"', '"closed","reason":129')
+    await ends(ALICE, '{"type":"ping","x":1}', '"member":"x"', '"closed"')
+    await ends(ALICE, b"\x00", code=1003)
+    await ends(ALICE, " " * 600_000, code=1009)
+    await ends(None, " " * 20_000, "too large", '"refused","reason":149')
+    await ends(ALICE, [" "] * 100, "too many frames", '"closed","reason":149')
+    well("faults")
+
+
+class Stream:
+    """An event stream: iterates over the ids and the messages."""
+
+    def __init__(self, query="", token=BOB, last=None):
+        self.connection = http.client.HTTPConnection("localhost", int(PORT), timeout=30)
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        if last:
+            headers["Last-Event-ID"] = last
+        self.connection.request("GET", "/api/v1/events?" + query, headers=headers)
+        self.response = self.connection.getresponse()
+
+    def __iter__(self):
+        identifier = None
+        while line := self.response.readline():
+            line = line.decode().rstrip("\n")
+            if line.startswith("id: "):
+                identifier = line[4:]
+            elif line.startswith("data: "):
+                yield identifier, json.loads(line[6:])
+                identifier = None
+
+
+async def streams():
+    refused = Stream("device=s", token="wrong")
+    assert refused.response.status == 401, refused.response.status
+    assert json.load(refused.response)["code"]["number"] == 134
+    for query, part in [("devise=s", "devise"), ("window=0", "window"), ("device=%zz", "query"),
+                        ("cleanStart=yes", "cleanStart"), ("subscribe=", "subscribe")]:
+        refused = Stream(query)
+        assert refused.response.status == 400, query
+        assert part in json.load(refused.response)["detail"], query
+    assert Stream("device=s", last="x").response.status == 400
+
+    query = "device=s&window=3&sessionExpirySeconds=600&subscribe=site/%23&subscribe=other"
+    stream = Stream(query)
+    assert stream.response.status == 200
+    assert stream.response.headers["Content-Type"] == "text/event-stream"
+    events = iter(stream)
+    assert next(events)[1]["type"] == "connected"
+    assert [next(events)[1]["reason"] for _ in range(2)] == [0, 0]
+
+    alice = await Client.connect(ALICE, device="s", outbox={"epoch": "0000000000000001"})
+    for number in range(1, 8):
+        await alice.send(type="send", number=number, topic="site/x", b=str(number))
+    await alice.send(type="send", number=8, users=["bob"], b="8")
+    got, last = [], None
+    # The stream ends with its window; each further one begins behind the last id.
+    while len(got) < 8:
+        for identifier, message in events:
+            if message["type"] == "message":
+                got.append(message["b"])
+                last = identifier
+            if len(got) == 8:
+                break
+        events = iter(Stream(query, last=last))
+    assert got == [str(number) for number in range(1, 9)], got
+    for _ in range(8):
+        assert (await alice.next("result"))["reason"] == 1
+    well("streams")
+
+    # A client that does not read keeps nobody waiting: the rest of its messages is in its queue.
+    query = "device=slow&sessionExpirySeconds=600"
+    idle = Stream(query)
+    assert next(iter(idle))[1]["type"] == "connected"
+    for number in range(9, 309):
+        await alice.send(type="send", number=number, users=["bob"], b="x" * 900 + str(number))
+        assert (await alice.next("result"))["reason"] == 1
+        await alice.send(type="ack", resultsSeen=number)
+    got, last = [], None
+    while len(got) < 300:
+        for identifier, message in Stream(query, last=last):
+            if message["type"] == "message":
+                got.append(int(message["b"][900:]))
+                last = identifier
+            if len(got) == 300:
+                break
+    assert got == list(range(9, 309)), got
+    well("slow")
+
+    keyed = Stream("app=demo&user=carol&device=k", token=KEY)
+    assert next(iter(keyed))[1]["user"] == "carol"
+    well("keys")
+
+
+async def send(file):
+    """Sends numbered messages until 400 have their results, over restarts of the broker."""
+    seen, number, highest = 0, 1, 0
+    while seen < 400:
+        try:
+            client = await Client.connect(ALICE, device="kill", outbox={
+                "epoch": "00000000000000aa", "resultsSeen": seen, "highestUsed": highest})
+            number = seen + 1
+            while seen < 400:
+                while number <= min(400, seen + 32):
+                    await client.send(
+                        type="send", number=number, users=["bob"], b=str(number), grade="once")
+                    highest = max(highest, number)
+                    number += 1
+                answer = await client.next()
+                if answer["type"] == "result":
+                    assert answer["reason"] == 1, answer
+                    seen = max(seen, answer["number"])
+                    if seen % 10 == 0:
+                        print(seen, "results", flush=True)
+                    await client.send(type="ack", resultsSeen=seen)
+        except (OSError, websockets.ConnectionClosed, websockets.InvalidHandshake,
+                asyncio.TimeoutError):
+            await asyncio.sleep(0.1)
+    open(file, "w").write(str(seen))
+
+
+def read(file):
+    """Reads an event stream until it has 400 messages, over restarts of the broker."""
+    got, last = [], None
+    query = "device=reader&window=40&sessionExpirySeconds=600"
+    end = time.monotonic() + 120
+    while len(got) < 400 and time.monotonic() < end:
+        try:
+            for identifier, message in Stream(query, last=last):
+                if message["type"] == "message":
+                    got.append(int(message["b"]))
+                    last = identifier
+                if len(got) == 400:
+                    break
+                if message["type"] == "connected":
+                    print("reading after", last, message["epoch"], flush=True)
+        except (OSError, http.client.HTTPException) as error:
+            print(type(error).__name__, len(got), flush=True)
+            time.sleep(0.1)
+    # Grade once to one who remembers the last id: each exactly once, in order.
+    assert got == list(range(1, 401)), got
+    open(file, "w").write("all")
+
+
+if PART == "read":
+    read(sys.argv[6])
+elif PART == "send":
+    asyncio.run(send(sys.argv[6]))
+else:
+    asyncio.run({"exchange": exchange, "faults": faults, "streams": streams}[PART]())

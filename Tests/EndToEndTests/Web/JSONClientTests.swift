@@ -1,0 +1,52 @@
+// JSON over WebSocket and event streams, with clients of others against a real broker.
+
+import Foundation
+import TestSurroundings
+import Testing
+
+extension EndToEndTests {
+    @Suite(.timeLimit(.minutes(4 * Sanitizer.patience))) struct JSONClientTests {
+        private static let script =
+            URL(filePath: #filePath).deletingLastPathComponent()
+            .deletingLastPathComponent().path + "/RealClients/json_clients.py"
+
+        private func words(_ broker: TestBroker) throws -> [String] {
+            [
+                "-B", Self.script, "\(broker.wsPort)", try broker.token("alice"),
+                try broker.token("bob"), try broker.variable("MARTLET_APP_KEY"),
+            ]
+        }
+
+        @Test(arguments: [("exchange", 6), ("faults", 1), ("streams", 3)])
+        func `clients exchange all that there is`(part: String, count: Int) async throws {
+            let broker = try await TestBroker(web: true)
+            try broker.addUsers("carol")
+            let script = try ChildProcess("/usr/bin/python3", try words(broker) + [part])
+            let exit = try await script.exit()
+            #expect(exit == .code(0), "is python3-websockets there? \(script.text)")
+            #expect(
+                script.lines.filter { $0.hasSuffix(" well") }.count == count, "\(script.text)")
+        }
+
+        @Test func `a stream goes on exactly where it was, over kills of the broker`()
+            async throws
+        {
+            let broker = try await TestBroker(web: true)
+            let words = try words(broker)
+            let folder = broker.directory
+            let reader = try ChildProcess(
+                "/usr/bin/python3", words + ["read", "\(folder)/read.txt"])
+            _ = try await reader.line(with: "reading")
+            let sender = try ChildProcess(
+                "/usr/bin/python3", words + ["send", "\(folder)/sent.txt"])
+            for count in [50, 130, 210, 300] {
+                _ = try await sender.line(with: "\(count) results")
+                try await broker.killNow()
+                try await broker.start()
+            }
+            #expect(try await sender.exit() == .code(0), "\(sender.text)")
+            #expect(try await reader.exit() == .code(0), "\(reader.text)")
+            #expect(FileManager.default.fileExists(atPath: "\(folder)/read.txt"))
+        }
+    }
+}
