@@ -71,8 +71,9 @@ struct JSONReadingTests {
             "connect-app-key"
         ),
         (
-            #"{"type":"connect","token":"s3cr3t","device":"pump","keepAliveSeconds":300,"window":16,"#
-                + #""isReconnect":true,"resume":{"epoch":"0123456789abcdef","number":1742},"#
+            #"{"type":"connect","token":"s3cr3t","device":"pump","keepAliveSeconds":300,"#
+                + #""window":16,"isReconnect":true,"#
+                + #""resume":{"epoch":"0123456789abcdef","number":1742},"#
                 + #""cookie":"fedcba9876543210","outbox":{"epoch":"00000000000000ff","#
                 + #""resultsSeen":16,"highestUsed":18}}"#,
             "connect-again"
@@ -99,7 +100,8 @@ struct JSONReadingTests {
             packet("send-user-durable")
         ),
         (
-            #"{"type":"send","mid":"m-1","grade":"once","number":18,"users":["bob"],"t":0,"b":"on"}"#,
+            #"{"type":"send","mid":"m-1","grade":"once","number":18,"users":["bob"],"#
+                + #""t":0,"b":"on"}"#,
             packet("send-user-once-with-message-id")
         ),
         (
@@ -167,7 +169,8 @@ struct JSONReadingTests {
             #"{"type":"connect"}"#, #"{"type":"connect","token":"x"}"#, #"{"type":"ping"}"#,
             #"{"type":"connect","app":"","key":"k","user":""}"#, #"{"type":"disconnect"}"#,
             #"{"type":"connect","resume":{"epoch":"0000000000000001"}}"#,
-            #"{"type":"connect","outbox":{"epoch":"0000000000000001"},"cookie":"0000000000000000"}"#,
+            #"{"type":"connect","outbox":{"epoch":"0000000000000001"}}"#,
+            #"{"type":"connect","cookie":"0000000000000000"}"#,
             #"{"type":"ack","resultsSeen":1}"#, #"{"type":"ack","number":\#(number)}"#,
             #"{"type":"send","number":\#(number),"topic":"a","payload":""}"#,
             #"{"type":"send","grade":"transient","everybody":true,"b":""}"#,
