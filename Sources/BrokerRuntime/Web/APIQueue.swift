@@ -11,6 +11,8 @@ import WireFormat
 /// A request to the HTTP API from an operator who may make it.
 struct APIRequest: Sendable {
     let connection: ConnectionID
+    /// Its place among the requests of the connection that wait for answers.
+    var number: UInt32 = 0
     let loop: UInt8
     let operation: APIOperation
     /// The values of the path's members.
@@ -34,9 +36,12 @@ final class APIQueue: Sendable {
         /// Bytes of their content.
         var contentByteCount = 0
         /// By loop.
-        var answers: [[(connection: ConnectionID, response: HTTPResponse)]] = []
+        var answers: [[Answer]] = []
         var answered: UInt64 = 0
     }
+
+    /// The answer to a request of a connection.
+    typealias Answer = (connection: ConnectionID, number: UInt32, response: HTTPResponse)
 
     private let state = Locked(State())
     private let administrator = Locked<LoopHandle?>(nil)
@@ -94,12 +99,13 @@ final class APIQueue: Sendable {
             state.contentByteCount -= request.content.count
             state.answered += 1
             while state.answers.count <= Int(request.loop) { state.answers.append([]) }
-            state.answers[Int(request.loop)].append((request.connection, response))
+            state.answers[Int(request.loop)].append(
+                (request.connection, request.number, response))
         }
     }
 
     /// Takes the answers for a loop.
-    func takeAnswers(for loop: UInt8) -> [(connection: ConnectionID, response: HTTPResponse)] {
+    func takeAnswers(for loop: UInt8) -> [Answer] {
         state.withLock { state in
             guard Int(loop) < state.answers.count else { return [] }
             defer { state.answers[Int(loop)] = [] }

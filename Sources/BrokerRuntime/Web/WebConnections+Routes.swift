@@ -49,6 +49,13 @@ struct WebRequest {
 
     var isRead: Bool { head.method == .get || head.method == .head }
 
+    /// Whether it sends a message: the path begins and ends as that of the operation does.
+    var isMessage: Bool {
+        let path = head.path.bytes(in: bytes)
+        return head.method == .post && path.starts(with: "/api/v1/apps/".utf8)
+            && path.suffix(9).elementsEqual("/messages".utf8)
+    }
+
     var answer: WebConnections.Answer {
         WebConnections.Answer(
             isHead: head.method == .head,

@@ -20,8 +20,8 @@ struct WebConnections: ~Copyable {
     private var waiting: [(connection: ConnectionID, answer: Answer)] = []
     /// Connections with more requests than a turn answers, or whose client does not read.
     private var paused: [ConnectionID] = []
-    /// Connections whose request the administration thread has.
-    private var executing: [ConnectionID: Answer] = [:]
+    /// Connections with requests that the administration thread has.
+    private var executing: [ConnectionID: AwaitedAnswers] = [:]
     /// Connections whose content is being read.
     private var readingCount = 0
     /// The subscriptions of event streams whose login is not accepted yet.
@@ -136,8 +136,9 @@ struct WebConnections: ~Copyable {
                     return .consumed(offset)
                 }
                 connections[connection]?.isWithinRequest = false
-                offset += byteCount
                 let request = WebRequest(head: head, bytes: rest)
+                if holds(request, of: connection, in: &loop) { return .consumed(offset) }
+                offset += byteCount
                 let action = route(request, from: connection, isDraining: isDraining, in: loop)
                 switch action {
                 case .respond(let response, let detail):
@@ -185,7 +186,7 @@ struct WebConnections: ~Copyable {
     mutating func deadlineReached(
         _ connection: ConnectionID, in loop: inout some BrokerLoop & ~Copyable
     ) {
-        if isHeld(connection) {
+        if executing[connection] != nil {
             // The broker is late, not the client.
             loop.restartAuthentication(connection)
         } else if connections[connection]?.content != nil {
@@ -234,19 +235,41 @@ struct WebConnections: ~Copyable {
 
     // MARK: - Requests for the administration thread
 
-    private func isHeld(_ connection: ConnectionID) -> Bool { executing[connection] != nil }
+    /// Whether nothing more is read from a connection until earlier answers were sent.
+    private func isHeld(_ connection: ConnectionID) -> Bool {
+        executing[connection].map { $0.hold != .none } ?? false
+    }
 
-    /// Gives a request to the administration thread. Until it has answered, nothing more is read.
+    /// Whether a request waits for answers to earlier ones. A message does not, up to a limit.
+    private mutating func holds(
+        _ request: WebRequest, of connection: ConnectionID,
+        in loop: inout some BrokerLoop & ~Copyable
+    ) -> Bool {
+        guard let awaited = executing[connection] else { return false }
+        if request.isMessage, awaited.takesMessage { return false }
+        executing[connection]?.hold = request.isMessage ? .untilRoom : .untilAnswered
+        loop.pauseReading(connection, for: .answers)
+        return true
+    }
+
+    /// Gives a request to the administration thread. Until it has answered, nothing more is read,
+    /// unless the request is a message.
     private mutating func execute(
         _ request: APIRequest, answering answer: Answer, in loop: inout some BrokerLoop & ~Copyable
     ) {
         let connection = request.connection
+        var request = request
+        request.number = executing[connection, default: AwaitedAnswers()].append(
+            answer, contentByteCount: request.content.count)
+        if answer.closes { connections[connection]?.isDone = true }
         guard settings.requests.add(request) else {
-            respond(Self.busy, to: answer, of: connection, in: &loop)
+            executing[connection]?.complete(request.number, with: Self.busy)
+            sendAnswers(of: connection, in: &loop)
             return
         }
+        guard request.operation.kind != .sendMessage else { return }
         loop.pauseReading(connection, for: .answers)
-        executing[connection] = answer
+        executing[connection]?.hold = .untilAnswered
     }
 
     private static var busy: HTTPResponse {
@@ -257,9 +280,28 @@ struct WebConnections: ~Copyable {
     }
 
     private mutating func takeAnswers(in loop: inout some BrokerLoop & ~Copyable) {
-        for (connection, response) in settings.requests.takeAnswers(for: loopIndex) {
-            guard let answer = executing.removeValue(forKey: connection) else { continue }
-            respond(response, to: answer, of: connection, in: &loop)
+        for (connection, number, response) in settings.requests.takeAnswers(for: loopIndex) {
+            // It may have closed.
+            guard executing[connection] != nil else { continue }
+            executing[connection]?.complete(number, with: response)
+            sendAnswers(of: connection, in: &loop)
+        }
+    }
+
+    /// Sends the answers that wait for no earlier one, and reads on if there is no reason to wait.
+    private mutating func sendAnswers(
+        of connection: ConnectionID, in loop: inout some BrokerLoop & ~Copyable
+    ) {
+        while let next = executing[connection]?.takeFirst() {
+            let isLast = executing[connection]?.isEmpty ?? true
+            send(
+                next.response, to: next.answer, of: connection, isLast: isLast,
+                detail: next.detail, in: &loop)
+        }
+        guard let awaited = executing[connection] else { return }
+        if awaited.isEmpty { executing[connection] = nil }
+        if awaited.endsHold {
+            executing[connection]?.hold = .none
             loop.resumeReading(connection, from: .answers)
         }
     }
@@ -316,15 +358,30 @@ struct WebConnections: ~Copyable {
 
     // MARK: - Responses
 
+    /// Answers a request, after those before it.
+    ///
     /// - Parameter detail: what is wrong, for the log; nil for what need not be logged.
     private mutating func respond(
         _ response: HTTPResponse, to answer: Answer, of connection: ConnectionID,
         detail: StaticString? = nil, in loop: inout some BrokerLoop & ~Copyable
     ) {
+        guard executing[connection] != nil else {
+            send(response, to: answer, of: connection, isLast: true, detail: detail, in: &loop)
+            return
+        }
+        executing[connection]?.append(answer, response: response, detail: detail)
+        if response.closes || answer.closes { connections[connection]?.isDone = true }
+    }
+
+    /// - Parameter isLast: whether no other answer of the connection follows.
+    private mutating func send(
+        _ response: HTTPResponse, to answer: Answer, of connection: ConnectionID, isLast: Bool,
+        detail: StaticString?, in loop: inout some BrokerLoop & ~Copyable
+    ) {
         var response = response
         response.omitsContent = answer.isHead
         // While others wait for a login, a connection gets no further time for requests.
-        response.closes = response.closes || answer.closes || loop.isCrowded
+        response.closes = response.closes || answer.closes || (isLast && loop.isCrowded)
         settings.count(isRefusal: response.status.rawValue >= 400)
         append(
             response.bytes(unixSeconds: clock.moment(at: loop.now).unixMilliseconds / 1_000),
