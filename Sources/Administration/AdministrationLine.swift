@@ -78,6 +78,10 @@ public struct AdministrationRefusal: Error, Codable, Hashable, Sendable {
         case unknown
         /// What the request makes exists.
         case exists
+        /// The key of the message was used for another message.
+        case otherContent
+        /// The first message with the key is under way.
+        case underWay
         /// The selection is everything that an app has.
         case tooWide
         /// The broker cannot do it now: a file cannot be written.

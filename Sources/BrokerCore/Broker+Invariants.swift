@@ -15,6 +15,7 @@ extension Broker {
         checkMessages()
         checkGroups()
         checkWills()
+        sendKeys.checkInvariants()
         for session in sessions.places where sessions.contains(session) {
             check(session: session)
         }

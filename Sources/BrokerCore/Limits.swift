@@ -20,6 +20,10 @@ public struct CoreLimits: Sendable {
     /// Maximum number of a session's sends whose results have not been seen. The broker remembers
     /// them to recognise resends.
     public var sendWindowMaximum: UInt16 = 64
+    /// Maximum number of keys of an app's sends that are remembered: eleven a second for a day.
+    /// Each has about 200 bytes of memory and 300 on disk. A send with another key is refused,
+    /// because a key that was forgotten would allow a second copy.
+    public var sendKeysPerAppMaximum = 1_000_000
     /// Maximum number of an MQTT client's QoS 1 and 2 publications without an answer. 1,024 of them
     /// in a commit of 100 ms are 10,000 per second from one client. Their entries take 80 KiB;
     /// ``uncommittedBytesMaximum`` limits their messages.
@@ -252,6 +256,13 @@ public struct CoreLimits: Sendable {
     /// store's only writer for some ten milliseconds.
     static let sweepCountMinimum = 1_024
     static let sweepCountMaximum = 65_536
+    /// Time for which the key of a send is remembered: programs that repeat a request for a day,
+    /// such as the queues of webhooks, get the first result.
+    public static let sendKeySeconds: UInt64 = 86_400
+    /// Expired keys that a send with a key removes: more than it adds.
+    static let expiredKeysPerSendMaximum = 2
+    /// Expired keys that a round of housekeeping removes, some milliseconds of the store's time.
+    static let expiredKeysPerRoundMaximum = 1_024
     /// Minimum time between two rows with the use of a token. An hour suffices to tell a token in
     /// use from a forgotten one, and a device that reconnects all day costs 24 small rows.
     static let tokenUseSecondsMinimum: UInt64 = 3_600

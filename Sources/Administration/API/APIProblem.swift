@@ -39,7 +39,8 @@ extension AdministrationRefusal {
     public var httpStatus: UInt16 {
         switch (cause, reason) {
         case (.unknown, _): 404
-        case (.exists, _): 409
+        case (.exists, _), (.underWay, _): 409
+        case (.otherContent, _): 422
         case (.tooWide, _): 400
         case (.failed, _): 500
         // Malformed, of an unknown kind, an invalid id, invalid rights or paths.

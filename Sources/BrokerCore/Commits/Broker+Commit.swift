@@ -53,6 +53,7 @@ extension Broker {
             takeBackSends(in: &step)
         }
         settleMessages(isStored: result.refusal == nil, in: &step)
+        settleKeys(batch: result.sequence, isStored: result.refusal == nil)
         settleWills(isStored: result.refusal == nil, at: step.moment)
         if !commits.inFlightBatch.repeats.isEmpty {
             settleRepeats(isStored: result.refusal == nil, in: &step)

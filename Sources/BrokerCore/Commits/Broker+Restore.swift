@@ -77,6 +77,7 @@ extension Broker: StoreVisitor {
             resumeExpiry(session, at: moment)
         }
         countRestoredReceivers()
+        sendKeys.endRestoration()
         for user in registry.users.places where registry.users.contains(user) {
             updateWaiting(of: user)
         }
@@ -143,6 +144,8 @@ extension Broker: StoreVisitor {
             try restoreRetained(key, value)
         case .leftovers:
             try restoreLeftover(key, value)
+        case .sendKeys:
+            try restoreSendKey(key, value)
         }
     }
 
@@ -259,12 +262,12 @@ extension Broker: StoreVisitor {
         for _ in 0..<(try row.read(UInt16.self)) {
             var entry = OutboxEntry(number: try row.read(UInt64.self), stamp: 0, grade: .once)
             entry.isComplete = true
-            entry.reason = try reason(&row, key)
+            entry.reason = try row.readReason()
             entry.refusedCount = try row.read(UInt32.self)
             var refusals: [Refusal] = []
             for _ in 0..<(try row.read(UInt16.self)) {
                 let index = try row.read(UInt16.self)
-                refusals.append(Refusal(index: UInt32(index), reason: try reason(&row, key)))
+                refusals.append(Refusal(index: UInt32(index), reason: try row.readReason()))
             }
             guard sessions[session].outbox.position(of: entry.number) == nil else {
                 throw .unreadableRecord(.outboxes, key: key)
@@ -280,14 +283,6 @@ extension Broker: StoreVisitor {
         commits.remove(table, key: key)
     }
 
-    private func reason(
-        _ row: inout RecordReader, _ key: [UInt8]
-    ) throws(RestoreError) -> ReasonCode {
-        guard let reason = ReasonCode(rawValue: try row.read(UInt8.self)) else {
-            throw .unreadableRecord(.outboxes, key: key)
-        }
-        return reason
-    }
 }
 
 /// Mixes the bits of a number: the finisher of SplitMix64 (Steele, Lea, Flood 2014).

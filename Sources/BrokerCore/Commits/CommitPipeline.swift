@@ -294,6 +294,11 @@ struct CommitPipeline: ~Copyable {
         pendingBatch.records.append(row.asPart(.send))
     }
 
+    /// The same for a row that is new.
+    mutating func putWithSends(_ row: RecordChange, _ permit: borrowing GrowthPermit) {
+        putWithSends(row)
+    }
+
     /// Deletes a row.
     mutating func remove(_ table: RecordTable, key: [UInt8]) {
         pendingBatch.records.append(Records.deletion(table, key: key))

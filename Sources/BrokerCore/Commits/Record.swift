@@ -20,6 +20,8 @@ public enum RecordTable: UInt8, CaseIterable, Sendable {
     case outboxes = 11
     /// Queues with the entries that ended sessions had from shared subscriptions.
     case leftovers = 12
+    /// Keys that make sends safe to repeat, with the results.
+    case sendKeys = 14
 }
 
 /// The kind of a record, which decides whether a store without room writes it.

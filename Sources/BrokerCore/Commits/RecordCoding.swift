@@ -1,6 +1,8 @@
 // The layout of rows: a version byte, then fixed fields in little-endian order, and byte strings
 // with a length of two bytes. Keys that sort by number are big-endian. The store adds the checksum.
 
+import BrokerTerms
+
 /// Appends fields to a row.
 struct RecordWriter {
     private(set) var bytes: [UInt8]
@@ -69,6 +71,11 @@ struct RecordReader {
         let number = try read(UInt64.self)
         guard number <= UInt64.max / 2 else { throw failure }
         return number
+    }
+
+    mutating func readReason() throws(RestoreError) -> ReasonCode {
+        guard let reason = ReasonCode(rawValue: try read(UInt8.self)) else { throw failure }
+        return reason
     }
 
     mutating func readString() throws(RestoreError) -> [UInt8] {

@@ -27,6 +27,9 @@ public struct Counters: Hashable, Sendable {
     public var sendsOverUncommitted: UInt64 = 0
     /// Sends that were recognised as resends and not delivered again.
     public var sendsRepeated: UInt64 = 0
+    /// Sends that were not made because of their key: it was used for another send, its first send
+    /// was under way, or the app had too many.
+    public var sendKeysRefused: UInt64 = 0
     /// Sends accepted although an earlier broker may have delivered them.
     public var possibleDuplicates: UInt64 = 0
     /// Single receivers refused within a send.
@@ -101,6 +104,8 @@ public struct Gauges: Hashable, Sendable {
     public var retainedMessages: Int
     public var retainedBytes: Int
     public var tokens: Int
+    /// Keys of sends that are remembered, of all apps.
+    public var sendKeys: Int
     public var messagesInMemory: Int
     /// Freed memory of messages that is kept for reuse.
     public var spareBytes: Int

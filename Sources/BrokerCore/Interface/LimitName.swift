@@ -31,6 +31,7 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case filterShapes
     case sharesOfApp
     case sharesOfSession
+    case sendKeys
 
     /// The configuration key of the limit, or its description if it is fixed; empty for none.
     public var key: StaticString {
@@ -60,6 +61,7 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .groupAllowed: "1000 users of an allow list"
         case .filterShapes: "4096 shapes of an app's filters"
         case .sharesOfApp: "4096 shared subscriptions of an app"
+        case .sendKeys: "1000000 keys of an app"
         case .sharesOfSession: "50 shared subscriptions of a session"
         }
     }

@@ -10,7 +10,7 @@ extension Broker {
         guard !deadlines.isHousekeepingDue,
             queues.queuedCount > 0 || commits.room.isFull || commits.pendingBatch.hasLazyRows
                 || queues.hasAppsOverQuota
-                || queues.leftovers.count > 0
+                || queues.leftovers.count > 0 || sendKeys.count > 0
         else { return }
         setHousekeepingDeadline(at: moment)
     }
@@ -32,6 +32,8 @@ extension Broker {
                     max(share, CoreLimits.sweepCountMinimum), CoreLimits.sweepCountMaximum))
         }
         checkAppQuotas()
+        removeExpiredKeys(
+            at: moment.instant, countMaximum: CoreLimits.expiredKeysPerRoundMaximum)
         for index in queues.leftovers.places where queues.leftovers.contains(index) {
             // Queues that were full may have space.
             if queues.isDue(index) { loadLeftover(index) }

@@ -161,6 +161,7 @@ extension Broker {
             connections: live.connections.count, subscriptions: subscriptionCount,
             sharedSubscriptions: sharedSubscriptions, retainedMessages: retention.retained.count,
             retainedBytes: retainedBytes, tokens: registry.tokens.count,
+            sendKeys: sendKeys.count,
             messagesInMemory: memory.messages.count, spareBytes: memory.spareByteCount,
             memoryQueueBytes: memory.memoryQueueByteCount, queuedMessages: queuedMessages,
             queuedBytes: queuedBytes, isStoreFull: commits.room.isFull,

@@ -25,13 +25,20 @@ public enum OperatorSend: Hashable, Sendable {
     /// The result is final when all changes that are pending now are committed; see
     /// ``Broker/takeResult(ofOperatorSend:)``.
     case pending(number: UInt64)
+    /// Its key was used for another send; nothing was sent.
+    case otherContent
+    /// The first send with its key is under way; nothing was sent.
+    case underWay
 }
 
 /// The operators' sends whose results have not been taken, by their numbers.
 struct OperatorSends {
     private struct Entry {
         var result: OperatorSendResult
+        /// Whether its message is settled.
         var isComplete = false
+        /// Whether the row of its key is not committed.
+        var awaitsKey = false
     }
 
     private var entries: [UInt64: Entry] = [:]
@@ -44,23 +51,42 @@ struct OperatorSends {
     }
 
     /// Adds an accepted send.
-    mutating func add(_ number: UInt64, _ result: OperatorSendResult) {
-        entries[number] = Entry(result: result)
+    ///
+    /// - Parameter isComplete: whether its message is settled already.
+    mutating func add(
+        _ number: UInt64, _ result: OperatorSendResult, isComplete: Bool = false
+    ) {
+        entries[number] = Entry(result: result, isComplete: isComplete)
+    }
+
+    /// Notes that the send has a key, whose row is in the pending batch.
+    mutating func awaitKey(of number: UInt64) { entries[number]?.awaitsKey = true }
+
+    /// Takes the result of the commit of a key's row. A send whose key is not stored is refused as
+    /// a whole, even if receivers have acknowledged it: its repeat would be a new send.
+    mutating func settleKey(of number: UInt64, isStored: Bool) {
+        entries[number]?.awaitsKey = false
+        if !isStored { refuse(number) }
+    }
+
+    private mutating func refuse(_ number: UInt64) {
+        entries[number]?.result.reason = .quotaExceeded
+        entries[number]?.result.limit = .store
+        entries[number]?.result.receiverCount = 0
     }
 
     /// Takes the result of a commit.
     mutating func complete(_ number: UInt64, isTakenBack: Bool, refusedCount: UInt32) {
         entries[number]?.isComplete = true
         entries[number]?.result.refusedCount += refusedCount
-        guard isTakenBack else { return }
-        entries[number]?.result.reason = .quotaExceeded
-        entries[number]?.result.limit = .store
-        entries[number]?.result.receiverCount = 0
+        if isTakenBack { refuse(number) }
     }
 
     /// Removes and returns a complete result.
     mutating func take(_ number: UInt64) -> OperatorSendResult? {
-        guard let entry = entries[number], entry.isComplete else { return nil }
+        guard let entry = entries[number], entry.isComplete, !entry.awaitsKey else {
+            return nil
+        }
         entries[number] = nil
         return entry.result
     }
@@ -74,22 +100,25 @@ extension Broker {
     /// - Parameters:
     ///   - request: its ranges refer to `bytes`.
     ///   - user: the user whom receivers see as the sender.
+    ///   - key: makes the send safe to repeat. If an earlier send with this key was accepted,
+    ///     nothing is sent, and the result is that of the earlier one. Keys are remembered for
+    ///     ``CoreLimits/sendKeySeconds``, also over restarts.
     /// - Returns: nil if there is no such user.
     public mutating func send(
         _ request: SendRequest, in bytes: [UInt8], as user: [UInt8],
-        ofApp appName: [UInt8], at moment: Moment, effects: inout Effects
+        ofApp appName: [UInt8], key: SendKey? = nil, at moment: Moment, effects: inout Effects
     ) -> OperatorSend? {
-        guard let app = app(named: appName), let user = self.user(named: user, app: app) else {
-            return nil
-        }
+        guard let app = app(named: appName) else { return nil }
+        if let key, let answer = repeated(key, ofApp: app, at: moment.instant) { return answer }
+        guard let user = self.user(named: user, app: app) else { return nil }
         return bytes.withUnsafeBytes {
             var step = Step(bytes: $0, at: moment, effects: effects)
-            return send(request, as: user, in: &step)
+            return send(request, as: user, key: key, in: &step)
         }
     }
 
     private mutating func send(
-        _ request: SendRequest, as user: Index<User>, in step: inout Step
+        _ request: SendRequest, as user: Index<User>, key: SendKey?, in step: inout Step
     ) -> OperatorSend {
         let principal = Principal(
             app: registry.users[user].app, user: user,
@@ -113,18 +142,51 @@ extension Broker {
                 address: request.target.address(in: step.bytes),
                 properties: request.properties.bytes(in: step.bytes),
                 payload: request.payload.bytes(in: step.bytes))
-            return route(request, parts, to: target, fromUser: user, in: &step)
+            guard let key else {
+                return route(request, parts, to: target, fromUser: user, in: &step).send
+            }
+            return route(request, parts, to: target, fromUser: user, key: key, in: &step)
         }
     }
 
+    /// Routes a send with a key, whose result is final when its row is committed.
+    private mutating func route(
+        _ request: SendRequest, _ parts: MessageParts, to target: AuthorizedTarget,
+        fromUser user: Index<User>, key: SendKey, in step: inout Step
+    ) -> OperatorSend {
+        let app = registry.users[user].app
+        let permit: GrowthPermit
+        do throws(KeyRefusal) {
+            permit = try admitKey(of: request, app: app)
+        } catch {
+            counters.sendsRefused += 1
+            if error.limit == .sendKeys { counters.sendKeysRefused += 1 }
+            return .complete(OperatorSendResult(reason: .quotaExceeded, limit: error.limit))
+        }
+        let (send, accepted) = route(request, parts, to: target, fromUser: user, in: &step)
+        guard let accepted else { return send }
+        let number: UInt64
+        if case .pending(let pending) = send {
+            number = pending
+        } else {
+            number = operatorSends.makeNumber()
+            operatorSends.add(number, accepted, isComplete: true)
+        }
+        operatorSends.awaitKey(of: number)
+        remember(key, ofApp: app, send: number, accepted, at: step.moment.instant, permit)
+        return .pending(number: number)
+    }
+
+    /// - Returns: the send, and its result unless it was refused.
     private mutating func route(
         _ request: SendRequest, _ parts: MessageParts, to target: AuthorizedTarget,
         fromUser user: Index<User>, in step: inout Step
-    ) -> OperatorSend {
+    ) -> (send: OperatorSend, accepted: OperatorSendResult?) {
         if request.grade == .transient {
             let tally = sendTransient(
                 request, parts, to: target, from: nil, ofUser: user, in: &step)
-            return .complete(accepted(tally) ?? refused(tally))
+            let result = accepted(tally)
+            return (.complete(result ?? refused(tally)), result)
         }
         let (stamp, number) = (makeStamp(), operatorSends.makeNumber())
         let message = memory.insert(
@@ -137,14 +199,15 @@ extension Broker {
         route(
             message, to: target, grade: request.grade, fromUser: user, excluding: nil,
             tally: &tally, in: &step)
-        guard let result = accepted(tally) else { return .complete(refused(tally)) }
+        guard let result = accepted(tally) else { return (.complete(refused(tally)), nil) }
         counters.receiversRefused += UInt64(tally.refusedCount)
         memory.noteTaken(tally.taken, of: message)
         operatorSends.add(number, result)
         if request.isRetained { retain(message, ofUser: user, request, at: step.moment) }
         memory.noteRouted(message)
         completeIfSettled(message, in: &step)
-        return operatorSends.take(number).map { .complete($0) } ?? .pending(number: number)
+        let send = operatorSends.take(number).map { OperatorSend.complete($0) }
+        return (send ?? .pending(number: number), result)
     }
 
     /// The result of a send that is accepted; nil if all receivers refused it.

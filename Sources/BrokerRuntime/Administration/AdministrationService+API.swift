@@ -39,7 +39,8 @@ extension AdministrationService {
             guard case .sendMessage(let message) = command else {
                 return try execute(command, replyingAs: .object)
             }
-            switch try begin(message) {
+            let key = request.idempotencyKey.map { IdempotencyKey.sendKey($0, of: request) }
+            switch try begin(message, key: key) {
             case .complete(let reply): return message.object(replying: reply)
             case .pending(let send):
                 pending = send

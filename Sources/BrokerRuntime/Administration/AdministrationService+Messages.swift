@@ -31,15 +31,19 @@ extension AdministrationService {
     }
 
     /// Hands a message to the core. Several may be begun before one waits for their commit.
-    func begin(_ request: SendMessage) throws(AdministrationRefusal) -> SendProgress {
+    ///
+    /// - Parameter key: makes the message safe to repeat.
+    func begin(_ request: SendMessage, key: SendKey? = nil) throws(AdministrationRefusal)
+        -> SendProgress
+    {
         let message = try EncodedSend(request)
         let (app, user) = (Array(request.app.utf8), Array(request.from.utf8))
         let moment = clock.moment()
         let (send, sequence) = shared.enter { state in
             (
                 state.broker.send(
-                    message.request, in: message.bytes, as: user, ofApp: app, at: moment,
-                    effects: &state.effects), state.broker.pendingSequence
+                    message.request, in: message.bytes, as: user, ofApp: app, key: key,
+                    at: moment, effects: &state.effects), state.broker.pendingSequence
             )
         }
         switch send {
@@ -49,6 +53,16 @@ extension AdministrationService {
             }
             throw Self.unknownUser(request.from, request.app)
         case .complete(let result): return .complete(try reply(to: request, with: result))
+        case .otherContent:
+            throw AdministrationRefusal(
+                .packetIdentifierInUse,
+                "this Idempotency-Key was used for another message: a new message needs a new key",
+                cause: .otherContent)
+        case .underWay:
+            throw AdministrationRefusal(
+                .packetIdentifierInUse,
+                "the first message with this Idempotency-Key is under way; repeat the request later",
+                cause: .underWay)
         case .pending(let number):
             return .pending(PendingSend(request: request, number: number, sequence: sequence))
         }

@@ -6,7 +6,8 @@ import Administration
 enum PrometheusText {
     /// The gauges among the statistics; all others are counters.
     static let gauges: Set<String> = [
-        "clients/connected", "clients/total", "messages/stored", "store/messages/bytes",
+        "clients/connected", "clients/total", "messages/stored", "messages/keys",
+        "store/messages/bytes",
         "store/full", "store/used/bytes", "store/limit/bytes", "subscriptions/count",
         "shared_subscriptions/count", "retained messages/count", "retained messages/bytes",
         "groups/count", "wills/count", "messages/memory", "messages/memory/spare/bytes",

@@ -33,6 +33,8 @@ enum StatisticsNames {
             "messages/refused": counters.sendsRefused,
             "messages/refused/uncommitted": counters.sendsOverUncommitted,
             "messages/repeated": counters.sendsRepeated,
+            "messages/keys": UInt64(gauges.sendKeys),
+            "messages/keys/refused": counters.sendKeysRefused,
             "messages/possible_duplicates": counters.possibleDuplicates,
             "messages/sent": counters.deliveries,
             "messages/acknowledged": counters.acknowledgements,

@@ -19,6 +19,8 @@ struct APIRequest: Sendable {
     let path: [String]
     let query: [HTTPTarget.Member]
     var content: [UInt8] = []
+    /// Makes a message safe to repeat; nil without one.
+    var idempotencyKey: [UInt8]?
     /// As it was when the head of the request arrived.
     let knownOperator: Operators.Operator
     let address: SocketAddress

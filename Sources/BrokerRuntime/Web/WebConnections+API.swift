@@ -63,10 +63,27 @@ extension WebConnections {
                     "the query is malformed: NAME=VALUE, joined by &, with a plus as %2B and a "
                         + "space as %20", reason: .malformedPacket))
         }
-        let waiting = APIRequest(
+        var waiting = APIRequest(
             connection: connection, loop: loopIndex, operation: operation, path: path,
             query: query, knownOperator: known, address: loop.peer(of: connection),
             target: request.target)
+        if let field = request.head.idempotencyKey, request.head.method == .post {
+            // Who repeats a request because of its key must not do it in vain.
+            guard operation.kind == .sendMessage else {
+                return .respond(
+                    .problem(
+                        .badRequest, "only messages have an Idempotency-Key",
+                        reason: .malformedPacket))
+            }
+            guard let key = IdempotencyKey.read(field.bytes(in: request.bytes.bytes)) else {
+                return .respond(
+                    .problem(
+                        .badRequest,
+                        "Idempotency-Key is not a string of 1 to 128 characters of ASCII",
+                        reason: .malformedPacket))
+            }
+            waiting.idempotencyKey = key
+        }
         return content(of: request, for: waiting)
     }
 

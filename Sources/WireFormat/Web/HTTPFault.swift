@@ -17,6 +17,7 @@ public enum HTTPStatus: UInt16, CaseIterable, Sendable {
     case uriTooLong = 414
     case unsupportedMediaType = 415
     case expectationFailed = 417
+    case unprocessableContent = 422
     case upgradeRequired = 426
     case tooManyRequests = 429
     case headTooLarge = 431
@@ -44,6 +45,7 @@ public enum HTTPStatus: UInt16, CaseIterable, Sendable {
         case .uriTooLong: "URI Too Long"
         case .unsupportedMediaType: "Unsupported Media Type"
         case .expectationFailed: "Expectation Failed"
+        case .unprocessableContent: "Unprocessable Content"
         case .upgradeRequired: "Upgrade Required"
         case .tooManyRequests: "Too Many Requests"
         case .headTooLarge: "Request Header Fields Too Large"

@@ -52,6 +52,7 @@ private struct HeadReader: ~Escapable {
         static let absoluteTarget = Seen(rawValue: 1 << 7)
         static let contentType = Seen(rawValue: 1 << 8)
         static let lastEventID = Seen(rawValue: 1 << 9)
+        static let idempotencyKey = Seen(rawValue: 1 << 10)
     }
 
     @_lifetime(copy bytes)
@@ -221,6 +222,9 @@ private struct HeadReader: ~Escapable {
             try note(.authorization)
             head.authorization = range(value)
         case 14 where name.isEqual(ignoringCase: "content-length"): try readLength(value)
+        case 15 where name.isEqual(ignoringCase: "idempotency-key"):
+            try note(.idempotencyKey)
+            head.idempotencyKey = range(value)
         case 16 where name.isEqual(ignoringCase: "content-encoding"): head.traits.insert(.isCoded)
         case 17 where name.isEqual(ignoringCase: "transfer-encoding"): try readCoding(value)
         case 17 where name.isEqual(ignoringCase: "sec-websocket-key"):

@@ -62,6 +62,8 @@ public struct HTTPRequestHead: Sendable, Equatable {
     /// Nil if there is none. The value is not checked.
     public internal(set) var lastEventID: ByteRange?
     /// Nil if there is none. The value is not checked.
+    public internal(set) var idempotencyKey: ByteRange?
+    /// Nil if there is none. The value is not checked.
     public internal(set) var webSocketKey: ByteRange?
     public internal(set) var subprotocols: Subprotocols = []
     public internal(set) var traits: Traits = []

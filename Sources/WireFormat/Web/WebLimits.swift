@@ -34,6 +34,8 @@ public enum WebLimits {
     /// Maximum bytes of pongs that wait for a client to read: 30 of the longest. The client needs
     /// the last one only (RFC 6455, 5.5.3).
     public static let waitingPongByteCountMaximum = 4_096
+    /// Maximum bytes of an `Idempotency-Key`. A UUID has 36; the broker keeps a digest of it.
+    public static let idempotencyKeyByteCountMaximum = 128
     /// Bytes of `Sec-WebSocket-Key`: 16 bytes in base64 (RFC 6455, 4.1).
     public static let keyByteCount = 24
     /// Bytes of `Sec-WebSocket-Accept`: a SHA-1 digest in base64.

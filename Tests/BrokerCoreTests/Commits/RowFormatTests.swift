@@ -34,6 +34,11 @@ import Testing
         world.send("bob/pc", 1, to: .group(group), "once", grade: .once)
         world.addUser("known")
         world.send("bob/pc", 2, to: .user("known"), "waits")
+        _ = world.send(
+            as: "bob", to: .users(["known", "unknown"]), "keyed", grade: .durable, isRaw: false,
+            isRetained: false, byteCount: nil,
+            key: SendKey(
+                name: Digest(words: (1, 2, 3, 4)), content: Digest(words: (5, 6, 7, 8))))
         world.settle()
         world.disconnect("carl/pad", expiry: 3_600)
         world.settle()

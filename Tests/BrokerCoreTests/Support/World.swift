@@ -146,7 +146,7 @@ final class World {
     /// A message of an operator, as a user of the app.
     func send(
         as user: String, to target: Target, _ text: String, grade: Grade, isRaw: Bool,
-        isRetained: Bool, byteCount: UInt32?
+        isRetained: Bool, byteCount: UInt32?, key: SendKey? = nil
     ) -> OperatorSend? {
         var bytes: [UInt8] = []
         var request = SendRequest(
@@ -155,7 +155,8 @@ final class World {
             messageByteCount: byteCount ?? UInt32(text.utf8.count) + 16)
         request.isRetained = isRetained
         let send = broker.send(
-            request, in: bytes, as: Array(user.utf8), ofApp: World.app, at: now, effects: &effects)
+            request, in: bytes, as: Array(user.utf8), ofApp: World.app, key: key, at: now,
+            effects: &effects)
         collect()
         return send
     }

@@ -72,6 +72,66 @@ extension EndToEndTests {
             await device.close()
         }
 
+        /// The broker is killed right after the answers, and the program repeats all of them.
+        @Test func `with a key are sent once, also when the broker dies after the answer`()
+            async throws
+        {
+            let api = try await broker()
+            func calls(_ text: String = "m") -> [APICall] {
+                (0..<50).map {
+                    APICall(
+                        "POST", path,
+                        body: #"{"from":"bob","users":["alice","no"],"b":"\#(text)\#($0)"}"#,
+                        token: api.own,
+                        headers: ["Idempotency-Key": $0 % 2 == 0 ? "\"key \($0)\"" : "key-\($0)"])
+                }
+            }
+            let first = try await APIScript.ask(calls(), port: api.http)
+            try await api.broker.killNow()
+            #expect(first.allSatisfy { $0.status == 200 })
+            try await api.broker.start()
+            let port = try await api.broker.port("http")
+            let again = try await APIScript.ask(calls(), port: port)
+            #expect(again.map(\.body) == first.map(\.body))
+            let other = try await APIScript.ask(calls("other"), port: port)
+            #expect(other.allSatisfy { $0.status == 422 && $0.code == 145 }, "\(other)")
+            // Another credential has keys of its own.
+            var call = calls()[0]
+            call.headers["Authorization"] = "Bearer \(api.tokens[.operate, default: ""])"
+            #expect(try await APIScript.ask([call], port: port).map(\.status) == [200])
+            #expect(try api.broker.counter("messages/repeated") == 50)
+            #expect(try api.broker.counter("messages/keys") == 51)
+            let device = try await api.broker.client("alice")
+            for number in Array(0..<50) + [0] {
+                let message = try await device.nextMessage()
+                #expect(message.content == .text("m\(number)", type: 0))
+            }
+            await device.close()
+        }
+
+        @Test func `with a key that is malformed or not theirs are refused`() async throws {
+            let api = try await broker()
+            let body = #"{"from":"bob","users":["alice"],"b":"x"}"#
+            let keys = [
+                "", "\"\"", "a b", "a,b", "\"a", "a\"", "\"a\\\"",
+                String(repeating: "k", count: 129),
+            ]
+            let calls = keys.map {
+                APICall("POST", path, body: body, token: api.own, headers: ["Idempotency-Key": $0])
+            }
+            for answer in try await APIScript.ask(calls, port: api.http) {
+                #expect(answer.status == 400 && answer.detail.contains("1 to 128"), "\(answer)")
+            }
+            let others = try await APIScript.ask(
+                [
+                    APICall(
+                        "POST", "/api/v1/apps", body: #"{"app":"x"}"#, token: api.own,
+                        headers: ["Idempotency-Key": "k"])
+                ], port: api.http)
+            #expect(others.map(\.status) == [400])
+            #expect(others[0].detail.contains("only messages"))
+        }
+
         /// Ticks of the processor that the broker has used.
         private func ticks(of broker: TestBroker) throws -> Int {
             let stat = try String(

@@ -1,0 +1,281 @@
+// The keys with which programs make their sends safe to repeat. A send with a key that was used is
+// not made again: it gets the result of the first one.
+//
+// It owns the keys of all apps and their expiries. It sees no messages.
+//
+// Invariants: the row of a key is in the same batch as the message of its send, as a part of the
+// send; a key whose row is not committed is under way; a key of which a result was told is kept
+// until its expiry, and no key is removed to make room for others.
+
+import BrokerTerms
+import Primitives
+
+/// What identifies a send that may be repeated.
+public struct SendKey: Hashable, BitwiseCopyable, Sendable {
+    /// Bits of a digest of the credential and the key.
+    public var name: (high: UInt64, low: UInt64)
+    /// Bits of a digest of what is sent.
+    public var content: UInt64
+
+    public init(name: Digest, content: Digest) {
+        self.name = (name.words.0, name.words.1)
+        self.content = content.words.0
+    }
+
+    public static func == (left: SendKey, right: SendKey) -> Bool {
+        left.name == right.name && left.content == right.content
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(name.high)
+        hasher.combine(name.low)
+        hasher.combine(content)
+    }
+}
+
+/// The keys of the sends of the last ``CoreLimits/sendKeySeconds``.
+struct SendKeys {
+    /// A key within its app.
+    struct Name: Hashable, BitwiseCopyable {
+        let app: Index<App>
+        let high: UInt64
+        let low: UInt64
+
+        init(_ key: SendKey, app: Index<App>) {
+            self.init(app: app, high: key.name.high, low: key.name.low)
+        }
+
+        init(app: Index<App>, high: UInt64, low: UInt64) {
+            (self.app, self.high, self.low) = (app, high, low)
+        }
+    }
+
+    struct Entry {
+        let content: UInt64
+        /// In broker time.
+        let expiry: Instant
+        let result: OperatorSendResult
+        fileprivate(set) var isUnderWay: Bool
+    }
+
+    private var entries: [Name: Entry] = [:]
+    /// By app; those under way too.
+    private var counts: [Index<App>: Int] = [:]
+    /// The order of their expiries. A key that was forgotten earlier is still there.
+    private var expiries: [(name: Name, expiry: Instant)] = []
+    private var firstExpiry = 0
+    /// Those whose rows are not committed, with the batch of the row and the number of the send, in
+    /// the order of the batches.
+    private var underWay: [(name: Name, batch: UInt64, send: UInt64)] = []
+
+    var count: Int { entries.count }
+
+    func count(ofApp app: Index<App>) -> Int { counts[app] ?? 0 }
+
+    /// A key that was used and has not expired.
+    func find(_ name: Name, at now: Instant) -> Entry? {
+        guard let entry = entries[name], entry.isUnderWay || entry.expiry > now else { return nil }
+        return entry
+    }
+
+    /// Adds a key whose row is in the batch.
+    mutating func add(
+        _ name: Name, content: UInt64, result: OperatorSendResult, expiry: Instant,
+        batch: UInt64, send: UInt64
+    ) {
+        insert(
+            name,
+            Entry(content: content, expiry: expiry, result: result, isUnderWay: true))
+        expiries.append((name, expiry))
+        underWay.append((name, batch, send))
+    }
+
+    /// Adds a stored key. ``endRestoration()`` follows the last one.
+    mutating func restore(
+        _ name: Name, content: UInt64, result: OperatorSendResult, expiry: Instant
+    ) {
+        insert(
+            name,
+            Entry(content: content, expiry: expiry, result: result, isUnderWay: false))
+        expiries.append((name, expiry))
+    }
+
+    mutating func endRestoration() { expiries.sort { $0.expiry < $1.expiry } }
+
+    /// Takes the result of a batch. Forgets the keys whose rows it contained if they were not
+    /// stored. Returns the numbers of their sends.
+    mutating func settle(batch: UInt64, isStored: Bool) -> [UInt64] {
+        guard let first = underWay.first, first.batch <= batch else { return [] }
+        let end = underWay.firstIndex { $0.batch > batch } ?? underWay.count
+        let sends = underWay[..<end].map(\.send)
+        for key in underWay[..<end] {
+            if isStored { entries[key.name]?.isUnderWay = false } else { remove(key.name) }
+        }
+        underWay.removeFirst(end)
+        return sends
+    }
+
+    /// Removes and returns keys that have expired.
+    mutating func removeExpired(at now: Instant, countMaximum: Int) -> [Name] {
+        var removed: [Name] = []
+        while firstExpiry < expiries.count, removed.count < countMaximum,
+            expiries[firstExpiry].expiry <= now
+        {
+            let (name, expiry) = expiries[firstExpiry]
+            firstExpiry += 1
+            // It may have been forgotten, and used again.
+            guard entries[name]?.expiry == expiry else { continue }
+            remove(name)
+            removed.append(name)
+        }
+        // Moves the others once per half of them.
+        if firstExpiry > expiries.count / 2 {
+            expiries.removeFirst(firstExpiry)
+            firstExpiry = 0
+        }
+        return removed
+    }
+
+    private mutating func insert(_ name: Name, _ entry: Entry) {
+        if entries.updateValue(entry, forKey: name) == nil { counts[name.app, default: 0] += 1 }
+    }
+
+    private mutating func remove(_ name: Name) {
+        if entries.removeValue(forKey: name) != nil { counts[name.app, default: 0] -= 1 }
+    }
+
+    func checkInvariants() {
+        precondition(
+            counts.values.reduce(0, +) == entries.count,
+            "\(counts.values.reduce(0, +)) keys of apps, and \(entries.count) keys")
+        precondition(
+            entries.values.count { $0.isUnderWay } == underWay.count,
+            "\(underWay.count) keys wait for a batch")
+        precondition(
+            expiries.count - firstExpiry >= entries.count,
+            "\(expiries.count - firstExpiry) expiries of \(entries.count) keys")
+    }
+}
+
+extension Records {
+    /// The longest row of a key whose send names so many receivers.
+    static func sendKeyPageByteCount(app: [UInt8], receiverCount: Int) -> Int {
+        RecordChange.pageByteCount(key: 1 + app.count + 16, value: 28 + 3 * receiverCount)
+    }
+
+    static func sendKey(
+        _ name: SendKeys.Name, app: [UInt8], content: UInt64, expiry: Instant,
+        _ result: OperatorSendResult
+    ) -> RecordChange {
+        var row = RecordWriter(version: 1)
+        row.write(expiry.milliseconds)
+        row.write(content)
+        row.write(result.reason.rawValue)
+        row.write(result.receiverCount)
+        row.write(result.refusedCount)
+        row.write(UInt16(result.refusals.count))
+        for refusal in result.refusals {
+            row.write(UInt16(refusal.index))
+            row.write(refusal.reason.rawValue)
+        }
+        return RecordChange(table: .sendKeys, key: key(of: name, app: app), value: row.bytes)
+    }
+
+    static func key(of name: SendKeys.Name, app: [UInt8]) -> [UInt8] {
+        RecordKey.name(app: app, RecordKey.numbers(name.high, name.low))
+    }
+}
+
+extension Broker {
+    /// Whether the key of a send was used, and what is answered then; nil for a new key.
+    mutating func repeated(
+        _ key: SendKey, ofApp app: Index<App>, at now: Instant
+    ) -> OperatorSend? {
+        guard let entry = sendKeys.find(SendKeys.Name(key, app: app), at: now) else { return nil }
+        guard entry.content == key.content else {
+            counters.sendKeysRefused += 1
+            return .otherContent
+        }
+        guard !entry.isUnderWay else {
+            counters.sendKeysRefused += 1
+            return .underWay
+        }
+        counters.sendsRepeated += 1
+        return .complete(entry.result)
+    }
+
+    /// Admits the row of a new key.
+    ///
+    /// - Throws: the limit that does not allow another key.
+    mutating func admitKey(
+        of request: SendRequest, app: Index<App>
+    ) throws(KeyRefusal) -> GrowthPermit {
+        guard sendKeys.count(ofApp: app) < limits.sendKeysPerAppMaximum else {
+            throw KeyRefusal(limit: .sendKeys)
+        }
+        var receiverCount = 0
+        if case .users(_, let count) = request.target { receiverCount = count }
+        let permit = admitGrowth(
+            of: Records.sendKeyPageByteCount(
+                app: registry.apps[app].name, receiverCount: receiverCount))
+        guard let permit else { throw KeyRefusal(limit: .store) }
+        return permit
+    }
+
+    /// Stores the key of a send with its message: both are in the pending batch. Also makes room
+    /// for it in memory.
+    mutating func remember(
+        _ key: SendKey, ofApp app: Index<App>, send: UInt64, _ result: OperatorSendResult,
+        at now: Instant, _ permit: borrowing GrowthPermit
+    ) {
+        removeExpiredKeys(at: now, countMaximum: CoreLimits.expiredKeysPerSendMaximum)
+        let name = SendKeys.Name(key, app: app)
+        let expiry = now.advanced(bySeconds: CoreLimits.sendKeySeconds)
+        let row = Records.sendKey(
+            name, app: registry.apps[app].name, content: key.content, expiry: expiry, result)
+        commits.putWithSends(row, permit)
+        sendKeys.add(
+            name, content: key.content, result: result, expiry: expiry,
+            batch: commits.pendingSequence, send: send)
+    }
+
+    mutating func removeExpiredKeys(at now: Instant, countMaximum: Int) {
+        for name in sendKeys.removeExpired(at: now, countMaximum: countMaximum) {
+            commits.remove(
+                .sendKeys, key: Records.key(of: name, app: registry.apps[name.app].name))
+        }
+    }
+
+    /// Takes the result of the batch that contains the rows of keys.
+    mutating func settleKeys(batch: UInt64, isStored: Bool) {
+        for send in sendKeys.settle(batch: batch, isStored: isStored) {
+            operatorSends.settleKey(of: send, isStored: isStored)
+        }
+    }
+
+    mutating func restoreSendKey(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
+        guard let appCount = key.first, key.count == 1 + Int(appCount) + 16,
+            let app = app(named: Array(key[1..<1 + Int(appCount)]))
+        else { throw .danglingRecord(.sendKeys, key: key) }
+        let name = SendKeys.Name(
+            app: app, high: RecordKey.readNumber(key, at: 1 + Int(appCount)),
+            low: RecordKey.readNumber(key, at: 1 + Int(appCount) + 8))
+        var row = try RecordReader(value, version: 1, table: .sendKeys, key: key)
+        let expiry = Instant(milliseconds: try row.read(UInt64.self))
+        let content = try row.read(UInt64.self)
+        var result = OperatorSendResult(reason: try row.readReason())
+        result.receiverCount = try row.read(UInt32.self)
+        result.refusedCount = try row.read(UInt32.self)
+        for _ in 0..<(try row.read(UInt16.self)) {
+            let index = try row.read(UInt16.self)
+            result.refusals.append(
+                Refusal(index: UInt32(index), reason: try row.readReason()))
+        }
+        sendKeys.restore(name, content: content, result: result, expiry: expiry)
+    }
+}
+
+/// Why a key was refused.
+struct KeyRefusal: Error {
+    let limit: LimitName
+}

@@ -1,0 +1,161 @@
+// Keys that make sends safe to repeat.
+
+import BrokerTerms
+import Primitives
+import Testing
+
+@testable import BrokerCore
+
+@Suite struct `A send with a key` {
+    let world = World()
+
+    init() {
+        world.addUser("ops")
+        world.addUser("ann")
+        world.settle()
+    }
+
+    private func key(_ name: UInt64, content: UInt64 = 1) -> SendKey {
+        SendKey(
+            name: Digest(words: (name, 7, 0, 0)), content: Digest(words: (content, 0, 0, 0)))
+    }
+
+    private func send(
+        _ key: SendKey?, _ text: String = "x", to target: Target = .user("ann"),
+        grade: Grade = .durable
+    ) -> OperatorSend? {
+        world.send(
+            as: "ops", to: target, text, grade: grade, isRaw: false, isRetained: false,
+            byteCount: nil, key: key)
+    }
+
+    private func result(of send: OperatorSend?) -> OperatorSendResult? {
+        switch send {
+        case .pending(let number)?: world.broker.takeResult(ofOperatorSend: number)
+        case .complete(let result)?: result
+        case .otherContent?, .underWay?, nil: nil
+        }
+    }
+
+    /// What waits for ann.
+    private var waitingCount: UInt64 { world.gauges.queuedMessages }
+
+    @Test(arguments: [Grade.durable, .once])
+    func `is made once, and its repeats have its result, also after a crash`(grade: Grade) throws {
+        let target = Target.users(["ann", "nobody"])
+        let first = send(key(1), to: target, grade: grade)
+        #expect(send(key(1), to: target, grade: grade) == .underWay)
+        #expect(send(key(1, content: 2), to: target, grade: grade) == .otherContent)
+        world.settle()
+        let answer = try #require(result(of: first))
+        #expect(answer.receiverCount == 1 && answer.refusals.count == 1)
+        #expect(send(key(1), to: target, grade: grade) == .complete(answer))
+        #expect(send(key(1, content: 2), to: target, grade: grade) == .otherContent)
+        world.crash()
+        #expect(send(key(1), to: target, grade: grade) == .complete(answer))
+        #expect(send(key(1, content: 2), to: target, grade: grade) == .otherContent)
+        world.settle()
+        #expect(waitingCount == 1)
+        #expect(world.broker.counters.sendsRepeated == 1)
+        #expect(world.broker.counters.sendKeysRefused == 1)
+    }
+
+    @Test func `has no result before its key is stored, whatever its receivers do`() {
+        world.begin("ann/phone")
+        let first = send(key(1))
+        world.acknowledge("ann/phone", through: 1)
+        #expect(result(of: first) == nil)
+        let nobody = send(key(2), to: .topic("site/1"))
+        let transient = send(key(3), to: .everybody, grade: .transient)
+        #expect(result(of: nobody) == nil && result(of: transient) == nil)
+        world.settle()
+        #expect(result(of: first)?.reason == .sent)
+        #expect(result(of: nobody)?.reason == .noMatchingSubscribers)
+        #expect(result(of: transient)?.receiverCount == 1)
+        world.crash()
+        #expect(result(of: send(key(1)))?.reason == .sent)
+        #expect(result(of: send(key(3), to: .everybody, grade: .transient))?.receiverCount == 1)
+    }
+
+    /// The crash comes before the commit, in it, or after it: the message and its key are both
+    /// there or neither is, so that the repeat leaves one message in any case.
+    @Test(arguments: [false, true])
+    func `and its message are stored together`(isCommitted: Bool) {
+        _ = send(key(1))
+        if isCommitted { world.settle() }
+        world.crash()
+        #expect(waitingCount == (isCommitted ? 1 : 0))
+        let again = send(key(1))
+        world.settle()
+        #expect(result(of: again)?.receiverCount == 1)
+        #expect(waitingCount == 1)
+    }
+
+    @Test func `that is refused may be made again`() {
+        #expect(result(of: send(key(1), to: .group("none")))?.reason == .topicNameInvalid)
+        #expect(world.broker.sendKeys.count == 0)
+        let taken = send(key(1))
+        world.store.isFull = true
+        world.settle()
+        #expect(result(of: taken)?.limit == .store)
+        #expect(world.broker.sendKeys.count == 0)
+        world.store.isFull = false
+        world.forgetFullStore()
+        let again = send(key(1))
+        world.settle()
+        #expect(result(of: again)?.reason == .sent)
+        #expect(waitingCount == 1)
+    }
+
+    /// A receiver has acknowledged the message, and the store has no room for the key.
+    @Test func `is refused when its key is not stored`() {
+        world.begin("ann/phone")
+        let sent = send(key(1))
+        world.acknowledge("ann/phone", through: 1)
+        world.store.isFull = true
+        world.settle()
+        #expect(
+            result(of: sent) == OperatorSendResult(reason: .quotaExceeded, limit: .store))
+        #expect(world.broker.sendKeys.count == 0)
+    }
+
+    @Test func `beyond the limit is refused, and no key is forgotten for it`() {
+        world.limits.sendKeysPerAppMaximum = 3
+        let answers = (1...3).map { send(key($0)) }
+        world.settle()
+        #expect(answers.allSatisfy { result(of: $0)?.reason == .sent })
+        #expect(
+            send(key(4))
+                == .complete(OperatorSendResult(reason: .quotaExceeded, limit: .sendKeys)))
+        #expect(result(of: send(key(1)))?.reason == .sent)
+        #expect(world.broker.counters.sendKeysRefused == 1)
+        // Without a key it is made.
+        _ = send(nil)
+        world.settle()
+        #expect(waitingCount == 4)
+    }
+
+    @Test func `is remembered for a day, also over a restart, and its row is deleted then`() {
+        _ = send(key(1))
+        world.settle()
+        world.pass(seconds: CoreLimits.sendKeySeconds / 2)
+        _ = send(key(2))
+        world.settle()
+        world.crash()
+        world.pass(seconds: CoreLimits.sendKeySeconds / 2 - 1)
+        #expect(result(of: send(key(1)))?.reason == .sent)
+        #expect(waitingCount == 2)
+        world.pass(seconds: 30)
+        world.settle()
+        #expect(world.broker.sendKeys.count == 1)
+        _ = send(key(1))
+        world.settle()
+        #expect(waitingCount == 3)
+        world.crash()
+        #expect(world.broker.sendKeys.count == 2)
+        world.pass(seconds: CoreLimits.sendKeySeconds + 30)
+        world.settle()
+        #expect(world.broker.sendKeys.count == 0)
+        #expect(world.restarted().sendKeys.count == 0)
+    }
+}
