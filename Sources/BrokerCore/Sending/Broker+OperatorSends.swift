@@ -173,7 +173,9 @@ extension Broker {
             operatorSends.add(number, accepted, isComplete: true)
         }
         operatorSends.awaitKey(of: number)
-        remember(key, ofApp: app, send: number, accepted, at: step.moment.instant, permit)
+        remember(
+            key, ofApp: app, send: number, result: accepted, at: step.moment.instant,
+            permit: permit)
         return .pending(number: number)
     }
 

@@ -225,8 +225,8 @@ extension Broker {
     /// Stores the key of a send with its message: both are in the pending batch. Also makes room
     /// for it in memory.
     mutating func remember(
-        _ key: SendKey, ofApp app: Index<App>, send: UInt64, _ result: OperatorSendResult,
-        at now: Instant, _ permit: borrowing GrowthPermit
+        _ key: SendKey, ofApp app: Index<App>, send: UInt64, result: OperatorSendResult,
+        at now: Instant, permit: borrowing GrowthPermit
     ) {
         removeExpiredKeys(at: now, countMaximum: CoreLimits.expiredKeysPerSendMaximum)
         let name = SendKeys.Name(key, app: app)

@@ -61,7 +61,7 @@ extension AdministrationService {
         case .underWay:
             throw AdministrationRefusal(
                 .packetIdentifierInUse,
-                "the first message with this Idempotency-Key is under way; repeat the request later",
+                "the first message with this Idempotency-Key is under way; repeat the request",
                 cause: .underWay)
         case .pending(let number):
             return .pending(PendingSend(request: request, number: number, sequence: sequence))

@@ -121,7 +121,7 @@ extension EndToEndTests {
             let names = (0..<250).map { "\"u\($0)\"" }
             let users = (names + ["\"alice\""]).joined(separator: ",")
             let request = message(api, #"{"from":"bob","users":[\#(users)],"b":"x"}"#)
-            let count = 250
+            let count = 800
             let client = try WireClient(port: api.http)
             client.pause()
             try client.send(Array(String(repeating: request, count: count).utf8))
