@@ -27,6 +27,7 @@ enum BenchOption: String, OptionRules {
     case connectRate = "conn-rate"
     case connectInterval = "interval"
     case sourceAddresses = "ifaddr"
+    case webSocket = "websocket"
     case tls
     case authorityFile = "cafile"
     case insecure
@@ -41,7 +42,7 @@ enum BenchOption: String, OptionRules {
 
     var shape: OptionShape {
         switch self {
-        case .tls, .insecure, .resume, .json, .quiet: .flag
+        case .webSocket, .tls, .insecure, .resume, .json, .quiet: .flag
         case .host, .port, .dialect, .count, .publishers, .topic, .qos, .size, .window, .rate,
             .messageInterval, .limit, .seconds, .warmUp, .sleep, .expiry, .startNumber, .prefix,
             .user, .password, .connectRate, .connectInterval, .sourceAddresses, .authorityFile,
@@ -70,7 +71,7 @@ enum BenchOption: String, OptionRules {
         case .connectInterval: "i"
         case .tls: "S"
         case .publishers, .rate, .seconds, .warmUp, .sleep, .prefix, .sourceAddresses,
-            .authorityFile, .insecure, .resume, .certificate, .key, .brokerProcess,
+            .webSocket, .authorityFile, .insecure, .resume, .certificate, .key, .brokerProcess,
             .allocationCounts, .json, .html, .quiet:
             nil
         }
@@ -124,6 +125,7 @@ enum BenchOption: String, OptionRules {
           -R, --conn-rate N        connects per second (as fast as the broker answers)
           -i, --interval MS        the same, as milliseconds between connects
           --ifaddr A,B             source addresses; each adds about 28,000 connections
+          --websocket              MQTT over WebSocket, at the path /mqtt
           -S, --tls                TLS 1.2 or 1.3
           --cafile FILE            trusted authorities, in place of the system's
           --insecure               do not verify the broker's certificate

@@ -148,6 +148,8 @@ enum BenchProgram {
             configuration.connectionsMaximum = LoadDriver.slotCount(for: plan)
             // Another broker may send any packet; the largest payload of this load must fit.
             configuration.packetMaximum = plan.payloadByteCount + 65_536
+            // A frame contains all packets of one flush.
+            if plan.isWebSocket { configuration.packetMaximum += 4 << 20 }
             configuration.firstPacketMaximum = configuration.packetMaximum
             let handle = try LoopHandle()
             var loop = try EventLoop(configuration, handle: handle)

@@ -52,6 +52,8 @@ struct Plan {
     var host = "localhost"
     var port: UInt16 = 1883
     var dialect = LoadDialect.mrt
+    /// Whether the packets are in frames of WebSocket; only MQTT.
+    var isWebSocket = false
     var topology = Topology.everybody
     var receiverCount = 100
     var publisherCount = 1
@@ -90,6 +92,13 @@ struct Plan {
 
     init(scenario: Scenario) {
         self.scenario = scenario
+    }
+
+    /// Nil for MRT.
+    var mqtt: MQTTCodec? {
+        var codec = dialect.mqtt
+        codec?.isFramed = isWebSocket
+        return codec
     }
 
     /// The last receivers, of this number, do not read during the measurement.
@@ -164,6 +173,7 @@ extension Plan {
     init(_ scenario: Scenario, _ options: ParsedOptions<BenchOption>) throws(UsageError) {
         self.init(scenario: scenario)
         try applyDialect(options)
+        try applyWebSocket(options)
         try applyConnections(options)
         try applyTopology(options)
         try applyMessages(options)
@@ -188,6 +198,15 @@ extension Plan {
             throw UsageError(
                 "\(scenario.rawValue) speaks mrt; to a client of MQTT it is a topic: use fanout")
         }
+    }
+
+    private mutating func applyWebSocket(
+        _ options: ParsedOptions<BenchOption>
+    ) throws(UsageError) {
+        isWebSocket = options.has(.webSocket)
+        guard isWebSocket else { return }
+        if dialect == .mrt { throw UsageError("--websocket needs --dialect mqtt311 or mqtt5") }
+        if scenario == .floor { throw UsageError("floor has no --websocket") }
     }
 
     private mutating func applyConnections(

@@ -35,7 +35,7 @@ import Testing
         #expect(program.terminationStatus == 0, "\(String(decoding: text, as: UTF8.self))")
     }
 
-    @Test(arguments: ["deliveries", "connections", "durable", "lives", "smoke"])
+    @Test(arguments: ["deliveries", "connections", "durable", "lives", "web", "smoke"])
     func `the scenario files of the repository are valid`(name: String) throws {
         let path = Self.root.appending(path: "Bench/Scenarios/\(name).json5").path
         let file = try ScenarioFile(path: path)

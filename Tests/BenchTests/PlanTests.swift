@@ -32,6 +32,12 @@ import Testing
         #expect(try plan(.fanOut, "-V", "311", "-q", "1", "-F", "65").qos == 1)
     }
 
+    @Test func `only MQTT goes over WebSocket`() throws {
+        #expect(try plan(.fanOut, "-V", "5", "--websocket").mqtt?.isFramed == true)
+        #expect(throws: UsageError.self) { try plan(.fanOut, "--websocket") }
+        #expect(throws: UsageError.self) { try plan(.floor, "--websocket") }
+    }
+
     @Test func `offline sessions are persistent and confirmed`() throws {
         let plan = try plan(.offline)
         #expect(plan.qos == 1)

@@ -12,6 +12,8 @@ struct BrokerRecipe {
     var configuration = ""
     /// Whether it takes a certificate, from any source.
     var hasTLS = true
+    /// Whether it has a listener for WebSocket without TLS.
+    var hasWeb = false
 }
 
 /// A name in a comparison: a broker and the dialect of the load.
@@ -19,6 +21,7 @@ struct Subject {
     var name: String
     var broker: String
     var dialect: LoadDialect
+    var isWebSocket = false
 }
 
 struct BrokerLauncher: ~Copyable {
@@ -27,6 +30,7 @@ struct BrokerLauncher: ~Copyable {
         var process: pid_t
         var port: UInt16
         var tlsPort: UInt16
+        var webPort: UInt16
     }
 
     private var running: [Running] = []
@@ -50,7 +54,12 @@ struct BrokerLauncher: ~Copyable {
             Subject(name: "martlet", broker: "martlet", dialect: .mrt),
             Subject(name: "martlet-mqtt311", broker: "martlet", dialect: .mqtt311),
             Subject(name: "martlet-mqtt5", broker: "martlet", dialect: .mqtt5),
+            Subject(
+                name: "martlet-websocket", broker: "martlet", dialect: .mqtt311, isWebSocket: true),
             Subject(name: "mosquitto", broker: "mosquitto", dialect: .mqtt311),
+            Subject(
+                name: "mosquitto-websocket", broker: "mosquitto", dialect: .mqtt311,
+                isWebSocket: true),
             Subject(name: "nats", broker: "nats", dialect: .mqtt311),
             Subject(name: "flashmq", broker: "flashmq", dialect: .mqtt311),
         ]
@@ -69,7 +78,9 @@ struct BrokerLauncher: ~Copyable {
             // The other brokers do not log each client either.
             command: "{programs}/martletd --dev --data {directory}/data --set log.level=warning "
                 + "--listen 'tcp://127.0.0.1:{port}?anonymous' "
-                + "--listen 'tls://127.0.0.1:{tlsPort}?anonymous'"),
+                + "--listen 'tls://127.0.0.1:{tlsPort}?anonymous' "
+                + "--listen 'ws://127.0.0.1:{webPort}?anonymous'",
+            hasWeb: true),
         BrokerRecipe(
             name: "mosquitto", command: "mosquitto -c {configuration}",
             // Only root can read the files of root: it must not change its user.
@@ -80,11 +91,14 @@ struct BrokerLauncher: ~Copyable {
                 set_tcp_nodelay true
                 max_queued_messages 0
                 listener {port} 127.0.0.1
+                listener {webPort} 127.0.0.1
+                protocol websockets
                 listener {tlsPort} 127.0.0.1
                 certfile {certificate}
                 keyfile {key}
                 ciphers_tls1.3 TLS_AES_128_GCM_SHA256
-                """),
+                """,
+            hasWeb: true),
         BrokerRecipe(
             name: "nats", command: "nats-server -c {configuration}",
             configuration: """
@@ -141,7 +155,7 @@ struct BrokerLauncher: ~Copyable {
         let program = recipe.command.prefix { $0 != " " }
         return BrokerLauncher.wait(
             for: spawn(
-                "command -v '\(fill(String(program), in: "", port: 0, tlsPort: 0))'",
+                "command -v '\(fill(String(program), in: "", port: 0, tlsPort: 0, webPort: 0))'",
                 log: "/dev/null"))
             == 0
     }
@@ -150,10 +164,12 @@ struct BrokerLauncher: ~Copyable {
     mutating func aim(_ plan: inout Plan, at subject: Subject) throws(BenchFailure) -> Bool {
         let recipe = recipe(of: subject.broker)
         guard plan.tls == nil || recipe.hasTLS else { return false }
+        guard !plan.isWebSocket || (recipe.hasWeb && plan.tls == nil) else { return false }
         let broker = try started(recipe, probe: subject.dialect)
         BrokerLauncher.awaitQuiet(broker.process)
         plan.host = "127.0.0.1"
         plan.port = plan.tls == nil ? broker.port : broker.tlsPort
+        if plan.isWebSocket { plan.port = broker.webPort }
         // A separate source address, because the ports of the previous load stay in TIME_WAIT for a
         // minute: a burst of connects would measure the kernel's search for free ports.
         measurements += 1
@@ -199,17 +215,18 @@ struct BrokerLauncher: ~Copyable {
         let own = try makeDirectory(recipe.name)
         let port = try BrokerLauncher.freePort()
         let tlsPort = try BrokerLauncher.freePort()
+        let webPort = try BrokerLauncher.freePort()
         try HarnessFile.write(
-            fill(recipe.configuration, in: own, port: port, tlsPort: tlsPort),
+            fill(recipe.configuration, in: own, port: port, tlsPort: tlsPort, webPort: webPort),
             to: "\(own)/configuration")
         // An orphan would run forever: the broker ends with the harness, however that ends.
-        let command = fill(recipe.command, in: own, port: port, tlsPort: tlsPort)
+        let command = fill(recipe.command, in: own, port: port, tlsPort: tlsPort, webPort: webPort)
         let process = spawn(
             "command -v setpriv >/dev/null && exec setpriv --pdeathsig TERM \(command)\n"
                 + "exec \(command)", log: "\(own)/log")
         guard process > 0 else { throw BenchFailure("cannot start \(recipe.name)") }
         let broker = Running(
-            name: recipe.name, process: process, port: port, tlsPort: tlsPort)
+            name: recipe.name, process: process, port: port, tlsPort: tlsPort, webPort: webPort)
         running.append(broker)
         try waitUntilUp(broker, dialect, log: "\(own)/log")
         if recipe.name == "martlet" {
@@ -232,11 +249,12 @@ struct BrokerLauncher: ~Copyable {
     }
 
     private func fill(
-        _ text: String, in own: String, port: UInt16, tlsPort: UInt16
+        _ text: String, in own: String, port: UInt16, tlsPort: UInt16, webPort: UInt16
     ) -> String {
         let user = getpwuid(getuid()).map { String(cString: $0.pointee.pw_name) } ?? "nobody"
         let values = [
             "programs": programs, "directory": own, "port": "\(port)", "tlsPort": "\(tlsPort)",
+            "webPort": "\(webPort)",
             "certificate": certificateFiles.chain, "key": certificateFiles.key, "user": user,
             "configuration": "\(own)/configuration",
         ]

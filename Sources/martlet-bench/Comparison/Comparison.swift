@@ -87,6 +87,7 @@ struct Comparison {
             }
         } else if let subject = launcher.subjects.first(where: { $0.name == name }) {
             words += ["--dialect", subject.dialect.rawValue]
+            if subject.isWebSocket { words.append("--websocket") }
         }
         if !words.contains("--seconds") { words += ["--seconds", "\(file.seconds)"] }
         do throws(UsageError) {

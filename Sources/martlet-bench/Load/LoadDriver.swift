@@ -126,7 +126,7 @@ struct LoadDriver: LoopHandler, ~Copyable {
     init(_ plan: Plan, _ target: LoadTarget) {
         self.plan = plan
         self.target = target
-        mqtt = plan.dialect.mqtt
+        mqtt = plan.mqtt
         clients = ContiguousArray(repeating: Client(), count: plan.clientCount)
         clientBySlot = ContiguousArray(repeating: 0, count: LoadDriver.slotCount(for: plan))
         toConnect = 0..<(plan.scenario == .offline ? plan.receiverCount : plan.clientCount)
@@ -164,30 +164,84 @@ struct LoadDriver: LoopHandler, ~Copyable {
     mutating func opened(
         _ connection: ConnectionID, _ origin: ConnectionOrigin, in loop: inout EventLoop
     ) {
-        introduce(Int(clientBySlot[connection.slot]), in: &loop)
+        guard plan.isWebSocket else {
+            introduce(Int(clientBySlot[connection.slot]), in: &loop)
+            return
+        }
+        let handshake = WebSocketClient.handshake(host: plan.host)
+        loop.write(handshake.count, to: connection) { $0.write(bytes: handshake.span.bytes) }
     }
 
     mutating func received(
         _ range: ByteRange, from connection: ConnectionID, in loop: inout EventLoop
     ) -> Consumption {
+        if plan.isWebSocket { return receivedFrames(range, from: connection, in: &loop) }
         let client = Int(clientBySlot[connection.slot])
         let bytes = UnsafeRawBufferPointer(rebasing: loop.arena[..<range.endOffset])
         let now = monotonicNanoseconds()
         var offset = Int(range.offset)
+        let awaited = takePackets(bytes, at: &offset, of: client, at: now, in: &loop)
+        burstEnded(of: client, at: now, in: &loop)
+        return Consumption(consumed: offset - Int(range.offset), awaiting: awaited)
+    }
+
+    /// Takes all whole packets. Returns how many bytes the next one needs, as far as it is known.
+    @inline(__always)
+    private mutating func takePackets(
+        _ bytes: UnsafeRawBufferPointer, at offset: inout Int, of client: Int, at now: UInt64,
+        in loop: inout EventLoop
+    ) -> Int {
         var inbox: UInt64 = 0
+        defer { acknowledgeBurst(of: client, inbox: inbox, in: &loop) }
         while true {
             switch PacketFrame.next(
                 in: bytes.bytes, at: offset, packetMaximum: loop.configuration.packetMaximum)
             {
-            case .incomplete(let minimum):
-                acknowledgeBurst(of: client, inbox: inbox, in: &loop)
-                burstEnded(of: client, at: now, in: &loop)
-                return Consumption(consumed: offset - Int(range.offset), awaiting: minimum)
+            case .incomplete(let minimum): return minimum
             case .packet(let frame):
                 offset = frame.endOffset
                 take(frame, bytes: bytes, from: client, at: now, inbox: &inbox, in: &loop)
             case .malformed, .tooLarge:
                 fail("the broker sent what is no packet")
+                offset = bytes.count
+                return 0
+            }
+        }
+    }
+
+    /// Takes the packets of all whole frames; a broker sends whole packets in each.
+    private mutating func receivedFrames(
+        _ range: ByteRange, from connection: ConnectionID, in loop: inout EventLoop
+    ) -> Consumption {
+        let client = Int(clientBySlot[connection.slot])
+        let bytes = UnsafeRawBufferPointer(rebasing: loop.arena[..<range.endOffset])
+        var offset = Int(range.offset)
+        if clients[client].phase == .connecting {
+            switch WebSocketClient.readAnswer(UnsafeRawBufferPointer(rebasing: bytes[offset...])) {
+            case .incomplete: return Consumption(consumed: 0)
+            case .refused:
+                fail("the broker refused the handshake of WebSocket")
+                return Consumption(consumed: Int(range.count))
+            case .accepted(let byteCount):
+                offset += byteCount
+                introduce(client, in: &loop)
+            }
+        }
+        let now = monotonicNanoseconds()
+        while true {
+            switch WebSocketClient.readFrame(bytes, at: offset) {
+            case .incomplete(let minimum):
+                burstEnded(of: client, at: now, in: &loop)
+                return Consumption(consumed: offset - Int(range.offset), awaiting: minimum)
+            case .packets(let content):
+                offset = content.lowerBound
+                let frame = UnsafeRawBufferPointer(rebasing: bytes[..<content.upperBound])
+                _ = takePackets(frame, at: &offset, of: client, at: now, in: &loop)
+                if offset != content.upperBound { fail("a frame ends within a packet") }
+                offset = content.upperBound
+            case .control(let end): offset = end
+            case .malformed:
+                fail("the broker sent what is no frame")
                 return Consumption(consumed: Int(range.count))
             }
         }

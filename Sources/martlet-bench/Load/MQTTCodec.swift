@@ -10,6 +10,8 @@ import WireFormat
 
 struct MQTTCodec {
     let version: MQTT.Version
+    /// Whether packets are in frames of WebSocket.
+    var isFramed = false
 
     /// First bytes of the packets that are written here (section 2.1.3 of MQTT 5.0).
     private enum FirstByte {
@@ -42,7 +44,7 @@ struct MQTTCodec {
         }
         packet.userName = identity.user.map { place($0) }
         packet.password = identity.password.map { place($0) }
-        loop.write(packet, from: source, to: connection)
+        write(packet, from: source, to: connection, in: &loop)
     }
 
     func writeSubscribe(
@@ -51,11 +53,11 @@ struct MQTTCodec {
         let source = [UInt8(topic.count >> 8), UInt8(topic.count & 0xFF)] + topic + [qos]
         let packet = MQTT.Subscribe(
             version, 1, subscriptions: ByteRange(offset: 0, count: source.count), count: 1)
-        loop.write(packet, from: source, to: connection)
+        write(packet, from: source, to: connection, in: &loop)
     }
 
     func writeDisconnect(to connection: ConnectionID, in loop: inout EventLoop) {
-        loop.write(MQTT.Disconnect(version), to: connection)
+        write(MQTT.Disconnect(version), from: [], to: connection, in: &loop)
     }
 
     // MARK: - Messages
@@ -72,7 +74,7 @@ struct MQTTCodec {
         let extra = (number > 0 ? 4 : 2) + (version == .v5 ? 1 : 0)
         let bodyByteCount = source.count + extra
         let length = VariableInteger.byteCount(UInt64(bodyByteCount))
-        loop.write(1 + length + bodyByteCount, to: connection) { writer in
+        write(1 + length + bodyByteCount, to: connection, in: &loop) { writer in
             writer.write(
                 typeAndFlags: FirstByte.publish | qos << 1, bodyByteCount: bodyByteCount)
             writer.write(uint16: UInt16(topicByteCount))
@@ -110,9 +112,37 @@ struct MQTTCodec {
         _ first: UInt8, _ identifier: UInt16, to connection: ConnectionID,
         in loop: inout EventLoop
     ) {
-        loop.write(4, to: connection) { writer in
+        write(4, to: connection, in: &loop) { writer in
             writer.write(typeAndFlags: first, bodyByteCount: 2)
             writer.write(uint16: identifier)
+        }
+    }
+
+    private func write(
+        _ packet: some WirePacket, from source: [UInt8], to connection: ConnectionID,
+        in loop: inout EventLoop
+    ) {
+        source.withUnsafeBytes { source in
+            write(packet.encodedByteCount, to: connection, in: &loop) {
+                packet.write(to: &$0, from: source.bytes)
+            }
+        }
+    }
+
+    /// Writes one packet, over WebSocket in a frame of its own.
+    @inline(__always)
+    private func write(
+        _ byteCount: Int, to connection: ConnectionID, in loop: inout EventLoop,
+        _ body: (inout PacketWriter) -> Void
+    ) {
+        guard isFramed else {
+            loop.write(byteCount, to: connection, body)
+            return
+        }
+        let header = WebSocketClient.headerByteCount(of: byteCount)
+        loop.write(header + byteCount, to: connection) { writer in
+            WebSocketClient.writeHeader(of: byteCount, to: &writer)
+            body(&writer)
         }
     }
 
