@@ -18,6 +18,8 @@ public enum AdministrationCommand: Hashable, Sendable {
     case kickSessions(KickSessions)
     case deleteSessions(DeleteSessions)
     case showOfflineQueue(ShowOfflineQueue)
+    case listQueueMessages(ListQueueMessages)
+    case dropQueueMessage(DropQueueMessage)
     case purgeQueues(PurgeQueues)
     case createGroup(CreateGroup)
     case listGroups(ListGroups)
@@ -47,6 +49,8 @@ public enum AdministrationCommand: Hashable, Sendable {
         case kickSessions = "session.kick"
         case deleteSessions = "session.delete"
         case showOfflineQueue = "queue.show"
+        case listQueueMessages = "queue.messages"
+        case dropQueueMessage = "queue.drop"
         case purgeQueues = "queue.purge"
         case createGroup = "group.create"
         case listGroups = "group.list"
@@ -77,6 +81,8 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .kickSessions: .kickSessions
         case .deleteSessions: .deleteSessions
         case .showOfflineQueue: .showOfflineQueue
+        case .listQueueMessages: .listQueueMessages
+        case .dropQueueMessage: .dropQueueMessage
         case .purgeQueues: .purgeQueues
         case .createGroup: .createGroup
         case .listGroups: .listGroups
@@ -130,6 +136,8 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .kickSessions: self = .kickSessions(try Self.body(line))
         case .deleteSessions: self = .deleteSessions(try Self.body(line))
         case .showOfflineQueue: self = .showOfflineQueue(try Self.body(line))
+        case .listQueueMessages: self = .listQueueMessages(try Self.body(line))
+        case .dropQueueMessage: self = .dropQueueMessage(try Self.body(line))
         case .purgeQueues: self = .purgeQueues(try Self.body(line))
         case .createGroup: self = .createGroup(try Self.body(line))
         case .listGroups: self = .listGroups(try Self.body(line))
@@ -153,6 +161,19 @@ public enum AdministrationCommand: Hashable, Sendable {
                 reason: 0x97,
                 message: "\(mint.users.count) tokens at a time; "
                     + "\(MintTokens.userCountMaximum) are allowed")
+        }
+        if let (limit, maximum) = pageLimit, !(1...maximum).contains(limit) {
+            throw .malformed("limit must be a whole number from 1 to \(maximum)")
+        }
+    }
+
+    /// How many things a list is asked for at most, and how many it may have; nil if it is not
+    /// asked for fewer.
+    private var pageLimit: (limit: Int, maximum: Int)? {
+        switch self {
+        case .listQueueMessages(let request):
+            request.limit.map { ($0, ListQueueMessages.countMaximum) }
+        default: nil
         }
     }
 

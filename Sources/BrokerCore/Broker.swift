@@ -31,6 +31,7 @@ public struct Broker: ~Copyable, Sendable {
     var memory = MessageMemory()
     var commits = CommitPipeline()
     var operatorSends = OperatorSends()
+    var inspections = Inspections()
 
     var deadlines: Deadlines
     var workload = Workload()

@@ -42,7 +42,7 @@ enum HelpPages {
           martlet user add USER...
           martlet token (mint | list | revoke)
           martlet session (list | show | kick | delete)
-          martlet queue (show | purge) USER
+          martlet queue (show | messages | drop | purge) USER
           martlet group (create | join | leave | kick | ban | list | show | meta | allow)
           martlet explain --user USER [--device NAME] ACTION [TARGET]
           martlet backup DIRECTORY
@@ -274,18 +274,29 @@ enum HelpPages {
 
     static let queue = """
         martlet queue show USER
+        martlet queue messages USER [--device NAME] [--contents] [--after NUMBER] [--limit N]
+        martlet queue drop USER NUMBER [--device NAME]
         martlet queue purge [USER] [--device NAME] [--away] [--older-than TIME]
 
         show counts the messages that wait for a user: in the offline queue, until the first session
-        receives them, and in the queue of each session. purge discards the messages of
-        disconnected sessions and, without --device, those in the offline queue.
+        receives them, and in the queue of each session. messages lists them one by one: those of
+        the device's queue or, without --device, those of the offline queue. drop removes one of
+        them, unless its delivery has begun. purge discards the messages of disconnected sessions
+        and, without --device, those in the offline queue.
 
+        messages, drop
+          --device NAME        the queue of this device; "" for the device without a name
+          --contents           messages: show the contents too, at most 16 KiB of each
+          --after NUMBER       messages: begin after this number
+          --limit N            messages: show at most N
+
+        show, purge
           --user USER          the user; the same as the argument USER
           --device NAME        the queue of this device
           --connected          only sessions with a connection, which purge does not change
           --away               only sessions without a connection
           --older-than TIME    only sessions disconnected for at least this long, such as 90d
-          --json               one JSON object per queue; purge: one object
+          --json               one JSON object per queue or message; purge, drop: one object
         \(administration)
         """
 

@@ -28,6 +28,8 @@ enum Command: String, CaseIterable {
     case sessionKick = "session kick"
     case sessionDelete = "session delete"
     case queueShow = "queue show"
+    case queueMessages = "queue messages"
+    case queueDrop = "queue drop"
     case queuePurge = "queue purge"
     case appShow = "app show"
     case appRights = "app rights"
@@ -131,6 +133,8 @@ enum MartletProgram {
             case .sessionKick: try SessionKickCommand.run(arguments)
             case .sessionDelete: try SessionDeleteCommand.run(arguments)
             case .queueShow: try QueueShowCommand.run(arguments)
+            case .queueMessages: try QueueMessagesCommand.run(arguments)
+            case .queueDrop: try QueueDropCommand.run(arguments)
             case .queuePurge: try QueuePurgeCommand.run(arguments)
             case .appShow: try AppShowCommand.run(arguments)
             case .appRights: try AppRightsCommand.run(arguments)

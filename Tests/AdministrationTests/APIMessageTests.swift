@@ -25,6 +25,11 @@ struct APIMessageTests {
         KickSessions(selection, sendsWills: false), KickSessions(selection),
         DeleteSessions(selection, sendsWills: true),
         ShowOfflineQueue(app: "plant", user: "%2F"), PurgeQueues(selection),
+        ListQueueMessages(app: "plant", user: "a/b", hasContents: false),
+        ListQueueMessages(
+            app: "plant", user: "u", device: "", hasContents: true, after: .max, limit: 100),
+        DropQueueMessage(app: "plant", user: "u", number: .max),
+        DropQueueMessage(app: "plant", user: "u", device: "ü", number: 0),
         CreateGroup(app: "plant", owner: "o", title: "t", allowed: nil, meta: ""),
         CreateGroup(app: "plant", owner: "o", title: "t", allowed: [], meta: "{}"),
         ListGroups(app: "plant", user: nil), ListGroups(app: "plant", user: "u", after: 7),

@@ -13,7 +13,7 @@ struct APITableTests {
         case .text: "\"x\""
         case .texts: "[\"x\"]"
         case .boolean: "true"
-        case .number: "1"
+        case .number, .count: "1"
         case .choice(let words): "\"\(words[0])\""
         }
     }
@@ -29,7 +29,9 @@ struct APITableTests {
         let body = members.filter { $0.place == .body }
         let object = body.map { "\"\($0.name)\":\(json($0.form))" }.joined(separator: ",")
         return try operation.command(
-            path: operation.members.filter { $0.place == .path }.map { "path-\($0.name)" },
+            path: operation.members.filter { $0.place == .path }.map {
+                $0.form == .text ? "path-\($0.name)" : text($0.form)
+            },
             query: members.filter { $0.place == .query }.map { ($0.name, text($0.form)) },
             content: body.isEmpty ? [] : Array("{\(object)}".utf8))
     }
@@ -73,8 +75,12 @@ struct APITableTests {
     @Test func `reads with GET alone, and every change needs more than view`() {
         for operation in APIOperation.all {
             if operation.method != .get { #expect(operation.role > .view, "\(operation.path)") }
+            let showsContents = operation.path.hasSuffix("/contents")
+            #expect(!showsContents || operation.role == .operate)
             #expect(
-                operation.isLogged == (operation.method != .get && operation.kind != .sendMessage))
+                operation.isLogged
+                    == (operation.method != .get && operation.kind != .sendMessage || showsContents)
+            )
             #expect(operation.method != .get || !operation.takesContent)
             #expect(operation.summary.hasSuffix("."))
             #expect([200, 201, 202].contains(operation.status))
@@ -247,6 +253,8 @@ extension AdministrationCommand {
         case .kickSessions(let request): request.line
         case .deleteSessions(let request): request.line
         case .showOfflineQueue(let request): request.line
+        case .listQueueMessages(let request): request.line
+        case .dropQueueMessage(let request): request.line
         case .purgeQueues(let request): request.line
         case .createGroup(let request): request.line
         case .listGroups(let request): request.line

@@ -175,6 +175,49 @@ import Testing
         #expect(try login(1).delivery() == "three")
     }
 
+    @Test func `the messages of a queue are shown in pages, and one that is under way stays`()
+        throws
+    {
+        try leave(try login(1))
+        for number in 1...ListQueueMessages.countMaximum + 1 {
+            _ = try broker.administrator().send(
+                SendMessage(app: "demo", from: "alice", users: ["bob"], b: "\(number)"))
+        }
+        func list(after: UInt64? = nil, limit: Int? = nil) throws -> ListQueueMessages.Reply {
+            try broker.administrator().send(
+                ListQueueMessages(
+                    app: "demo", user: "bob", device: "d1", hasContents: true, after: after,
+                    limit: limit))
+        }
+        let page = try list()
+        #expect(page.messages.map(\.content?.text) == (1...100).map { "\($0)" })
+        #expect(page.next == 100)
+        #expect(try list(after: 100).messages.map(\.number) == [101])
+        #expect(try list(after: 100).next == nil)
+        #expect(try list(limit: 2).messages.count == 2)
+        #expect(throws: AdministrationError.self) { try list(limit: 101) }
+        #expect(throws: AdministrationError.self) { try list(limit: 0) }
+        let message = try #require(page.messages.first)
+        #expect(message.from == "alice" && message.kind == .user && message.grade == .durable)
+        let now = UInt64(Date().timeIntervalSince1970)
+        #expect((now - 60...now).contains(message.unixMilliseconds / 1_000))
+        #expect(message.expiresUnixSeconds ?? 0 > now)
+        let drop = DropQueueMessage(app: "demo", user: "bob", device: "d1", number: 1)
+        let bob = try login(1)
+        #expect(bob.delivery() == "1")
+        #expect(try list(limit: 1).messages.map(\.isUnderWay) == [true])
+        let refusal = #expect(throws: AdministrationError.self) {
+            try broker.administrator().send(drop)
+        }
+        #expect("\(String(describing: refusal))".contains("is being delivered"))
+        try leave(bob)
+        _ = try broker.administrator().send(drop)
+        #expect(try list(limit: 1).messages.map(\.number) == [2])
+        #expect(try login(1).delivery() == "2")
+        try broker.restart()
+        #expect(try list(limit: 1).messages.map(\.number) == [2])
+    }
+
     @Test func `what waits for a user without a session can be purged`() throws {
         _ = try broker.administrator().send(AddUser(app: "demo", user: "carol"))
         let alice = try login(0)

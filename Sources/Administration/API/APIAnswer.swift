@@ -35,6 +35,9 @@ public struct APIAnswerMember: Hashable, Sendable {
     static func object(_ name: String, _ members: [APIAnswerMember]) -> Self {
         Self(name, .object(members))
     }
+    static func object(optional name: String, _ members: [APIAnswerMember]) -> Self {
+        Self(name, .object(members), isOptional: true)
+    }
     static func objects(_ name: String, _ members: APIAnswerMember...) -> Self {
         Self(name, .objects(members))
     }
@@ -87,6 +90,16 @@ extension APIOperation {
             ]
         case .kickSessions, .deleteSessions: [.number("sessionCount")]
         case .showOfflineQueue: Self.queue
+        case .listQueueMessages:
+            [
+                .objects(
+                    "messages", .number("number"), .text("from"), .text("kind"),
+                    .text(optional: "topic"), .text(optional: "groupid"), .number(optional: "t"),
+                    .text("grade"), .number("byteCount"), .number("unixMilliseconds"),
+                    .number(optional: "expiresUnixSeconds"), .boolean("isUnderWay"),
+                    .object(optional: "content", Self.content)),
+                .number(optional: "next"),
+            ]
         case .purgeQueues: [.number("messageCount")]
         case .createGroup: [.text("groupid")]
         case .listGroups:
@@ -120,9 +133,13 @@ extension APIOperation {
                     "operators", .text("operator"), .text("role"), .number("madeUnixSeconds"),
                     .number(optional: "expiresUnixSeconds"))
             ]
-        case .setAppRights, .changeGroup, .revokeOperator: []
+        case .setAppRights, .changeGroup, .revokeOperator, .dropQueueMessage: []
         }
     }
+
+    private static let content: [APIAnswerMember] = [
+        .text("base64"), .text(optional: "text"), .number("byteCount"), .boolean("isCut"),
+    ]
 
     private static let queue: [APIAnswerMember] = [
         .number("messageCount"), .number("byteCount"), .number("overflowCount"),

@@ -21,6 +21,8 @@ extension APIOperation {
         case .kickSessions: kickSessions
         case .deleteSessions: deleteSessions
         case .showOfflineQueue: showOfflineQueue
+        case .listQueueMessages: listQueueMessages
+        case .dropQueueMessage: dropQueueMessage
         case .purgeQueues: purgeQueues
         case .createGroup: createGroup
         case .listGroups: listGroups

@@ -83,6 +83,8 @@ struct AdministrationService {
         case .kickSessions(let request): return answer(request, with: try kick(request))
         case .deleteSessions(let request): return answer(request, with: try delete(request))
         case .showOfflineQueue(let request): return answer(request, with: try show(request))
+        case .listQueueMessages(let request): return answer(request, with: try list(request))
+        case .dropQueueMessage(let request): return answer(request, with: try drop(request))
         case .purgeQueues(let request): return answer(request, with: try purge(request))
         case .createGroup(let request): return answer(request, with: try createGroup(request))
         case .listGroups(let request): return answer(request, with: try listGroups(request))

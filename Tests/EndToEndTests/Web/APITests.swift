@@ -134,6 +134,18 @@ extension EndToEndTests {
                     method: "GET", template: "/apps/{app}/users/{user}/queue",
                     path: "/apps/plant/users/pump%207%C3%BC/queue", answer: #""messageCount":1"#),
                 Step(
+                    method: "GET", template: "/apps/{app}/users/{user}/queue/messages",
+                    path: "/apps/plant/users/pump%207%C3%BC/queue/messages", query: "?limit=1",
+                    answer: #""isUnderWay":false,"kind":"user","number":1,"t":3,"#),
+                Step(
+                    method: "GET", template: "/apps/{app}/users/{user}/queue/contents",
+                    path: "/apps/plant/users/pump%207%C3%BC/queue/contents", query: "?after=0",
+                    answer:
+                        #""content":{"base64":"Ingi","byteCount":3,"isCut":false,"text":"\"x\""}"#),
+                Step(
+                    method: "DELETE", template: "/apps/{app}/users/{user}/queue/messages/{number}",
+                    path: "/apps/plant/users/pump%207%C3%BC/queue/messages/1", answer: "{}"),
+                Step(
                     method: "GET", template: "/apps/{app}/explain", path: "/apps/plant/explain",
                     query: "?user=a&action=publish&target=site/a/%2B", answer: #""grounds":"#),
                 Step(
@@ -245,9 +257,10 @@ extension EndToEndTests {
                 #expect(answer.connections == 1)
                 Self.compare(answer.object, with: operation.answer, "\(step.method) \(step.path)")
             }
-            // Who changed what is in the log, and nothing of what was only read.
+            // Who changed what is in the log, and who read what users have written.
             let changes = steps.filter {
                 $0.method != "GET" && !$0.template.hasSuffix("/messages")
+                    || $0.template.hasSuffix("/contents")
             }.count
             _ = try await api.broker.process.line(
                 with: "event=operator_request operator=own", "request=operator.revoke",

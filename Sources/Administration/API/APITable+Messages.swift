@@ -1,0 +1,56 @@
+// The operations on messages that wait.
+
+extension APIOperation {
+    // MARK: - Queues
+
+    static var listQueueMessages: [APIOperation] {
+        let path = "/apps/{app}/users/{user}/queue"
+        let members: [APIMember] = [
+            .query("device"), .query("after", .number(maximum: .max)),
+            .query("limit", .count(maximum: UInt64(ListQueueMessages.countMaximum))),
+        ]
+        return [
+            APIOperation(
+                .listQueueMessages, .get, at: path + "/messages", role: .view,
+                summary: "Lists messages of a device's queue or of the user's offline queue.",
+                members: members
+            ) { values throws(AdministrationRefusal) in
+                .listQueueMessages(try values.listQueueMessages(hasContents: false))
+            },
+            APIOperation(
+                .listQueueMessages, .get, at: path + "/contents", role: .operate,
+                summary: "Lists the same messages with their contents.", members: members
+            ) { values throws(AdministrationRefusal) in
+                .listQueueMessages(try values.listQueueMessages(hasContents: true))
+            },
+        ]
+    }
+
+    static var dropQueueMessage: [APIOperation] {
+        [
+            APIOperation(
+                .dropQueueMessage, .delete,
+                at: "/apps/{app}/users/{user}/queue/messages/{number}", role: .operate,
+                summary: "Removes one message from a queue.",
+                members: [.path("number", .number(maximum: .max)), .query("device")]
+            ) { values throws(AdministrationRefusal) in
+                .dropQueueMessage(
+                    DropQueueMessage(
+                        app: try values.text("app"), user: try values.text("user"),
+                        device: values.text(optional: "device"),
+                        number: try values.number(required: "number")))
+            }
+        ]
+    }
+}
+
+extension APIValues {
+    fileprivate func listQueueMessages(
+        hasContents: Bool
+    ) throws(AdministrationRefusal) -> ListQueueMessages {
+        ListQueueMessages(
+            app: try text("app"), user: try text("user"), device: text(optional: "device"),
+            hasContents: hasContents, after: number("after", as: UInt64.self),
+            limit: number("limit", as: Int.self))
+    }
+}
