@@ -21,6 +21,9 @@ public enum AdministrationCommand: Hashable, Sendable {
     case listQueueMessages(ListQueueMessages)
     case dropQueueMessage(DropQueueMessage)
     case purgeQueues(PurgeQueues)
+    case listRetained(ListRetained)
+    case showRetained(ShowRetained)
+    case deleteRetained(DeleteRetained)
     case createGroup(CreateGroup)
     case listGroups(ListGroups)
     case showGroup(ShowGroup)
@@ -52,6 +55,9 @@ public enum AdministrationCommand: Hashable, Sendable {
         case listQueueMessages = "queue.messages"
         case dropQueueMessage = "queue.drop"
         case purgeQueues = "queue.purge"
+        case listRetained = "retained.list"
+        case showRetained = "retained.show"
+        case deleteRetained = "retained.delete"
         case createGroup = "group.create"
         case listGroups = "group.list"
         case showGroup = "group.show"
@@ -84,6 +90,9 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .listQueueMessages: .listQueueMessages
         case .dropQueueMessage: .dropQueueMessage
         case .purgeQueues: .purgeQueues
+        case .listRetained: .listRetained
+        case .showRetained: .showRetained
+        case .deleteRetained: .deleteRetained
         case .createGroup: .createGroup
         case .listGroups: .listGroups
         case .showGroup: .showGroup
@@ -139,6 +148,9 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .listQueueMessages: self = .listQueueMessages(try Self.body(line))
         case .dropQueueMessage: self = .dropQueueMessage(try Self.body(line))
         case .purgeQueues: self = .purgeQueues(try Self.body(line))
+        case .listRetained: self = .listRetained(try Self.body(line))
+        case .showRetained: self = .showRetained(try Self.body(line))
+        case .deleteRetained: self = .deleteRetained(try Self.body(line))
         case .createGroup: self = .createGroup(try Self.body(line))
         case .listGroups: self = .listGroups(try Self.body(line))
         case .showGroup: self = .showGroup(try Self.body(line))
@@ -173,6 +185,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         switch self {
         case .listQueueMessages(let request):
             request.limit.map { ($0, ListQueueMessages.countMaximum) }
+        case .listRetained(let request): request.limit.map { ($0, ListRetained.countMaximum) }
         default: nil
         }
     }

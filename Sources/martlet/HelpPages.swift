@@ -4,7 +4,8 @@
 
 /// The pages of `martlet help`: the first words of the commands.
 enum HelpTopic: String, CaseIterable {
-    case send, listen, presence, group, token, session, queue, user, app, explain, backup, stats
+    case send, listen, presence, group, token, session, queue, retained, user, app
+    case explain, backup, stats
     case `operator`
 
     /// The page of a verb.
@@ -17,6 +18,7 @@ enum HelpTopic: String, CaseIterable {
         case .token: HelpPages.token
         case .session: HelpPages.session
         case .queue: HelpPages.queue
+        case .retained: HelpPages.retained
         case .user: HelpPages.user
         case .app: HelpPages.app
         case .explain: HelpPages.explain
@@ -43,6 +45,7 @@ enum HelpPages {
           martlet token (mint | list | revoke)
           martlet session (list | show | kick | delete)
           martlet queue (show | messages | drop | purge) USER
+          martlet retained (list | show | delete) [TOPIC]
           martlet group (create | join | leave | kick | ban | list | show | meta | allow)
           martlet explain --user USER [--device NAME] ACTION [TARGET]
           martlet backup DIRECTORY
@@ -297,6 +300,20 @@ enum HelpPages {
           --away               only sessions without a connection
           --older-than TIME    only sessions disconnected for at least this long, such as 90d
           --json               one JSON object per queue or message; purge, drop: one object
+        \(administration)
+        """
+
+    static let retained = """
+        martlet retained list [FILTER] [--limit N]
+        martlet retained show TOPIC
+        martlet retained delete FILTER
+
+        A retained message is the last one of its topic, which later subscribers receive. list
+        shows those whose topics match a filter, with + and #; all if it is absent. show also shows
+        the content. delete removes them, and sends nothing to subscribers.
+
+          --limit N            list: show at most N
+          --json               one JSON object per message; delete: one object
         \(administration)
         """
 

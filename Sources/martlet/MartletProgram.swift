@@ -31,6 +31,9 @@ enum Command: String, CaseIterable {
     case queueMessages = "queue messages"
     case queueDrop = "queue drop"
     case queuePurge = "queue purge"
+    case retainedList = "retained list"
+    case retainedShow = "retained show"
+    case retainedDelete = "retained delete"
     case appShow = "app show"
     case appRights = "app rights"
     case explain
@@ -136,6 +139,9 @@ enum MartletProgram {
             case .queueMessages: try QueueMessagesCommand.run(arguments)
             case .queueDrop: try QueueDropCommand.run(arguments)
             case .queuePurge: try QueuePurgeCommand.run(arguments)
+            case .retainedList: try RetainedListCommand.run(arguments)
+            case .retainedShow: try RetainedShowCommand.run(arguments)
+            case .retainedDelete: try RetainedDeleteCommand.run(arguments)
             case .appShow: try AppShowCommand.run(arguments)
             case .appRights: try AppRightsCommand.run(arguments)
             case .explain: try ExplainCommand.run(arguments)

@@ -28,6 +28,9 @@ struct APIMessageTests {
         ListQueueMessages(app: "plant", user: "a/b", hasContents: false),
         ListQueueMessages(
             app: "plant", user: "u", device: "", hasContents: true, after: .max, limit: 100),
+        ListRetained(app: "plant"),
+        ListRetained(app: "plant", filter: "site/+/ü/#", after: .max, limit: 1),
+        ShowRetained(app: "plant", topic: "a b/?&=#"), DeleteRetained(app: "plant", filter: "#"),
         DropQueueMessage(app: "plant", user: "u", number: .max),
         DropQueueMessage(app: "plant", user: "u", device: "ü", number: 0),
         CreateGroup(app: "plant", owner: "o", title: "t", allowed: nil, meta: ""),

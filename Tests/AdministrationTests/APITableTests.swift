@@ -75,7 +75,9 @@ struct APITableTests {
     @Test func `reads with GET alone, and every change needs more than view`() {
         for operation in APIOperation.all {
             if operation.method != .get { #expect(operation.role > .view, "\(operation.path)") }
-            let showsContents = operation.path.hasSuffix("/contents")
+            let showsContents =
+                operation.path.hasSuffix("/contents")
+                || operation.path.hasSuffix("/retained/message")
             #expect(!showsContents || operation.role == .operate)
             #expect(
                 operation.isLogged
@@ -256,6 +258,9 @@ extension AdministrationCommand {
         case .listQueueMessages(let request): request.line
         case .dropQueueMessage(let request): request.line
         case .purgeQueues(let request): request.line
+        case .listRetained(let request): request.line
+        case .showRetained(let request): request.line
+        case .deleteRetained(let request): request.line
         case .createGroup(let request): request.line
         case .listGroups(let request): request.line
         case .showGroup(let request): request.line

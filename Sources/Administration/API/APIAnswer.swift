@@ -41,6 +41,9 @@ public struct APIAnswerMember: Hashable, Sendable {
     static func objects(_ name: String, _ members: APIAnswerMember...) -> Self {
         Self(name, .objects(members))
     }
+    static func objects(_ name: String, of members: [APIAnswerMember]) -> Self {
+        Self(name, .objects(members))
+    }
 }
 
 extension APIOperation {
@@ -101,6 +104,11 @@ extension APIOperation {
                 .number(optional: "next"),
             ]
         case .purgeQueues: [.number("messageCount")]
+        case .listRetained:
+            [.objects("messages", of: Self.retained), .number(optional: "next")]
+        case .showRetained:
+            [.object("message", Self.retained), .object("content", Self.content)]
+        case .deleteRetained: [.number("messageCount"), .boolean("hasMore")]
         case .createGroup: [.text("groupid")]
         case .listGroups:
             [
@@ -136,6 +144,11 @@ extension APIOperation {
         case .setAppRights, .changeGroup, .revokeOperator, .dropQueueMessage: []
         }
     }
+
+    private static let retained: [APIAnswerMember] = [
+        .text("topic"), .text("from"), .number(optional: "t"), .text("grade"),
+        .number("byteCount"), .number("unixMilliseconds"), .number(optional: "expiresUnixSeconds"),
+    ]
 
     private static let content: [APIAnswerMember] = [
         .text("base64"), .text(optional: "text"), .number("byteCount"), .boolean("isCut"),

@@ -44,6 +44,55 @@ extension APIOperation {
     }
 }
 
+extension APIOperation {
+    // MARK: - Retained messages
+
+    static var listRetained: [APIOperation] {
+        [
+            APIOperation(
+                .listRetained, .get, at: "/apps/{app}/retained", role: .view,
+                summary: "Lists retained messages.",
+                members: [
+                    .query("filter"), .query("after", .number(maximum: UInt64(UInt32.max))),
+                    .query("limit", .count(maximum: UInt64(ListRetained.countMaximum))),
+                ]
+            ) { values throws(AdministrationRefusal) in
+                .listRetained(
+                    ListRetained(
+                        app: try values.text("app"), filter: values.text(optional: "filter"),
+                        after: values.number("after", as: UInt32.self),
+                        limit: values.number("limit", as: Int.self)))
+            }
+        ]
+    }
+
+    static var showRetained: [APIOperation] {
+        [
+            APIOperation(
+                .showRetained, .get, at: "/apps/{app}/retained/message", role: .operate,
+                summary: "Shows the retained message of a topic with its content.",
+                members: [.query("topic", required: true)]
+            ) { values throws(AdministrationRefusal) in
+                .showRetained(
+                    ShowRetained(app: try values.text("app"), topic: try values.text("topic")))
+            }
+        ]
+    }
+
+    static var deleteRetained: [APIOperation] {
+        [
+            APIOperation(
+                .deleteRetained, .delete, at: "/apps/{app}/retained", role: .operate,
+                summary: "Deletes retained messages, at most 10,000.",
+                members: [.query("filter", required: true)]
+            ) { values throws(AdministrationRefusal) in
+                .deleteRetained(
+                    DeleteRetained(app: try values.text("app"), filter: try values.text("filter")))
+            }
+        ]
+    }
+}
+
 extension APIValues {
     fileprivate func listQueueMessages(
         hasContents: Bool

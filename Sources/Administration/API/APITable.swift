@@ -24,6 +24,9 @@ extension APIOperation {
         case .listQueueMessages: listQueueMessages
         case .dropQueueMessage: dropQueueMessage
         case .purgeQueues: purgeQueues
+        case .listRetained: listRetained
+        case .showRetained: showRetained
+        case .deleteRetained: deleteRetained
         case .createGroup: createGroup
         case .listGroups: listGroups
         case .showGroup: showGroup

@@ -225,6 +225,33 @@ extension EndToEndTests {
             await alice.close()
         }
 
+        @Test func `retained messages are listed, shown and deleted`() async throws {
+            let broker = try await TestBroker()
+            try broker.addUsers("bob")
+            for topic in ["a/1", "a/2", "b"] {
+                let sent = try await martlet(
+                    "send", "--as=bob", "--topic", topic, "--bytes", "--retain", "on \(topic)",
+                    of: broker)
+                #expect(sent.exit == .code(0), "\(sent.text)")
+            }
+            let listed = try await martlet("retained", "list", "a/#", of: broker)
+            #expect(listed.text.split(separator: "\n").count == 3, "\(listed.text)")
+            let some = try await martlet("retained", "list", "--limit=1", "--json", of: broker)
+            #expect(some.text.split(separator: "\n").count == 1)
+            let shown = try await martlet("retained", "show", "a/2", of: broker)
+            #expect(shown.text.contains("content: on a/2"), "\(shown.text)")
+            let deleted = try await martlet("retained", "delete", "a/+", of: broker)
+            #expect(deleted.text == "2 retained messages deleted")
+            let gone = try await martlet("retained", "show", "a/2", of: broker)
+            #expect(gone.exit == .code(0x90) && gone.text.contains("has no retained message"))
+            let wrong = try await martlet("retained", "list", "a/#/b", of: broker)
+            #expect(wrong.text.contains("is not a topic filter"), "\(wrong.text)")
+            try await broker.killNow()
+            try await broker.start()
+            let rest = try await martlet("retained", "list", "--json", of: broker)
+            #expect(rest.text.contains(#""topic":"b""#) && !rest.text.contains("a/1"))
+        }
+
         @Test func `a command that cannot be undone requires more than an app`() async throws {
             let broker = try await TestBroker()
             for command in [["session", "delete"], ["queue", "purge"], ["token", "revoke"]] {

@@ -29,11 +29,17 @@ extension EndToEndTests {
                 ["token", "mint", "--user=pump 7ü", "--batch=50 %", "--right=publish:site/%u/#"],
                 of: api)
             #expect(minted.exit == .code(0) && minted.text.hasPrefix("mt1_"))
+            let kept = try await martlet(
+                [
+                    "send", "--as=pump 7ü", "--topic=site/ü", "--bytes", "--retain", "40",
+                ], of: api)
+            #expect(kept.exit == .code(0), "\(kept)")
             let sessions = ["session", "list", "--user=carol", "--json"]
             let commands: [[String]] = [
                 ["app", "list", "--json"], ["app", "show", "demo", "--json"],
                 ["token", "list", "--batch=50 %", "--json"], sessions,
                 ["queue", "show", "pump 7ü", "--json"],
+                ["retained", "list", "site/#", "--json"], ["retained", "show", "site/ü", "--json"],
                 ["queue", "messages", "pump 7ü", "--contents", "--json"],
                 ["group", "list", "--json"],
                 ["explain", "--user=pump 7ü", "publish", "site/pump 7ü/x", "--json"],

@@ -146,6 +146,17 @@ extension EndToEndTests {
                     method: "DELETE", template: "/apps/{app}/users/{user}/queue/messages/{number}",
                     path: "/apps/plant/users/pump%207%C3%BC/queue/messages/1", answer: "{}"),
                 Step(
+                    method: "GET", template: "/apps/{app}/retained", path: "/apps/demo/retained",
+                    query: "?filter=site/%23&limit=1", answer: #""topic":"site/7/limit""#),
+                Step(
+                    method: "GET", template: "/apps/{app}/retained/message",
+                    path: "/apps/demo/retained/message", query: "?topic=site/7/limit",
+                    answer: #""text":"40""#),
+                Step(
+                    method: "DELETE", template: "/apps/{app}/retained",
+                    path: "/apps/demo/retained", query: "?filter=site/%2B/limit",
+                    answer: #"{"hasMore":false,"messageCount":1}"#),
+                Step(
                     method: "GET", template: "/apps/{app}/explain", path: "/apps/plant/explain",
                     query: "?user=a&action=publish&target=site/a/%2B", answer: #""grounds":"#),
                 Step(
@@ -225,6 +236,10 @@ extension EndToEndTests {
         @Test func `Python makes every operation over TLS, on one connection`() async throws {
             let api = try await APIBroker()
             let device = try await api.broker.client("carol")
+            _ = try AdministrationClient(dataDirectory: api.broker.directory).send(
+                SendMessage(
+                    app: "demo", from: "carol", topic: "site/7/limit", payload: "40",
+                    isRetained: true))
             let steps = Self.steps(backup: api.broker.directory + "-copy")
             let table = APIOperation.all.map { "\($0.method.rawValue) \($0.path)" }.sorted()
             #expect(steps.map { "\($0.method) \($0.template)" }.sorted() == table)
@@ -261,6 +276,7 @@ extension EndToEndTests {
             let changes = steps.filter {
                 $0.method != "GET" && !$0.template.hasSuffix("/messages")
                     || $0.template.hasSuffix("/contents")
+                    || $0.template.hasSuffix("/retained/message")
             }.count
             _ = try await api.broker.process.line(
                 with: "event=operator_request operator=own", "request=operator.revoke",
