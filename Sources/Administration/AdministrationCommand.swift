@@ -10,6 +10,8 @@ public enum AdministrationCommand: Hashable, Sendable {
     case setAppRights(SetAppRights)
     case explainRights(ExplainRights)
     case addUser(AddUser)
+    case listUsers(ListUsers)
+    case showUser(ShowUser)
     case sendMessage(SendMessage)
     case mintTokens(MintTokens)
     case listTokens(ListTokens)
@@ -44,6 +46,8 @@ public enum AdministrationCommand: Hashable, Sendable {
         case setAppRights = "app.rights"
         case explainRights = "rights.explain"
         case addUser = "user.add"
+        case listUsers = "user.list"
+        case showUser = "user.show"
         case sendMessage = "message.send"
         case mintTokens = "token.mint"
         case listTokens = "token.list"
@@ -79,6 +83,8 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .setAppRights: .setAppRights
         case .explainRights: .explainRights
         case .addUser: .addUser
+        case .listUsers: .listUsers
+        case .showUser: .showUser
         case .sendMessage: .sendMessage
         case .mintTokens: .mintTokens
         case .listTokens: .listTokens
@@ -137,6 +143,8 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .setAppRights: self = .setAppRights(try Self.body(line))
         case .explainRights: self = .explainRights(try Self.body(line))
         case .addUser: self = .addUser(try Self.body(line))
+        case .listUsers: self = .listUsers(try Self.body(line))
+        case .showUser: self = .showUser(try Self.body(line))
         case .sendMessage: self = .sendMessage(try Self.body(line))
         case .mintTokens: self = .mintTokens(try Self.body(line))
         case .listTokens: self = .listTokens(try Self.body(line))
@@ -186,6 +194,11 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .listQueueMessages(let request):
             request.limit.map { ($0, ListQueueMessages.countMaximum) }
         case .listRetained(let request): request.limit.map { ($0, ListRetained.countMaximum) }
+        case .listUsers(let request): request.limit.map { ($0, ListUsers.countMaximum) }
+        case .listTokens(let request): request.limit.map { ($0, ListTokens.countMaximum) }
+        case .listSessions(let request): request.limit.map { ($0, ListSessions.countMaximum) }
+        case .listGroups(let request): request.limit.map { ($0, ListGroups.countMaximum) }
+        case .showGroup(let request): request.limit.map { ($0, ShowGroup.memberCountMaximum) }
         default: nil
         }
     }

@@ -319,6 +319,8 @@ public struct CoreLimits: Sendable {
     /// a millisecond of its time, in which no commit is made.
     public static let inspectionCountMaximum = 100
     public static let inspectionBytesMaximum = 256 << 10
+    /// Maximum number of devices that are shown of one user: a reply of 4 MiB has room for them.
+    public static let describedDevicesMaximum = 1_000
 }
 
 /// The settings that can differ from app to app.

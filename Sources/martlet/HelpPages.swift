@@ -41,7 +41,7 @@ enum HelpPages {
 
         As the operator:
           martlet app (create | list | show | rights)
-          martlet user add USER...
+          martlet user (add | list | show)
           martlet token (mint | list | revoke)
           martlet session (list | show | kick | delete)
           martlet queue (show | messages | drop | purge) USER
@@ -221,7 +221,7 @@ enum HelpPages {
     static let token = """
         martlet token mint --user USER [--user USER]... [--expires 10y]
         martlet token mint --count N --prefix TEXT [--output FILE.csv]
-        martlet token list [--user USER] [--device NAME] [--batch LABEL]
+        martlet token list [--user USER] [--device NAME] [--batch LABEL] [--limit N]
         martlet token revoke (--id ID | --user USER | --device NAME | --batch LABEL)
 
         A token is the password of one user. It is printed once, when it is created: the broker
@@ -249,6 +249,7 @@ enum HelpPages {
           --user USER          the tokens of a user
           --device NAME        the tokens that are bound to a device
           --batch LABEL        the tokens with a label
+          --limit N            list: show at most N
 
           --json               one JSON object per token; revoke: one object
         \(administration)
@@ -271,6 +272,7 @@ enum HelpPages {
           --will               kick, delete: send their wills, as for any lost connection; the
                                default
           --no-will            kick, delete: discard their wills
+          --limit N            list: show at most N
           --json               one JSON object per session; kick, delete: one object
         \(administration)
         """
@@ -319,9 +321,14 @@ enum HelpPages {
 
     static let user = """
         martlet user add USER...
+        martlet user list [--limit N]
+        martlet user show USER
 
-        Makes users known without a token, so that messages wait for them.
+        add makes users known without a token, so that messages wait for them. list shows the users
+        of the app, show one of them with its devices: their connections, the credentials that these
+        presented, and their queues.
 
+          --limit N            list: show at most N
           --json               one JSON object per user
         \(administration)
         """

@@ -41,6 +41,8 @@ enum Command: String, CaseIterable {
     case appCreate = "app create"
     case appList = "app list"
     case userAdd = "user add"
+    case userList = "user list"
+    case userShow = "user show"
     case operatorAdd = "operator add"
     case operatorList = "operator list"
     case operatorRevoke = "operator revoke"
@@ -149,6 +151,8 @@ enum MartletProgram {
             case .appCreate: try AppCreateCommand.run(arguments)
             case .appList: try AppListCommand.run(arguments)
             case .userAdd: try UserAddCommand.run(arguments)
+            case .userList: try UserListCommand.run(arguments)
+            case .userShow: try UserShowCommand.run(arguments)
             case .operatorAdd: try OperatorAddCommand.run(arguments)
             case .operatorList: try OperatorListCommand.run(arguments)
             case .operatorRevoke: try OperatorRevokeCommand.run(arguments)

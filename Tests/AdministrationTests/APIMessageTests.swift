@@ -19,6 +19,10 @@ struct APIMessageTests {
         MintTokens(app: "plant", users: ["a", "b"]),
         MintTokens(
             app: "plant", users: ["a"], device: "d", expirySeconds: 0, batch: "", rights: []),
+        ListUsers(app: "plant"), ListUsers(app: "plant", after: 7, limit: 1_000),
+        ShowUser(app: "plant", user: "a/../b"), ListTokens(tokens, limit: 1),
+        ListSessions(selection, limit: 1), ListGroups(app: "plant", limit: 1),
+        ShowGroup(app: "plant", groupid: "g", limit: 10_000),
         ListTokens(tokens), ListTokens(tokens, after: "x"), RevokeTokens(tokens),
         ListSessions(selection), ListSessions(selection, after: .max),
         ListSessions(SessionSelection(app: "plant")),

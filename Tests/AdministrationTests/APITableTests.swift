@@ -163,6 +163,8 @@ struct APITableTests {
             ([("user", "a"), ("user", "b")], "?user is repeated"),
             ([("isConnected", "yes")], "?isConnected must be true or false"),
             ([("awaySeconds", "-1")], "?awaySeconds must be a whole number"),
+            ([("limit", "0")], "?limit must be a whole number from 1 to 1000"),
+            ([("limit", "1001")], "?limit must be a whole number from 1 to 1000"),
             ([("after", "4294967296")], "?after must be a whole number from 0 to 4294967295"),
         ]
         for (query, message) in cases {
@@ -176,6 +178,27 @@ struct APITableTests {
         let users = Array(repeating: "\"u\"", count: MintTokens.userCountMaximum + 1)
         let content = "{\"users\":[\(users.joined(separator: ","))]}"
         #expect(try Self.refusal(.mintTokens, content)?.reason == 0x97)
+    }
+
+    @Test func `every list that has pages may be limited, in a line too`() throws {
+        for operation in APIOperation.all
+        where operation.members.contains(where: { $0.name == "after" }) {
+            let limit = try #require(operation.members.first { $0.name == "limit" })
+            guard case .count(let maximum) = limit.form else {
+                Issue.record("\(operation.path)")
+                continue
+            }
+            let required = operation.members.filter { $0.isRequired && $0.place != .path }
+            let command = try Self.command(operation, required + [limit])
+            let line = String(decoding: command.line, as: UTF8.self)
+            for wrong in ["0", "-1", "\(maximum + 1)"] {
+                let changed = line.replacing("\"limit\":1", with: "\"limit\":\(wrong)")
+                let refusal = #expect(throws: AdministrationRefusal.self) {
+                    try AdministrationCommand(line: Array(changed.utf8))
+                }
+                #expect(refusal?.message == "limit must be a whole number from 1 to \(maximum)")
+            }
+        }
     }
 
     @Test func `every refusal has a status`() {
@@ -247,6 +270,8 @@ extension AdministrationCommand {
         case .setAppRights(let request): request.line
         case .explainRights(let request): request.line
         case .addUser(let request): request.line
+        case .listUsers(let request): request.line
+        case .showUser(let request): request.line
         case .sendMessage(let request): request.line
         case .mintTokens(let request): request.line
         case .listTokens(let request): request.line

@@ -65,6 +65,26 @@ extension APIOperation {
                 .text("origin"), .boolean("isConnected"), .texts("rights"),
             ]
         case .addUser: [.boolean("isNew")]
+        case .listUsers:
+            [
+                .objects(
+                    "users", .text("user"), .number("sessionCount"), .number("connectionCount"),
+                    .number("tokenCount"), .number(optional: "lastSeenUnixMilliseconds")),
+                .number(optional: "next"),
+            ]
+        case .showUser:
+            [
+                .text("user"), .number("sessionCount"), .number("connectionCount"),
+                .number("tokenCount"), .number("groupCount"),
+                .number(optional: "lastSeenUnixMilliseconds"),
+                .object("offlineQueue", Self.queue),
+                .objects(
+                    "devices", .text("device"), .text("dialect"), .boolean("isPersistent"),
+                    .number(optional: "connectedUnixMilliseconds"),
+                    .number(optional: "awaySeconds"),
+                    .object(optional: "credential", [.text("kind"), .text(optional: "id")]),
+                    .object("queue", Self.queue), .number("underWayCount")),
+            ]
         case .sendMessage:
             [
                 .number("receiverCount"), .number("refusedCount"),

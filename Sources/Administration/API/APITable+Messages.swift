@@ -7,7 +7,7 @@ extension APIOperation {
         let path = "/apps/{app}/users/{user}/queue"
         let members: [APIMember] = [
             .query("device"), .query("after", .number(maximum: .max)),
-            .query("limit", .count(maximum: UInt64(ListQueueMessages.countMaximum))),
+            .limit(ListQueueMessages.countMaximum),
         ]
         return [
             APIOperation(
@@ -54,14 +54,14 @@ extension APIOperation {
                 summary: "Lists retained messages.",
                 members: [
                     .query("filter"), .query("after", .number(maximum: UInt64(UInt32.max))),
-                    .query("limit", .count(maximum: UInt64(ListRetained.countMaximum))),
+                    .limit(ListRetained.countMaximum),
                 ]
             ) { values throws(AdministrationRefusal) in
                 .listRetained(
                     ListRetained(
                         app: try values.text("app"), filter: values.text(optional: "filter"),
                         after: values.number("after", as: UInt32.self),
-                        limit: values.number("limit", as: Int.self)))
+                        limit: values.limit))
             }
         ]
     }
@@ -100,6 +100,6 @@ extension APIValues {
         ListQueueMessages(
             app: try text("app"), user: try text("user"), device: text(optional: "device"),
             hasContents: hasContents, after: number("after", as: UInt64.self),
-            limit: number("limit", as: Int.self))
+            limit: limit)
     }
 }

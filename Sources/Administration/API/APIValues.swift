@@ -35,6 +35,11 @@ public struct APIMember: Hashable, Sendable {
         APIMember(name: name, place: .query, form: form, isRequired: required)
     }
 
+    /// How many things of a list are wanted at most.
+    static func limit(_ maximum: Int) -> APIMember {
+        .query("limit", .count(maximum: UInt64(maximum)))
+    }
+
     static func body(_ name: String, _ form: Form = .text, required: Bool = false) -> APIMember {
         APIMember(name: name, place: .body, form: form, isRequired: required)
     }
@@ -181,6 +186,9 @@ struct APIValues {
         guard case .number(let value) = values[name] else { return nil }
         return Number(exactly: value)
     }
+
+    /// How many things of a list are wanted at most; nil for as many as a page has.
+    var limit: Int? { number("limit", as: Int.self) }
 
     /// A number that the operation declares as required.
     func number(required name: String) throws(AdministrationRefusal) -> UInt64 {

@@ -75,6 +75,8 @@ struct AdministrationService {
         case .setAppRights(let request): return answer(request, with: try setRights(request))
         case .explainRights(let request): return answer(request, with: try explain(request))
         case .addUser(let request): return answer(request, with: try addUser(request))
+        case .listUsers(let request): return answer(request, with: try list(request))
+        case .showUser(let request): return answer(request, with: try show(request))
         case .sendMessage(let request): return answer(request, with: try send(request))
         case .mintTokens(let request): return answer(request, with: try mint(request))
         case .listTokens(let request): return answer(request, with: listTokens(request))

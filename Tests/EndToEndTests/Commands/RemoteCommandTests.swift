@@ -36,6 +36,7 @@ extension EndToEndTests {
             #expect(kept.exit == .code(0), "\(kept)")
             let sessions = ["session", "list", "--user=carol", "--json"]
             let commands: [[String]] = [
+                ["user", "list", "--json"], ["user", "show", "carol", "--json"],
                 ["app", "list", "--json"], ["app", "show", "demo", "--json"],
                 ["token", "list", "--batch=50 %", "--json"], sessions,
                 ["queue", "show", "pump 7ü", "--json"],

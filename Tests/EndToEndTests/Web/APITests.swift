@@ -126,6 +126,12 @@ extension EndToEndTests {
                     method: "PUT", template: "/apps/{app}/users/{user}",
                     path: "/apps/plant/users/pump%207%C3%BC", answer: #"{"isNew":true}"#),
                 Step(
+                    method: "GET", template: "/apps/{app}/users", path: "/apps/plant/users",
+                    query: "?limit=10", answer: #""tokenCount":0,"user":"pump 7ü""#),
+                Step(
+                    method: "GET", template: "/apps/{app}/users/{user}",
+                    path: "/apps/demo/users/carol", answer: #""credential":{"id":""#),
+                Step(
                     method: "POST", template: "/apps/{app}/messages",
                     path: "/apps/plant/messages",
                     body: #"{"from":"pump 7ü","users":["pump 7ü"],"t":3,"b":"\"x\""}"#,
