@@ -10,6 +10,8 @@ public enum AdministrationCommand: Hashable, Sendable {
     case setAppRights(SetAppRights)
     case explainRights(ExplainRights)
     case addUser(AddUser)
+    case listUsers(ListUsers)
+    case showUser(ShowUser)
     case sendMessage(SendMessage)
     case mintTokens(MintTokens)
     case listTokens(ListTokens)
@@ -18,7 +20,12 @@ public enum AdministrationCommand: Hashable, Sendable {
     case kickSessions(KickSessions)
     case deleteSessions(DeleteSessions)
     case showOfflineQueue(ShowOfflineQueue)
+    case listQueueMessages(ListQueueMessages)
+    case dropQueueMessage(DropQueueMessage)
     case purgeQueues(PurgeQueues)
+    case listRetained(ListRetained)
+    case showRetained(ShowRetained)
+    case deleteRetained(DeleteRetained)
     case createGroup(CreateGroup)
     case listGroups(ListGroups)
     case showGroup(ShowGroup)
@@ -39,6 +46,8 @@ public enum AdministrationCommand: Hashable, Sendable {
         case setAppRights = "app.rights"
         case explainRights = "rights.explain"
         case addUser = "user.add"
+        case listUsers = "user.list"
+        case showUser = "user.show"
         case sendMessage = "message.send"
         case mintTokens = "token.mint"
         case listTokens = "token.list"
@@ -47,7 +56,12 @@ public enum AdministrationCommand: Hashable, Sendable {
         case kickSessions = "session.kick"
         case deleteSessions = "session.delete"
         case showOfflineQueue = "queue.show"
+        case listQueueMessages = "queue.messages"
+        case dropQueueMessage = "queue.drop"
         case purgeQueues = "queue.purge"
+        case listRetained = "retained.list"
+        case showRetained = "retained.show"
+        case deleteRetained = "retained.delete"
         case createGroup = "group.create"
         case listGroups = "group.list"
         case showGroup = "group.show"
@@ -69,6 +83,8 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .setAppRights: .setAppRights
         case .explainRights: .explainRights
         case .addUser: .addUser
+        case .listUsers: .listUsers
+        case .showUser: .showUser
         case .sendMessage: .sendMessage
         case .mintTokens: .mintTokens
         case .listTokens: .listTokens
@@ -77,7 +93,12 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .kickSessions: .kickSessions
         case .deleteSessions: .deleteSessions
         case .showOfflineQueue: .showOfflineQueue
+        case .listQueueMessages: .listQueueMessages
+        case .dropQueueMessage: .dropQueueMessage
         case .purgeQueues: .purgeQueues
+        case .listRetained: .listRetained
+        case .showRetained: .showRetained
+        case .deleteRetained: .deleteRetained
         case .createGroup: .createGroup
         case .listGroups: .listGroups
         case .showGroup: .showGroup
@@ -122,6 +143,8 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .setAppRights: self = .setAppRights(try Self.body(line))
         case .explainRights: self = .explainRights(try Self.body(line))
         case .addUser: self = .addUser(try Self.body(line))
+        case .listUsers: self = .listUsers(try Self.body(line))
+        case .showUser: self = .showUser(try Self.body(line))
         case .sendMessage: self = .sendMessage(try Self.body(line))
         case .mintTokens: self = .mintTokens(try Self.body(line))
         case .listTokens: self = .listTokens(try Self.body(line))
@@ -130,7 +153,12 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .kickSessions: self = .kickSessions(try Self.body(line))
         case .deleteSessions: self = .deleteSessions(try Self.body(line))
         case .showOfflineQueue: self = .showOfflineQueue(try Self.body(line))
+        case .listQueueMessages: self = .listQueueMessages(try Self.body(line))
+        case .dropQueueMessage: self = .dropQueueMessage(try Self.body(line))
         case .purgeQueues: self = .purgeQueues(try Self.body(line))
+        case .listRetained: self = .listRetained(try Self.body(line))
+        case .showRetained: self = .showRetained(try Self.body(line))
+        case .deleteRetained: self = .deleteRetained(try Self.body(line))
         case .createGroup: self = .createGroup(try Self.body(line))
         case .listGroups: self = .listGroups(try Self.body(line))
         case .showGroup: self = .showGroup(try Self.body(line))
@@ -153,6 +181,25 @@ public enum AdministrationCommand: Hashable, Sendable {
                 reason: 0x97,
                 message: "\(mint.users.count) tokens at a time; "
                     + "\(MintTokens.userCountMaximum) are allowed")
+        }
+        if let (limit, maximum) = pageLimit, !(1...maximum).contains(limit) {
+            throw .malformed("limit must be a whole number from 1 to \(maximum)")
+        }
+    }
+
+    /// How many things a list is asked for at most, and how many it may have; nil if it is not
+    /// asked for fewer.
+    private var pageLimit: (limit: Int, maximum: Int)? {
+        switch self {
+        case .listQueueMessages(let request):
+            request.limit.map { ($0, ListQueueMessages.countMaximum) }
+        case .listRetained(let request): request.limit.map { ($0, ListRetained.countMaximum) }
+        case .listUsers(let request): request.limit.map { ($0, ListUsers.countMaximum) }
+        case .listTokens(let request): request.limit.map { ($0, ListTokens.countMaximum) }
+        case .listSessions(let request): request.limit.map { ($0, ListSessions.countMaximum) }
+        case .listGroups(let request): request.limit.map { ($0, ListGroups.countMaximum) }
+        case .showGroup(let request): request.limit.map { ($0, ShowGroup.memberCountMaximum) }
+        default: nil
         }
     }
 

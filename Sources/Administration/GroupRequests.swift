@@ -42,14 +42,17 @@ public struct ListGroups: AdministrationRequest {
     public var user: String?
     /// Begins after this group, the `next` of the previous reply.
     public var after: UInt32?
+    /// Groups in the reply; nil for ``countMaximum``.
+    public var limit: Int?
 
     /// Groups in one reply: a title of the maximum length may consist of escapes only.
     public static let countMaximum = 1_000
 
-    public init(app: String, user: String? = nil, after: UInt32? = nil) {
+    public init(app: String, user: String? = nil, after: UInt32? = nil, limit: Int? = nil) {
         self.app = app
         self.user = user
         self.after = after
+        self.limit = limit
     }
 
     public struct Group: Codable, Hashable, Sendable {
@@ -91,14 +94,17 @@ public struct ShowGroup: AdministrationRequest {
     public var groupid: String
     /// Members begin after this user, the last one of the previous reply.
     public var after: String?
+    /// Members in the reply; nil for ``memberCountMaximum``.
+    public var limit: Int?
 
     /// Members in one reply.
     public static let memberCountMaximum = 10_000
 
-    public init(app: String, groupid: String, after: String? = nil) {
+    public init(app: String, groupid: String, after: String? = nil, limit: Int? = nil) {
         self.app = app
         self.groupid = groupid
         self.after = after
+        self.limit = limit
     }
 
     public struct Reply: Codable, Hashable, Sendable {

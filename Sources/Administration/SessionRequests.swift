@@ -32,13 +32,16 @@ public struct ListSessions: AdministrationRequest {
     public var selection: SessionSelection
     /// Begins after this session, the `next` of the previous reply.
     public var after: UInt32?
+    /// Sessions in the reply; nil for ``countMaximum``.
+    public var limit: Int?
 
     /// Sessions in one reply.
     public static let countMaximum = 1_000
 
-    public init(_ selection: SessionSelection, after: UInt32? = nil) {
+    public init(_ selection: SessionSelection, after: UInt32? = nil, limit: Int? = nil) {
         self.selection = selection
         self.after = after
+        self.limit = limit
     }
 
     public struct Session: Codable, Hashable, Sendable {

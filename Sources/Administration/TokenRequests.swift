@@ -29,13 +29,16 @@ public struct ListTokens: AdministrationRequest {
     public var selection: TokenSelection
     /// Begins after the token with this id, the last one of the previous reply.
     public var after: String?
+    /// Tokens in the reply; nil for ``countMaximum``.
+    public var limit: Int?
 
     /// Tokens in one reply.
     public static let countMaximum = 1_000
 
-    public init(_ selection: TokenSelection, after: String? = nil) {
+    public init(_ selection: TokenSelection, after: String? = nil, limit: Int? = nil) {
         self.selection = selection
         self.after = after
+        self.limit = limit
     }
 
     public struct Token: Codable, Hashable, Sendable {

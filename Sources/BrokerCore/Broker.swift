@@ -32,6 +32,7 @@ public struct Broker: ~Copyable, Sendable {
     var commits = CommitPipeline()
     var operatorSends = OperatorSends()
     var sendKeys = SendKeys()
+    var inspections = Inspections()
 
     var deadlines: Deadlines
     var workload = Workload()

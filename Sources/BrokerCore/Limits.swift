@@ -326,6 +326,12 @@ public struct CoreLimits: Sendable {
     /// Maximum number of entries and bytes of one load.
     static let loadCountMaximum = 64
     static let loadBytesMaximum = 65_536
+    /// Maximum number of entries and bytes that the store reads for one page of a queue: less than
+    /// a millisecond of its time, in which no commit is made.
+    public static let inspectionCountMaximum = 100
+    public static let inspectionBytesMaximum = 256 << 10
+    /// Maximum number of devices that are shown of one user: a reply of 4 MiB has room for them.
+    public static let describedDevicesMaximum = 1_000
 }
 
 /// The settings that can differ from app to app.

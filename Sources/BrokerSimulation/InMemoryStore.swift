@@ -308,17 +308,21 @@ public struct InMemoryStore: Sendable {
         _ request: LoadRequest, now: Instant, into result: inout StoreResult,
         leaving: inout [EntryPut]
     ) {
-        var loaded = LoadedQueue(queue: request.queue, entries: [], reachedEnd: true)
+        var loaded = LoadedQueue(
+            queue: request.queue, entries: [], reachedEnd: true,
+            examinedThrough: request.afterNumber)
         let blocksBefore = result.blocks.count
+        var skippedCount = 0
         for entry in queues[request.queue] ?? [] where entry.number > request.afterNumber {
-            if loaded.entries.count >= request.countMaximum {
+            if loaded.entries.count + skippedCount >= request.countMaximum {
                 loaded.reachedEnd = false
                 break
             }
             if entry.state.isExpired(entry.deadline, at: now),
                 !entry.state.lasts(entry.number, sentThrough: request.sentThrough)
             {
-                leaving.append(entry)
+                if request.isInspection { skippedCount += 1 } else { leaving.append(entry) }
+                loaded.examinedThrough = entry.number
                 continue
             }
             guard let block = bodies[entry.message]?.block else {
@@ -335,6 +339,7 @@ public struct InMemoryStore: Sendable {
                     byteCount: entry.byteCount, state: entry.state,
                     block: ByteRange(offset: result.blocks.count, count: block.count)))
             result.blocks += block
+            loaded.examinedThrough = entry.number
         }
         result.loads.append(loaded)
     }

@@ -4,7 +4,8 @@
 
 /// The pages of `martlet help`: the first words of the commands.
 enum HelpTopic: String, CaseIterable {
-    case send, listen, presence, group, token, session, queue, user, app, explain, backup, stats
+    case send, listen, presence, group, token, session, queue, retained, user, app
+    case explain, backup, stats
     case `operator`
 
     /// The page of a verb.
@@ -17,6 +18,7 @@ enum HelpTopic: String, CaseIterable {
         case .token: HelpPages.token
         case .session: HelpPages.session
         case .queue: HelpPages.queue
+        case .retained: HelpPages.retained
         case .user: HelpPages.user
         case .app: HelpPages.app
         case .explain: HelpPages.explain
@@ -39,10 +41,11 @@ enum HelpPages {
 
         As the operator:
           martlet app (create | list | show | rights)
-          martlet user add USER...
+          martlet user (add | list | show)
           martlet token (mint | list | revoke)
           martlet session (list | show | kick | delete)
-          martlet queue (show | purge) USER
+          martlet queue (show | messages | drop | purge) USER
+          martlet retained (list | show | delete) [TOPIC]
           martlet group (create | join | leave | kick | ban | list | show | meta | allow)
           martlet explain --user USER [--device NAME] ACTION [TARGET]
           martlet backup DIRECTORY
@@ -218,7 +221,7 @@ enum HelpPages {
     static let token = """
         martlet token mint --user USER [--user USER]... [--expires 10y]
         martlet token mint --count N --prefix TEXT [--output FILE.csv]
-        martlet token list [--user USER] [--device NAME] [--batch LABEL]
+        martlet token list [--user USER] [--device NAME] [--batch LABEL] [--limit N]
         martlet token revoke (--id ID | --user USER | --device NAME | --batch LABEL)
 
         A token is the password of one user. It is printed once, when it is created: the broker
@@ -246,6 +249,7 @@ enum HelpPages {
           --user USER          the tokens of a user
           --device NAME        the tokens that are bound to a device
           --batch LABEL        the tokens with a label
+          --limit N            list: show at most N
 
           --json               one JSON object per token; revoke: one object
         \(administration)
@@ -268,32 +272,63 @@ enum HelpPages {
           --will               kick, delete: send their wills, as for any lost connection; the
                                default
           --no-will            kick, delete: discard their wills
+          --limit N            list: show at most N
           --json               one JSON object per session; kick, delete: one object
         \(administration)
         """
 
     static let queue = """
         martlet queue show USER
+        martlet queue messages USER [--device NAME] [--contents] [--after NUMBER] [--limit N]
+        martlet queue drop USER NUMBER [--device NAME]
         martlet queue purge [USER] [--device NAME] [--away] [--older-than TIME]
 
         show counts the messages that wait for a user: in the offline queue, until the first session
-        receives them, and in the queue of each session. purge discards the messages of
-        disconnected sessions and, without --device, those in the offline queue.
+        receives them, and in the queue of each session. messages lists them one by one: those of
+        the device's queue or, without --device, those of the offline queue. drop removes one of
+        them, unless its delivery has begun. purge discards the messages of disconnected sessions
+        and, without --device, those in the offline queue.
 
+        messages, drop
+          --device NAME        the queue of this device; "" for the device without a name
+          --contents           messages: show the contents too, at most 16 KiB of each
+          --after NUMBER       messages: begin after this number
+          --limit N            messages: show at most N
+
+        show, purge
           --user USER          the user; the same as the argument USER
           --device NAME        the queue of this device
           --connected          only sessions with a connection, which purge does not change
           --away               only sessions without a connection
           --older-than TIME    only sessions disconnected for at least this long, such as 90d
-          --json               one JSON object per queue; purge: one object
+          --json               one JSON object per queue or message; purge, drop: one object
+        \(administration)
+        """
+
+    static let retained = """
+        martlet retained list [FILTER] [--limit N]
+        martlet retained show TOPIC
+        martlet retained delete FILTER
+
+        A retained message is the last one of its topic, which later subscribers receive. list
+        shows those whose topics match a filter, with + and #; all if it is absent. show also shows
+        the content. delete removes them, and sends nothing to subscribers.
+
+          --limit N            list: show at most N
+          --json               one JSON object per message; delete: one object
         \(administration)
         """
 
     static let user = """
         martlet user add USER...
+        martlet user list [--limit N]
+        martlet user show USER
 
-        Makes users known without a token, so that messages wait for them.
+        add makes users known without a token, so that messages wait for them. list shows the users
+        of the app, show one of them with its devices: their connections, the credentials that these
+        presented, and their queues.
 
+          --limit N            list: show at most N
           --json               one JSON object per user
         \(administration)
         """

@@ -28,7 +28,12 @@ enum Command: String, CaseIterable {
     case sessionKick = "session kick"
     case sessionDelete = "session delete"
     case queueShow = "queue show"
+    case queueMessages = "queue messages"
+    case queueDrop = "queue drop"
     case queuePurge = "queue purge"
+    case retainedList = "retained list"
+    case retainedShow = "retained show"
+    case retainedDelete = "retained delete"
     case appShow = "app show"
     case appRights = "app rights"
     case explain
@@ -36,6 +41,8 @@ enum Command: String, CaseIterable {
     case appCreate = "app create"
     case appList = "app list"
     case userAdd = "user add"
+    case userList = "user list"
+    case userShow = "user show"
     case operatorAdd = "operator add"
     case operatorList = "operator list"
     case operatorRevoke = "operator revoke"
@@ -131,7 +138,12 @@ enum MartletProgram {
             case .sessionKick: try SessionKickCommand.run(arguments)
             case .sessionDelete: try SessionDeleteCommand.run(arguments)
             case .queueShow: try QueueShowCommand.run(arguments)
+            case .queueMessages: try QueueMessagesCommand.run(arguments)
+            case .queueDrop: try QueueDropCommand.run(arguments)
             case .queuePurge: try QueuePurgeCommand.run(arguments)
+            case .retainedList: try RetainedListCommand.run(arguments)
+            case .retainedShow: try RetainedShowCommand.run(arguments)
+            case .retainedDelete: try RetainedDeleteCommand.run(arguments)
             case .appShow: try AppShowCommand.run(arguments)
             case .appRights: try AppRightsCommand.run(arguments)
             case .explain: try ExplainCommand.run(arguments)
@@ -139,6 +151,8 @@ enum MartletProgram {
             case .appCreate: try AppCreateCommand.run(arguments)
             case .appList: try AppListCommand.run(arguments)
             case .userAdd: try UserAddCommand.run(arguments)
+            case .userList: try UserListCommand.run(arguments)
+            case .userShow: try UserShowCommand.run(arguments)
             case .operatorAdd: try OperatorAddCommand.run(arguments)
             case .operatorList: try OperatorListCommand.run(arguments)
             case .operatorRevoke: try OperatorRevokeCommand.run(arguments)

@@ -13,7 +13,7 @@ struct APITableTests {
         case .text: "\"x\""
         case .texts: "[\"x\"]"
         case .boolean: "true"
-        case .number: "1"
+        case .number, .count: "1"
         case .choice(let words): "\"\(words[0])\""
         }
     }
@@ -29,7 +29,9 @@ struct APITableTests {
         let body = members.filter { $0.place == .body }
         let object = body.map { "\"\($0.name)\":\(json($0.form))" }.joined(separator: ",")
         return try operation.command(
-            path: operation.members.filter { $0.place == .path }.map { "path-\($0.name)" },
+            path: operation.members.filter { $0.place == .path }.map {
+                $0.form == .text ? "path-\($0.name)" : text($0.form)
+            },
             query: members.filter { $0.place == .query }.map { ($0.name, text($0.form)) },
             content: body.isEmpty ? [] : Array("{\(object)}".utf8))
     }
@@ -73,8 +75,14 @@ struct APITableTests {
     @Test func `reads with GET alone, and every change needs more than view`() {
         for operation in APIOperation.all {
             if operation.method != .get { #expect(operation.role > .view, "\(operation.path)") }
+            let showsContents =
+                operation.path.hasSuffix("/contents")
+                || operation.path.hasSuffix("/retained/message")
+            #expect(!showsContents || operation.role == .operate)
             #expect(
-                operation.isLogged == (operation.method != .get && operation.kind != .sendMessage))
+                operation.isLogged
+                    == (operation.method != .get && operation.kind != .sendMessage || showsContents)
+            )
             #expect(operation.method != .get || !operation.takesContent)
             #expect(operation.summary.hasSuffix("."))
             #expect([200, 201, 202].contains(operation.status))
@@ -155,6 +163,8 @@ struct APITableTests {
             ([("user", "a"), ("user", "b")], "?user is repeated"),
             ([("isConnected", "yes")], "?isConnected must be true or false"),
             ([("awaySeconds", "-1")], "?awaySeconds must be a whole number"),
+            ([("limit", "0")], "?limit must be a whole number from 1 to 1000"),
+            ([("limit", "1001")], "?limit must be a whole number from 1 to 1000"),
             ([("after", "4294967296")], "?after must be a whole number from 0 to 4294967295"),
         ]
         for (query, message) in cases {
@@ -168,6 +178,27 @@ struct APITableTests {
         let users = Array(repeating: "\"u\"", count: MintTokens.userCountMaximum + 1)
         let content = "{\"users\":[\(users.joined(separator: ","))]}"
         #expect(try Self.refusal(.mintTokens, content)?.reason == 0x97)
+    }
+
+    @Test func `every list that has pages may be limited, in a line too`() throws {
+        for operation in APIOperation.all
+        where operation.members.contains(where: { $0.name == "after" }) {
+            let limit = try #require(operation.members.first { $0.name == "limit" })
+            guard case .count(let maximum) = limit.form else {
+                Issue.record("\(operation.path)")
+                continue
+            }
+            let required = operation.members.filter { $0.isRequired && $0.place != .path }
+            let command = try Self.command(operation, required + [limit])
+            let line = String(decoding: command.line, as: UTF8.self)
+            for wrong in ["0", "-1", "\(maximum + 1)"] {
+                let changed = line.replacing("\"limit\":1", with: "\"limit\":\(wrong)")
+                let refusal = #expect(throws: AdministrationRefusal.self) {
+                    try AdministrationCommand(line: Array(changed.utf8))
+                }
+                #expect(refusal?.message == "limit must be a whole number from 1 to \(maximum)")
+            }
+        }
     }
 
     @Test func `every refusal has a status`() {
@@ -239,6 +270,8 @@ extension AdministrationCommand {
         case .setAppRights(let request): request.line
         case .explainRights(let request): request.line
         case .addUser(let request): request.line
+        case .listUsers(let request): request.line
+        case .showUser(let request): request.line
         case .sendMessage(let request): request.line
         case .mintTokens(let request): request.line
         case .listTokens(let request): request.line
@@ -247,7 +280,12 @@ extension AdministrationCommand {
         case .kickSessions(let request): request.line
         case .deleteSessions(let request): request.line
         case .showOfflineQueue(let request): request.line
+        case .listQueueMessages(let request): request.line
+        case .dropQueueMessage(let request): request.line
         case .purgeQueues(let request): request.line
+        case .listRetained(let request): request.line
+        case .showRetained(let request): request.line
+        case .deleteRetained(let request): request.line
         case .createGroup(let request): request.line
         case .listGroups(let request): request.line
         case .showGroup(let request): request.line

@@ -175,6 +175,118 @@ import Testing
         #expect(try login(1).delivery() == "three")
     }
 
+    @Test func `users are listed in pages, and shown with their devices`() throws {
+        _ = try broker.administrator().send(AddUser(app: "demo", user: "carol"))
+        _ = try broker.administrator().send(CreateApp(app: "other"))
+        _ = try broker.administrator().send(AddUser(app: "other", user: "dave"))
+        _ = try broker.makeTokens("alice")
+        let alice = try login(0)
+        try leave(try login(1))
+        #expect(alice.send("hello", to: "bob") == .sent)
+        func list(after: UInt32? = nil, limit: Int? = nil) throws -> ListUsers.Reply {
+            try broker.administrator().send(ListUsers(app: "demo", after: after, limit: limit))
+        }
+        let all = try list()
+        #expect(all.users.map(\.user) == ["alice", "bob", "carol"] && all.next == nil)
+        #expect(all.users.map(\.sessionCount) == [1, 1, 0])
+        #expect(all.users.map(\.connectionCount) == [1, 0, 0])
+        #expect(all.users.map(\.tokenCount) == [2, 1, 0])
+        #expect(all.users.map { $0.lastSeenUnixMilliseconds != nil } == [false, true, false])
+        let first = try list(limit: 2)
+        #expect(first.users.count == 2)
+        #expect(try list(after: first.next).users.map(\.user) == ["carol"])
+        #expect(throws: AdministrationError.self) {
+            try broker.administrator().send(ListUsers(app: "none"))
+        }
+        func show(_ user: String) throws -> ShowUser.Reply {
+            try broker.administrator().send(ShowUser(app: "demo", user: user))
+        }
+        let online = try show("alice")
+        #expect(online.connectionCount == 1 && online.tokenCount == 2)
+        let device = try #require(online.devices.first)
+        #expect(device.device == "d1" && device.awaySeconds == nil && device.isPersistent)
+        #expect(device.credential?.kind == .token)
+        #expect(device.credential?.id.map { tokens[0].contains($0) } == true)
+        let offline = try show("bob")
+        #expect(offline.devices.map(\.queue.messageCount) == [1])
+        #expect(offline.devices.first?.credential == nil)
+        #expect(offline.devices.first?.awaySeconds != nil)
+        #expect(try show("carol").devices.isEmpty)
+        #expect(throws: AdministrationError.self) { try show("dave") }
+        alice.close()
+    }
+
+    @Test func `a list is as long as its limit`() throws {
+        let (alice, bob) = (try login(0), try login(1))
+        let sessions = try broker.administrator().send(
+            ListSessions(SessionSelection(app: "demo"), limit: 1))
+        #expect(sessions.sessions.count == 1)
+        let rest = try broker.administrator().send(
+            ListSessions(SessionSelection(app: "demo"), after: sessions.next, limit: 1))
+        #expect(rest.sessions.map(\.user) != sessions.sessions.map(\.user))
+        let tokens = try broker.administrator().send(
+            ListTokens(TokenSelection(app: "demo"), limit: 1))
+        #expect(tokens.tokens.count == 1 && tokens.next == tokens.tokens[0].id)
+        for title in ["one", "two"] {
+            _ = try broker.administrator().send(
+                CreateGroup(app: "demo", owner: "alice", title: title))
+        }
+        let groups = try broker.administrator().send(ListGroups(app: "demo", limit: 1))
+        #expect(groups.groups.count == 1 && groups.next != nil)
+        let group = groups.groups[0].groupid
+        _ = try broker.administrator().send(
+            ChangeMember(app: "demo", groupid: group, user: "bob", action: .join))
+        let members = try broker.administrator().send(
+            ShowGroup(app: "demo", groupid: group, limit: 1)
+        ).members
+        #expect(members.count == 1)
+        alice.close()
+        bob.close()
+    }
+
+    @Test func `the messages of a queue are shown in pages, and one that is under way stays`()
+        throws
+    {
+        try leave(try login(1))
+        for number in 1...ListQueueMessages.countMaximum + 1 {
+            _ = try broker.administrator().send(
+                SendMessage(app: "demo", from: "alice", users: ["bob"], b: "\(number)"))
+        }
+        func list(after: UInt64? = nil, limit: Int? = nil) throws -> ListQueueMessages.Reply {
+            try broker.administrator().send(
+                ListQueueMessages(
+                    app: "demo", user: "bob", device: "d1", hasContents: true, after: after,
+                    limit: limit))
+        }
+        let page = try list()
+        #expect(page.messages.map(\.content?.text) == (1...100).map { "\($0)" })
+        #expect(page.next == 100)
+        #expect(try list(after: 100).messages.map(\.number) == [101])
+        #expect(try list(after: 100).next == nil)
+        #expect(try list(limit: 2).messages.count == 2)
+        #expect(throws: AdministrationError.self) { try list(limit: 101) }
+        #expect(throws: AdministrationError.self) { try list(limit: 0) }
+        let message = try #require(page.messages.first)
+        #expect(message.from == "alice" && message.kind == .user && message.grade == .durable)
+        let now = UInt64(Date().timeIntervalSince1970)
+        #expect((now - 60...now).contains(message.unixMilliseconds / 1_000))
+        #expect(message.expiresUnixSeconds ?? 0 > now)
+        let drop = DropQueueMessage(app: "demo", user: "bob", device: "d1", number: 1)
+        let bob = try login(1)
+        #expect(bob.delivery() == "1")
+        #expect(try list(limit: 1).messages.map(\.isUnderWay) == [true])
+        let refusal = #expect(throws: AdministrationError.self) {
+            try broker.administrator().send(drop)
+        }
+        #expect("\(String(describing: refusal))".contains("is being delivered"))
+        try leave(bob)
+        _ = try broker.administrator().send(drop)
+        #expect(try list(limit: 1).messages.map(\.number) == [2])
+        #expect(try login(1).delivery() == "2")
+        try broker.restart()
+        #expect(try list(limit: 1).messages.map(\.number) == [2])
+    }
+
     @Test func `what waits for a user without a session can be purged`() throws {
         _ = try broker.administrator().send(AddUser(app: "demo", user: "carol"))
         let alice = try login(0)

@@ -120,6 +120,7 @@ import Testing
         var refusal: SendRefusal?
         var loads: [[LoadedEntry]]
         var ends: [Bool]
+        var examined: [UInt64]
         var blocks: [UInt8]
         var tallies: [QueueTally]
         var trimmed: [QueueTally]
@@ -133,6 +134,7 @@ import Testing
             refusal = result.refusal
             loads = result.loads.map(\.entries)
             ends = result.loads.map(\.reachedEnd)
+            examined = result.loads.map(\.examinedThrough)
             blocks = result.blocks
             tallies = result.tallies
             trimmed = result.trimmed
@@ -200,6 +202,7 @@ struct BatchDriver {
                 sentThrough: random.next(upTo: 1) * random.next(upTo: 60),
                 countMaximum: Int(random.next(upTo: 8)),
                 byteMaximum: Int(random.next(upTo: 4000)))
+            batch.loads[batch.loads.count - 1].isInspection = random.next(upTo: 3) == 0
         }
         if random.next(upTo: 3) == 0 { batch.sweepMaximum = Int(random.next(upTo: 12)) }
         return batch

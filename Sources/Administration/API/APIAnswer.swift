@@ -35,7 +35,13 @@ public struct APIAnswerMember: Hashable, Sendable {
     static func object(_ name: String, _ members: [APIAnswerMember]) -> Self {
         Self(name, .object(members))
     }
+    static func object(optional name: String, _ members: [APIAnswerMember]) -> Self {
+        Self(name, .object(members), isOptional: true)
+    }
     static func objects(_ name: String, _ members: APIAnswerMember...) -> Self {
+        Self(name, .objects(members))
+    }
+    static func objects(_ name: String, of members: [APIAnswerMember]) -> Self {
         Self(name, .objects(members))
     }
 }
@@ -59,6 +65,26 @@ extension APIOperation {
                 .text("origin"), .boolean("isConnected"), .texts("rights"),
             ]
         case .addUser: [.boolean("isNew")]
+        case .listUsers:
+            [
+                .objects(
+                    "users", .text("user"), .number("sessionCount"), .number("connectionCount"),
+                    .number("tokenCount"), .number(optional: "lastSeenUnixMilliseconds")),
+                .number(optional: "next"),
+            ]
+        case .showUser:
+            [
+                .text("user"), .number("sessionCount"), .number("connectionCount"),
+                .number("tokenCount"), .number("groupCount"),
+                .number(optional: "lastSeenUnixMilliseconds"),
+                .object("offlineQueue", Self.queue),
+                .objects(
+                    "devices", .text("device"), .text("dialect"), .boolean("isPersistent"),
+                    .number(optional: "connectedUnixMilliseconds"),
+                    .number(optional: "awaySeconds"),
+                    .object(optional: "credential", [.text("kind"), .text(optional: "id")]),
+                    .object("queue", Self.queue), .number("underWayCount")),
+            ]
         case .sendMessage:
             [
                 .number("receiverCount"), .number("refusedCount"),
@@ -87,7 +113,22 @@ extension APIOperation {
             ]
         case .kickSessions, .deleteSessions: [.number("sessionCount")]
         case .showOfflineQueue: Self.queue
+        case .listQueueMessages:
+            [
+                .objects(
+                    "messages", .number("number"), .text("from"), .text("kind"),
+                    .text(optional: "topic"), .text(optional: "groupid"), .number(optional: "t"),
+                    .text("grade"), .number("byteCount"), .number("unixMilliseconds"),
+                    .number(optional: "expiresUnixSeconds"), .boolean("isUnderWay"),
+                    .object(optional: "content", Self.content)),
+                .number(optional: "next"),
+            ]
         case .purgeQueues: [.number("messageCount")]
+        case .listRetained:
+            [.objects("messages", of: Self.retained), .number(optional: "next")]
+        case .showRetained:
+            [.object("message", Self.retained), .object("content", Self.content)]
+        case .deleteRetained: [.number("messageCount"), .boolean("hasMore")]
         case .createGroup: [.text("groupid")]
         case .listGroups:
             [
@@ -120,9 +161,18 @@ extension APIOperation {
                     "operators", .text("operator"), .text("role"), .number("madeUnixSeconds"),
                     .number(optional: "expiresUnixSeconds"))
             ]
-        case .setAppRights, .changeGroup, .revokeOperator: []
+        case .setAppRights, .changeGroup, .revokeOperator, .dropQueueMessage: []
         }
     }
+
+    private static let retained: [APIAnswerMember] = [
+        .text("topic"), .text("from"), .number(optional: "t"), .text("grade"),
+        .number("byteCount"), .number("unixMilliseconds"), .number(optional: "expiresUnixSeconds"),
+    ]
+
+    private static let content: [APIAnswerMember] = [
+        .text("base64"), .text(optional: "text"), .number("byteCount"), .boolean("isCut"),
+    ]
 
     private static let queue: [APIAnswerMember] = [
         .number("messageCount"), .number("byteCount"), .number("overflowCount"),

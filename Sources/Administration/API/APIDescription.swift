@@ -93,6 +93,8 @@ public enum APIDescription {
         case .boolean: ["type": "boolean"]
         case .number(let maximum):
             ["type": "integer", "minimum": .number(0), "maximum": .number(maximum)]
+        case .count(let maximum):
+            ["type": "integer", "minimum": .number(1), "maximum": .number(maximum)]
         case .choice(let words): ["type": "string", "enum": .array(words.map(JSONValue.text))]
         }
     }

@@ -50,14 +50,27 @@ public struct APIOperation: Sendable {
         self.reading = reading
         let words = path.split(separator: "/")
         segments = words.map { $0.hasPrefix("{") ? .member : .word(String($0)) }
-        self.members =
-            words.filter { $0.hasPrefix("{") }.map { .path(String($0.dropFirst().dropLast())) }
-            + members
+        let inPath = words.filter { $0.hasPrefix("{") }.map { word in
+            let name = String(word.dropFirst().dropLast())
+            return members.first { $0.place == .path && $0.name == name } ?? .path(name)
+        }
+        self.members = inPath + members.filter { $0.place != .path }
     }
 
-    /// Whether the log has a line for each request: it changes what the broker has. Messages have
-    /// none, as those of clients: there may be thousands in a second.
-    public var isLogged: Bool { method != .get && kind != .sendMessage }
+    /// Whether the log has a line for each request: it changes what the broker has, or shows what
+    /// users have written. Messages that are sent have none, as those of clients: there may be
+    /// thousands in a second.
+    public var isLogged: Bool { method != .get && kind != .sendMessage || showsContents }
+
+    /// Whether the answer has contents of messages.
+    private var showsContents: Bool {
+        answer.contains { member in
+            if case .objects(let members) = member.form {
+                return role > .view && members.contains { $0.name == "content" }
+            }
+            return member.name == "content"
+        }
+    }
 
     /// Whether it takes content.
     public var takesContent: Bool { members.contains { $0.place == .body } }

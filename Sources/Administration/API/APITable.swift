@@ -13,6 +13,8 @@ extension APIOperation {
         case .setAppRights: setAppRights
         case .explainRights: explainRights
         case .addUser: addUser
+        case .listUsers: listUsers
+        case .showUser: showUser
         case .sendMessage: sendMessage
         case .mintTokens: mintTokens
         case .listTokens: listTokens
@@ -21,7 +23,12 @@ extension APIOperation {
         case .kickSessions: kickSessions
         case .deleteSessions: deleteSessions
         case .showOfflineQueue: showOfflineQueue
+        case .listQueueMessages: listQueueMessages
+        case .dropQueueMessage: dropQueueMessage
         case .purgeQueues: purgeQueues
+        case .listRetained: listRetained
+        case .showRetained: showRetained
+        case .deleteRetained: deleteRetained
         case .createGroup: createGroup
         case .listGroups: listGroups
         case .showGroup: showGroup
@@ -183,10 +190,12 @@ extension APIOperation {
             APIOperation(
                 .listTokens, .get, at: "/apps/{app}/tokens", role: .view,
                 summary: "Lists tokens, without their secrets.",
-                members: tokenSelection + [.query("after")]
+                members: tokenSelection + [.query("after"), .limit(ListTokens.countMaximum)]
             ) { values throws(AdministrationRefusal) in
                 .listTokens(
-                    ListTokens(try values.tokenSelection(), after: values.text(optional: "after")))
+                    ListTokens(
+                        try values.tokenSelection(), after: values.text(optional: "after"),
+                        limit: values.limit))
             }
         ]
     }
@@ -214,12 +223,15 @@ extension APIOperation {
             APIOperation(
                 .listSessions, .get, at: "/apps/{app}/sessions", role: .view,
                 summary: "Lists sessions.",
-                members: sessionSelection + [.query("after", .number(maximum: UInt64(UInt32.max)))]
+                members: sessionSelection + [
+                    .query("after", .number(maximum: UInt64(UInt32.max))),
+                    .limit(ListSessions.countMaximum),
+                ]
             ) { values throws(AdministrationRefusal) in
                 .listSessions(
                     ListSessions(
                         try values.sessionSelection(),
-                        after: values.number("after", as: UInt32.self)))
+                        after: values.number("after", as: UInt32.self), limit: values.limit))
             }
         ]
     }
@@ -303,12 +315,15 @@ extension APIOperation {
         [
             APIOperation(
                 .listGroups, .get, at: "/apps/{app}/groups", role: .view, summary: "Lists groups.",
-                members: [.query("user"), .query("after", .number(maximum: UInt64(UInt32.max)))]
+                members: [
+                    .query("user"), .query("after", .number(maximum: UInt64(UInt32.max))),
+                    .limit(ListGroups.countMaximum),
+                ]
             ) { values throws(AdministrationRefusal) in
                 .listGroups(
                     ListGroups(
                         app: try values.text("app"), user: values.text(optional: "user"),
-                        after: values.number("after", as: UInt32.self)))
+                        after: values.number("after", as: UInt32.self), limit: values.limit))
             }
         ]
     }
@@ -317,12 +332,13 @@ extension APIOperation {
         [
             APIOperation(
                 .showGroup, .get, at: "/apps/{app}/groups/{groupid}", role: .view,
-                summary: "Shows a group and its members.", members: [.query("after")]
+                summary: "Shows a group and its members.",
+                members: [.query("after"), .limit(ShowGroup.memberCountMaximum)]
             ) { values throws(AdministrationRefusal) in
                 .showGroup(
                     ShowGroup(
                         app: try values.text("app"), groupid: try values.text("groupid"),
-                        after: values.text(optional: "after")))
+                        after: values.text(optional: "after"), limit: values.limit))
             }
         ]
     }

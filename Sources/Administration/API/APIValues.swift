@@ -17,6 +17,8 @@ public struct APIMember: Hashable, Sendable {
         case boolean
         /// A whole number up to this one.
         case number(maximum: UInt64)
+        /// A whole number from 1 to this one.
+        case count(maximum: UInt64)
         case choice([String])
     }
 
@@ -25,12 +27,17 @@ public struct APIMember: Hashable, Sendable {
     public let form: Form
     public let isRequired: Bool
 
-    static func path(_ name: String) -> APIMember {
-        APIMember(name: name, place: .path, form: .text, isRequired: true)
+    static func path(_ name: String, _ form: Form = .text) -> APIMember {
+        APIMember(name: name, place: .path, form: form, isRequired: true)
     }
 
     static func query(_ name: String, _ form: Form = .text, required: Bool = false) -> APIMember {
         APIMember(name: name, place: .query, form: form, isRequired: required)
+    }
+
+    /// How many things of a list are wanted at most.
+    static func limit(_ maximum: Int) -> APIMember {
+        .query("limit", .count(maximum: UInt64(maximum)))
     }
 
     static func body(_ name: String, _ form: Form = .text, required: Bool = false) -> APIMember {
@@ -50,7 +57,7 @@ struct APIValues {
         content: [UInt8]
     ) throws(AdministrationRefusal) {
         for (member, text) in zip(members.filter { $0.place == .path }, path) {
-            values[member.name] = .text(text)
+            values[member.name] = try Self.value(of: member, text)
         }
         for (name, text) in query {
             guard let member = members.first(where: { $0.place == .query && $0.name == name })
@@ -89,7 +96,7 @@ struct APIValues {
             switch (member.form, text) {
             case (.boolean, "true"): .boolean(true)
             case (.boolean, "false"): .boolean(false)
-            case (.number, _): UInt64(text).map(JSONValue.number) ?? .text(text)
+            case (.number, _), (.count, _): UInt64(text).map(JSONValue.number) ?? .text(text)
             default: .text(text)
             }
         try check(value, member)
@@ -102,6 +109,8 @@ struct APIValues {
         switch (member.form, value) {
         case (.text, .text), (.boolean, .boolean): return
         case (.number(let maximum), .number(let number)) where number <= maximum: return
+        case (.count(let maximum), .number(let number)) where number > 0 && number <= maximum:
+            return
         case (.choice(let words), .text(let word)) where words.contains(word): return
         case (.texts, .array(let elements)):
             for (index, element) in elements.enumerated() {
@@ -118,6 +127,7 @@ struct APIValues {
             case .texts: "a list of texts"
             case .boolean: "true or false"
             case .number(let maximum): "a whole number from 0 to \(maximum)"
+            case .count(let maximum): "a whole number from 1 to \(maximum)"
             case .choice(let words): "one of \(words.joined(separator: ", "))"
             }
         throw .malformed("\(path(of: member)) must be \(form)")
@@ -175,6 +185,17 @@ struct APIValues {
     func number<Number: FixedWidthInteger>(_ name: String, as type: Number.Type) -> Number? {
         guard case .number(let value) = values[name] else { return nil }
         return Number(exactly: value)
+    }
+
+    /// How many things of a list are wanted at most; nil for as many as a page has.
+    var limit: Int? { number("limit", as: Int.self) }
+
+    /// A number that the operation declares as required.
+    func number(required name: String) throws(AdministrationRefusal) -> UInt64 {
+        guard let number = number(name, as: UInt64.self) else {
+            throw .malformed("\(name) is missing")
+        }
+        return number
     }
 
     /// A word of an enumeration that the operation declares as a choice of its words.

@@ -282,6 +282,8 @@ extension Broker {
     /// 4. Backlogs that a load contradicts are corrected, and only then is more requested.
     /// 5. What the sweep found expired is removed with the next batch. The sweep reads the state
     ///    that all of the above left, and windows and moves show what is on its way out.
+    /// 6. What operators look at is read in the same state, and what they drop is removed like
+    ///    expired entries.
     ///
     /// Who counts a queue is asked here, and not when an operation was requested: the session may
     /// have ended since. docs/ARCHITECTURE.md lists the pairs of operations that can meet.
@@ -295,6 +297,7 @@ extension Broker {
         for queue in commits.inFlightBatch.inheritedQueues { queues.endPassing(queue) }
         takeLoads(result, in: &step)
         remove(expired: result.swept)
+        takeInspections(result, in: &step)
     }
 
     /// Subtracts entries that the store removed by itself, or whose number only the store knows.
@@ -365,6 +368,7 @@ extension Broker {
                 case .leftover(let owner):
                     correct(owner.index, after: result.loads[index], result)
                     handOn(result.loads[index], of: owner.index, bytes, in: &step)
+                case .inspection: continue
                 }
             }
         }

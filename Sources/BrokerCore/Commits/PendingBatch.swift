@@ -58,6 +58,8 @@ enum Confirmation {
 enum LoadOwner {
     case connected(Handle<ConnectedSession>)
     case leftover(Handle<Leftover>)
+    /// An operator's inspection, by its number.
+    case inspection(UInt64)
 }
 
 /// The part of a batch that one user of it has added.

@@ -366,7 +366,8 @@ public struct QueueTransfer: Hashable, Sendable {
 
 /// Requests the entries of a queue after `afterNumber`, in order, until a limit is reached; at
 /// least one entry is read, whatever its size. Expired entries are skipped, removed, and reported
-/// with the same result.
+/// with the same result. An inspection changes nothing: it skips expired and damaged entries, which
+/// count towards `countMaximum` and stay.
 public struct LoadRequest: Hashable, Sendable {
     public var queue: QueueID
     public var afterNumber: UInt64
@@ -375,16 +376,20 @@ public struct LoadRequest: Hashable, Sendable {
     public var sentThrough: UInt64
     public var countMaximum: Int
     public var byteMaximum: Int
+    /// Whether an operator looks at the queue. The entries may be in a window, so that only the
+    /// core knows who counts them.
+    public var isInspection: Bool
 
     public init(
         queue: QueueID, afterNumber: UInt64, sentThrough: UInt64 = 0, countMaximum: Int,
-        byteMaximum: Int
+        byteMaximum: Int, isInspection: Bool = false
     ) {
         self.queue = queue
         self.afterNumber = afterNumber
         self.sentThrough = sentThrough
         self.countMaximum = countMaximum
         self.byteMaximum = byteMaximum
+        self.isInspection = isInspection
     }
 }
 
@@ -474,11 +479,16 @@ public struct LoadedQueue: Sendable {
     public var entries: [LoadedEntry]
     /// Whether the end of the queue was reached.
     public var reachedEnd: Bool
+    /// The number of the last entry that was read or skipped; that of the request if there is none.
+    public var examinedThrough: UInt64
 
-    public init(queue: QueueID, entries: [LoadedEntry], reachedEnd: Bool) {
+    public init(
+        queue: QueueID, entries: [LoadedEntry], reachedEnd: Bool, examinedThrough: UInt64
+    ) {
         self.queue = queue
         self.entries = entries
         self.reachedEnd = reachedEnd
+        self.examinedThrough = examinedThrough
     }
 }
 

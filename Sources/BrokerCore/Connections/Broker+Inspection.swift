@@ -115,7 +115,8 @@ extension Broker {
             matching: filter, after: cursor, countMaximum: countMaximum, at: moment)
         {
             if filterByteCount >= SessionDescription.filterBytesPerPage { return (described, true) }
-            let description = description(of: session, at: moment)
+            let description = description(
+                of: session, filterBytesMaximum: SessionDescription.filterBytesMaximum, at: moment)
             filterByteCount += description.filters.reduce(0) { $0 + $1.count }
             described.append(description)
         }
@@ -157,7 +158,10 @@ extension Broker {
             ? 0 : moment.instant.milliseconds(since: sessions[session].disconnected) / 1000
     }
 
-    private func description(of session: Index<Session>, at moment: Moment) -> SessionDescription {
+    /// - Parameter filterBytesMaximum: bytes of the filters that are listed.
+    func description(
+        of session: Index<Session>, filterBytesMaximum: Int, at moment: Moment
+    ) -> SessionDescription {
         let user = sessions[session].user
         let connected = sessions[session].connected
         var filters: [[UInt8]] = []
@@ -168,7 +172,7 @@ extension Broker {
             if filter.isEmpty { return }
             filterCount += 1
             filterByteCount += filter.count
-            if filterByteCount <= SessionDescription.filterBytesMaximum { filters.append(filter) }
+            if filterByteCount <= filterBytesMaximum { filters.append(filter) }
         }
         return SessionDescription(
             cursor: session.place, user: Array(registry.users[user].name),
@@ -195,7 +199,11 @@ extension Broker {
         guard let app = app(named: name),
             let user = self.user(named: user, app: app)
         else { return nil }
-        return registry.users[user].offlineQueue.map { QueueDescription(queues.offlineQueues[$0]) }
+        return offlineQueueDescription(of: user)
+    }
+
+    func offlineQueueDescription(of user: Index<User>) -> QueueDescription {
+        registry.users[user].offlineQueue.map { QueueDescription(queues.offlineQueues[$0]) }
             ?? QueueDescription(count: 0, byteCount: 0, overflowCount: 0, nextNumber: 1)
     }
 }

@@ -275,13 +275,20 @@ struct ConnectedSession: ~Copyable {
 
     /// The position of a number in the window; nil if it is not there.
     func position(of number: UInt64) -> Int? {
+        let position = position(notBefore: number)
+        return position < window.count && window[position].number == number ? position : nil
+    }
+
+    /// The position in the window of the first number that is at least this one; the end of the
+    /// window if there is none.
+    func position(notBefore number: UInt64) -> Int {
         var low = 0
         var high = window.count
         while low < high {
             let middle = (low + high) / 2
             if window[middle].number < number { low = middle + 1 } else { high = middle }
         }
-        return low < window.count && window[low].number == number ? low : nil
+        return low
     }
 }
 

@@ -181,12 +181,12 @@ struct Registry: ~Copyable {
 
     // MARK: - Retained messages of an app
 
-    /// Makes a message the retained one of its topic. Returns the one that it replaces.
+    /// Makes a message the retained one of its topic.
     mutating func setRetained(
         _ message: Index<Retained>, topic: UnsafeRawBufferPointer, byteCount: Int, app: Index<App>
-    ) -> Index<Retained>? {
+    ) {
         apps[app].retainedByteCount += byteCount
-        return apps[app].retained.set(topic, to: message)
+        _ = apps[app].retained.set(topic, to: message)
     }
 
     mutating func removeRetained(

@@ -63,21 +63,33 @@ extension Broker {
         return .none
     }
 
+    /// Adds a message, or replaces that of its topic at the same place, so that a list of all
+    /// messages meets each topic once.
     private mutating func insertRetained(_ new: Retained) {
-        let index = retention.insert(new)
-        let old = new.block.withUnsafeBytes {
+        let known = new.block.withUnsafeBytes {
+            registry.apps[new.app].retained.value(of: MessageBlock($0).address)
+        }
+        let index: Index<Retained>
+        if let known {
+            index = known
+            forget(retention.replace(known, with: new))
+        } else {
+            index = retention.insert(new)
+        }
+        new.block.withUnsafeBytes {
             registry.setRetained(
                 index, topic: MessageBlock($0).address, byteCount: new.block.count, app: new.app)
         }
-        if let old { forgetRetained(old) }
         if new.deadline != .never {
             let token = deadlines.insert(.retained(index), at: new.deadline)
             retention.setTimer(token, of: index)
         }
     }
 
-    private mutating func forgetRetained(_ index: Index<Retained>) {
-        let old = retention.remove(index)
+    /// Removes a message that its topic does not lead to any more.
+    mutating func forgetRetained(_ index: Index<Retained>) { forget(retention.remove(index)) }
+
+    private mutating func forget(_ old: Retained) {
         registry.giveBackRetained(byteCount: old.block.count, app: old.app)
         deadlines.cancel(old.token)
         commits.remove(.retained, key: RecordKey.number(old.identifier))

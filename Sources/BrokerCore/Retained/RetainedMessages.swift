@@ -22,6 +22,13 @@ struct RetainedMessages: ~Copyable {
 
     mutating func insert(_ message: Retained) -> Index<Retained> { retained.insert(message).index }
 
+    /// Replaces a message. Returns the previous one.
+    mutating func replace(_ message: Index<Retained>, with new: Retained) -> Retained {
+        let old = retained[message]
+        retained[message] = new
+        return old
+    }
+
     mutating func remove(_ message: Index<Retained>) -> Retained { retained.remove(message) }
 
     /// Sets the timer of a message's expiry; `.none` after it has fired.

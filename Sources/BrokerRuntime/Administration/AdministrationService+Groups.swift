@@ -29,10 +29,11 @@ extension AdministrationService {
 
     func listGroups(_ request: ListGroups) throws(AdministrationRefusal) -> ListGroups.Reply {
         try checkApp(request.app)
+        let countMaximum = request.limit ?? ListGroups.countMaximum
         let groups = shared.enter {
             $0.broker.groupDescriptions(
                 app: Array(request.app.utf8), of: request.user.map { Array($0.utf8) },
-                after: request.after, countMaximum: ListGroups.countMaximum)
+                after: request.after, countMaximum: countMaximum)
         }
         return ListGroups.Reply(
             groups: groups.map {
@@ -41,7 +42,7 @@ extension AdministrationService {
                     owner: Self.text($0.owner), memberCount: $0.memberCount,
                     isLimited: $0.allowed != nil)
             },
-            next: groups.count == ListGroups.countMaximum ? groups.last?.cursor : nil)
+            next: groups.count == countMaximum ? groups.last?.cursor : nil)
     }
 
     func showGroup(_ request: ShowGroup) throws(AdministrationRefusal) -> ShowGroup.Reply {
@@ -51,7 +52,7 @@ extension AdministrationService {
                 $0.broker.groupDescription(app: app, name),
                 $0.broker.groupMembers(
                     app: app, name, after: Array((request.after ?? "").utf8),
-                    countMaximum: ShowGroup.memberCountMaximum)
+                    countMaximum: request.limit ?? ShowGroup.memberCountMaximum)
             )
         }
         guard let group else { throw Self.unknownGroup(request.groupid, request.app) }

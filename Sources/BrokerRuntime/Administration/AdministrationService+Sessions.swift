@@ -11,7 +11,7 @@ extension AdministrationService {
         let (sessions, mayHaveMore) = shared.enter {
             $0.broker.sessionDescriptions(
                 matching: filter, after: request.after,
-                countMaximum: ListSessions.countMaximum, at: moment)
+                countMaximum: request.limit ?? ListSessions.countMaximum, at: moment)
         }
         return ListSessions.Reply(
             sessions: sessions.map(ListSessions.Session.init),
@@ -115,7 +115,7 @@ extension ListSessions.Session {
 }
 
 extension Queue {
-    fileprivate init(_ queue: QueueDescription) {
+    init(_ queue: QueueDescription) {
         self.init(
             messageCount: queue.count, byteCount: queue.byteCount,
             overflowCount: queue.overflowCount, nextNumber: queue.nextNumber)

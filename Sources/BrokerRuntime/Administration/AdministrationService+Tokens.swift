@@ -55,7 +55,8 @@ extension AdministrationService {
         let filter = TokenFilter(request.selection)
         let after = request.after.map { Array($0.utf8) }
         var search = TokenSearch(
-            matching: filter, after: after, countMaximum: ListTokens.countMaximum)
+            matching: filter, after: after,
+            countMaximum: request.limit ?? ListTokens.countMaximum)
         while shared.enter({ $0.broker.advance(&search) }) {}
         let (tokens, mayHaveMore) = search.page
         return ListTokens.Reply(

@@ -69,8 +69,11 @@ struct Reader: ~Copyable {
         _ request: LoadRequest, now: Instant, into result: inout StoreResult,
         leaving: inout [Leaving]
     ) throws(StoreError) {
-        var loaded = LoadedQueue(queue: request.queue, entries: [], reachedEnd: false)
+        var loaded = LoadedQueue(
+            queue: request.queue, entries: [], reachedEnd: false,
+            examinedThrough: request.afterNumber)
         let blocksBefore = result.blocks.count
+        var skippedCount = 0
         var isThere = false
         if request.afterNumber < .max {
             isThere = try entries.seek(
@@ -81,8 +84,10 @@ struct Reader: ~Copyable {
                 loaded.reachedEnd = true
                 break
             }
-            if loaded.entries.count >= request.countMaximum { break }
+            if loaded.entries.count + skippedCount >= request.countMaximum { break }
             switch try examine(key, sentThrough: request.sentThrough, now: now) {
+            case .leaves where request.isInspection:
+                skippedCount += 1
             case .leaves(let cause):
                 leaving.append(Leaving(key: key, cause: cause))
             case .stays(let entry, let block):
@@ -95,6 +100,7 @@ struct Reader: ~Copyable {
                 }
                 loaded.entries.append(LoadedEntry(entry, at: key, block: block, in: &result.blocks))
             }
+            loaded.examinedThrough = key.number
             isThere = try entries.next()
         }
         result.loads.append(loaded)

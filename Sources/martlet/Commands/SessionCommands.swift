@@ -8,12 +8,12 @@ enum SessionOption: String, AdministrationRules {
     case olderThan = "older-than"
     case will
     case noWill = "no-will"
-    case json
+    case limit, json
 
     var shape: OptionShape {
         switch self {
         case .connected, .away, .will, .noWill, .json: .flag
-        case .data, .server, .ca, .token, .app, .user, .device, .olderThan: .value
+        case .data, .server, .ca, .token, .app, .user, .device, .olderThan, .limit: .value
         }
     }
 }
@@ -49,28 +49,34 @@ extension ParsedOptions<SessionOption> {
         return has(.will) ? true : has(.noWill) ? false : nil
     }
 
-    /// - Parameter endsSessions: the command ends sessions, so it decides on their wills.
+    /// - Parameters:
+    ///   - endsSessions: the command ends sessions, so it decides on their wills.
+    ///   - isList: the command lists sessions, so it may list only some.
     fileprivate static func parse(
-        _ arguments: ArraySlice<String>, endsSessions: Bool = false
+        _ arguments: ArraySlice<String>, endsSessions: Bool = false, isList: Bool = false
     ) throws -> Self {
         let options = try OptionParser<SessionOption>.options(arguments, positionalMaximum: 1)
         if !endsSessions, options.has(.will) || options.has(.noWill) {
             throw UsageError("--will and --no-will belong to session kick and session delete")
         }
+        if !isList, options[.limit] != nil { throw UsageError("--limit belongs to session list") }
         return options
     }
 }
 
 enum SessionListCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
-        let options = try ParsedOptions<SessionOption>.parse(arguments)
+        let options = try ParsedOptions<SessionOption>.parse(arguments, isList: true)
         let selection = try options.selection()
+        var pages = PageLimit(try options.integer(.limit, in: 1...Int.max))
         let broker = try options.administration()
         var table = TextTable(
             "USER", "DEVICE", "DIALECT", "STATE", "FOR", "WAITING", "BYTES", "FILTERS", "GROUPS")
         var after: UInt32?
         repeat {
-            let reply = try broker.send(ListSessions(selection, after: after))
+            let reply = try broker.send(
+                ListSessions(
+                    selection, after: after, limit: pages.next(atMost: ListSessions.countMaximum)))
             if options.has(.json) {
                 for session in reply.sessions {
                     guard StandardStream.output.print(jsonLine(session)) else { return }
@@ -80,7 +86,8 @@ enum SessionListCommand {
                 guard table.printPage() else { return }
             }
             after = reply.next
-        } while after != nil
+            pages.take(reply.sessions.count)
+        } while after != nil && !pages.isOver
     }
 
     private static func fields(_ session: ListSessions.Session) -> [String] {

@@ -4,7 +4,7 @@ import Administration
 import CommandLineOptions
 
 enum TokenOption: String, AdministrationRules {
-    case data, server, ca, token, app, id, user, device, batch, json
+    case data, server, ca, token, app, id, user, device, batch, limit, json
 
     var shape: OptionShape { self == .json ? .flag : .value }
 }
@@ -22,11 +22,14 @@ enum TokenListCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try OptionParser<TokenOption>.options(arguments)
         let selection = try options.selection()
+        var pages = PageLimit(try options.integer(.limit, in: 1...Int.max))
         let broker = try options.administration()
         var table = TextTable("ID", "USER", "DEVICE", "BATCH", "EXPIRES", "LAST USE", "RIGHTS")
         var after: String?
         while true {
-            let reply = try broker.send(ListTokens(selection, after: after))
+            let reply = try broker.send(
+                ListTokens(
+                    selection, after: after, limit: pages.next(atMost: ListTokens.countMaximum)))
             let tokens = reply.tokens
             if options.has(.json) {
                 for token in tokens {
@@ -36,7 +39,8 @@ enum TokenListCommand {
                 for token in tokens { table.add(fields(token)) }
                 guard table.printPage() else { return }
             }
-            guard let next = reply.next else { return }
+            pages.take(tokens.count)
+            guard let next = reply.next, !pages.isOver else { return }
             after = next
         }
     }
@@ -54,6 +58,7 @@ enum TokenListCommand {
 enum TokenRevokeCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try OptionParser<TokenOption>.options(arguments)
+        if options[.limit] != nil { throw UsageError("--limit belongs to token list") }
         let selection = try options.selection()
         guard selection != TokenSelection(app: selection.app) else {
             throw UsageError("missing selection: --id, --user, --device or --batch")

@@ -185,6 +185,10 @@ private struct QueueWalker {
 
     private mutating func administer(_ name: String) {
         let (user, device) = World.split(name)
+        if random.below(2) == 0 {
+            inspect(QueueSelection(name, isOffline: random.below(4) == 0))
+            return world.broker.checkInvariants()
+        }
         var filter = SessionFilter(app: World.app, user: Array(user.utf8))
         if random.below(2) == 0 { filter.device = Array(device.utf8) }
         switch random.below(3) {
@@ -193,6 +197,18 @@ private struct QueueWalker {
         default: world.deleteSessions(matching: filter)
         }
         world.broker.checkInvariants()
+    }
+
+    /// Drops a message, often one that is under way or not there, or looks at the queue. Nobody
+    /// takes the result.
+    private mutating func inspect(_ selection: QueueSelection) {
+        let number = 1 + random.below(20)
+        if random.below(3) == 0 {
+            _ = world.broker.inspectQueue(
+                selection, after: number, countMaximum: 3, contentMaximum: 10)
+        } else {
+            _ = world.drop(number, of: selection)
+        }
     }
 
     private mutating func beginCommit() { isCommitting = world.beginCommit() }

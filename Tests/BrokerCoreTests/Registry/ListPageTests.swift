@@ -50,6 +50,75 @@ import Testing
         #expect(page(user, after: nil, countMaximum: 10_000).identifiers.count == count / 10)
     }
 
+    private func users(
+        after cursor: UInt32?, countMaximum: Int
+    ) -> (names: [String], next: UInt32?) {
+        var search = UserSearch(app: World.app, after: cursor, countMaximum: countMaximum)
+        while world.broker.advance(&search) {}
+        return (search.found.map { String(decoding: $0.user, as: UTF8.self) }, search.next)
+    }
+
+    private func describe(_ user: String) -> UserDescription? {
+        world.broker.userDescription(app: World.app, user: Array(user.utf8), at: world.now)
+    }
+
+    @Test func `of users continues where the last one ended, in slices`() {
+        _ = try! world.broker.addApp(
+            Array("other".utf8), keyDigest: World.keyDigest, rights: .everything)
+        for number in 0..<UserSearch.sliceCount + 10 {
+            world.addUser("u\(number)")
+            if number < 5 {
+                _ = try! world.broker.addUser(Array("v\(number)".utf8), app: Array("other".utf8))
+            }
+        }
+        world.settle()
+        var search = UserSearch(app: World.app, after: nil, countMaximum: 10_000)
+        let isLonger = world.broker.advance(&search)
+        #expect(isLonger && search.found.count == UserSearch.sliceCount - 5)
+        let isLongest = world.broker.advance(&search)
+        #expect(!isLongest && search.next == nil)
+        #expect(search.found.count == UserSearch.sliceCount + 10)
+        let first = users(after: nil, countMaximum: 3)
+        #expect(first.names == ["u0", "u1", "u2"])
+        #expect(users(after: first.next, countMaximum: 2).names == ["u3", "u4"])
+        var none = UserSearch(app: Array("none".utf8), after: nil, countMaximum: 3)
+        let hasUsers = world.broker.advance(&none)
+        #expect(!hasUsers && none.found.isEmpty && none.next == nil)
+    }
+
+    @Test func `of users counts their tokens in slices`() {
+        addTokens(TokenSearch.sliceCount + 10)
+        let names = ["u3", "u4", "nobody"].map { Array($0.utf8) }
+        var count = TokenCount(app: World.app, users: names)
+        let hasMore = world.broker.advance(&count)
+        let hasMost = world.broker.advance(&count)
+        #expect(hasMore && !hasMost)
+        #expect(names.map { count.counts[$0] } == [411, 411, 0])
+        #expect(count.counts.count == 3)
+    }
+
+    @Test func `of one user has the devices and what their connections presented`() throws {
+        world.begin("ann/1", "ann/2", "bob/pc")
+        world.exchangeToken("token-1", of: "ann/1")
+        world.lose("ann/2")
+        world.setRights("attach:*", "send:*")
+        world.connect("ann/3", gateway: "bob/pc")
+        world.settle()
+        let ann = try #require(describe("ann"))
+        #expect(ann.summary.sessionCount == 3 && ann.summary.connectionCount == 2)
+        let credentials = Dictionary(
+            uniqueKeysWithValues: ann.devices.map {
+                (String(decoding: $0.session.device, as: UTF8.self), $0.credential)
+            })
+        #expect(credentials["1"] == .token(Array("token-1".utf8)))
+        #expect(credentials["2"] == .some(nil))
+        #expect(
+            credentials["3"] == .gateway(user: Array("bob".utf8), device: Array("pc".utf8)))
+        let bob = try #require(describe("bob"))
+        #expect(bob.devices.map(\.credential) == [.appKey])
+        #expect(describe("eve") == nil)
+    }
+
     @Test func `of tokens with many rights is shorter`() {
         addTokens(
             30, rights: (0..<30).map { "send:" + String(repeating: "x", count: 1_000) + "\($0)" })

@@ -373,6 +373,12 @@ final class World {
         collect()
     }
 
+    /// Asks for a message to be dropped.
+    func drop(_ number: UInt64, of selection: QueueSelection) -> QueueDrop? {
+        defer { collect() }
+        return broker.dropMessage(number, of: selection, at: now, effects: &effects)
+    }
+
     /// From now on this is believed.
     func replaceTrust(_ trust: VoucherTrust) -> Int {
         defer { collect() }
@@ -618,5 +624,14 @@ extension [UInt8] {
         let start = count
         self += text.utf8
         return ByteRange(offset: start, count: count - start)
+    }
+}
+
+extension QueueSelection {
+    /// The queue of `user/device`, or the offline queue of the user.
+    init(_ name: String, isOffline: Bool = false) {
+        let (user, device) = World.split(name)
+        self.init(
+            app: World.app, user: Array(user.utf8), device: isOffline ? nil : Array(device.utf8))
     }
 }

@@ -182,6 +182,76 @@ extension EndToEndTests {
             await alice.close()
         }
 
+        @Test func `the messages of a queue are listed, and one of them is dropped`() async throws {
+            let broker = try await TestBroker()
+            let bob = try await broker.client("bob", device: "d1")
+            await bob.close()
+            let alice = try await broker.client("alice")
+            for text in ["one", "two\u{7}", "three"] {
+                try await alice.send(OutgoingMessage(to: .user("bob"), text: text))
+            }
+            let listed = try await martlet(
+                "queue", "messages", "bob", "--device=d1", "--limit=2", of: broker)
+            var lines = listed.text.split(separator: "\n")
+            #expect(lines.count == 3 && lines[0].hasPrefix("NUMBER  FROM   TO    TYPE"))
+            #expect(lines.last?.hasPrefix("2       alice  user  0     durable") == true)
+            #expect(!listed.text.contains("one"))
+            let shown = try await martlet(
+                "queue", "messages", "bob", "--device=d1", "--contents", "--after=1", of: broker)
+            lines = shown.text.split(separator: "\n")
+            #expect(lines.count == 3 && lines[1].hasSuffix("waiting  two\\u{7}"), "\(shown.text)")
+            let dropped = try await martlet(
+                "queue", "drop", "bob", "2", "--device=d1", of: broker)
+            #expect(dropped.exit == .code(0) && dropped.text == "message 2 is removed")
+            let json = try await martlet(
+                "queue", "messages", "bob", "--device=d1", "--contents", "--json", of: broker)
+            #expect(
+                json.text.split(separator: "\n").map { $0.contains(#""text":"two"#) }
+                    == [false, false])
+            for (words, code, text) in [
+                (["drop", "bob", "2", "--device=d1"], 0x90, "the queue has no message 2"),
+                (["drop", "bob", "2", "--device=d2"], 0x90, "bob has no session on the device"),
+                (["messages", "eve"], 0x90, "eve"), (["drop", "bob", "x"], 1, "NUMBER must be"),
+                (["messages", "bob", "--limit=0"], 1, "--limit must be"),
+            ] {
+                let child = try ChildProcess(
+                    "martlet", ["queue"] + words, environment: broker.environment("operator"))
+                #expect(try await child.exit() == .code(Int32(code)), "\(words): \(child.text)")
+                #expect(child.text.contains(text), "\(words): \(child.text)")
+            }
+            let again = try await broker.client("bob", device: "d1")
+            #expect(try await again.nextTexts(2) == ["one", "three"])
+            await again.close()
+            await alice.close()
+        }
+
+        @Test func `retained messages are listed, shown and deleted`() async throws {
+            let broker = try await TestBroker()
+            try broker.addUsers("bob")
+            for topic in ["a/1", "a/2", "b"] {
+                let sent = try await martlet(
+                    "send", "--as=bob", "--topic", topic, "--bytes", "--retain", "on \(topic)",
+                    of: broker)
+                #expect(sent.exit == .code(0), "\(sent.text)")
+            }
+            let listed = try await martlet("retained", "list", "a/#", of: broker)
+            #expect(listed.text.split(separator: "\n").count == 3, "\(listed.text)")
+            let some = try await martlet("retained", "list", "--limit=1", "--json", of: broker)
+            #expect(some.text.split(separator: "\n").count == 1)
+            let shown = try await martlet("retained", "show", "a/2", of: broker)
+            #expect(shown.text.contains("content: on a/2"), "\(shown.text)")
+            let deleted = try await martlet("retained", "delete", "a/+", of: broker)
+            #expect(deleted.text == "2 retained messages deleted")
+            let gone = try await martlet("retained", "show", "a/2", of: broker)
+            #expect(gone.exit == .code(0x90) && gone.text.contains("has no retained message"))
+            let wrong = try await martlet("retained", "list", "a/#/b", of: broker)
+            #expect(wrong.text.contains("is not a topic filter"), "\(wrong.text)")
+            try await broker.killNow()
+            try await broker.start()
+            let rest = try await martlet("retained", "list", "--json", of: broker)
+            #expect(rest.text.contains(#""topic":"b""#) && !rest.text.contains("a/1"))
+        }
+
         @Test func `a command that cannot be undone requires more than an app`() async throws {
             let broker = try await TestBroker()
             for command in [["session", "delete"], ["queue", "purge"], ["token", "revoke"]] {

@@ -29,11 +29,20 @@ extension EndToEndTests {
                 ["token", "mint", "--user=pump 7ü", "--batch=50 %", "--right=publish:site/%u/#"],
                 of: api)
             #expect(minted.exit == .code(0) && minted.text.hasPrefix("mt1_"))
+            let kept = try await martlet(
+                [
+                    "send", "--as=pump 7ü", "--topic=site/ü", "--bytes", "--retain", "40",
+                ], of: api)
+            #expect(kept.exit == .code(0), "\(kept)")
             let sessions = ["session", "list", "--user=carol", "--json"]
             let commands: [[String]] = [
+                ["user", "list", "--json"], ["user", "show", "carol", "--json"],
                 ["app", "list", "--json"], ["app", "show", "demo", "--json"],
                 ["token", "list", "--batch=50 %", "--json"], sessions,
-                ["queue", "show", "pump 7ü", "--json"], ["group", "list", "--json"],
+                ["queue", "show", "pump 7ü", "--json"],
+                ["retained", "list", "site/#", "--json"], ["retained", "show", "site/ü", "--json"],
+                ["queue", "messages", "pump 7ü", "--contents", "--json"],
+                ["group", "list", "--json"],
                 ["explain", "--user=pump 7ü", "publish", "site/pump 7ü/x", "--json"],
                 ["operator", "list", "--json"],
             ]
@@ -44,7 +53,7 @@ extension EndToEndTests {
                     environment: ["MARTLET_DATA": api.broker.directory, "MARTLET_APP": "demo"])
                 #expect(try await child.exit() == .code(0), "\(child.text)")
                 #expect(remote.exit == .code(0), "\(remote)")
-                #expect(!remote.text.isEmpty || command[0] == "group")
+                #expect(!remote.text.isEmpty || ["group", "queue"].contains(command[0]))
                 // Two clocks: the session grows older between the two.
                 if command != sessions { #expect(remote.text == child.text, "\(command)") }
             }

@@ -126,6 +126,12 @@ extension EndToEndTests {
                     method: "PUT", template: "/apps/{app}/users/{user}",
                     path: "/apps/plant/users/pump%207%C3%BC", answer: #"{"isNew":true}"#),
                 Step(
+                    method: "GET", template: "/apps/{app}/users", path: "/apps/plant/users",
+                    query: "?limit=10", answer: #""tokenCount":0,"user":"pump 7ü""#),
+                Step(
+                    method: "GET", template: "/apps/{app}/users/{user}",
+                    path: "/apps/demo/users/carol", answer: #""credential":{"id":""#),
+                Step(
                     method: "POST", template: "/apps/{app}/messages",
                     path: "/apps/plant/messages",
                     body: #"{"from":"pump 7ü","users":["pump 7ü"],"t":3,"b":"\"x\""}"#,
@@ -133,6 +139,29 @@ extension EndToEndTests {
                 Step(
                     method: "GET", template: "/apps/{app}/users/{user}/queue",
                     path: "/apps/plant/users/pump%207%C3%BC/queue", answer: #""messageCount":1"#),
+                Step(
+                    method: "GET", template: "/apps/{app}/users/{user}/queue/messages",
+                    path: "/apps/plant/users/pump%207%C3%BC/queue/messages", query: "?limit=1",
+                    answer: #""isUnderWay":false,"kind":"user","number":1,"t":3,"#),
+                Step(
+                    method: "GET", template: "/apps/{app}/users/{user}/queue/contents",
+                    path: "/apps/plant/users/pump%207%C3%BC/queue/contents", query: "?after=0",
+                    answer:
+                        #""content":{"base64":"Ingi","byteCount":3,"isCut":false,"text":"\"x\""}"#),
+                Step(
+                    method: "DELETE", template: "/apps/{app}/users/{user}/queue/messages/{number}",
+                    path: "/apps/plant/users/pump%207%C3%BC/queue/messages/1", answer: "{}"),
+                Step(
+                    method: "GET", template: "/apps/{app}/retained", path: "/apps/demo/retained",
+                    query: "?filter=site/%23&limit=1", answer: #""topic":"site/7/limit""#),
+                Step(
+                    method: "GET", template: "/apps/{app}/retained/message",
+                    path: "/apps/demo/retained/message", query: "?topic=site/7/limit",
+                    answer: #""text":"40""#),
+                Step(
+                    method: "DELETE", template: "/apps/{app}/retained",
+                    path: "/apps/demo/retained", query: "?filter=site/%2B/limit",
+                    answer: #"{"hasMore":false,"messageCount":1}"#),
                 Step(
                     method: "GET", template: "/apps/{app}/explain", path: "/apps/plant/explain",
                     query: "?user=a&action=publish&target=site/a/%2B", answer: #""grounds":"#),
@@ -213,6 +242,10 @@ extension EndToEndTests {
         @Test func `Python makes every operation over TLS, on one connection`() async throws {
             let api = try await APIBroker()
             let device = try await api.broker.client("carol")
+            _ = try AdministrationClient(dataDirectory: api.broker.directory).send(
+                SendMessage(
+                    app: "demo", from: "carol", topic: "site/7/limit", payload: "40",
+                    isRetained: true))
             let steps = Self.steps(backup: api.broker.directory + "-copy")
             let table = APIOperation.all.map { "\($0.method.rawValue) \($0.path)" }.sorted()
             #expect(steps.map { "\($0.method) \($0.template)" }.sorted() == table)
@@ -245,9 +278,11 @@ extension EndToEndTests {
                 #expect(answer.connections == 1)
                 Self.compare(answer.object, with: operation.answer, "\(step.method) \(step.path)")
             }
-            // Who changed what is in the log, and nothing of what was only read.
+            // Who changed what is in the log, and who read what users have written.
             let changes = steps.filter {
                 $0.method != "GET" && !$0.template.hasSuffix("/messages")
+                    || $0.template.hasSuffix("/contents")
+                    || $0.template.hasSuffix("/retained/message")
             }.count
             _ = try await api.broker.process.line(
                 with: "event=operator_request operator=own", "request=operator.revoke",

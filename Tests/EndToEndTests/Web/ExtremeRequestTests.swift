@@ -16,6 +16,7 @@ extension EndToEndTests {
             case .texts: [[long], [], Array(repeating: "", count: 10_000)]
             case .boolean: [true]
             case .number(let maximum): [maximum, 0]
+            case .count(let maximum): [maximum, 1]
             case .choice(let words): words
             }
         }
@@ -26,7 +27,7 @@ extension EndToEndTests {
             case .text: ["action": "publish", "app": "demo", "user": "alice"][member.name] ?? "x"
             case .texts: ["alice"]
             case .boolean: false
-            case .number: 1
+            case .number, .count: 1
             case .choice(let words): words[0]
             }
         }

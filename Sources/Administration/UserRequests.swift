@@ -1,0 +1,143 @@
+// Requests about the users of an app.
+
+/// Lists the users of an app, in the order in which they became known since the broker started.
+public struct ListUsers: AdministrationRequest {
+    public static let name = "user.list"
+    public var app: String
+    /// Begins after this user, the `next` of the previous reply.
+    public var after: UInt32?
+    /// Users in the reply; nil for ``countMaximum``.
+    public var limit: Int?
+
+    /// Users in one reply.
+    public static let countMaximum = 1_000
+
+    public init(app: String, after: UInt32? = nil, limit: Int? = nil) {
+        self.app = app
+        self.after = after
+        self.limit = limit
+    }
+
+    public struct User: Codable, Hashable, Sendable {
+        public var user: String
+        public var sessionCount: Int
+        /// Sessions that are connected.
+        public var connectionCount: Int
+        public var tokenCount: Int
+        /// The end of the last connection; nil if there was none since the broker started.
+        public var lastSeenUnixMilliseconds: UInt64?
+
+        public init(
+            user: String, sessionCount: Int, connectionCount: Int, tokenCount: Int,
+            lastSeenUnixMilliseconds: UInt64?
+        ) {
+            self.user = user
+            self.sessionCount = sessionCount
+            self.connectionCount = connectionCount
+            self.tokenCount = tokenCount
+            self.lastSeenUnixMilliseconds = lastSeenUnixMilliseconds
+        }
+    }
+
+    public struct Reply: Codable, Hashable, Sendable {
+        public var users: [User]
+        /// The user to continue with; nil at the end.
+        public var next: UInt32?
+
+        public init(users: [User], next: UInt32?) {
+            self.users = users
+            self.next = next
+        }
+    }
+}
+
+/// Shows a user with its devices.
+public struct ShowUser: AdministrationRequest {
+    public static let name = "user.show"
+    public var app: String
+    public var user: String
+
+    public init(app: String, user: String) {
+        self.app = app
+        self.user = user
+    }
+
+    /// The credential of a connection, without secrets.
+    public struct Credential: Codable, Hashable, Sendable {
+        public enum Kind: String, Codable, Hashable, Sendable, CaseIterable {
+            case token, appKey, anonymous, webToken, certificate, preSharedKey, gateway
+        }
+
+        public var kind: Kind
+        /// The public half of the token; the key that signed the web token; the serial number of
+        /// the certificate; the identity of the pre-shared key; the gateway as `user/device`. Nil
+        /// for the others.
+        public var id: String?
+
+        public init(kind: Kind, id: String? = nil) {
+            self.kind = kind
+            self.id = id
+        }
+    }
+
+    public struct Device: Codable, Hashable, Sendable {
+        public var device: String
+        /// `mrt`, `mqtt3` or `mqtt5`.
+        public var dialect: String
+        public var isPersistent: Bool
+        /// Unix milliseconds of the login; nil while it is disconnected.
+        public var connectedUnixMilliseconds: UInt64?
+        /// Since the last connection ended; nil while it is connected.
+        public var awaySeconds: UInt64?
+        /// Nil while it is disconnected.
+        public var credential: Credential?
+        public var queue: Queue
+        /// Deliveries that are not acknowledged.
+        public var underWayCount: UInt32
+
+        public init(
+            device: String, dialect: String, isPersistent: Bool,
+            connectedUnixMilliseconds: UInt64?, awaySeconds: UInt64?, credential: Credential?,
+            queue: Queue, underWayCount: UInt32
+        ) {
+            self.device = device
+            self.dialect = dialect
+            self.isPersistent = isPersistent
+            self.connectedUnixMilliseconds = connectedUnixMilliseconds
+            self.awaySeconds = awaySeconds
+            self.credential = credential
+            self.queue = queue
+            self.underWayCount = underWayCount
+        }
+    }
+
+    public struct Reply: Codable, Hashable, Sendable {
+        public var user: String
+        /// All sessions; at most 1,000 are in ``devices``.
+        public var sessionCount: Int
+        /// Sessions that are connected.
+        public var connectionCount: Int
+        public var tokenCount: Int
+        public var groupCount: Int
+        /// As for ``ListUsers/User/lastSeenUnixMilliseconds``.
+        public var lastSeenUnixMilliseconds: UInt64?
+        /// Messages that wait for the first session.
+        public var offlineQueue: Queue
+        public var devices: [Device]
+
+        public init(
+            user: String, sessionCount: Int, connectionCount: Int, tokenCount: Int,
+            groupCount: Int, lastSeenUnixMilliseconds: UInt64?, offlineQueue: Queue,
+            devices: [Device]
+        ) {
+            self.user = user
+            self.sessionCount = sessionCount
+            self.connectionCount = connectionCount
+            self.tokenCount = tokenCount
+            self.groupCount = groupCount
+            self.lastSeenUnixMilliseconds = lastSeenUnixMilliseconds
+            self.offlineQueue = offlineQueue
+            self.devices = devices
+        }
+    }
+}

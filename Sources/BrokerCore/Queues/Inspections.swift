@@ -1,0 +1,118 @@
+// What operators see of the messages of a queue, and the inspections that wait for the store.
+//
+// It knows queues by their id and messages by their number, and changes no queue.
+//
+// Invariants: an inspection waits for one load, and its result is kept until it is taken.
+
+import Primitives
+
+/// A message that waits in a queue, as an operator sees it.
+public struct QueuedMessage: Hashable, Sendable {
+    /// Its number in the queue.
+    public var number: UInt64
+    /// The grade of the delivery: the lower of the send's and the subscription's.
+    public var grade: Grade
+    public var kind: MessageKind
+    /// The user who sent it.
+    public var sender: [UInt8]
+    /// The topic or the id of the group, by kind; empty for other kinds.
+    public var address: [UInt8]
+    /// The type, for a message that is not arbitrary bytes.
+    public var type: UInt8?
+    /// The first bytes of its content, without the type; empty if they were not requested.
+    public var content: [UInt8]
+    /// The size of the whole content.
+    public var contentByteCount: Int
+    /// Bytes that count towards the limit of the queue.
+    public var byteCount: UInt32
+    /// The time of the send in Unix milliseconds.
+    public var unixMilliseconds: UInt64
+    /// The time at which it expires.
+    public var deadline: Instant
+    /// Whether its delivery has begun and is not acknowledged: it cannot be dropped.
+    public var isUnderWay: Bool
+}
+
+/// A part of a queue's messages, in the order of their numbers.
+public struct QueuePage: Hashable, Sendable {
+    public var messages: [QueuedMessage]
+    /// The number after which the next page begins; nil at the end of the queue.
+    public var next: UInt64?
+}
+
+/// A queue's messages that an operator asked for.
+public enum QueueInspection: Hashable, Sendable {
+    case complete(QueuePage)
+    /// The page is complete when the batch that is pending now has its result; see
+    /// ``Broker/takeInspection(_:)``.
+    case pending(number: UInt64)
+}
+
+/// What became of a message that an operator drops.
+public enum QueueDrop: Hashable, Sendable {
+    /// It has left the queue, and the store with the commit of a batch.
+    case dropped(batch: UInt64)
+    /// Its delivery has begun. It leaves the queue when the receiver acknowledges it.
+    case underWay
+    /// The queue has no such message: it was acknowledged, has expired, or never was there.
+    case absent
+    /// Decided when the batch that is pending now has its result; see ``Broker/takeDrop(_:)``.
+    case pending(number: UInt64)
+}
+
+/// The operators' inspections whose results have not been taken, by their numbers.
+struct Inspections {
+    /// What an inspection is for.
+    enum Purpose {
+        /// A page with at most so many bytes of each message's content.
+        case page(contentMaximum: Int)
+        /// The message with this number is removed.
+        case drop(UInt64)
+    }
+
+    private enum Entry {
+        case waiting(Purpose)
+        case page(QueuePage)
+        case drop(QueueDrop)
+    }
+
+    private var entries: [UInt64: Entry] = [:]
+    private var lastNumber: UInt64 = 0
+
+    /// Adds an inspection and returns its number.
+    mutating func add(_ purpose: Purpose) -> UInt64 {
+        lastNumber += 1
+        entries[lastNumber] = .waiting(purpose)
+        return lastNumber
+    }
+
+    /// What an inspection that waits is for.
+    func purpose(of number: UInt64) -> Purpose {
+        guard case .waiting(let purpose)? = entries[number] else {
+            preconditionFailure("inspection \(number) waits for no load")
+        }
+        return purpose
+    }
+
+    mutating func complete(_ number: UInt64, with page: QueuePage) {
+        entries[number] = .page(page)
+    }
+
+    mutating func complete(_ number: UInt64, with drop: QueueDrop) {
+        entries[number] = .drop(drop)
+    }
+
+    /// Removes and returns a page; nil if it is not complete.
+    mutating func takePage(_ number: UInt64) -> QueuePage? {
+        guard case .page(let page)? = entries[number] else { return nil }
+        entries[number] = nil
+        return page
+    }
+
+    /// Removes and returns what became of a message; nil if it is not decided.
+    mutating func takeDrop(_ number: UInt64) -> QueueDrop? {
+        guard case .drop(let drop)? = entries[number] else { return nil }
+        entries[number] = nil
+        return drop
+    }
+}

@@ -1,0 +1,88 @@
+// Operations on users: list, and show one with its devices.
+
+import Administration
+import BrokerCore
+import Primitives
+
+extension AdministrationService {
+    func list(_ request: ListUsers) throws(AdministrationRefusal) -> ListUsers.Reply {
+        let app = Array(request.app.utf8)
+        guard shared.enter({ $0.broker.hasApp(app) }) else { throw Self.unknownApp(request.app) }
+        var search = UserSearch(
+            app: app, after: request.after, countMaximum: request.limit ?? ListUsers.countMaximum)
+        while shared.enter({ $0.broker.advance(&search) }) {}
+        let counts = tokenCounts(of: search.found.map(\.user), app: app)
+        return ListUsers.Reply(
+            users: search.found.map {
+                ListUsers.User(
+                    user: Self.text($0.user), sessionCount: $0.sessionCount,
+                    connectionCount: $0.connectionCount, tokenCount: counts[$0.user] ?? 0,
+                    lastSeenUnixMilliseconds: Self.time($0.lastSeenUnixMilliseconds))
+            }, next: search.next)
+    }
+
+    func show(_ request: ShowUser) throws(AdministrationRefusal) -> ShowUser.Reply {
+        let (app, user) = (Array(request.app.utf8), Array(request.user.utf8))
+        let moment = clock.moment()
+        let description = shared.enter {
+            $0.broker.userDescription(app: app, user: user, at: moment)
+        }
+        guard let description else {
+            guard shared.enter({ $0.broker.hasApp(app) }) else {
+                throw Self.unknownApp(request.app)
+            }
+            throw Self.unknownUser(request.user, request.app)
+        }
+        return ShowUser.Reply(
+            user: request.user, sessionCount: description.summary.sessionCount,
+            connectionCount: description.summary.connectionCount,
+            tokenCount: tokenCounts(of: [user], app: app)[user] ?? 0,
+            groupCount: description.groupCount,
+            lastSeenUnixMilliseconds: Self.time(description.summary.lastSeenUnixMilliseconds),
+            offlineQueue: Queue(description.offlineQueue),
+            devices: description.devices.map(ShowUser.Device.init))
+    }
+
+    private func tokenCounts(of users: [[UInt8]], app: [UInt8]) -> [[UInt8]: Int] {
+        guard !users.isEmpty else { return [:] }
+        var count = TokenCount(app: app, users: users)
+        while shared.enter({ $0.broker.advance(&count) }) {}
+        return count.counts
+    }
+
+    /// A time in Unix milliseconds, of which 0 stands for none.
+    private static func time(_ unixMilliseconds: UInt64) -> UInt64? {
+        unixMilliseconds == 0 ? nil : unixMilliseconds
+    }
+}
+
+extension ShowUser.Device {
+    fileprivate init(_ device: DeviceDescription) {
+        let session = device.session
+        let isConnected = session.connection != nil
+        self.init(
+            device: String(decoding: session.device, as: UTF8.self),
+            dialect: "\(session.dialect)", isPersistent: session.isPersistent,
+            connectedUnixMilliseconds: isConnected ? session.connectedUnixMilliseconds : nil,
+            awaySeconds: isConnected ? nil : session.awaySeconds,
+            credential: device.credential.map(ShowUser.Credential.init),
+            queue: Queue(session.queue), underWayCount: session.underWayCount)
+    }
+}
+
+extension ShowUser.Credential {
+    fileprivate init(_ credential: CredentialDescription) {
+        func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
+        switch credential {
+        case .token(let identifier): self.init(kind: .token, id: text(identifier))
+        case .appKey: self.init(kind: .appKey)
+        case .anonymous: self.init(kind: .anonymous)
+        case .verified(.webToken, let voucher): self.init(kind: .webToken, id: text(voucher))
+        case .verified(.certificate, let voucher): self.init(kind: .certificate, id: text(voucher))
+        case .verified(.preSharedKey, let voucher):
+            self.init(kind: .preSharedKey, id: text(voucher))
+        case .gateway(let user, let device):
+            self.init(kind: .gateway, id: "\(text(user))/\(text(device))")
+        }
+    }
+}
