@@ -30,6 +30,7 @@ public enum AdministrationCommand: Hashable, Sendable {
     case addOperator(AddOperator)
     case listOperators(ListOperators)
     case revokeOperator(RevokeOperator)
+    case makeLoginLink(MakeLoginLink)
 
     /// The kinds of requests, by their names on the wire.
     public enum Kind: String, CaseIterable, Sendable {
@@ -59,6 +60,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case addOperator = "operator.add"
         case listOperators = "operator.list"
         case revokeOperator = "operator.revoke"
+        case makeLoginLink = "operator.link"
     }
 
     public var kind: Kind {
@@ -89,6 +91,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .addOperator: .addOperator
         case .listOperators: .listOperators
         case .revokeOperator: .revokeOperator
+        case .makeLoginLink: .makeLoginLink
         }
     }
 
@@ -142,6 +145,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .addOperator: self = .addOperator(try Self.body(line))
         case .listOperators: self = .listOperators(try Self.body(line))
         case .revokeOperator: self = .revokeOperator(try Self.body(line))
+        case .makeLoginLink: self = .makeLoginLink(try Self.body(line))
         }
         try check()
     }

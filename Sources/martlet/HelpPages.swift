@@ -5,7 +5,7 @@
 /// The pages of `martlet help`: the first words of the commands.
 enum HelpTopic: String, CaseIterable {
     case send, listen, presence, group, token, session, queue, user, app, explain, backup, stats
-    case `operator`
+    case `operator`, dashboard
 
     /// The page of a verb.
     var page: String {
@@ -23,6 +23,7 @@ enum HelpTopic: String, CaseIterable {
         case .backup: HelpPages.backup
         case .stats: HelpPages.stats
         case .operator: HelpPages.operator
+        case .dashboard: HelpPages.dashboard
         }
     }
 }
@@ -48,6 +49,7 @@ enum HelpPages {
           martlet backup DIRECTORY
           martlet stats [--watch] [--json]
           martlet operator (add | list | revoke)
+          martlet dashboard [NAME] [--role ROLE]
 
         martlet help VERB explains the commands of a verb, such as martlet help token; --help
         after a command prints the same page. martlet --version prints the version.
@@ -329,6 +331,19 @@ enum HelpPages {
                                groups; own: change apps, rights and operators, write backups
           --expires TIME       refuse the token after this time, such as 90d; never if absent
           --json               one JSON object per operator
+        \(broker)
+        """
+
+    static let dashboard = """
+        martlet dashboard [NAME] [--role ROLE]
+
+        Prints a link to the dashboard that signs in once, within ten minutes. The browser then has
+        a token that is refused after twelve hours, when the broker stops, and after martlet
+        operator revoke NAME.
+
+          NAME                 whom the log names; the user of this command if absent
+          --role ROLE          view, operate or own; own if absent
+          --json               one JSON object
         \(broker)
         """
 

@@ -39,6 +39,7 @@ enum Command: String, CaseIterable {
     case operatorAdd = "operator add"
     case operatorList = "operator list"
     case operatorRevoke = "operator revoke"
+    case dashboard
     case stats
 }
 
@@ -142,6 +143,7 @@ enum MartletProgram {
             case .operatorAdd: try OperatorAddCommand.run(arguments)
             case .operatorList: try OperatorListCommand.run(arguments)
             case .operatorRevoke: try OperatorRevokeCommand.run(arguments)
+            case .dashboard: try DashboardCommand.run(arguments)
             case .stats: try StatsCommand.run(arguments)
             }
         } catch let error as MartletError {

@@ -83,7 +83,7 @@ struct APITableTests {
         #expect(
             Set(owners) == [
                 .createApp, .setAppRights, .backUpStore, .addOperator, .listOperators,
-                .revokeOperator,
+                .revokeOperator, .makeLoginLink,
             ])
     }
 
@@ -259,6 +259,7 @@ extension AdministrationCommand {
         case .addOperator(let request): request.line
         case .listOperators(let request): request.line
         case .revokeOperator(let request): request.line
+        case .makeLoginLink(let request): request.line
         }
     }
 }

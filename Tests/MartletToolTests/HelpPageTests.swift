@@ -27,6 +27,7 @@ import Testing
         #expect(missing(.backup, BackupOption.self) == [])
         #expect(missing(.stats, StatsOption.self) == [])
         #expect(missing(.operator, OperatorOption.self) == [])
+        #expect(missing(.dashboard, DashboardOption.self) == [])
     }
 
     @Test func `the overview and the page of its verb name every command`() throws {

@@ -120,6 +120,7 @@ extension APIOperation {
                     "operators", .text("operator"), .text("role"), .number("madeUnixSeconds"),
                     .number(optional: "expiresUnixSeconds"))
             ]
+        case .makeLoginLink: [.text("code"), .number("expiresUnixSeconds"), .texts("addresses")]
         case .setAppRights, .changeGroup, .revokeOperator: []
         }
     }

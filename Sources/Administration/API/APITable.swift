@@ -33,6 +33,7 @@ extension APIOperation {
         case .addOperator: addOperator
         case .listOperators: listOperators
         case .revokeOperator: revokeOperator
+        case .makeLoginLink: makeLoginLink
         }
     }
 

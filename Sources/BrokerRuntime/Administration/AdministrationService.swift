@@ -95,6 +95,7 @@ struct AdministrationService {
         case .addOperator(let request): return answer(request, with: try add(request))
         case .listOperators(let request): return answer(request, with: listOperators())
         case .revokeOperator(let request): return answer(request, with: try revoke(request))
+        case .makeLoginLink(let request): return answer(request, with: try makeLink(request))
         }
     }
 

@@ -1,6 +1,7 @@
 // The open listeners of a configuration and the terms of each.
 
 import Configuration
+import Credentials
 import Dialects
 import Glibc
 import NetTransport
@@ -149,6 +150,20 @@ struct ListenerSet {
     /// Unix seconds at which the first of the server's certificates expires; nil without TLS.
     var certificateExpiryUnixSeconds: Int64? {
         contexts.compactMap { $0?.certificateExpiryUnixSeconds }.min()
+    }
+
+    /// The addresses of the dashboard, as a browser takes them, in the order of the configuration.
+    /// For a listener on all addresses it is the name of this machine.
+    var dashboardAddresses: [String] {
+        settings.filter { $0.parts.isSuperset(of: [.api, .dashboard]) && $0.transport.isWeb }.map {
+            let host =
+                switch $0.host {
+                case .any: DevelopmentCertificates.localHostName()
+                case .loopback: "localhost"
+                case .address(let address): address.contains(":") ? "[\(address)]" : address
+                }
+            return "\($0.transport.usesTLS ? "https" : "http")://\(host):\($0.port)/"
+        }
     }
 
     // MARK: - TLS

@@ -27,7 +27,7 @@ public final class BrokerServer {
     let rates: ClientRates
     let connectionLimiter: ConnectionLimiter
     private let backups: BackupRunner
-    private let operators: Operators
+    let operators: Operators
     /// The listeners of the configuration, with the ports that the system chose.
     var listeners: [ListenerSettings] { listenerSet.settings }
     private let version: String

@@ -134,6 +134,22 @@ async function ask(method, path, { query = {}, content } = {}) {
   return body;
 }
 
+/** Exchanges the code of a link for a token, once. The address does not keep the code. */
+async function signIn(code) {
+  window.history.replaceState(null, "", location.pathname);
+  let answer;
+  try {
+    answer = await fetch("/login",
+      { method: "POST", headers: { Authorization: `Bearer ${code}` }, cache: "no-store" });
+  } catch {
+    return showLogin("The broker does not answer.");
+  }
+  const body = await answer.json().catch(() => ({}));
+  if (!answer.ok) return showLogin(body.detail ?? `Status ${answer.status}`);
+  store.setItem("token", body.token);
+  return begin();
+}
+
 const segment = encodeURIComponent;
 const appPath = () => `/apps/${segment(store.getItem("app") ?? "")}`;
 
@@ -502,8 +518,8 @@ function showLogin(message = "") {
   }, element("h1", {}, "Martlet"), element("label", { class: "wide" }, "Operator's token", token),
     element("p", { class: "bad", role: "alert" }, message),
     element("p", {}, element("button", { class: "primary" }, "Sign in")),
-    element("p", { class: "quiet" }, "Make a token on the broker's machine with: "
-      + "martlet operator add NAME --role ROLE")));
+    element("p", { class: "quiet" }, "On the broker's machine, martlet dashboard prints a link "
+      + "that signs in, and martlet operator add NAME --role ROLE a token.")));
   token.focus();
 }
 
@@ -554,7 +570,17 @@ document.getElementById("sign-out").addEventListener("click", () => {
   store.removeItem("token");
   showLogin();
 });
-window.addEventListener("hashchange", () => { if (store.getItem("token")) open(location.hash); });
+/** The code of a link; nothing for the name of a page. */
+const linkCode = () => location.hash.match(/^#login=([\w]+)$/)?.[1];
 
-if (store.getItem("token")) guarded(begin)();
-else showLogin();
+function start() {
+  if (linkCode()) guarded(() => signIn(linkCode()))();
+  else if (store.getItem("token")) guarded(begin)();
+  else showLogin();
+}
+
+window.addEventListener("hashchange", () => {
+  if (linkCode()) start();
+  else if (store.getItem("token")) open(location.hash);
+});
+start();

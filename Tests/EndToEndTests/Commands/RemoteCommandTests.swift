@@ -57,6 +57,24 @@ extension EndToEndTests {
             await device.close()
         }
 
+        @Test func `print a link to the dashboard, here and over HTTP`() async throws {
+            let api = try await APIBroker()
+            let remote = try await martlet(["dashboard", "anna", "--role=view"], of: api)
+            #expect(remote.exit == .code(0))
+            #expect(remote.text.hasPrefix("https://localhost:\(api.https)/#login=ml1_"))
+            #expect(remote.text.contains("signs in once, as anna with the role view, until 2"))
+            let child = try ChildProcess(
+                "martlet", ["dashboard", "--json"],
+                environment: ["MARTLET_DATA": api.broker.directory, "USER": "carl"])
+            #expect(try await child.exit() == .code(0))
+            #expect(
+                child.text.contains(
+                    "\"links\":[\"https://localhost:\(api.https)/#login=ml1_"))
+            #expect(child.text.contains(#""operator":"carl","role":"own""#))
+            let lower = try await martlet(["dashboard"], of: api, as: .operate)
+            #expect(lower.exit == .code(135), "\(lower)")
+        }
+
         @Test func `make groups as the operator, and write backups`() async throws {
             let api = try await APIBroker()
             _ = try await martlet(["user", "add", "alice", "bob"], of: api)

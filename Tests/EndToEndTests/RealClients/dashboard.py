@@ -1,9 +1,9 @@
 # Clicks through the dashboard in Chromium, in one theme and one width. Prints a line for each check
 # that fails, and "done" with the number of checks.
 #
-#   dashboard.py ADDRESS TOKEN light|dark WIDTH [DIRECTORY]
+#   dashboard.py ADDRESS TOKEN light|dark WIDTH CODE [DIRECTORY]
 #
-# DIRECTORY receives a picture of each page.
+# CODE is the code of a link that signs in. DIRECTORY receives a picture of each page.
 
 import sys
 import time
@@ -13,7 +13,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 address, token, theme, width = sys.argv[1:5]
-pictures = sys.argv[5] if len(sys.argv) > 5 else None
+code = sys.argv[5]
+pictures = sys.argv[6] if len(sys.argv) > 6 else None
 checks = 0
 
 
@@ -183,6 +184,16 @@ try:
     shows("Operator's token", "signed out")
     check(driver.execute_script("return sessionStorage.getItem('token')") is None, "no token kept")
     check(driver.get_cookies() == [], "no cookies")
+
+    # A link signs in once, in an open tab too, and leaves nothing in the address.
+    driver.get(address + "#login=" + code)
+    shows("Connected devices", "a link")
+    check("login" not in driver.current_url and "ml1_" not in driver.current_url, "address")
+    driver.find_element(By.ID, "sign-out").click()
+    shows("Operator's token", "signed out again")
+    driver.get(address + "#login=" + code)
+    shows("was used, has expired", "a link that was used")
+    look("used-link")
     # The refused requests of the checks above are expected; nothing else is.
     for entry in driver.get_log("browser"):
         check("status of 401" in entry["message"] or "status of 404" in entry["message"],

@@ -205,6 +205,10 @@ extension EndToEndTests {
                     method: "GET", template: "/operators", path: "/operators",
                     answer: #""operator":"dave","role":"view"}"#),
                 Step(
+                    method: "POST", template: "/operators/{operator}/links",
+                    path: "/operators/dave/links", body: #"{"role":"view"}"#,
+                    answer: #""code":"ml1_"#),
+                Step(
                     method: "DELETE", template: "/operators/{operator}", path: "/operators/dave",
                     answer: "{}"),
             ]
@@ -255,6 +259,9 @@ extension EndToEndTests {
             let audited = api.broker.process.lines.filter { $0.contains("operator_request") }
             #expect(audited.count == changes)
             #expect(!api.broker.process.text.contains("mo1_"))
+            let codes = api.broker.process.lines.filter { $0.contains("ml1_") }
+            // Only the one that the start prints.
+            #expect(codes.count == 1 && codes[0].contains("/#login="), "\(codes)")
             await device.close()
         }
 
