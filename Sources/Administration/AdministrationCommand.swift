@@ -27,6 +27,7 @@ public enum AdministrationCommand: Hashable, Sendable {
     case backUpStore(BackUpStore)
     case showBackup(ShowBackup)
     case readStatistics(ReadStatistics)
+    case listListeners(ListListeners)
     case addOperator(AddOperator)
     case listOperators(ListOperators)
     case revokeOperator(RevokeOperator)
@@ -57,6 +58,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case backUpStore = "store.backup"
         case showBackup = "store.backup.show"
         case readStatistics = "statistics.read"
+        case listListeners = "listener.list"
         case addOperator = "operator.add"
         case listOperators = "operator.list"
         case revokeOperator = "operator.revoke"
@@ -88,6 +90,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .backUpStore: .backUpStore
         case .showBackup: .showBackup
         case .readStatistics: .readStatistics
+        case .listListeners: .listListeners
         case .addOperator: .addOperator
         case .listOperators: .listOperators
         case .revokeOperator: .revokeOperator
@@ -142,6 +145,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .backUpStore: self = .backUpStore(try Self.body(line))
         case .showBackup: self = .showBackup(try Self.body(line))
         case .readStatistics: self = .readStatistics(try Self.body(line))
+        case .listListeners: self = .listListeners(try Self.body(line))
         case .addOperator: self = .addOperator(try Self.body(line))
         case .listOperators: self = .listOperators(try Self.body(line))
         case .revokeOperator: self = .revokeOperator(try Self.body(line))

@@ -5,7 +5,7 @@
 /// The pages of `martlet help`: the first words of the commands.
 enum HelpTopic: String, CaseIterable {
     case send, listen, presence, group, token, session, queue, user, app, explain, backup, stats
-    case `operator`, dashboard
+    case `operator`, dashboard, listeners
 
     /// The page of a verb.
     var page: String {
@@ -24,6 +24,7 @@ enum HelpTopic: String, CaseIterable {
         case .stats: HelpPages.stats
         case .operator: HelpPages.operator
         case .dashboard: HelpPages.dashboard
+        case .listeners: HelpPages.listeners
         }
     }
 }
@@ -48,6 +49,7 @@ enum HelpPages {
           martlet explain --user USER [--device NAME] ACTION [TARGET]
           martlet backup DIRECTORY
           martlet stats [--watch] [--json]
+          martlet listeners
           martlet operator (add | list | revoke)
           martlet dashboard [NAME] [--role ROLE]
 
@@ -344,6 +346,16 @@ enum HelpPages {
           NAME                 whom the log names; the user of this command if absent
           --role ROLE          view, operate or own; own if absent
           --json               one JSON object
+        \(broker)
+        """
+
+    static let listeners = """
+        martlet listeners
+
+        Lists the listeners: what they serve, how many connections are open, and the subject of the
+        certificate with the whole days until it expires.
+
+          --json               one JSON object per listener
         \(broker)
         """
 

@@ -41,6 +41,7 @@ enum Command: String, CaseIterable {
     case operatorRevoke = "operator revoke"
     case dashboard
     case stats
+    case listeners
 }
 
 /// The failure of a command: its message, and the exit code.
@@ -145,6 +146,7 @@ enum MartletProgram {
             case .operatorRevoke: try OperatorRevokeCommand.run(arguments)
             case .dashboard: try DashboardCommand.run(arguments)
             case .stats: try StatsCommand.run(arguments)
+            case .listeners: try ListenersCommand.run(arguments)
             }
         } catch let error as MartletError {
             throw CommandFailure(error)

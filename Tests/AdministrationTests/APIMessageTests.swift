@@ -47,6 +47,7 @@ struct APIMessageTests {
         AddOperator(operator: "ci", role: .operate, expirySeconds: 1),
         AddOperator(operator: "ci", role: .view, expirySeconds: nil), ListOperators(),
         RevokeOperator(operator: "ci"), MakeLoginLink(operator: "ci", role: .view),
+        ListListeners(),
     ]
 
     @Test func `is read as the same request, whatever its texts contain`() throws {

@@ -28,6 +28,7 @@ import Testing
         #expect(missing(.stats, StatsOption.self) == [])
         #expect(missing(.operator, OperatorOption.self) == [])
         #expect(missing(.dashboard, DashboardOption.self) == [])
+        #expect(missing(.listeners, ListenersOption.self) == [])
     }
 
     @Test func `the overview and the page of its verb name every command`() throws {

@@ -113,6 +113,14 @@ extension APIOperation {
                 .text("brokerVersion"), .number("uptimeSeconds"),
                 .objects("counters", .text("name"), .number("value")),
             ]
+        case .listListeners:
+            [
+                .objects(
+                    "listeners", .text("address"), .text("scheme"), .texts("parts"),
+                    .number("connectionCount"), .text(optional: "certificateSubject"),
+                    .number(optional: "certificateExpiresUnixSeconds"),
+                    .number(optional: "certificateDays"))
+            ]
         case .addOperator: [.text("token")]
         case .listOperators:
             [

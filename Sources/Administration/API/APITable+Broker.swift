@@ -16,4 +16,13 @@ extension APIOperation {
             }
         ]
     }
+
+    static var listListeners: [APIOperation] {
+        [
+            APIOperation(
+                .listListeners, .get, at: "/listeners", role: .view,
+                summary: "Lists the listeners, with their connections and certificates."
+            ) { _ in .listListeners(ListListeners()) }
+        ]
+    }
 }

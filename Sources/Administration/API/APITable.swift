@@ -30,6 +30,7 @@ extension APIOperation {
         case .backUpStore: backUpStore
         case .showBackup: showBackup
         case .readStatistics: readStatistics
+        case .listListeners: listListeners
         case .addOperator: addOperator
         case .listOperators: listOperators
         case .revokeOperator: revokeOperator

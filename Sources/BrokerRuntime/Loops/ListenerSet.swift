@@ -94,7 +94,11 @@ struct ListenerSet {
             let first = try Listener(on: .loopback(port: port), tls: tls, tag: tag)
             let second = SocketAddress(numericHost: "::1", port: first.address.port)!
             do throws(TransportError) {
-                return [first, try Listener(on: second, tls: tls, tag: tag)]
+                return [
+                    first,
+                    try Listener(
+                        on: second, tls: tls, tag: tag, openConnections: first.openConnections),
+                ]
             } catch {
                 if case .system(_, _, EADDRNOTAVAIL) = error { return [first] }
                 guard case .system(_, _, EADDRINUSE) = error, attemptsLeft > 0 else { throw error }
@@ -150,6 +154,12 @@ struct ListenerSet {
     /// Unix seconds at which the first of the server's certificates expires; nil without TLS.
     var certificateExpiryUnixSeconds: Int64? {
         contexts.compactMap { $0?.certificateExpiryUnixSeconds }.min()
+    }
+
+    /// The connections of a listener that are open.
+    func connectionCount(tag: Int) -> Int {
+        // The listeners of one tag share the count.
+        listeners.first { $0.tag == UInt32(tag) }?.openConnections.count ?? 0
     }
 
     /// The addresses of the dashboard, as a browser takes them, in the order of the configuration.

@@ -75,6 +75,33 @@ extension EndToEndTests {
             #expect(lower.exit == .code(135), "\(lower)")
         }
 
+        @Test func `show the listeners, their connections and certificates`() async throws {
+            let api = try await APIBroker()
+            let clients = [
+                try await api.broker.client("alice"), try await api.broker.client("bob"),
+            ]
+            func listeners() async throws -> [String] {
+                try await martlet(["listeners"], of: api).text.split(separator: "\n").map(
+                    String.init)
+            }
+            let lines = try await listeners()
+            let words = lines.map { $0.split(separator: " ").map(String.init) }
+            #expect(lines.count == 5 && lines[0].hasSuffix("DAYS LEFT"), "\(lines)")
+            #expect(words[1][0] == "tls://localhost:\(api.broker.tlsPort)")
+            #expect(Array(words[1][1...2]) == ["-", "2"])
+            #expect(words[1][3].hasPrefix("/CN=") && (UInt64(words[1][4]) ?? 0) > 1, "\(lines)")
+            #expect(Array(words[2][1...4]) == ["-", "0", "-", "-"])
+            // The connection that asks is one of them.
+            #expect(words[3][0] == "https://localhost:\(api.https)")
+            #expect(Array(words[3][1...2]) == ["mqtt,mrt,json,health,metrics,api,dashboard", "1"])
+            for client in clients { await client.close() }
+            var rest = lines
+            for _ in 0..<1_000 where rest[1].contains(" 2 ") || rest[1].contains(" 1 ") {
+                rest = try await listeners()
+            }
+            #expect(rest[1].contains(" 0 "), "\(rest)")
+        }
+
         @Test func `make groups as the operator, and write backups`() async throws {
             let api = try await APIBroker()
             _ = try await martlet(["user", "add", "alice", "bob"], of: api)

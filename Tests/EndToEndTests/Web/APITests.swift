@@ -198,6 +198,9 @@ extension EndToEndTests {
                     method: "GET", template: "/statistics", path: "/statistics",
                     answer: #""name":"api/requests""#),
                 Step(
+                    method: "GET", template: "/listeners", path: "/listeners",
+                    answer: #""scheme":"https""#),
+                Step(
                     method: "POST", template: "/operators", path: "/operators",
                     body: #"{"operator":"dave","role":"view","expirySeconds":60}"#,
                     answer: #"{"token":"mo1_"#),
