@@ -28,6 +28,7 @@ public enum AdministrationCommand: Hashable, Sendable {
     case showBackup(ShowBackup)
     case readStatistics(ReadStatistics)
     case listListeners(ListListeners)
+    case listRefusals(ListRefusals)
     case addOperator(AddOperator)
     case listOperators(ListOperators)
     case revokeOperator(RevokeOperator)
@@ -59,6 +60,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case showBackup = "store.backup.show"
         case readStatistics = "statistics.read"
         case listListeners = "listener.list"
+        case listRefusals = "refusal.list"
         case addOperator = "operator.add"
         case listOperators = "operator.list"
         case revokeOperator = "operator.revoke"
@@ -91,6 +93,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .showBackup: .showBackup
         case .readStatistics: .readStatistics
         case .listListeners: .listListeners
+        case .listRefusals: .listRefusals
         case .addOperator: .addOperator
         case .listOperators: .listOperators
         case .revokeOperator: .revokeOperator
@@ -146,6 +149,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .showBackup: self = .showBackup(try Self.body(line))
         case .readStatistics: self = .readStatistics(try Self.body(line))
         case .listListeners: self = .listListeners(try Self.body(line))
+        case .listRefusals: self = .listRefusals(try Self.body(line))
         case .addOperator: self = .addOperator(try Self.body(line))
         case .listOperators: self = .listOperators(try Self.body(line))
         case .revokeOperator: self = .revokeOperator(try Self.body(line))

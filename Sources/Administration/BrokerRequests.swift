@@ -46,3 +46,60 @@ public struct ListListeners: AdministrationRequest {
         }
     }
 }
+
+/// Lists the latest refused logins, requests and sends, and connections that ended for a cause.
+public struct ListRefusals: AdministrationRequest {
+    public static let name = "refusal.list"
+    /// Only those with a higher number, the oldest first; nil for the latest ones.
+    public var after: UInt64?
+    /// How many at most, up to ``countMaximum``; nil for ``countDefault``.
+    public var limit: UInt64?
+
+    public static let countDefault: UInt64 = 100
+    /// As many as the broker keeps.
+    public static let countMaximum: UInt64 = 1_000
+
+    public init(after: UInt64? = nil, limit: UInt64? = nil) {
+        self.after = after
+        self.limit = limit
+    }
+
+    public struct Refusal: Codable, Hashable, Sendable {
+        /// Rises by one with each refusal since the start. Numbers that are missing were left out:
+        /// of one event, 50 are kept in a second.
+        public var number: UInt64
+        public var unixMilliseconds: UInt64
+        /// The event of the log, such as `auth_failed`.
+        public var event: String
+        /// Of the peer.
+        public var address: String?
+        public var user: String?
+        public var device: String?
+        /// The name of a reason code, or why a connection ended.
+        public var reason: String?
+        /// A reason code, or the status of HTTP.
+        public var code: UInt64?
+        /// The user, topic, filter, group or other address concerned.
+        public var subject: String?
+        public var detail: String?
+
+        public init(number: UInt64, unixMilliseconds: UInt64, event: String) {
+            self.number = number
+            self.unixMilliseconds = unixMilliseconds
+            self.event = event
+        }
+    }
+
+    public struct Reply: Codable, Hashable, Sendable {
+        /// The oldest first.
+        public var refusals: [Refusal]
+        /// The number of the latest one; 0 if there was none. It is lower than an earlier one if
+        /// the broker was started meanwhile.
+        public var last: UInt64
+
+        public init(refusals: [Refusal], last: UInt64) {
+            self.refusals = refusals
+            self.last = last
+        }
+    }
+}

@@ -5,7 +5,7 @@
 /// The pages of `martlet help`: the first words of the commands.
 enum HelpTopic: String, CaseIterable {
     case send, listen, presence, group, token, session, queue, user, app, explain, backup, stats
-    case `operator`, dashboard, listeners
+    case `operator`, dashboard, listeners, refusals
 
     /// The page of a verb.
     var page: String {
@@ -25,6 +25,7 @@ enum HelpTopic: String, CaseIterable {
         case .operator: HelpPages.operator
         case .dashboard: HelpPages.dashboard
         case .listeners: HelpPages.listeners
+        case .refusals: HelpPages.refusals
         }
     }
 }
@@ -50,6 +51,7 @@ enum HelpPages {
           martlet backup DIRECTORY
           martlet stats [--watch] [--json]
           martlet listeners
+          martlet refusals [--follow] [--count N]
           martlet operator (add | list | revoke)
           martlet dashboard [NAME] [--role ROLE]
 
@@ -356,6 +358,19 @@ enum HelpPages {
         certificate with the whole days until it expires.
 
           --json               one JSON object per listener
+        \(broker)
+        """
+
+    static let refusals = """
+        martlet refusals [--follow] [--count N]
+
+        Prints the latest refused logins, requests and sends, and connections that ended for a cause,
+        as the log has them. The broker keeps 1,000 in memory, whatever log.level is, and of one
+        event at most 50 in a second.
+
+          -f, --follow         go on with those that come, until the command is ended
+          -n, --count N        how many; 100 if absent, 1000 at most
+          --json               one JSON object per refusal
         \(broker)
         """
 

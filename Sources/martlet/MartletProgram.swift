@@ -42,6 +42,7 @@ enum Command: String, CaseIterable {
     case dashboard
     case stats
     case listeners
+    case refusals
 }
 
 /// The failure of a command: its message, and the exit code.
@@ -147,6 +148,7 @@ enum MartletProgram {
             case .dashboard: try DashboardCommand.run(arguments)
             case .stats: try StatsCommand.run(arguments)
             case .listeners: try ListenersCommand.run(arguments)
+            case .refusals: try RefusalsCommand.run(arguments)
             }
         } catch let error as MartletError {
             throw CommandFailure(error)

@@ -257,6 +257,7 @@ extension AdministrationCommand {
         case .showBackup(let request): request.line
         case .readStatistics(let request): request.line
         case .listListeners(let request): request.line
+        case .listRefusals(let request): request.line
         case .addOperator(let request): request.line
         case .listOperators(let request): request.line
         case .revokeOperator(let request): request.line

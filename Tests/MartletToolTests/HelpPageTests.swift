@@ -29,6 +29,7 @@ import Testing
         #expect(missing(.operator, OperatorOption.self) == [])
         #expect(missing(.dashboard, DashboardOption.self) == [])
         #expect(missing(.listeners, ListenersOption.self) == [])
+        #expect(missing(.refusals, RefusalsOption.self) == [])
     }
 
     @Test func `the overview and the page of its verb name every command`() throws {

@@ -121,6 +121,15 @@ extension APIOperation {
                     .number(optional: "certificateExpiresUnixSeconds"),
                     .number(optional: "certificateDays"))
             ]
+        case .listRefusals:
+            [
+                .objects(
+                    "refusals", .number("number"), .number("unixMilliseconds"), .text("event"),
+                    .text(optional: "address"), .text(optional: "user"), .text(optional: "device"),
+                    .text(optional: "reason"), .number(optional: "code"),
+                    .text(optional: "subject"), .text(optional: "detail")),
+                .number("last"),
+            ]
         case .addOperator: [.text("token")]
         case .listOperators:
             [

@@ -25,4 +25,22 @@ extension APIOperation {
             ) { _ in .listListeners(ListListeners()) }
         ]
     }
+
+    static var listRefusals: [APIOperation] {
+        [
+            APIOperation(
+                .listRefusals, .get, at: "/refusals", role: .view,
+                summary: "Lists the latest refused logins, requests and sends.",
+                members: [
+                    .query("after", .number(maximum: .max)),
+                    .query("limit", .number(maximum: ListRefusals.countMaximum)),
+                ]
+            ) { values in
+                .listRefusals(
+                    ListRefusals(
+                        after: values.number("after", as: UInt64.self),
+                        limit: values.number("limit", as: UInt64.self)))
+            }
+        ]
+    }
 }

@@ -31,6 +31,7 @@ extension APIOperation {
         case .showBackup: showBackup
         case .readStatistics: readStatistics
         case .listListeners: listListeners
+        case .listRefusals: listRefusals
         case .addOperator: addOperator
         case .listOperators: listOperators
         case .revokeOperator: revokeOperator

@@ -1,4 +1,4 @@
-// Operations on the broker itself: its listeners.
+// Operations on the broker itself: its listeners, and whom it refused.
 
 import Administration
 import BrokerTerms
@@ -19,5 +19,10 @@ extension AdministrationService {
                     certificateExpiresUnixSeconds: expires.map { UInt64(clamping: $0) },
                     certificateDays: expires.map { UInt64(clamping: ($0 - now) / 86_400) })
             })
+    }
+
+    func listRefusals(_ request: ListRefusals) -> ListRefusals.Reply {
+        let limit = min(request.limit ?? ListRefusals.countDefault, ListRefusals.countMaximum)
+        return log.refusals(after: request.after, limit: Int(limit))
     }
 }

@@ -93,6 +93,7 @@ struct AdministrationService {
         case .showBackup(let request): return answer(request, with: try showBackup())
         case .readStatistics(let request): return answer(request, with: statistics())
         case .listListeners(let request): return answer(request, with: listListeners())
+        case .listRefusals(let request): return answer(request, with: listRefusals(request))
         case .addOperator(let request): return answer(request, with: try add(request))
         case .listOperators(let request): return answer(request, with: listOperators())
         case .revokeOperator(let request): return answer(request, with: try revoke(request))

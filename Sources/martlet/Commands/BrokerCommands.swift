@@ -1,7 +1,8 @@
-// Commands about the broker itself: `martlet listeners`.
+// Commands about the broker itself: `martlet listeners` and `martlet refusals`.
 
 import Administration
 import CommandLineOptions
+import Glibc
 
 enum ListenersOption: String, AdministrationRules {
     case data, server, ca, token, json
@@ -28,5 +29,60 @@ enum ListenersCommand {
             ])
         }
         _ = table.printPage()
+    }
+}
+
+enum RefusalsOption: String, AdministrationRules {
+    case data, server, ca, token, follow, count, json
+
+    var shape: OptionShape { self == .follow || self == .json ? .flag : .value }
+
+    var letter: Character? {
+        switch self {
+        case .follow: "f"
+        case .count: "n"
+        default: nil
+        }
+    }
+}
+
+/// `martlet refusals`
+enum RefusalsCommand {
+    static func run(_ arguments: ArraySlice<String>) throws {
+        let options = try OptionParser<RefusalsOption>.options(arguments)
+        let maximum = ListRefusals.countMaximum
+        var limit = ListRefusals.countDefault
+        if let word = options[.count] {
+            guard let count = UInt64(word), (1...maximum).contains(count) else {
+                throw UsageError("--count must be a number from 1 to \(maximum), not \"\(word)\"")
+            }
+            limit = count
+        }
+        let broker = try options.administration()
+        var reply = try broker.send(ListRefusals(limit: limit))
+        var last = reply.last
+        while true {
+            for one in reply.refusals {
+                let line = options.has(.json) ? jsonLine(one) : text(of: one)
+                guard StandardStream.output.print(line) else { return }
+            }
+            guard options.has(.follow) else { return }
+            // A full page is followed by the next one at once.
+            if reply.refusals.count < maximum { sleep(1) }
+            reply = try broker.send(ListRefusals(after: last, limit: maximum))
+            // After a start of the broker, the numbers begin again.
+            last = reply.refusals.last?.number ?? reply.last
+        }
+    }
+
+    /// One line: when, who, what and why.
+    private static func text(of one: ListRefusals.Refusal) -> String {
+        let who = [one.user, one.device].compactMap { $0 }.joined(separator: "/")
+        let why = [one.reason, one.code.map { "(\($0))" }, one.subject, one.detail]
+        return
+            ([
+                dateText(unixSeconds: one.unixMilliseconds / 1_000), one.event, one.address ?? "-",
+                who.isEmpty ? "-" : who,
+            ] + why.compactMap { $0 }).map(printable).joined(separator: "  ")
     }
 }

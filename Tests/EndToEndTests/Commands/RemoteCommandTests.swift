@@ -102,6 +102,32 @@ extension EndToEndTests {
             #expect(rest[1].contains(" 0 "), "\(rest)")
         }
 
+        @Test func `show the latest refusals, and follow them`() async throws {
+            let api = try await APIBroker("log.level=\"error\"")
+            let none = try await martlet(["refusals"], of: api, as: .view)
+            #expect(none.exit == .code(0) && none.text.isEmpty)
+            let following = try ChildProcess(
+                "martlet", ["refusals", "--follow", "--json"],
+                environment: ["MARTLET_DATA": api.broker.directory])
+            let secret = "mo1_" + String(repeating: "b", count: 26)
+            _ = try await martlet(["stats"], of: api, changing: ["MARTLET_TOKEN": secret])
+            _ = try await following.line(
+                with: #""code":134"#, #""event":"auth_failed","number":1,"reason":"bad-user"#)
+            _ = try await martlet(["app", "create", "x"], of: api, as: .view)
+            let line = try await following.line(with: #""event":"operator_refused","number":2"#)
+            #expect(line.contains(#""user":"view""#) && line.contains("needs the role own"))
+            following.signal(SIGTERM)
+            _ = try await following.exit()
+            let last = try await martlet(["refusals", "--count=1"], of: api, as: .view)
+            #expect(last.text.contains("Z  operator_refused  127.0.0.1:"), "\(last)")
+            #expect(
+                last.text.hasSuffix(
+                    "  view  not-authorized  (135)  this operation needs the role own"))
+            #expect(!following.text.contains(secret) && !last.text.contains("auth_failed"))
+            let many = try await martlet(["refusals", "--count=1001"], of: api)
+            #expect(many.exit == .code(1))
+        }
+
         @Test func `make groups as the operator, and write backups`() async throws {
             let api = try await APIBroker()
             _ = try await martlet(["user", "add", "alice", "bob"], of: api)

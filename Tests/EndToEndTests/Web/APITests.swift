@@ -201,6 +201,9 @@ extension EndToEndTests {
                     method: "GET", template: "/listeners", path: "/listeners",
                     answer: #""scheme":"https""#),
                 Step(
+                    method: "GET", template: "/refusals", path: "/refusals",
+                    query: "?after=0&limit=10", answer: #""last":"#),
+                Step(
                     method: "POST", template: "/operators", path: "/operators",
                     body: #"{"operator":"dave","role":"view","expirySeconds":60}"#,
                     answer: #"{"token":"mo1_"#),
