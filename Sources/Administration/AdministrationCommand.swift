@@ -29,6 +29,8 @@ public enum AdministrationCommand: Hashable, Sendable {
     case readStatistics(ReadStatistics)
     case listListeners(ListListeners)
     case listRefusals(ListRefusals)
+    case reloadConfiguration(ReloadConfiguration)
+    case setLogLevel(SetLogLevel)
     case addOperator(AddOperator)
     case listOperators(ListOperators)
     case revokeOperator(RevokeOperator)
@@ -61,6 +63,8 @@ public enum AdministrationCommand: Hashable, Sendable {
         case readStatistics = "statistics.read"
         case listListeners = "listener.list"
         case listRefusals = "refusal.list"
+        case reloadConfiguration = "configuration.reload"
+        case setLogLevel = "log.level"
         case addOperator = "operator.add"
         case listOperators = "operator.list"
         case revokeOperator = "operator.revoke"
@@ -94,6 +98,8 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .readStatistics: .readStatistics
         case .listListeners: .listListeners
         case .listRefusals: .listRefusals
+        case .reloadConfiguration: .reloadConfiguration
+        case .setLogLevel: .setLogLevel
         case .addOperator: .addOperator
         case .listOperators: .listOperators
         case .revokeOperator: .revokeOperator
@@ -150,6 +156,8 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .readStatistics: self = .readStatistics(try Self.body(line))
         case .listListeners: self = .listListeners(try Self.body(line))
         case .listRefusals: self = .listRefusals(try Self.body(line))
+        case .reloadConfiguration: self = .reloadConfiguration(try Self.body(line))
+        case .setLogLevel: self = .setLogLevel(try Self.body(line))
         case .addOperator: self = .addOperator(try Self.body(line))
         case .listOperators: self = .listOperators(try Self.body(line))
         case .revokeOperator: self = .revokeOperator(try Self.body(line))

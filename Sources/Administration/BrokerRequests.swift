@@ -1,4 +1,4 @@
-// Requests about the broker itself: its listeners.
+// Requests about the broker itself: its listeners, its configuration, its log.
 
 /// Lists the listeners, with their connections and certificates.
 public struct ListListeners: AdministrationRequest {
@@ -100,6 +100,48 @@ public struct ListRefusals: AdministrationRequest {
         public init(refusals: [Refusal], last: UInt64) {
             self.refusals = refusals
             self.last = last
+        }
+    }
+}
+
+/// Reads the configuration, certificates, keys and lists again, as SIGHUP does.
+public struct ReloadConfiguration: AdministrationRequest {
+    public static let name = "configuration.reload"
+
+    public init() {}
+
+    public struct Reply: Codable, Hashable, Sendable {
+        /// The keys whose values have changed since the configuration was last read.
+        public var changed: [String]
+        /// The keys whose values differ from those at the start, which are in use until a restart.
+        public var needsRestart: [String]
+
+        public init(changed: [String], needsRestart: [String]) {
+            self.changed = changed
+            self.needsRestart = needsRestart
+        }
+    }
+}
+
+/// Changes the level of the log until the next reload or restart.
+public struct SetLogLevel: AdministrationRequest {
+    public static let name = "log.level"
+    /// `error`, `warning`, `info` or `debug`.
+    public var level: String
+
+    /// The levels, the one with the fewest lines first.
+    public static let levels = ["error", "warning", "info", "debug"]
+
+    public init(level: String) {
+        self.level = level
+    }
+
+    public struct Reply: Codable, Hashable, Sendable {
+        /// The level before.
+        public var previous: String
+
+        public init(previous: String) {
+            self.previous = previous
         }
     }
 }

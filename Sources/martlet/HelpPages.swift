@@ -5,7 +5,8 @@
 /// The pages of `martlet help`: the first words of the commands.
 enum HelpTopic: String, CaseIterable {
     case send, listen, presence, group, token, session, queue, user, app, explain, backup, stats
-    case `operator`, dashboard, listeners, refusals
+    case `operator`, dashboard, listeners, refusals, reload
+    case logLevel = "log-level"
 
     /// The page of a verb.
     var page: String {
@@ -26,6 +27,8 @@ enum HelpTopic: String, CaseIterable {
         case .dashboard: HelpPages.dashboard
         case .listeners: HelpPages.listeners
         case .refusals: HelpPages.refusals
+        case .reload: HelpPages.reload
+        case .logLevel: HelpPages.logLevel
         }
     }
 }
@@ -52,6 +55,8 @@ enum HelpPages {
           martlet stats [--watch] [--json]
           martlet listeners
           martlet refusals [--follow] [--count N]
+          martlet reload
+          martlet log-level LEVEL
           martlet operator (add | list | revoke)
           martlet dashboard [NAME] [--role ROLE]
 
@@ -371,6 +376,27 @@ enum HelpPages {
           -f, --follow         go on with those that come, until the command is ended
           -n, --count N        how many; 100 if absent, 1000 at most
           --json               one JSON object per refusal
+        \(broker)
+        """
+
+    static let reload = """
+        martlet reload
+
+        Reads the configuration, certificates, keys and lists again, as SIGHUP does, and prints the
+        keys that have changed and those that need a restart. If there is an error, nothing changes,
+        and the command prints it.
+
+          --json               one JSON object
+        \(broker)
+        """
+
+    static let logLevel = """
+        martlet log-level LEVEL
+
+        Changes the level of the broker's log until the next reload or restart.
+
+          LEVEL                error, warning, info or debug
+          --json               one JSON object
         \(broker)
         """
 

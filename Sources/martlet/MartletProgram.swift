@@ -43,6 +43,8 @@ enum Command: String, CaseIterable {
     case stats
     case listeners
     case refusals
+    case reload
+    case logLevel = "log-level"
 }
 
 /// The failure of a command: its message, and the exit code.
@@ -149,6 +151,8 @@ enum MartletProgram {
             case .stats: try StatsCommand.run(arguments)
             case .listeners: try ListenersCommand.run(arguments)
             case .refusals: try RefusalsCommand.run(arguments)
+            case .reload: try ReloadCommand.run(arguments)
+            case .logLevel: try LogLevelCommand.run(arguments)
             }
         } catch let error as MartletError {
             throw CommandFailure(error)

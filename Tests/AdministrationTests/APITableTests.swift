@@ -83,7 +83,7 @@ struct APITableTests {
         #expect(
             Set(owners) == [
                 .createApp, .setAppRights, .backUpStore, .addOperator, .listOperators,
-                .revokeOperator, .makeLoginLink,
+                .revokeOperator, .makeLoginLink, .reloadConfiguration, .setLogLevel,
             ])
     }
 
@@ -258,6 +258,8 @@ extension AdministrationCommand {
         case .readStatistics(let request): request.line
         case .listListeners(let request): request.line
         case .listRefusals(let request): request.line
+        case .reloadConfiguration(let request): request.line
+        case .setLogLevel(let request): request.line
         case .addOperator(let request): request.line
         case .listOperators(let request): request.line
         case .revokeOperator(let request): request.line

@@ -130,6 +130,8 @@ extension APIOperation {
                     .text(optional: "subject"), .text(optional: "detail")),
                 .number("last"),
             ]
+        case .reloadConfiguration: [.texts("changed"), .texts("needsRestart")]
+        case .setLogLevel: [.text("previous")]
         case .addOperator: [.text("token")]
         case .listOperators:
             [

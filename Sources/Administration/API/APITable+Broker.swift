@@ -43,4 +43,25 @@ extension APIOperation {
             }
         ]
     }
+
+    static var reloadConfiguration: [APIOperation] {
+        [
+            APIOperation(
+                .reloadConfiguration, .post, at: "/reload", role: .own,
+                summary: "Reads the configuration, certificates, keys and lists again."
+            ) { _ in .reloadConfiguration(ReloadConfiguration()) }
+        ]
+    }
+
+    static var setLogLevel: [APIOperation] {
+        [
+            APIOperation(
+                .setLogLevel, .put, at: "/log-level", role: .own,
+                summary: "Changes the level of the log until the next reload or restart.",
+                members: [.body("level", .choice(SetLogLevel.levels), required: true)]
+            ) { values throws(AdministrationRefusal) in
+                .setLogLevel(SetLogLevel(level: try values.text("level")))
+            }
+        ]
+    }
 }

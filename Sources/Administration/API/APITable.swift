@@ -32,6 +32,8 @@ extension APIOperation {
         case .readStatistics: readStatistics
         case .listListeners: listListeners
         case .listRefusals: listRefusals
+        case .reloadConfiguration: reloadConfiguration
+        case .setLogLevel: setLogLevel
         case .addOperator: addOperator
         case .listOperators: listOperators
         case .revokeOperator: revokeOperator

@@ -1,4 +1,4 @@
-// Operations on the broker itself: its listeners, and whom it refused.
+// Operations on the broker itself: its listeners, whom it refused, its configuration and its log.
 
 import Administration
 import BrokerTerms
@@ -24,5 +24,32 @@ extension AdministrationService {
     func listRefusals(_ request: ListRefusals) -> ListRefusals.Reply {
         let limit = min(request.limit ?? ListRefusals.countDefault, ListRefusals.countMaximum)
         return log.refusals(after: request.after, limit: Int(limit))
+    }
+
+    func reload() throws(AdministrationRefusal) -> ReloadConfiguration.Reply {
+        log.write(.info, .administration, fields: ["request": "configuration.reload"])
+        switch reloads.ask() {
+        case .applied(let changed, let needsRestart):
+            return ReloadConfiguration.Reply(changed: changed, needsRestart: needsRestart)
+        case .refused(let errors):
+            throw AdministrationRefusal(
+                .payloadFormatInvalid, "nothing was changed: \(errors)")
+        case nil:
+            throw AdministrationRefusal(.serverShuttingDown, "the broker is stopping")
+        }
+    }
+
+    func setLevel(_ request: SetLogLevel) throws(AdministrationRefusal) -> SetLogLevel.Reply {
+        guard let level = LogLevel(rawValue: request.level) else {
+            throw AdministrationRefusal(
+                .payloadFormatInvalid,
+                "the level must be one of \(SetLogLevel.levels.joined(separator: ", ")), not "
+                    + "\"\(request.level)\"")
+        }
+        // Before the change: with the new level the line might be left out.
+        log.write(
+            .warning, .administration,
+            fields: ["request": "log.level", "level": .text(level.rawValue)])
+        return SetLogLevel.Reply(previous: log.change(level: level).rawValue)
     }
 }

@@ -19,15 +19,17 @@ struct AdministrationService {
     let trust: ClientTrust
     let rates: ClientRates
     let operators: Operators
+    let reloads: ReloadRequests
     let started: Moment
     let version: String
 
     init(
         shared: SharedBroker, clock: BrokerClock, log: LogWriter, backups: BackupRunner,
         listeners: ListenerSet, trust: ClientTrust, rates: ClientRates, operators: Operators,
-        version: String
+        reloads: ReloadRequests, version: String
     ) {
         self.operators = operators
+        self.reloads = reloads
         self.rates = rates
         self.backups = backups
         self.listeners = listeners
@@ -94,6 +96,8 @@ struct AdministrationService {
         case .readStatistics(let request): return answer(request, with: statistics())
         case .listListeners(let request): return answer(request, with: listListeners())
         case .listRefusals(let request): return answer(request, with: listRefusals(request))
+        case .reloadConfiguration(let request): return answer(request, with: try reload())
+        case .setLogLevel(let request): return answer(request, with: try setLevel(request))
         case .addOperator(let request): return answer(request, with: try add(request))
         case .listOperators(let request): return answer(request, with: listOperators())
         case .revokeOperator(let request): return answer(request, with: try revoke(request))

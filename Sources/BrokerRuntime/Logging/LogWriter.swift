@@ -40,6 +40,14 @@ public final class LogWriter: Sendable {
         }
     }
 
+    /// Changes the level from the next line on, until the next reload. Returns the one before.
+    func change(level: LogLevel) -> LogLevel {
+        state.withLock { state in
+            defer { state.level = level }
+            return state.level
+        }
+    }
+
     /// Whether lines of this level are written, or kept as refusals. Call it before computing costly
     /// fields.
     public func writes(_ level: LogLevel) -> Bool {

@@ -1,4 +1,4 @@
-// Commands about the broker itself: `martlet listeners` and `martlet refusals`.
+// Commands about the broker itself: `martlet listeners`, `refusals`, `reload` and `log-level`.
 
 import Administration
 import CommandLineOptions
@@ -84,5 +84,49 @@ enum RefusalsCommand {
                 dateText(unixSeconds: one.unixMilliseconds / 1_000), one.event, one.address ?? "-",
                 who.isEmpty ? "-" : who,
             ] + why.compactMap { $0 }).map(printable).joined(separator: "  ")
+    }
+}
+
+enum ReloadOption: String, AdministrationRules {
+    case data, server, ca, token, json
+
+    var shape: OptionShape { self == .json ? .flag : .value }
+}
+
+/// `martlet reload`
+enum ReloadCommand {
+    static func run(_ arguments: ArraySlice<String>) throws {
+        let options = try OptionParser<ReloadOption>.options(arguments)
+        let reply = try options.administration().send(ReloadConfiguration())
+        if options.has(.json) {
+            StandardStream.output.print(jsonLine(reply))
+            return
+        }
+        StandardStream.output.print(
+            "reloaded; changed: "
+                + (reply.changed.isEmpty ? "nothing" : reply.changed.joined(separator: ", ")))
+        guard !reply.needsRestart.isEmpty else { return }
+        StandardStream.error.print(
+            "martlet: a restart is needed for \(reply.needsRestart.joined(separator: ", "))")
+    }
+}
+
+/// `martlet log-level`
+enum LogLevelCommand {
+    static func run(_ arguments: ArraySlice<String>) throws {
+        let options = try OptionParser<ReloadOption>.options(arguments, positionalMaximum: 1)
+        let known = SetLogLevel.levels.joined(separator: ", ")
+        guard let level = options.positionals.first else {
+            throw UsageError("missing LEVEL: one of \(known)")
+        }
+        guard SetLogLevel.levels.contains(level) else {
+            throw UsageError("LEVEL must be one of \(known), not \"\(level)\"")
+        }
+        let reply = try options.administration().send(SetLogLevel(level: level))
+        StandardStream.output.print(
+            options.has(.json)
+                ? jsonLine(reply)
+                : "the level of the log is \(level), until the next reload or restart; it was "
+                    + printable(reply.previous))
     }
 }

@@ -128,6 +128,47 @@ extension EndToEndTests {
             #expect(many.exit == .code(1))
         }
 
+        @Test func `reload the configuration, and say what is wrong with it`() async throws {
+            let directory = try TemporaryDirectory()
+            let (file, data) = (directory.file("martlet.json5"), directory.file("data"))
+            func write(_ text: String) throws {
+                try text.write(toFile: file, atomically: true, encoding: .utf8)
+            }
+            let listeners = #"listeners: ["tcp://localhost:0"]"#
+            try write("{ \(listeners) }")
+            let broker = try ChildProcess("martletd", ["--config", file, "--data", data])
+            defer { broker.signal(SIGKILL) }
+            _ = try await broker.line(with: "event=broker_started", "state=ready")
+            func run(_ words: String...) async throws -> (exit: ChildExit, text: String) {
+                let child = try ChildProcess(
+                    "martlet", words, environment: ["MARTLET_DATA": data])
+                return (try await child.exit(), child.text)
+            }
+            let same = try await run("reload")
+            #expect(same.exit == .code(0) && same.text == "reloaded; changed: nothing", "\(same)")
+            try write("{ \(listeners), log: { level: \"warning\" }, loops: 2 }")
+            let changed = try await run("reload")
+            #expect(changed.exit == .code(0), "\(changed)")
+            #expect(changed.text.contains("changed: loops, log.level"), "\(changed)")
+            #expect(changed.text.contains("a restart is needed for loops"), "\(changed)")
+            try write("{ \(listeners),\n  limits: { conections: 5 }, loops: 0.5 }")
+            let refused = try await run("reload")
+            #expect(refused.exit == .code(153), "\(refused)")
+            #expect(refused.text.contains("nothing was changed"))
+            #expect(
+                refused.text.contains("martlet.json5:2:13") && refused.text.contains("connections"))
+            #expect(refused.text.contains("loops"), "\(refused)")
+            _ = try await broker.line(with: "event=configuration_refused")
+            let level = try await run("log-level", "debug")
+            #expect(level.text.contains("is debug") && level.text.hasSuffix("it was warning"))
+            try write("{ \(listeners) }")
+            #expect(try await run("reload", "--json").text.contains("log.level"))
+            #expect(try await run("log-level", "error").text.hasSuffix("it was info"))
+            #expect(try await run("log-level", "loud").exit == .code(1))
+            broker.signal(SIGTERM)
+            #expect(try await broker.exit() == .code(0))
+        }
+
         @Test func `make groups as the operator, and write backups`() async throws {
             let api = try await APIBroker()
             _ = try await martlet(["user", "add", "alice", "bob"], of: api)

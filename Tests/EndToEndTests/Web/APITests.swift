@@ -204,6 +204,12 @@ extension EndToEndTests {
                     method: "GET", template: "/refusals", path: "/refusals",
                     query: "?after=0&limit=10", answer: #""last":"#),
                 Step(
+                    method: "POST", template: "/reload", path: "/reload",
+                    answer: #"{"changed":[],"needsRestart":[]}"#),
+                Step(
+                    method: "PUT", template: "/log-level", path: "/log-level",
+                    body: #"{"level":"debug"}"#, answer: #"{"previous":"info"}"#),
+                Step(
                     method: "POST", template: "/operators", path: "/operators",
                     body: #"{"operator":"dave","role":"view","expirySeconds":60}"#,
                     answer: #"{"token":"mo1_"#),
