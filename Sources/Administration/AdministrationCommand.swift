@@ -35,6 +35,7 @@ public enum AdministrationCommand: Hashable, Sendable {
     case listOperators(ListOperators)
     case revokeOperator(RevokeOperator)
     case makeLoginLink(MakeLoginLink)
+    case showSelf(ShowSelf)
 
     /// The kinds of requests, by their names on the wire.
     public enum Kind: String, CaseIterable, Sendable {
@@ -69,6 +70,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case listOperators = "operator.list"
         case revokeOperator = "operator.revoke"
         case makeLoginLink = "operator.link"
+        case showSelf = "operator.self"
     }
 
     public var kind: Kind {
@@ -104,6 +106,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .listOperators: .listOperators
         case .revokeOperator: .revokeOperator
         case .makeLoginLink: .makeLoginLink
+        case .showSelf: .showSelf
         }
     }
 
@@ -162,6 +165,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .listOperators: self = .listOperators(try Self.body(line))
         case .revokeOperator: self = .revokeOperator(try Self.body(line))
         case .makeLoginLink: self = .makeLoginLink(try Self.body(line))
+        case .showSelf: self = .showSelf(try Self.body(line))
         }
         try check()
     }

@@ -6,7 +6,7 @@ public enum OperatorRole: String, Codable, Hashable, Sendable, CaseIterable, Com
     case view
     /// Change users, tokens, sessions, queues and groups.
     case operate
-    /// Change apps, rights and operators, and write backups.
+    /// Change apps, rights and operators, write backups, reload, and change the log's level.
     case own
 
     private var rank: Int {
@@ -150,4 +150,25 @@ public struct OperatorLogin: Codable, Hashable, Sendable {
 
     /// As JSON, with a line feed.
     public var bytes: [UInt8] { AdministrationLine.encode(self) }
+}
+
+/// Shows who makes the request, and in which role.
+public struct ShowSelf: AdministrationRequest {
+    public static let name = "operator.self"
+
+    public init() {}
+
+    public struct Reply: Codable, Hashable, Sendable {
+        /// Empty over the admin socket, where nobody has a name.
+        public var `operator`: String
+        public var role: OperatorRole
+        /// Nil for unlimited.
+        public var expiresUnixSeconds: UInt64?
+
+        public init(`operator`: String, role: OperatorRole, expiresUnixSeconds: UInt64?) {
+            self.operator = `operator`
+            self.role = role
+            self.expiresUnixSeconds = expiresUnixSeconds
+        }
+    }
 }

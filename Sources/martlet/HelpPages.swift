@@ -337,7 +337,8 @@ enum HelpPages {
         docs/operating/api.md lists what they can do. A role may do what the ones before it may.
 
           --role ROLE          view: read; operate: change users, tokens, sessions, queues and
-                               groups; own: change apps, rights and operators, write backups
+                               groups; own: change apps, rights and operators, write backups,
+                               reload the configuration, change the level of the log
           --expires TIME       refuse the token after this time, such as 90d; never if absent
           --json               one JSON object per operator
         \(broker)
@@ -369,9 +370,9 @@ enum HelpPages {
     static let refusals = """
         martlet refusals [--follow] [--count N]
 
-        Prints the latest refused logins, requests and sends, and connections that ended for a cause,
-        as the log has them. The broker keeps 1,000 in memory, whatever log.level is, and of one
-        event at most 50 in a second.
+        Prints the latest refused logins, requests and sends, and connections that ended for a
+        cause, as the log has them. The broker keeps 1,000 in memory, whatever log.level is, and of
+        one event at most 50 in a second.
 
           -f, --follow         go on with those that come, until the command is ended
           -n, --count N        how many; 100 if absent, 1000 at most

@@ -47,8 +47,8 @@ struct APIMessageTests {
         AddOperator(operator: "ci", role: .operate, expirySeconds: 1),
         AddOperator(operator: "ci", role: .view, expirySeconds: nil), ListOperators(),
         RevokeOperator(operator: "ci"), MakeLoginLink(operator: "ci", role: .view),
-        ReloadConfiguration(), SetLogLevel(level: "debug"), ListListeners(), ListRefusals(),
-        ListRefusals(after: .max, limit: 0),
+        ShowSelf(), ReloadConfiguration(), SetLogLevel(level: "debug"), ListListeners(),
+        ListRefusals(), ListRefusals(after: .max, limit: 0),
     ]
 
     @Test func `is read as the same request, whatever its texts contain`() throws {

@@ -264,6 +264,7 @@ extension AdministrationCommand {
         case .listOperators(let request): request.line
         case .revokeOperator(let request): request.line
         case .makeLoginLink(let request): request.line
+        case .showSelf(let request): request.line
         }
     }
 }

@@ -139,6 +139,8 @@ extension APIOperation {
                     "operators", .text("operator"), .text("role"), .number("madeUnixSeconds"),
                     .number(optional: "expiresUnixSeconds"))
             ]
+        case .showSelf:
+            [.text("operator"), .text("role"), .number(optional: "expiresUnixSeconds")]
         case .makeLoginLink: [.text("code"), .number("expiresUnixSeconds"), .texts("addresses")]
         case .setAppRights, .changeGroup, .revokeOperator: []
         }

@@ -64,4 +64,13 @@ extension APIOperation {
             }
         ]
     }
+
+    static var showSelf: [APIOperation] {
+        [
+            APIOperation(
+                .showSelf, .get, at: "/self", role: .view,
+                summary: "Shows who makes the request, and in which role."
+            ) { _ in .showSelf(ShowSelf()) }
+        ]
+    }
 }

@@ -38,6 +38,7 @@ extension APIOperation {
         case .listOperators: listOperators
         case .revokeOperator: revokeOperator
         case .makeLoginLink: makeLoginLink
+        case .showSelf: showSelf
         }
     }
 

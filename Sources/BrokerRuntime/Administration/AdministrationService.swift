@@ -102,6 +102,7 @@ struct AdministrationService {
         case .listOperators(let request): return answer(request, with: listOperators())
         case .revokeOperator(let request): return answer(request, with: try revoke(request))
         case .makeLoginLink(let request): return answer(request, with: try makeLink(request))
+        case .showSelf(let request): return answer(request, with: showSelf(nil))
         }
     }
 

@@ -48,8 +48,8 @@ public final class LogWriter: Sendable {
         }
     }
 
-    /// Whether lines of this level are written, or kept as refusals. Call it before computing costly
-    /// fields.
+    /// Whether lines of this level are written, or kept as refusals. Call it before computing
+    /// costly fields.
     public func writes(_ level: LogLevel) -> Bool {
         level <= .warning || state.withLock { level <= $0.level }
     }

@@ -130,7 +130,7 @@ extension EndToEndTests {
             let script =
                 URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
                 .path + "/RealClients/dashboard.py"
-            let link = try client.send(MakeLoginLink(operator: "anna", role: .own))
+            let link = try client.send(MakeLoginLink(operator: "anna", role: .view))
             // Chromium makes the directory of its user if there is none.
             let home = api.broker.directory + "-home"
             try FileManager.default.createDirectory(
@@ -140,13 +140,13 @@ extension EndToEndTests {
                 "/usr/bin/python3",
                 [
                     "-B", script, "http://localhost:\(api.http)/", api.own, theme, "\(width)",
-                    link.code,
+                    link.code, home + "/copy",
                 ],
                 environment: ["HOME": home])
             // Ten seconds on two idle processors.
             let exit = try await chromium.exit(within: 180)
             #expect(exit == .code(0), "\(chromium.text)")
-            #expect(chromium.lines.filter { !$0.isEmpty } == ["done 45"], "\(chromium.text)")
+            #expect(chromium.lines.filter { !$0.isEmpty } == ["done 65"], "\(chromium.text)")
             await device.close()
         }
     }
