@@ -3,6 +3,7 @@
 #   make build   debug build of all programs      make lint    check the style
 #   make test    all tests                        make format  correct the style
 #   make run     a broker with TLS and tokens     make check   layering, Embedded Swift, hygiene
+#   make dashboard   open its dashboard, signed in
 #   make sim     the simulation; ARGS='--seed 7'  make bench   what a delivery costs
 #   make fuzz    fuzzing of untrusted bytes       make install the programs into PREFIX
 #   make sanitize the tests under the thread, address and undefined behaviour sanitizers
@@ -71,6 +72,17 @@ run: deps
 	$(SWIFT) build $(RELEASE) --product martletd
 	$(SWIFT) build $(RELEASE) --product martlet
 	exec .build/release/martletd --dev --data=$(DEV_DATA) $(ARGS)
+
+# The dashboard of that broker in the browser of this machine, signed in by a new link. Without a
+# browser, the link is printed.
+.PHONY: dashboard
+dashboard:
+	@link=$$(.build/release/martlet dashboard --data=$(DEV_DATA)) || exit; \
+	if [ -n "$$DISPLAY$$WAYLAND_DISPLAY" ] && command -v xdg-open >/dev/null; then \
+	    xdg-open "$$link"; \
+	else \
+	    echo "$$link"; \
+	fi
 
 # docs/operating/install.md describes the next steps. Do not run it as root: the build belongs to
 # the user. Set DESTDIR to make a package.

@@ -34,9 +34,15 @@ public enum AdministrationCommand: Hashable, Sendable {
     case backUpStore(BackUpStore)
     case showBackup(ShowBackup)
     case readStatistics(ReadStatistics)
+    case listListeners(ListListeners)
+    case listRefusals(ListRefusals)
+    case reloadConfiguration(ReloadConfiguration)
+    case setLogLevel(SetLogLevel)
     case addOperator(AddOperator)
     case listOperators(ListOperators)
     case revokeOperator(RevokeOperator)
+    case makeLoginLink(MakeLoginLink)
+    case showSelf(ShowSelf)
 
     /// The kinds of requests, by their names on the wire.
     public enum Kind: String, CaseIterable, Sendable {
@@ -70,9 +76,15 @@ public enum AdministrationCommand: Hashable, Sendable {
         case backUpStore = "store.backup"
         case showBackup = "store.backup.show"
         case readStatistics = "statistics.read"
+        case listListeners = "listener.list"
+        case listRefusals = "refusal.list"
+        case reloadConfiguration = "configuration.reload"
+        case setLogLevel = "log.level"
         case addOperator = "operator.add"
         case listOperators = "operator.list"
         case revokeOperator = "operator.revoke"
+        case makeLoginLink = "operator.link"
+        case showSelf = "operator.self"
     }
 
     public var kind: Kind {
@@ -107,9 +119,15 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .backUpStore: .backUpStore
         case .showBackup: .showBackup
         case .readStatistics: .readStatistics
+        case .listListeners: .listListeners
+        case .listRefusals: .listRefusals
+        case .reloadConfiguration: .reloadConfiguration
+        case .setLogLevel: .setLogLevel
         case .addOperator: .addOperator
         case .listOperators: .listOperators
         case .revokeOperator: .revokeOperator
+        case .makeLoginLink: .makeLoginLink
+        case .showSelf: .showSelf
         }
     }
 
@@ -167,9 +185,15 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .backUpStore: self = .backUpStore(try Self.body(line))
         case .showBackup: self = .showBackup(try Self.body(line))
         case .readStatistics: self = .readStatistics(try Self.body(line))
+        case .listListeners: self = .listListeners(try Self.body(line))
+        case .listRefusals: self = .listRefusals(try Self.body(line))
+        case .reloadConfiguration: self = .reloadConfiguration(try Self.body(line))
+        case .setLogLevel: self = .setLogLevel(try Self.body(line))
         case .addOperator: self = .addOperator(try Self.body(line))
         case .listOperators: self = .listOperators(try Self.body(line))
         case .revokeOperator: self = .revokeOperator(try Self.body(line))
+        case .makeLoginLink: self = .makeLoginLink(try Self.body(line))
+        case .showSelf: self = .showSelf(try Self.body(line))
         }
         try check()
     }

@@ -6,7 +6,7 @@ public enum OperatorRole: String, Codable, Hashable, Sendable, CaseIterable, Com
     case view
     /// Change users, tokens, sessions, queues and groups.
     case operate
-    /// Change apps, rights and operators, and write backups.
+    /// Change apps, rights and operators, write backups, reload, and change the log's level.
     case own
 
     private var rank: Int {
@@ -92,5 +92,83 @@ public struct RevokeOperator: AdministrationRequest {
 
     public struct Reply: Codable, Hashable, Sendable {
         public init() {}
+    }
+}
+
+/// Makes a link to the dashboard, whose code a browser exchanges for a token once.
+public struct MakeLoginLink: AdministrationRequest {
+    public static let name = "operator.link"
+    /// Whom the log names: 1 to 64 letters, digits, `.`, `_`, `-` and `@`. An operator of this name
+    /// need not exist.
+    public var `operator`: String
+    /// At most the role of the operator of this name, if there is one.
+    public var role: OperatorRole
+
+    public init(`operator`: String, role: OperatorRole) {
+        self.operator = `operator`
+        self.role = role
+    }
+
+    public struct Reply: Codable, Hashable, Sendable {
+        /// Only in this reply; the broker keeps its hash.
+        public var code: String
+        public var expiresUnixSeconds: UInt64
+        /// The dashboard's addresses as far as the broker knows them, such as
+        /// `https://localhost:8443/`; at least one.
+        public var addresses: [String]
+
+        public init(code: String, expiresUnixSeconds: UInt64, addresses: [String]) {
+            self.code = code
+            self.expiresUnixSeconds = expiresUnixSeconds
+            self.addresses = addresses
+        }
+
+        /// The link at an address. A browser sends no fragment to a server and in no `Referer`
+        /// (RFC 9110, 10.1.3), so that no log contains the code.
+        ///
+        /// - Parameter address: with a slash at its end.
+        public func link(at address: String) -> String { "\(address)#login=\(code)" }
+    }
+}
+
+/// What the exchange of a code answers.
+public struct OperatorLogin: Codable, Hashable, Sendable {
+    public var `operator`: String
+    public var role: OperatorRole
+    /// An operator's token. The broker keeps its hash, in memory only.
+    public var token: String
+    public var expiresUnixSeconds: UInt64
+
+    public init(
+        `operator`: String, role: OperatorRole, token: String, expiresUnixSeconds: UInt64
+    ) {
+        self.operator = `operator`
+        self.role = role
+        self.token = token
+        self.expiresUnixSeconds = expiresUnixSeconds
+    }
+
+    /// As JSON, with a line feed.
+    public var bytes: [UInt8] { AdministrationLine.encode(self) }
+}
+
+/// Shows who makes the request, and in which role.
+public struct ShowSelf: AdministrationRequest {
+    public static let name = "operator.self"
+
+    public init() {}
+
+    public struct Reply: Codable, Hashable, Sendable {
+        /// Empty over the admin socket, where nobody has a name.
+        public var `operator`: String
+        public var role: OperatorRole
+        /// Nil for unlimited.
+        public var expiresUnixSeconds: UInt64?
+
+        public init(`operator`: String, role: OperatorRole, expiresUnixSeconds: UInt64?) {
+            self.operator = `operator`
+            self.role = role
+            self.expiresUnixSeconds = expiresUnixSeconds
+        }
     }
 }

@@ -53,9 +53,10 @@ public struct WebParts: OptionSet, Hashable, Sendable {
         }
     }
 
-    var writtenForm: String {
-        Self.names.filter { contains($0.part) }.map(\.name).joined(separator: ",")
-    }
+    /// The names of these parts.
+    public var writtenNames: [String] { Self.names.filter { contains($0.part) }.map(\.name) }
+
+    var writtenForm: String { writtenNames.joined(separator: ",") }
 }
 
 /// An address to listen on, and its options.
@@ -238,14 +239,19 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// The written form.
-    public var description: String {
+    /// Host and port in the written form.
+    public var address: String {
         let name =
             switch host {
             case .any: "*"
             case .loopback: "localhost"
             case .address(let address): address.contains(":") ? "[\(address)]" : address
             }
+        return "\(name):\(port)"
+    }
+
+    /// The written form.
+    public var description: String {
         let options =
             (anonymous ? ["anonymous"] : [])
             + [("certificateFile", certificateFile), ("keyFile", keyFile)].compactMap {
@@ -255,7 +261,7 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
             + (clientCertificates == .none
                 ? [] : ["clientCertificates=\(clientCertificates.rawValue)"])
             + (serve.map { ["serve=\($0.writtenForm)"] } ?? []) + (insecure ? ["insecure"] : [])
-        return "\(transport.rawValue)://\(name):\(port)"
+        return "\(transport.rawValue)://\(address)"
             + (options.isEmpty ? "" : "?" + options.joined(separator: "&"))
     }
 }

@@ -6,7 +6,8 @@
 enum HelpTopic: String, CaseIterable {
     case send, listen, presence, group, token, session, queue, retained, user, app
     case explain, backup, stats
-    case `operator`
+    case `operator`, dashboard, listeners, refusals, reload
+    case logLevel = "log-level"
 
     /// The page of a verb.
     var page: String {
@@ -25,6 +26,11 @@ enum HelpTopic: String, CaseIterable {
         case .backup: HelpPages.backup
         case .stats: HelpPages.stats
         case .operator: HelpPages.operator
+        case .dashboard: HelpPages.dashboard
+        case .listeners: HelpPages.listeners
+        case .refusals: HelpPages.refusals
+        case .reload: HelpPages.reload
+        case .logLevel: HelpPages.logLevel
         }
     }
 }
@@ -50,7 +56,12 @@ enum HelpPages {
           martlet explain --user USER [--device NAME] ACTION [TARGET]
           martlet backup DIRECTORY
           martlet stats [--watch] [--json]
+          martlet listeners
+          martlet refusals [--follow] [--count N]
+          martlet reload
+          martlet log-level LEVEL
           martlet operator (add | list | revoke)
+          martlet dashboard [NAME] [--role ROLE]
 
         martlet help VERB explains the commands of a verb, such as martlet help token; --help
         after a command prints the same page. martlet --version prints the version.
@@ -361,9 +372,67 @@ enum HelpPages {
         docs/operating/api.md lists what they can do. A role may do what the ones before it may.
 
           --role ROLE          view: read; operate: change users, tokens, sessions, queues and
-                               groups; own: change apps, rights and operators, write backups
+                               groups; own: change apps, rights and operators, write backups,
+                               reload the configuration, change the level of the log
           --expires TIME       refuse the token after this time, such as 90d; never if absent
           --json               one JSON object per operator
+        \(broker)
+        """
+
+    static let dashboard = """
+        martlet dashboard [NAME] [--role ROLE]
+
+        Prints a link to the dashboard that signs in once, within ten minutes. The browser then has
+        a token that is refused after twelve hours, when the broker stops, and after martlet
+        operator revoke NAME.
+
+          NAME                 whom the log names; the user of this command if absent
+          --role ROLE          view, operate or own; own if absent
+          --json               one JSON object
+        \(broker)
+        """
+
+    static let listeners = """
+        martlet listeners
+
+        Lists the listeners: what they serve, how many connections are open, and the subject of the
+        certificate with the whole days until it expires.
+
+          --json               one JSON object per listener
+        \(broker)
+        """
+
+    static let refusals = """
+        martlet refusals [--follow] [--count N]
+
+        Prints the latest refused logins, requests and sends, and connections that ended for a
+        cause, as the log has them. The broker keeps 1,000 in memory, whatever log.level is, and of
+        one event at most 50 in a second.
+
+          -f, --follow         go on with those that come, until the command is ended
+          -n, --count N        how many; 100 if absent, 1000 at most
+          --json               one JSON object per refusal
+        \(broker)
+        """
+
+    static let reload = """
+        martlet reload
+
+        Reads the configuration, certificates, keys and lists again, as SIGHUP does, and prints the
+        keys that have changed and those that need a restart. If there is an error, nothing changes,
+        and the command prints it.
+
+          --json               one JSON object
+        \(broker)
+        """
+
+    static let logLevel = """
+        martlet log-level LEVEL
+
+        Changes the level of the broker's log until the next reload or restart.
+
+          LEVEL                error, warning, info or debug
+          --json               one JSON object
         \(broker)
         """
 

@@ -46,7 +46,12 @@ enum Command: String, CaseIterable {
     case operatorAdd = "operator add"
     case operatorList = "operator list"
     case operatorRevoke = "operator revoke"
+    case dashboard
     case stats
+    case listeners
+    case refusals
+    case reload
+    case logLevel = "log-level"
 }
 
 /// The failure of a command: its message, and the exit code.
@@ -156,7 +161,12 @@ enum MartletProgram {
             case .operatorAdd: try OperatorAddCommand.run(arguments)
             case .operatorList: try OperatorListCommand.run(arguments)
             case .operatorRevoke: try OperatorRevokeCommand.run(arguments)
+            case .dashboard: try DashboardCommand.run(arguments)
             case .stats: try StatsCommand.run(arguments)
+            case .listeners: try ListenersCommand.run(arguments)
+            case .refusals: try RefusalsCommand.run(arguments)
+            case .reload: try ReloadCommand.run(arguments)
+            case .logLevel: try LogLevelCommand.run(arguments)
             }
         } catch let error as MartletError {
             throw CommandFailure(error)

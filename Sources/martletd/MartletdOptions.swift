@@ -78,6 +78,13 @@ extension ParsedOptions<MartletdOption> {
                 "tls.certificateFile=\(JSONText.quoted(certificate))",
                 "tls.keyFile=\(JSONText.quoted(key))",
             ].map { SettingOverride(option: "--dev", assignment: $0) }
+            // A configuration has its own listeners.
+            if self[.config] == nil {
+                overrides.append(
+                    SettingOverride(
+                        option: "--dev",
+                        assignment: "listeners=[\(DevelopmentSetup.listeners)]"))
+            }
         }
         if has(.verifyStore) || has(.restore) {
             // No listener is opened, so no certificate is needed.

@@ -58,7 +58,9 @@ struct APIMessageTests {
         SendMessage(app: "demo", from: "a", topic: "a", base64: "AP8="),
         AddOperator(operator: "ci", role: .operate, expirySeconds: 1),
         AddOperator(operator: "ci", role: .view, expirySeconds: nil), ListOperators(),
-        RevokeOperator(operator: "ci"),
+        RevokeOperator(operator: "ci"), MakeLoginLink(operator: "ci", role: .view),
+        ShowSelf(), ReloadConfiguration(), SetLogLevel(level: "debug"), ListListeners(),
+        ListRefusals(), ListRefusals(after: .max, limit: 0),
     ]
 
     @Test func `is read as the same request, whatever its texts contain`() throws {

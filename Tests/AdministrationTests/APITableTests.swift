@@ -91,7 +91,7 @@ struct APITableTests {
         #expect(
             Set(owners) == [
                 .createApp, .setAppRights, .backUpStore, .addOperator, .listOperators,
-                .revokeOperator,
+                .revokeOperator, .makeLoginLink, .reloadConfiguration, .setLogLevel,
             ])
     }
 
@@ -294,9 +294,15 @@ extension AdministrationCommand {
         case .backUpStore(let request): request.line
         case .showBackup(let request): request.line
         case .readStatistics(let request): request.line
+        case .listListeners(let request): request.line
+        case .listRefusals(let request): request.line
+        case .reloadConfiguration(let request): request.line
+        case .setLogLevel(let request): request.line
         case .addOperator(let request): request.line
         case .listOperators(let request): request.line
         case .revokeOperator(let request): request.line
+        case .makeLoginLink(let request): request.line
+        case .showSelf(let request): request.line
         }
     }
 }

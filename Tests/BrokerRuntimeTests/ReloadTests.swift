@@ -149,13 +149,13 @@ import Testing
         }
         let start = try load()
         let turnedOn = try load("tls.pskFile=\"\(authority.file("psk"))\"")
-        #expect(broker.server.reload(turnedOn, startedWith: start))
+        #expect(broker.server.reload(turnedOn, startedWith: start).isApplied)
         let told = try line("configuration_reloaded", broker)
         #expect(LogPipe.value("needs_restart", in: told) == "")
         let key = [UInt8](repeating: 7, count: 16)
         let alice = try Peer(port: broker.port, tls: PeerTLS(preSharedKey: ("alice", key)))
         #expect(alice.login(device: "d1") == .connected)
-        #expect(broker.server.reload(start, from: turnedOn, startedWith: start))
+        #expect(broker.server.reload(start, from: turnedOn, startedWith: start).isApplied)
         #expect(alice.farewell() == .notAuthorized)
     }
 
@@ -218,7 +218,7 @@ import Testing
         let old = try load(broker)
         let new = try load(
             broker, "limits.messageMaximum=64", "limits.connections=5", "log.level=warning")
-        #expect(broker.server.reload(new, startedWith: old))
+        #expect(broker.server.reload(new, startedWith: old).isApplied)
         #expect(alice.send(text, to: "bob") == .packetTooLarge)
         // The level is the new one when the reload is told, so its line is not.
         #expect(!broker.log.writer.writes(.info))
@@ -227,7 +227,7 @@ import Testing
     @Test func `a setting that needs a restart is named and keeps its value`() throws {
         let broker = try RunningBroker()
         let new = try load(broker, "limits.connections=5", "queues.messages=7")
-        #expect(broker.server.reload(new, startedWith: try load(broker)))
+        #expect(broker.server.reload(new, startedWith: try load(broker)).isApplied)
         let line = try #require(broker.log.line { $0.contains("configuration_reloaded") })
         #expect(line.contains(#"changed="limits.connections queues.messages""#))
         #expect(LogPipe.value("needs_restart", in: line) == "limits.connections")
@@ -237,10 +237,10 @@ import Testing
         let broker = try RunningBroker()
         let start = try load(broker)
         let changed = try load(broker, "limits.connections=5", "loops=2")
-        #expect(broker.server.reload(changed, startedWith: start))
+        #expect(broker.server.reload(changed, startedWith: start).isApplied)
         let other = try load(broker, "loops=2", "queues.messages=7")
-        #expect(broker.server.reload(other, from: changed, startedWith: start))
-        #expect(broker.server.reload(try load(broker), from: other, startedWith: start))
+        #expect(broker.server.reload(other, from: changed, startedWith: start).isApplied)
+        #expect(broker.server.reload(try load(broker), from: other, startedWith: start).isApplied)
         var lines: [String] = []
         _ = broker.log.line { line in
             if line.contains("configuration_reloaded") { lines.append(line) }
@@ -259,7 +259,7 @@ import Testing
         #expect(alice.login(token: token) == .connected)
         #expect(bob.login(token: try broker.makeTokens("bob")[0]) == .connected)
         let old = try load(broker)
-        #expect(broker.server.reload(try load(broker), startedWith: old))
+        #expect(broker.server.reload(try load(broker), startedWith: old).isApplied)
         #expect(alice.farewell() == .notAuthorized)
         #expect(bob.presence("alice") == .success)
         #expect(try Peer(port: broker.port).login(token: token) == .badUserNameOrPassword)
@@ -291,7 +291,7 @@ import Testing
         let new = try load(
             broker, "queues.messages=7",
             #"jwt.keys=[{app:"demo",kid:"k",algorithm:"ES256",file:"/nowhere.pem"}]"#)
-        #expect(!broker.server.reload(new, startedWith: try load(broker)))
+        #expect(!broker.server.reload(new, startedWith: try load(broker)).isApplied)
         let line = try #require(broker.log.line { $0.contains("configuration_refused") })
         #expect(line.contains("/nowhere.pem"))
         #expect(broker.server.settings.queues.messages == 10_000)

@@ -27,6 +27,11 @@ import Testing
         #expect(missing(.backup, BackupOption.self) == [])
         #expect(missing(.stats, StatsOption.self) == [])
         #expect(missing(.operator, OperatorOption.self) == [])
+        #expect(missing(.dashboard, DashboardOption.self) == [])
+        #expect(missing(.listeners, ListenersOption.self) == [])
+        #expect(missing(.refusals, RefusalsOption.self) == [])
+        #expect(missing(.reload, ReloadOption.self) == [])
+        #expect(missing(.logLevel, ReloadOption.self) == [])
     }
 
     @Test func `the overview and the page of its verb name every command`() throws {

@@ -154,6 +154,25 @@ extension APIOperation {
                 .text("brokerVersion"), .number("uptimeSeconds"),
                 .objects("counters", .text("name"), .number("value")),
             ]
+        case .listListeners:
+            [
+                .objects(
+                    "listeners", .text("address"), .text("scheme"), .texts("parts"),
+                    .number("connectionCount"), .text(optional: "certificateSubject"),
+                    .number(optional: "certificateExpiresUnixSeconds"),
+                    .number(optional: "certificateDays"))
+            ]
+        case .listRefusals:
+            [
+                .objects(
+                    "refusals", .number("number"), .number("unixMilliseconds"), .text("event"),
+                    .text(optional: "address"), .text(optional: "user"), .text(optional: "device"),
+                    .text(optional: "reason"), .number(optional: "code"),
+                    .text(optional: "subject"), .text(optional: "detail")),
+                .number("last"),
+            ]
+        case .reloadConfiguration: [.texts("changed"), .texts("needsRestart")]
+        case .setLogLevel: [.text("previous")]
         case .addOperator: [.text("token")]
         case .listOperators:
             [
@@ -161,6 +180,9 @@ extension APIOperation {
                     "operators", .text("operator"), .text("role"), .number("madeUnixSeconds"),
                     .number(optional: "expiresUnixSeconds"))
             ]
+        case .showSelf:
+            [.text("operator"), .text("role"), .number(optional: "expiresUnixSeconds")]
+        case .makeLoginLink: [.text("code"), .number("expiresUnixSeconds"), .texts("addresses")]
         case .setAppRights, .changeGroup, .revokeOperator, .dropQueueMessage: []
         }
     }

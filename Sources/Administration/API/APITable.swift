@@ -37,9 +37,15 @@ extension APIOperation {
         case .backUpStore: backUpStore
         case .showBackup: showBackup
         case .readStatistics: readStatistics
+        case .listListeners: listListeners
+        case .listRefusals: listRefusals
+        case .reloadConfiguration: reloadConfiguration
+        case .setLogLevel: setLogLevel
         case .addOperator: addOperator
         case .listOperators: listOperators
         case .revokeOperator: revokeOperator
+        case .makeLoginLink: makeLoginLink
+        case .showSelf: showSelf
         }
     }
 

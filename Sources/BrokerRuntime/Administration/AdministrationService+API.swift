@@ -36,6 +36,9 @@ extension AdministrationService {
             let command = try request.operation.command(
                 path: request.path, query: request.query.map { ($0.name, $0.value) },
                 content: request.content)
+            if case .showSelf(let own) = command {
+                return own.object(replying: showSelf(request.knownOperator))
+            }
             guard case .sendMessage(let message) = command else {
                 return try execute(command, replyingAs: .object)
             }

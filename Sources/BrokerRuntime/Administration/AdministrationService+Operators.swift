@@ -5,8 +5,7 @@ import BrokerTerms
 import Credentials
 
 extension AdministrationService {
-    func add(_ request: AddOperator) throws(AdministrationRefusal) -> AddOperator.Reply {
-        let name = request.operator
+    private func checkOperatorName(_ name: String) throws(AdministrationRefusal) {
         // A path with . or .. as a segment leads elsewhere (RFC 3986, 5.2.4), so that nobody could
         // remove the operator over HTTP.
         guard Operators.isName(name), name != ".", name != ".." else {
@@ -15,6 +14,11 @@ extension AdministrationService {
                 "the operator \"\(name)\" must have 1 to \(Operators.nameByteCountMaximum) "
                     + "letters, digits, dots, hyphens, underscores and @")
         }
+    }
+
+    func add(_ request: AddOperator) throws(AdministrationRefusal) -> AddOperator.Reply {
+        let name = request.operator
+        try checkOperatorName(name)
         guard operators.list.count < Operators.countMaximum else {
             throw AdministrationRefusal(
                 .quotaExceeded,
@@ -65,6 +69,46 @@ extension AdministrationService {
             .warning, .administration,
             fields: ["request": "operator.revoke", "name": .text(name)])
         return RevokeOperator.Reply()
+    }
+
+    /// - Parameter requester: nil for who can open the admin socket, and so may everything.
+    func showSelf(_ requester: Operators.Operator?) -> ShowSelf.Reply {
+        ShowSelf.Reply(
+            operator: requester?.name ?? "", role: requester?.role ?? .own,
+            expiresUnixSeconds: requester?.expiresUnixSeconds)
+    }
+
+    func makeLink(
+        _ request: MakeLoginLink
+    ) throws(AdministrationRefusal) -> MakeLoginLink.Reply {
+        let name = request.operator
+        try checkOperatorName(name)
+        if let known = operators.list.first(where: { $0.name == name }), known.role < request.role {
+            throw AdministrationRefusal(
+                .notAuthorized, "the operator \"\(name)\" has the role \(known.role.rawValue)")
+        }
+        let addresses = listeners.dashboardAddresses
+        guard !addresses.isEmpty else {
+            throw AdministrationRefusal(
+                .unspecifiedError,
+                "no listener serves the dashboard: add one such as \"https://*:8443\" to listeners")
+        }
+        let now = clock.moment().unixMilliseconds / 1_000
+        guard let link = operators.links.make(for: name, role: request.role, unixSeconds: now)
+        else {
+            throw AdministrationRefusal(
+                .quotaExceeded,
+                "\(LoginLinks.linkCountMaximum) links wait to be used, the most there can be; each "
+                    + "ends after \(LoginLinks.linkSecondsMaximum / 60) minutes")
+        }
+        log.write(
+            .warning, .administration,
+            fields: [
+                "request": "operator.link", "name": .text(name),
+                "role": .text(request.role.rawValue),
+            ])
+        return MakeLoginLink.Reply(
+            code: link.code, expiresUnixSeconds: link.expiresUnixSeconds, addresses: addresses)
     }
 
     private func storing(

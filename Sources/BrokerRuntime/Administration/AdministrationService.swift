@@ -19,15 +19,17 @@ struct AdministrationService {
     let trust: ClientTrust
     let rates: ClientRates
     let operators: Operators
+    let reloads: ReloadRequests
     let started: Moment
     let version: String
 
     init(
         shared: SharedBroker, clock: BrokerClock, log: LogWriter, backups: BackupRunner,
         listeners: ListenerSet, trust: ClientTrust, rates: ClientRates, operators: Operators,
-        version: String
+        reloads: ReloadRequests, version: String
     ) {
         self.operators = operators
+        self.reloads = reloads
         self.rates = rates
         self.backups = backups
         self.listeners = listeners
@@ -99,9 +101,15 @@ struct AdministrationService {
         case .backUpStore(let request): return answer(request, with: try backUp(request))
         case .showBackup(let request): return answer(request, with: try showBackup())
         case .readStatistics(let request): return answer(request, with: statistics())
+        case .listListeners(let request): return answer(request, with: listListeners())
+        case .listRefusals(let request): return answer(request, with: listRefusals(request))
+        case .reloadConfiguration(let request): return answer(request, with: try reload())
+        case .setLogLevel(let request): return answer(request, with: try setLevel(request))
         case .addOperator(let request): return answer(request, with: try add(request))
         case .listOperators(let request): return answer(request, with: listOperators())
         case .revokeOperator(let request): return answer(request, with: try revoke(request))
+        case .makeLoginLink(let request): return answer(request, with: try makeLink(request))
+        case .showSelf(let request): return answer(request, with: showSelf(nil))
         }
     }
 

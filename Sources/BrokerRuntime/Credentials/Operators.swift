@@ -32,6 +32,8 @@ final class Operators: Sendable {
     private let path: String
     private let operators: Locked<[Operator]>
     let failures = CredentialFailures()
+    /// Operators who signed in to the dashboard by a link, and links that were not used yet.
+    let links = LoginLinks()
 
     /// Without a file, and without operators.
     init() {
@@ -59,6 +61,7 @@ final class Operators: Sendable {
         var found: Operator?
         // All are compared, so that the time tells nothing of who is there.
         for known in list where known.digest.matches(token.digest) { found = known }
+        if found == nil { return links.find(token.digest, unixSeconds: unixSeconds) }
         if let expires = found?.expiresUnixSeconds, expires <= unixSeconds { return nil }
         return found
     }
@@ -69,7 +72,7 @@ final class Operators: Sendable {
         return list.contains { known in
             known.name == found.name && known.role == found.role
                 && known.digest.matches(found.digest)
-        }
+        } || links.find(found.digest, unixSeconds: unixSeconds) != nil
     }
 
     /// Adds an operator. Returns false if there is one of this name.
@@ -82,10 +85,12 @@ final class Operators: Sendable {
         return true
     }
 
-    /// Removes an operator. Returns false if there is none of this name.
+    /// Removes an operator, with links and logins by them. Returns false if there is none of this
+    /// name.
     func remove(_ name: String) throws(CredentialError) -> Bool {
+        let hadLinks = links.remove(name)
         var list = list
-        guard let index = list.firstIndex(where: { $0.name == name }) else { return false }
+        guard let index = list.firstIndex(where: { $0.name == name }) else { return hadLinks }
         list.remove(at: index)
         try replace(with: list)
         return true

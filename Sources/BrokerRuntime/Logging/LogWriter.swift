@@ -1,5 +1,6 @@
 // Writes log lines to standard error, which systemd passes to journald. Any thread may write, and
 // no thread waits for the reader.
+import Administration
 import Configuration
 import Glibc
 import Threads
@@ -10,6 +11,7 @@ public final class LogWriter: Sendable {
         var level: LogLevel
         var format: LogFormat
         var limiter = LogRateLimiter()
+        var refusals = RefusalRing()
         /// Lines that were dropped since the last line that was written.
         var droppedCount = 0
     }
@@ -38,9 +40,27 @@ public final class LogWriter: Sendable {
         }
     }
 
-    /// Whether lines of this level are written. Call it before computing costly fields.
+    /// Changes the level from the next line on, until the next reload. Returns the one before.
+    func change(level: LogLevel) -> LogLevel {
+        state.withLock { state in
+            defer { state.level = level }
+            return state.level
+        }
+    }
+
+    /// Whether lines of this level are written, or kept as refusals. Call it before computing
+    /// costly fields.
     public func writes(_ level: LogLevel) -> Bool {
-        state.withLock { level <= $0.level }
+        level <= .warning || state.withLock { level <= $0.level }
+    }
+
+    /// The latest refusals, whatever the level is.
+    func refusals(after: UInt64?, limit: Int) -> ListRefusals.Reply {
+        state.withLock { state in
+            ListRefusals.Reply(
+                refusals: state.refusals.list(after: after, limit: limit),
+                last: state.refusals.last)
+        }
     }
 
     /// Writes one line, unless its level is not enabled, there were too many lines of its event in
@@ -50,8 +70,12 @@ public final class LogWriter: Sendable {
         _ level: LogLevel, _ event: LogEventName, fields: KeyValuePairs<String, LogValue> = [:]
     ) {
         state.withLock { state in
-            guard level <= state.level else { return }
+            guard level <= state.level || event.isRefusal else { return }
             let now = Self.unixMilliseconds()
+            if event.isRefusal, level == .warning {
+                state.refusals.take(event, fields, unixMilliseconds: now)
+            }
+            guard level <= state.level else { return }
             reportSuppressed(&state, now)
             guard state.limiter.admits(event, unixMilliseconds: now) else { return }
             put(LogRecord(level, event, fields: fields), in: &state, at: now)

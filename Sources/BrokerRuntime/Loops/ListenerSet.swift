@@ -1,6 +1,7 @@
 // The open listeners of a configuration and the terms of each.
 
 import Configuration
+import Credentials
 import Dialects
 import Glibc
 import NetTransport
@@ -93,7 +94,11 @@ struct ListenerSet {
             let first = try Listener(on: .loopback(port: port), tls: tls, tag: tag)
             let second = SocketAddress(numericHost: "::1", port: first.address.port)!
             do throws(TransportError) {
-                return [first, try Listener(on: second, tls: tls, tag: tag)]
+                return [
+                    first,
+                    try Listener(
+                        on: second, tls: tls, tag: tag, openConnections: first.openConnections),
+                ]
             } catch {
                 if case .system(_, _, EADDRNOTAVAIL) = error { return [first] }
                 guard case .system(_, _, EADDRINUSE) = error, attemptsLeft > 0 else { throw error }
@@ -149,6 +154,26 @@ struct ListenerSet {
     /// Unix seconds at which the first of the server's certificates expires; nil without TLS.
     var certificateExpiryUnixSeconds: Int64? {
         contexts.compactMap { $0?.certificateExpiryUnixSeconds }.min()
+    }
+
+    /// The connections of a listener that are open.
+    func connectionCount(tag: Int) -> Int {
+        // The listeners of one tag share the count.
+        listeners.first { $0.tag == UInt32(tag) }?.openConnections.count ?? 0
+    }
+
+    /// The addresses of the dashboard, as a browser takes them, in the order of the configuration.
+    /// For a listener on all addresses it is the name of this machine.
+    var dashboardAddresses: [String] {
+        settings.filter { $0.parts.isSuperset(of: [.api, .dashboard]) && $0.transport.isWeb }.map {
+            let host =
+                switch $0.host {
+                case .any: DevelopmentCertificates.localHostName()
+                case .loopback: "localhost"
+                case .address(let address): address.contains(":") ? "[\(address)]" : address
+                }
+            return "\($0.transport.usesTLS ? "https" : "http")://\(host):\($0.port)/"
+        }
     }
 
     // MARK: - TLS

@@ -13,17 +13,18 @@ extension BrokerServer {
     /// - Parameters:
     ///   - old: the configuration that was read last; nil if none was read since the start.
     ///   - start: the configuration at the start. Keys that need a restart have its values.
-    /// - Returns: false if the new configuration is invalid and nothing was changed.
+    /// - Returns: what came of it; if the new configuration is invalid, nothing was changed.
     func reload(
         _ new: LoadedConfiguration, from old: LoadedConfiguration? = nil,
         startedWith start: LoadedConfiguration
-    ) -> Bool {
+    ) -> ReloadOutcome {
         do throws(StartError) {
             try apply(Self.reloadable(new.settings, keeping: settings))
         } catch {
             refuse("\(error)")
-            return false
+            return .refused("\(error)")
         }
+        log.change(level: settings.log.level, format: settings.log.format)
         let changed = new.settingsChanged(from: old ?? start)
         // A key that was changed and changed back needs no restart.
         let waiting = new.settingsChanged(from: start).filter { $0.reload == .restart }
@@ -33,7 +34,7 @@ extension BrokerServer {
                 "changed": .text(changed.map(\.key).joined(separator: " ")),
                 "needs_restart": .text(waiting.map(\.key).joined(separator: " ")),
             ])
-        return true
+        return .applied(changed: changed.map(\.key), needsRestart: waiting.map(\.key))
     }
 
     /// Logs that the new configuration was refused, and why.
@@ -80,7 +81,6 @@ extension BrokerServer {
         trust.replace(with: material)
         settings = new
         files = watched
-        log.change(level: new.log.level, format: new.log.format)
         rates.change(ClientRates.Values(new))
         listenerSet.web.change(new)
         connectionLimiter.change(maximumPerAddress: new.limits.connectionsPerAddress)

@@ -27,7 +27,8 @@ public final class BrokerServer {
     let rates: ClientRates
     let connectionLimiter: ConnectionLimiter
     private let backups: BackupRunner
-    private let operators: Operators
+    let operators: Operators
+    let reloads = ReloadRequests()
     /// The listeners of the configuration, with the ports that the system chose.
     var listeners: [ListenerSettings] { listenerSet.settings }
     private let version: String
@@ -133,19 +134,24 @@ public final class BrokerServer {
         log.write(
             .info, .brokerStarted, fields: ["version": .text(version), "state": "ready"])
         notifier.ready()
+        reloads.open()
         while true {
             let request = signals.wait(milliseconds: Self.housekeepingMilliseconds)
             if request == .stop { break }
             if request == .reload {
                 notifier.reloading()
+                // Who asks later has to see what was written meanwhile.
+                let isAsked = reloads.isAsked
+                let outcome: ReloadOutcome
                 do throws(ConfigurationError) {
                     let new = try load()
-                    if reload(new, from: configuration, startedWith: start) {
-                        configuration = new
-                    }
+                    outcome = reload(new, from: configuration, startedWith: start)
+                    if case .applied = outcome { configuration = new }
                 } catch {
                     refuse("\(error)")
+                    outcome = .refused("\(error)")
                 }
+                if isAsked { reloads.finish(outcome) }
                 notifier.ready()
             }
             let (isFull, dropped, committed, isIdle) = shared.enter {
@@ -189,6 +195,7 @@ public final class BrokerServer {
     public func stop() {
         log.write(.info, .brokerStopping)
         listenerSet.web.health.set(.draining, true)
+        reloads.close()
         // Administration stops first: it waits for commits too, and only one thread at a time may.
         administrationHandle.requestStop()
         administration?.join()
@@ -357,7 +364,7 @@ public final class BrokerServer {
                 service: AdministrationService(
                     shared: shared, clock: clock, log: log, backups: backups,
                     listeners: listenerSet, trust: trust, rates: rates,
-                    operators: operators, version: version),
+                    operators: operators, reloads: reloads, version: version),
                 systemIntervalSeconds: settings.mqtt.sysIntervalSeconds))
         administration = runLoop(
             handler, name: "admin", configuration: configuration, handle: administrationHandle,

@@ -2,6 +2,7 @@
 // authority and a server certificate, a demo app, tokens for two users, and a file of shell
 // variables.
 
+import Administration
 import BrokerCore
 import Configuration
 import Credentials
@@ -12,6 +13,12 @@ public struct DevelopmentSetup: Sendable {
     /// The app of development, and of listeners that accept clients without credentials.
     static let app = "demo"
     static let users = ["alice", "bob"]
+
+    /// The listeners without a configuration, in its form: the default ones, and the dashboard for
+    /// this machine. A browser opens `http://localhost` without a warning, which it would show for
+    /// the certificate of a new authority, and the token crosses no network.
+    public static let listeners =
+        #""tls://*:8883", "tcp://localhost:1883", "http://localhost:8083""#
 
     /// Names in the data directory.
     static let variablesFile = "dev.env"
@@ -68,8 +75,11 @@ public struct DevelopmentSetup: Sendable {
         } catch {
             throw .fullStore
         }
-        return guide(file, listener)
+        return guide(file, listener, dashboard: server.loginLink(for: Self.operatorName))
     }
+
+    /// Whom the log names for what is done on the dashboard that the printed link opens.
+    private static let operatorName = "dev"
 
     private func server(_ listener: ListenerSettings?) -> String {
         guard let listener else { return "" }
@@ -113,7 +123,9 @@ public struct DevelopmentSetup: Sendable {
         return header(listener) + kept
     }
 
-    private func guide(_ file: String, _ listener: ListenerSettings?) -> String {
+    private func guide(
+        _ file: String, _ listener: ListenerSettings?, dashboard link: String?
+    ) -> String {
         let authority = absolute(certificates.authorityCertificateFile)
         return """
 
@@ -122,7 +134,19 @@ public struct DevelopmentSetup: Sendable {
                 source \(absolute(file)); PATH="\(programDirectory):$PATH"
                 MARTLET_TOKEN=$MARTLET_TOKEN_BOB martlet listen &
                 MARTLET_TOKEN=$MARTLET_TOKEN_ALICE martlet send --to bob "hello from alice"
-            \(remoteGuide(listener, authority))
+            \(dashboardGuide(link))\(remoteGuide(listener, authority))
+            """
+    }
+
+    private func dashboardGuide(_ link: String?) -> String {
+        guard let link else { return "" }
+        return """
+
+            The dashboard, signed in (once, within \(LoginLinks.linkSecondsMaximum / 60) minutes; \
+            for another link: martlet dashboard):
+
+                \(link)
+
             """
     }
 
@@ -165,6 +189,17 @@ struct DevelopmentSecrets {
 }
 
 extension BrokerServer {
+    /// A link that signs in to the dashboard once with all roles; nil if no listener serves it.
+    fileprivate func loginLink(for name: String) -> String? {
+        guard let address = listenerSet.dashboardAddresses.first,
+            let link = operators.links.make(
+                for: name, role: .own, unixSeconds: clock.moment().unixMilliseconds / 1_000)
+        else { return nil }
+        return MakeLoginLink.Reply(
+            code: link.code, expiresUnixSeconds: link.expiresUnixSeconds, addresses: [address]
+        ).link(at: address)
+    }
+
     fileprivate func hasApp(_ name: String) -> Bool {
         shared.enter { $0.broker.hasApp(Array(name.utf8)) }
     }

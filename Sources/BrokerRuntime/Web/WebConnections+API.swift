@@ -125,7 +125,20 @@ extension WebConnections {
         _ request: WebRequest, from connection: ConnectionID,
         in loop: borrowing some BrokerLoop & ~Copyable
     ) -> WebAction {
-        let hasToken = request.head.authorization != nil
+        request.head.authorization != nil
+            ? refuseCredential(from: connection, "no operator has this token", in: loop)
+            : refuseCredential(
+                from: connection, "Authorization: Bearer TOKEN is missing",
+                logged: "no token of an operator", hasToken: false, in: loop)
+    }
+
+    /// Refuses a credential, or that there is none.
+    ///
+    /// - Parameter logged: the detail for the log; nil for that of the answer.
+    func refuseCredential(
+        from connection: ConnectionID, _ detail: StaticString, logged: StaticString? = nil,
+        hasToken: Bool = true, in loop: borrowing some BrokerLoop & ~Copyable
+    ) -> WebAction {
         // Guesses are counted by address, and are not logged above the limit.
         if let seconds = settings.operators.failures.note(loop.peer(of: connection), at: loop.now) {
             var response = HTTPResponse.problem(
@@ -137,11 +150,9 @@ extension WebConnections {
         }
         log(
             .authenticationFailed, of: connection, user: "", reason: .badUserNameOrPassword,
-            hasToken ? "no operator has this token" : "no token of an operator", in: loop)
+            logged ?? detail, in: loop)
         var response = HTTPResponse.problem(
-            .unauthorized,
-            hasToken ? "no operator has this token" : "Authorization: Bearer TOKEN is missing",
-            reason: .badUserNameOrPassword)
+            .unauthorized, "\(detail)", reason: .badUserNameOrPassword)
         response.fields = [
             hasToken
                 ? "WWW-Authenticate: Bearer realm=\"martlet\", error=\"invalid_token\""

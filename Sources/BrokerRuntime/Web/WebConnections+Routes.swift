@@ -40,7 +40,7 @@ struct WebRequest {
         if hasPath("/api/v1/socket") || hasPath("/api/v1/events") { return .json }
         if hasPath("/healthz") || hasPath("/readyz") { return .health }
         if hasPath("/metrics") { return .metrics }
-        if dashboardFile != nil { return .dashboard }
+        if dashboardFile != nil || hasPath("/login") { return .dashboard }
         let path = head.path.bytes(in: bytes)
         return path.starts(with: "/api/".utf8) ? .api : nil
     }
@@ -95,6 +95,9 @@ extension WebConnections {
         }
         if part == .mqtt || part == .mrt || part == .json {
             return openWebSocket(request, of: connection, isDraining: isDraining)
+        }
+        if request.hasPath("/login") {
+            return routeLogin(request, from: connection, in: loop)
         }
         // First: other clients are not told whether there are metrics.
         if part == .metrics, !mayReadMetrics(request, from: connection, in: loop) {

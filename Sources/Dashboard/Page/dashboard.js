@@ -114,7 +114,8 @@ class Refusal extends Error {
 }
 
 async function ask(method, path, { query = {}, content } = {}) {
-  const search = Object.entries(query).filter(([, value]) => value !== "" && value != null)
+  // An empty text is a value: the name of the device without a name.
+  const search = Object.entries(query).filter(([, value]) => value != null)
     .map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("&");
   const headers = { Authorization: `Bearer ${store.getItem("token")}` };
   if (content) headers["Content-Type"] = "application/json";
@@ -133,6 +134,27 @@ async function ask(method, path, { query = {}, content } = {}) {
   if (!answer.ok) throw new Refusal(answer.status, body.detail ?? `Status ${answer.status}`);
   return body;
 }
+
+/** Exchanges the code of a link for a token, once. The address does not keep the code. */
+async function signIn(code) {
+  window.history.replaceState(null, "", location.pathname);
+  let answer;
+  try {
+    answer = await fetch("/login",
+      { method: "POST", headers: { Authorization: `Bearer ${code}` }, cache: "no-store" });
+  } catch {
+    return showLogin("The broker does not answer.");
+  }
+  const body = await answer.json().catch(() => ({}));
+  if (!answer.ok) return showLogin(body.detail ?? `Status ${answer.status}`);
+  store.setItem("token", body.token);
+  return begin();
+}
+
+const roles = ["view", "operate", "own"];
+/** The role of the token. */
+let role = "view";
+const may = (least) => roles.indexOf(role) >= roles.indexOf(least);
 
 const segment = encodeURIComponent;
 const appPath = () => `/apps/${segment(store.getItem("app") ?? "")}`;
@@ -219,7 +241,7 @@ const pages = {
       let next = null;
       const load = async (after) => {
         const reply = await ask("GET", `${appPath()}/sessions`,
-          { query: { user: user.value, isConnected: state.value, after } });
+          { query: { user: user.value || null, isConnected: state.value || null, after } });
         next = reply.next;
         const rows = reply.sessions.map((one) => [
           element("a", { href: `#device/${segment(one.user)}/${segment(one.device)}` },
@@ -278,7 +300,7 @@ const pages = {
       main.append(
         element("section", { class: "card" }, element("dl", {}, Object.entries(facts).flatMap(
           ([name, value]) => [element("dt", {}, name), element("dd", {}, value)]))),
-        element("div", { class: "row" },
+        may("operate") ? element("div", { class: "row" },
           button("End the connection", change(
             `End the connection of ${user}/${device}? Its session remains, and it may connect `
               + "again.", "End the connection", "connections"), "danger"),
@@ -287,7 +309,7 @@ const pages = {
             "Discard the queue", "queues", { isConnected: false }), "danger"),
           button("End the session", change(
             `End the session of ${user}/${device}? Its subscriptions and waiting messages are `
-              + "lost.", "End the session", "sessions"), "danger")));
+              + "lost.", "End the session", "sessions"), "danger")) : "");
       explain(user, device);
     },
   },
@@ -324,14 +346,15 @@ const pages = {
       main.append(element("h1", {}, group.title || id),
         element("p", { class: "quiet" }, `Owned by ${group.owner}, `
           + `${counted(group.memberCount, "member")}, ${group.allowed ? "only users of its list may join" : "everybody may join"}.`),
-        element("form", {
+        may("operate") ? element("form", {
           class: "row", onsubmit: guarded(async () => {
             await ask("PUT", path(member.value));
             await open(location.hash);
           }),
-        }, field("User", member), element("button", { class: "primary" }, "Add")),
+        }, field("User", member), element("button", { class: "primary" }, "Add")) : "",
         table("Members", ["User", ""], group.members.map((user) => [
-          user, user === group.owner ? "owner" : button("Remove", remove(user), "danger")]),
+          user, user === group.owner ? "owner"
+            : may("operate") ? button("Remove", remove(user), "danger") : ""]),
         "This group has no members."));
     },
   },
@@ -356,12 +379,12 @@ const pages = {
           reply.tokens.map((one) => [one.id, one.user, one.device ?? "any", one.batch,
             one.expiresUnixSeconds ? time(one.expiresUnixSeconds * 1000) : "never",
             one.lastUsedUnixSeconds ? time(one.lastUsedUnixSeconds * 1000) : "never",
-            button("Revoke", revoke(one), "danger")]),
+            may("operate") ? button("Revoke", revoke(one), "danger") : ""]),
           "This app has no tokens."));
         if (reply.next != null) list.append(button("Next page", () => load(reply.next)));
       };
       main.append(element("h1", {}, "Tokens"),
-        element("form", {
+        may("operate") ? element("form", {
           class: "row", onsubmit: guarded(async () => {
             const content = { users: [user.value] };
             if (days.value) content.expirySeconds = Number(days.value) * 86400;
@@ -372,7 +395,7 @@ const pages = {
             await load();
           }),
         }, field("User", user), field("Days until it expires; empty for never", days),
-          element("button", { class: "primary" }, "Mint a token")),
+          element("button", { class: "primary" }, "Mint a token")) : "",
         made, list);
       await load();
     },
@@ -380,6 +403,7 @@ const pages = {
 
   send: {
     title: "Send",
+    role: "operate",
     async show() {
       const from = element("input", { name: "from", required: true, autocomplete: "off" });
       const kind = element("select", { name: "kind" },
@@ -444,8 +468,102 @@ const pages = {
     },
   },
 
+  listeners: {
+    title: "Listeners",
+    async show() {
+      const { listeners } = await ask("GET", "/listeners");
+      const expiry = (one) => {
+        const days = one.certificateDays;
+        const isSoon = days <= 30;
+        return element("span", { class: isSoon ? "bad" : "good" },
+          days === 0 ? "less than a day" : isSoon ? `${counted(days, "day")}: renew it`
+            : counted(days, "day"));
+      };
+      main.append(element("h1", {}, "Listeners"), table("Listeners",
+        ["Address", "Serves", "#Connections", "Certificate", "Expires", "Left"],
+        listeners.map((one) => [`${one.scheme}://${one.address}`, one.parts.join(", "),
+          count(one.connectionCount), one.certificateSubject ?? "none",
+          one.certificateDays == null ? "" : time(one.certificateExpiresUnixSeconds * 1000),
+          one.certificateDays == null ? "" : expiry(one)]),
+        "There is no listener."));
+    },
+  },
+
+  refusals: {
+    title: "Refusals",
+    async show() {
+      const columns = ["Time", "Event", "Address", "User", "Reason", "About", "Detail"];
+      const about = element("p", { class: "quiet" });
+      const list = element("div");
+      main.append(element("h1", {}, "Refusals"), about, list);
+      let shown = [];
+      let last = null;
+      const refresh = async () => {
+        const reply = await ask("GET", "/refusals", { query: { after: last, limit: 200 } });
+        // A broker that was started again counts from the beginning.
+        if (last != null && reply.last < last) shown = [];
+        const isNew = last == null || reply.refusals.length > 0 || reply.last < last;
+        last = reply.refusals.at(-1)?.number ?? reply.last;
+        if (!isNew) return;
+        shown = [...shown, ...reply.refusals].slice(-200);
+        about.textContent = `The latest ${counted(shown.length, "refusal")} of `
+          + `${count(reply.last)} since the start, the newest first.`;
+        list.replaceChildren(table("Refusals", columns, [...shown].reverse().map((one) => [
+          time(one.unixMilliseconds), one.event.replaceAll("_", " "), one.address ?? "",
+          [one.user, one.device].filter((name) => name != null).join("/"),
+          [one.reason, one.code].filter((word) => word != null).join(" "), one.subject ?? "",
+          one.detail ?? ""]), "Nobody was refused since the start."));
+      };
+      await refresh();
+      const timer = setInterval(() => refresh().catch((error) => say(error.message)), 2000);
+      leavePage = () => clearInterval(timer);
+    },
+  },
+
+  broker: {
+    title: "Broker",
+    async show() {
+      main.append(element("h1", {}, "Broker"), backupCard());
+      if (!may("own")) return;
+      const level = element("select", { name: "level" },
+        ...["error", "warning", "info", "debug"].map((one) =>
+          element("option", { selected: one === "info" }, one)));
+      const outcome = element("p", { role: "status" });
+      const show = (text, isGood) => {
+        outcome.className = isGood ? "good" : "bad";
+        outcome.textContent = text;
+      };
+      main.append(
+        element("section", { class: "card" }, element("h2", {}, "Configuration"),
+          element("p", { class: "quiet" }, "Reads the configuration, certificates, keys and lists "
+            + "again. If one has an error, nothing changes."),
+          button("Reload", async () => {
+            if (!await confirmed("Read the configuration and its files again, and apply what has "
+              + "changed?", "Reload")) return;
+            try {
+              const reply = await ask("POST", "/reload");
+              show(`Reloaded. Changed: ${reply.changed.join(", ") || "nothing"}.`
+                + (reply.needsRestart.length
+                  ? ` A restart is needed for ${reply.needsRestart.join(", ")}.` : ""), true);
+            } catch (error) {
+              show(error.message, false);
+            }
+          }), outcome),
+        element("section", { class: "card" }, element("h2", {}, "Log"),
+          element("form", {
+            class: "row", onsubmit: guarded(async () => {
+              if (!await confirmed(`Change the level of the log to ${level.value} until the next `
+                + "reload or restart?", "Change the level")) return;
+              const reply = await ask("PUT", "/log-level", { content: { level: level.value } });
+              say(`The level is ${level.value}; it was ${reply.previous}.`);
+            }),
+          }, field("Level", level), element("button", {}, "Change"))));
+    },
+  },
+
   operators: {
     title: "Operators",
+    role: "own",
     async show() {
       const reply = await ask("GET", "/operators");
       const remove = (name) => async () => {
@@ -462,6 +580,52 @@ const pages = {
     },
   },
 };
+
+/** The last backup with its progress, and the form that starts one. */
+function backupCard() {
+  const text = element("p", { role: "status" }, "…");
+  const bar = element("progress", { max: "1", value: "0", "aria-label": "Progress of the backup" });
+  bar.hidden = true;
+  const card = element("section", { class: "card" }, element("h2", {}, "Backup"), text, bar);
+  const directory = element("input",
+    { name: "directory", required: true, autocomplete: "off", placeholder: "/var/backups/martlet" });
+  let timer = 0;
+  leavePage = () => clearTimeout(timer);
+  const show = (status) => {
+    bar.hidden = status.isFinished;
+    bar.value = status.readByteCount / Math.max(status.totalByteCount, 1);
+    text.className = status.failure || status.findings.length ? "bad" : "";
+    text.textContent = !status.isFinished
+      ? `Copies into ${status.directory}: ${bytes(status.readByteCount)} of at most `
+        + bytes(status.totalByteCount)
+      : status.failure ? `The backup into ${status.directory} failed: ${status.failure}`
+        : `${status.directory} has a backup of ${bytes(status.byteCount)}`
+          + (status.findings.length
+            ? `, and the store is damaged: ${status.findings[0]}` : ", which was checked.");
+    if (!status.isFinished) timer = setTimeout(guarded(refresh), 500);
+  };
+  async function refresh() {
+    try {
+      show(await ask("GET", "/backups/last"));
+    } catch (error) {
+      if (error.status !== 404) throw error;
+      text.textContent = "The broker has made no backup since it started.";
+    }
+  }
+  if (may("own")) {
+    card.append(element("form", {
+      class: "row", onsubmit: guarded(async () => {
+        if (!await confirmed(`Copy the store into ${directory.value} on the broker's machine?`,
+          "Start the backup")) return;
+        clearTimeout(timer);
+        show(await ask("POST", "/backups", { content: { directory: directory.value } }));
+      }),
+    }, field("Directory on the broker's machine, new or empty", directory),
+    element("button", {}, "Back up")));
+  }
+  guarded(refresh)();
+  return card;
+}
 
 /** The form that shows which right allows an action of a device. */
 function explain(user, device) {
@@ -502,8 +666,8 @@ function showLogin(message = "") {
   }, element("h1", {}, "Martlet"), element("label", { class: "wide" }, "Operator's token", token),
     element("p", { class: "bad", role: "alert" }, message),
     element("p", {}, element("button", { class: "primary" }, "Sign in")),
-    element("p", { class: "quiet" }, "Make a token on the broker's machine with: "
-      + "martlet operator add NAME --role ROLE")));
+    element("p", { class: "quiet" }, "On the broker's machine, martlet dashboard prints a link "
+      + "that signs in, and martlet operator add NAME --role ROLE a token.")));
   token.focus();
 }
 
@@ -524,6 +688,7 @@ async function open(hash) {
     else link.removeAttribute("aria-current");
   }
   try {
+    if (!may(page.role ?? "view")) throw new Error(`This page needs the role ${page.role}.`);
     await page.show(...parts);
   } catch (error) {
     if (own !== opening || error.status === 401) return;
@@ -532,6 +697,10 @@ async function open(hash) {
 }
 
 async function begin() {
+  ({ role } = await ask("GET", "/self"));
+  for (const link of document.querySelectorAll("#navigation a")) {
+    link.hidden = !may(pages[link.hash.slice(1)].role ?? "view");
+  }
   const reply = await ask("GET", "/apps");
   const select = document.getElementById("app");
   select.replaceChildren(...reply.apps.map((one) => element("option", {}, one.app)));
@@ -554,7 +723,17 @@ document.getElementById("sign-out").addEventListener("click", () => {
   store.removeItem("token");
   showLogin();
 });
-window.addEventListener("hashchange", () => { if (store.getItem("token")) open(location.hash); });
+/** The code of a link; nothing for the name of a page. */
+const linkCode = () => location.hash.match(/^#login=([\w]+)$/)?.[1];
 
-if (store.getItem("token")) guarded(begin)();
-else showLogin();
+function start() {
+  if (linkCode()) guarded(() => signIn(linkCode()))();
+  else if (store.getItem("token")) guarded(begin)();
+  else showLogin();
+}
+
+window.addEventListener("hashchange", () => {
+  if (linkCode()) start();
+  else if (store.getItem("token")) open(location.hash);
+});
+start();

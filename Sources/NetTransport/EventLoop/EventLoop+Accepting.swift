@@ -129,6 +129,7 @@ extension EventLoop {
         details[slot].peer = peer
         details[slot].isCounted = configuration.connectionLimiter != nil
         details[slot].isPending = true
+        listener.openConnections.enter()
         pendingCount += 1
         if listener.tls != nil { handshakingCount += 1 }
         configureSocket(slot)

@@ -173,6 +173,9 @@ extension EventLoop {
         cancelTimer(slot)
         settlePending(slot)
         if details[slot].isCounted { configuration.connectionLimiter?.leave(details[slot].peer) }
+        if case .listener(let tag) = details[slot].origin {
+            listeners.first { $0.listener.tag == tag }?.listener.openConnections.leave()
+        }
         releaseKept(slot)
         releaseOutgoing(slot)
         EventLoop.freeSession(slots[slot].tls)

@@ -2,6 +2,19 @@
 // no connections.
 import CLinuxShims
 import Glibc
+import Synchronization
+
+/// The connections that are open of one or more listeners, of all loops together.
+public final class OpenConnectionCount: Sendable {
+    private let value = Atomic<Int>(0)
+
+    public init() {}
+
+    public var count: Int { value.load(ordering: .relaxed) }
+
+    func enter() { value.add(1, ordering: .relaxed) }
+    func leave() { value.subtract(1, ordering: .relaxed) }
+}
 
 /// A socket that listens on one address. Give it to one or more loops (`EventLoop.listen(on:)`);
 /// the kernel wakes one of them per connection. The socket closes with the last reference.
@@ -18,13 +31,17 @@ public final class Listener: Sendable {
     /// configuration's list.
     public let tag: UInt32
 
+    /// The connections that were accepted and are open. Listeners with one tag share it.
+    public let openConnections: OpenConnectionCount
+
     /// The socket's path in the file system, for a Unix-domain listener.
     public let path: String?
 
     /// Listens on an IP address. ``SocketAddress/any(port:)`` takes IPv6 and IPv4.
     public init(
         on address: SocketAddress, tls: ServerTLSContext? = nil, tag: UInt32 = 0,
-        backlog: Int32 = TransportLimits.listenBacklog
+        backlog: Int32 = TransportLimits.listenBacklog,
+        openConnections: OpenConnectionCount = OpenConnectionCount()
     ) throws(TransportError) {
         let socket = try OpenDescriptor(family: address.familyCode)
         // Without it a restarted broker could not bind until its old connections' TIME-WAIT ends, a
@@ -53,6 +70,7 @@ public final class Listener: Sendable {
         self.address = SocketAddress(storage: storage)
         self.tls = tls
         self.tag = tag
+        self.openConnections = openConnections
         path = nil
         descriptor = socket.release()
     }
@@ -85,6 +103,7 @@ public final class Listener: Sendable {
         self.address = .local
         tls = nil
         self.tag = tag
+        openConnections = OpenConnectionCount()
         self.path = path
         descriptor = socket.release()
     }

@@ -74,14 +74,28 @@ public final class ServerTLSContext: Sendable {
         }
     }
 
+    /// The subject of the server's certificate, such as `/O=Plant/CN=broker.example`; the names
+    /// that clients compare may differ.
+    public var certificateSubject: String {
+        state.withLock { state in
+            var text = [UInt8](repeating: 0, count: Self.subjectByteCountMaximum)
+            text.withUnsafeMutableBytes { bytes in
+                _ = X509_NAME_oneline(
+                    X509_get_subject_name(Self.certificate(of: state.context)),
+                    bytes.bindMemory(to: CChar.self).baseAddress, Int32(bytes.count))
+            }
+            return String(decoding: text.prefix { $0 != 0 }, as: UTF8.self)
+        }
+    }
+
+    /// A longer subject is cut: nobody reads more.
+    private static let subjectByteCountMaximum = 512
+
     /// Unix seconds at which the server's certificate expires.
     public var certificateExpiryUnixSeconds: Int64 {
         state.withLock { state in
-            guard let certificate = SSL_CTX_get0_certificate(state.context.pointer) else {
-                preconditionFailure(
-                    "TLS context \(state.context.pointer) has no server certificate")
-            }
             var end = tm()
+            let certificate = Self.certificate(of: state.context)
             guard ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &end) == 1 else {
                 preconditionFailure(
                     "the server's certificate has no readable expiry date: "
@@ -89,6 +103,13 @@ public final class ServerTLSContext: Sendable {
             }
             return Int64(timegm(&end))
         }
+    }
+
+    private static func certificate(of context: borrowing TLSContext) -> OpaquePointer {
+        guard let certificate = SSL_CTX_get0_certificate(context.pointer) else {
+            preconditionFailure("TLS context \(context.pointer) has no server certificate")
+        }
+        return certificate
     }
 
     /// Creates a server session on a connected descriptor; nil when OpenSSL is out of memory.

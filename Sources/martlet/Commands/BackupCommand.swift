@@ -58,26 +58,21 @@ enum BackupCommand {
     ) throws(AdministrationError) -> BackupStatus {
         var status = started
         var pause: UInt32 = 10
-        var shown: UInt64 = 0
-        var waited: UInt64 = 0
+        var bar = ProgressBar()
+        defer { bar.clear() }
         while !status.isFinished {
             usleep(pause * 1000)
-            waited += UInt64(pause)
             pause = min(pause * 2, pauseMillisecondsMaximum)
             status = try broker.send(ShowBackup())
             guard status.number == started.number else { throw .closed }
-            if waited - shown >= progressMilliseconds {
-                shown = waited
-                StandardStream.error.print(
-                    "\(status.readByteCount >> 20) of at most \(status.totalByteCount >> 20) MiB")
-            }
+            bar.show(
+                status.readByteCount, of: status.totalByteCount,
+                "\(status.readByteCount >> 20) of at most \(status.totalByteCount >> 20) MiB")
         }
         return status
     }
 
     private static let pauseMillisecondsMaximum: UInt32 = 500
-    /// Often enough that nobody considers it stuck.
-    private static let progressMilliseconds: UInt64 = 5_000
 
     /// The broker has its own working directory, so a relative path would mean something else to
     /// it.

@@ -19,6 +19,14 @@ enum AdministrationConnection: ~Copyable {
         }
     }
 
+    /// Where its HTTP API is, with a slash at the end; nil for the admin socket.
+    var webAddress: String? {
+        switch self {
+        case .socket: nil
+        case .http(let client): client.server + "/"
+        }
+    }
+
     /// Makes a request and waits for its reply.
     borrowing func send<Request: AdministrationRequest>(
         _ request: Request

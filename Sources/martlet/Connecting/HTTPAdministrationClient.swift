@@ -9,7 +9,7 @@ import Glibc
 /// Makes requests to the HTTP API of a broker. One request at a time.
 struct HTTPAdministrationClient: ~Copyable {
     private let handle: UnsafeMutableRawPointer
-    private let server: String
+    let server: String
     private let token: String
     private let authorityFile: String?
     private let answer = Answer()

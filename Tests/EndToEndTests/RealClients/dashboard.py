@@ -1,9 +1,10 @@
 # Clicks through the dashboard in Chromium, in one theme and one width. Prints a line for each check
 # that fails, and "done" with the number of checks.
 #
-#   dashboard.py ADDRESS TOKEN light|dark WIDTH [DIRECTORY]
+#   dashboard.py ADDRESS TOKEN light|dark WIDTH CODE BACKUP [DIRECTORY]
 #
-# DIRECTORY receives a picture of each page.
+# CODE is the code of a link that signs in with the role view, BACKUP a directory that does not
+# exist. DIRECTORY receives a picture of each page.
 
 import sys
 import time
@@ -13,7 +14,9 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 address, token, theme, width = sys.argv[1:5]
-pictures = sys.argv[5] if len(sys.argv) > 5 else None
+code = sys.argv[5]
+directory = sys.argv[6]
+pictures = sys.argv[7] if len(sys.argv) > 7 else None
 checks = 0
 
 
@@ -175,6 +178,33 @@ try:
     page("Apps", "demo")
     page("Operators", "own")
 
+    page("Listeners", "https://localhost")
+    shows("/CN=", "the subject of a certificate")
+    page("Refusals", "auth failed")
+    shows("no operator has this token", "the wrong token from above")
+    rows = len(driver.find_elements(By.CSS_SELECTOR, "#main tbody tr"))
+    driver.execute_script(
+        "fetch('/api/v1/apps', {headers: {Authorization: 'Bearer mo1_again'}})")
+    wait.until(lambda _: len(driver.find_elements(By.CSS_SELECTOR, "#main tbody tr")) > rows)
+    check(True, "a refusal that comes meanwhile")
+
+    page("Broker", "made no backup")
+    fill("directory", directory)
+    press("Back up")
+    wait.until(lambda _: driver.find_element(By.ID, "confirmation").is_displayed())
+    press("Start the backup", "confirmation")
+    shows("which was checked", "a backup")
+    press("Reload")
+    wait.until(lambda _: driver.find_element(By.ID, "confirmation").is_displayed())
+    press("Reload", "confirmation")
+    shows("Reloaded. Changed: nothing", "a reload")
+    Select(driver.find_element(By.NAME, "level")).select_by_visible_text("debug")
+    press("Change")
+    wait.until(lambda _: driver.find_element(By.ID, "confirmation").is_displayed())
+    press("Change the level", "confirmation")
+    wait.until(lambda _: "it was info" in driver.find_element(By.ID, "status").text)
+    look("operations")
+
     # Only the keyboard: from the field of the app to a page by its link.
     driver.find_element(By.LINK_TEXT, "Groups").send_keys("\n")
     shows("Pump house", "by the keyboard")
@@ -183,6 +213,23 @@ try:
     shows("Operator's token", "signed out")
     check(driver.execute_script("return sessionStorage.getItem('token')") is None, "no token kept")
     check(driver.get_cookies() == [], "no cookies")
+
+    # A link signs in once, in an open tab too, and leaves nothing in the address.
+    driver.get(address + "#login=" + code)
+    shows("Connected devices", "a link")
+    check("login" not in driver.current_url and "ml1_" not in driver.current_url, "address")
+    # The role view is offered nothing that it may not do.
+    links = [one.text for one in driver.find_elements(By.CSS_SELECTOR, "#navigation a")
+             if one.is_displayed()]
+    check("Devices" in links and "Operators" not in links and "Send" not in links, f"{links}")
+    page("Broker", "which was checked")
+    page("Tokens", "carol")
+    check(driver.find_elements(By.CSS_SELECTOR, "#main button") == [], "buttons of the role view")
+    driver.find_element(By.ID, "sign-out").click()
+    shows("Operator's token", "signed out again")
+    driver.get(address + "#login=" + code)
+    shows("was used, has expired", "a link that was used")
+    look("used-link")
     # The refused requests of the checks above are expected; nothing else is.
     for entry in driver.get_log("browser"):
         check("status of 401" in entry["message"] or "status of 404" in entry["message"],

@@ -227,12 +227,31 @@ extension EndToEndTests {
                     method: "GET", template: "/statistics", path: "/statistics",
                     answer: #""name":"api/requests""#),
                 Step(
+                    method: "GET", template: "/listeners", path: "/listeners",
+                    answer: #""scheme":"https""#),
+                Step(
+                    method: "GET", template: "/refusals", path: "/refusals",
+                    query: "?after=0&limit=10", answer: #""last":"#),
+                Step(
+                    method: "POST", template: "/reload", path: "/reload",
+                    answer: #"{"changed":[],"needsRestart":[]}"#),
+                Step(
+                    method: "PUT", template: "/log-level", path: "/log-level",
+                    body: #"{"level":"debug"}"#, answer: #"{"previous":"info"}"#),
+                Step(
                     method: "POST", template: "/operators", path: "/operators",
                     body: #"{"operator":"dave","role":"view","expirySeconds":60}"#,
                     answer: #"{"token":"mo1_"#),
                 Step(
+                    method: "GET", template: "/self", path: "/self",
+                    answer: #"{"operator":"own","role":"own"}"#),
+                Step(
                     method: "GET", template: "/operators", path: "/operators",
                     answer: #""operator":"dave","role":"view"}"#),
+                Step(
+                    method: "POST", template: "/operators/{operator}/links",
+                    path: "/operators/dave/links", body: #"{"role":"view"}"#,
+                    answer: #""code":"ml1_"#),
                 Step(
                     method: "DELETE", template: "/operators/{operator}", path: "/operators/dave",
                     answer: "{}"),
@@ -290,6 +309,9 @@ extension EndToEndTests {
             let audited = api.broker.process.lines.filter { $0.contains("operator_request") }
             #expect(audited.count == changes)
             #expect(!api.broker.process.text.contains("mo1_"))
+            let codes = api.broker.process.lines.filter { $0.contains("ml1_") }
+            // Only the one that the start prints.
+            #expect(codes.count == 1 && codes[0].contains("/#login="), "\(codes)")
             await device.close()
         }
 

@@ -31,6 +31,80 @@ extension EndToEndTests {
             #expect(answers.map(\.status) == [405, 404, 404, 200])
         }
 
+        @Test func `is signed in to by a link, once`() async throws {
+            let api = try await APIBroker()
+            let client = try AdministrationClient(dataDirectory: api.broker.directory)
+            let link = try client.send(MakeLoginLink(operator: "anna", role: .view))
+            #expect(
+                link.addresses == [
+                    "https://localhost:\(api.https)/", "http://localhost:\(api.http)/",
+                ])
+            func call(_ token: String?, _ method: String = "POST", _ path: String = "/login")
+                -> APICall
+            {
+                APICall(method, path, token: token)
+            }
+            let answers = try await APIScript.ask(
+                [
+                    call(link.code, "GET"),
+                    APICall("POST", "/login", body: "{}", token: link.code), call(link.code),
+                    call(link.code), call(nil), call(api.own),
+                    call(link.code, "GET", "/api/v1/apps"),
+                ], port: api.http)
+            #expect(answers.map(\.status) == [405, 413, 200, 401, 401, 401, 401])
+            #expect(answers[0].allow == "POST")
+            #expect(answers[3].detail.contains("was used, has expired"))
+            #expect(answers[2].object["role"] as? String == "view")
+            let token = try #require(answers[2].object["token"] as? String)
+            _ = try await api.broker.process.line(
+                with: "event=operator_request operator=anna address=127.0.0.1:",
+                "request=operator.login", "status=200")
+            func use() async throws -> [Int] {
+                try await APIScript.ask(
+                    [
+                        call(token, "GET", "/api/v1/apps"), call(token, "GET", "/api/v1/operators"),
+                    ], port: api.http
+                ).map(\.status)
+            }
+            #expect(try await use() == [200, 403])
+            _ = try client.send(RevokeOperator(operator: "anna"))
+            #expect(try await use() == [401, 401])
+            // Nobody gets a higher role by a link than their token has.
+            let higher = #expect(throws: AdministrationError.self) {
+                try client.send(MakeLoginLink(operator: "operate", role: .own))
+            }
+            #expect("\(higher as Any)".contains("has the role operate"))
+            // Guesses are counted as those of tokens are.
+            #expect(try api.broker.counter("api/credentials/refused") == 6)
+            #expect(!api.broker.process.text.contains(link.code))
+        }
+
+        @Test func `is opened by the link that a broker for development prints`() async throws {
+            let broker = try await TestBroker(listeners: ["http://localhost:0"])
+            let port = try await broker.port("http")
+            let line = try await broker.process.line(with: "http://localhost:\(port)/#login=ml1_")
+            let code = try #require(line.split(separator: "=").last.map(String.init))
+            let answers = try await APIScript.ask(
+                [APICall("POST", "/login", token: code)], port: port)
+            #expect(answers[0].object["role"] as? String == "own")
+            let plain = try ChildProcess("martletd", ["--dev", "--print-config"])
+            #expect(try await plain.exit() == .code(0))
+            #expect(
+                plain.text.contains(
+                    #"["tls://*:8883", "tcp://localhost:1883", "http://localhost:8083"]"#),
+                "\(plain.text)")
+        }
+
+        @Test func `has a link only where a listener serves it`() async throws {
+            let broker = try await TestBroker(
+                listeners: ["http://localhost:0?serve=api", "ws://localhost:0"])
+            let child = try ChildProcess(
+                "martlet", ["dashboard"], environment: try broker.environment("operator"))
+            #expect(try await child.exit() != .code(0))
+            #expect(child.text.contains("no listener serves the dashboard"), "\(child.text)")
+            #expect(!broker.process.text.contains("#login="))
+        }
+
         @Test func `is served only where it is asked for`() async throws {
             let broker = try await TestBroker(
                 listeners: ["http://localhost:0?serve=api", "ws://localhost:0"])
@@ -56,6 +130,7 @@ extension EndToEndTests {
             let script =
                 URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
                 .path + "/RealClients/dashboard.py"
+            let link = try client.send(MakeLoginLink(operator: "anna", role: .view))
             // Chromium makes the directory of its user if there is none.
             let home = api.broker.directory + "-home"
             try FileManager.default.createDirectory(
@@ -63,12 +138,15 @@ extension EndToEndTests {
             defer { try? FileManager.default.removeItem(atPath: home) }
             let chromium = try ChildProcess(
                 "/usr/bin/python3",
-                ["-B", script, "http://localhost:\(api.http)/", api.own, theme, "\(width)"],
+                [
+                    "-B", script, "http://localhost:\(api.http)/", api.own, theme, "\(width)",
+                    link.code, home + "/copy",
+                ],
                 environment: ["HOME": home])
             // Ten seconds on two idle processors.
             let exit = try await chromium.exit(within: 180)
             #expect(exit == .code(0), "\(chromium.text)")
-            #expect(chromium.lines.filter { !$0.isEmpty } == ["done 39"], "\(chromium.text)")
+            #expect(chromium.lines.filter { !$0.isEmpty } == ["done 65"], "\(chromium.text)")
             await device.close()
         }
     }

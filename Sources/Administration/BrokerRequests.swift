@@ -1,0 +1,147 @@
+// Requests about the broker itself: its listeners, its configuration, its log.
+
+/// Lists the listeners, with their connections and certificates.
+public struct ListListeners: AdministrationRequest {
+    public static let name = "listener.list"
+
+    public init() {}
+
+    public struct Listener: Codable, Hashable, Sendable {
+        /// As the configuration writes host and port, with the port that the system chose:
+        /// `*:8883`.
+        public var address: String
+        /// `tls`, `tcp`, `wss`, `ws`, `https` or `http`.
+        public var scheme: String
+        /// What a web listener serves, as in `serve=`; empty for another one.
+        public var parts: [String]
+        /// Connections that are open, with those that have not logged in.
+        public var connectionCount: Int
+        /// The subject of the certificate; nil without TLS, here and below.
+        public var certificateSubject: String?
+        public var certificateExpiresUnixSeconds: UInt64?
+        /// Whole days until it expires; 0 also after that.
+        public var certificateDays: UInt64?
+
+        public init(
+            address: String, scheme: String, parts: [String], connectionCount: Int,
+            certificateSubject: String?, certificateExpiresUnixSeconds: UInt64?,
+            certificateDays: UInt64?
+        ) {
+            self.address = address
+            self.scheme = scheme
+            self.parts = parts
+            self.connectionCount = connectionCount
+            self.certificateSubject = certificateSubject
+            self.certificateExpiresUnixSeconds = certificateExpiresUnixSeconds
+            self.certificateDays = certificateDays
+        }
+    }
+
+    public struct Reply: Codable, Hashable, Sendable {
+        /// In the order of the configuration.
+        public var listeners: [Listener]
+
+        public init(listeners: [Listener]) {
+            self.listeners = listeners
+        }
+    }
+}
+
+/// Lists the latest refused logins, requests and sends, and connections that ended for a cause.
+public struct ListRefusals: AdministrationRequest {
+    public static let name = "refusal.list"
+    /// Only those with a higher number, the oldest first; nil for the latest ones.
+    public var after: UInt64?
+    /// How many at most, up to ``countMaximum``; nil for ``countDefault``.
+    public var limit: UInt64?
+
+    public static let countDefault: UInt64 = 100
+    /// As many as the broker keeps.
+    public static let countMaximum: UInt64 = 1_000
+
+    public init(after: UInt64? = nil, limit: UInt64? = nil) {
+        self.after = after
+        self.limit = limit
+    }
+
+    public struct Refusal: Codable, Hashable, Sendable {
+        /// Rises by one with each refusal since the start. Numbers that are missing were left out:
+        /// of one event, 50 are kept in a second.
+        public var number: UInt64
+        public var unixMilliseconds: UInt64
+        /// The event of the log, such as `auth_failed`.
+        public var event: String
+        /// Of the peer.
+        public var address: String?
+        public var user: String?
+        public var device: String?
+        /// The name of a reason code, or why a connection ended.
+        public var reason: String?
+        /// A reason code, or the status of HTTP.
+        public var code: UInt64?
+        /// The user, topic, filter, group or other address concerned.
+        public var subject: String?
+        public var detail: String?
+
+        public init(number: UInt64, unixMilliseconds: UInt64, event: String) {
+            self.number = number
+            self.unixMilliseconds = unixMilliseconds
+            self.event = event
+        }
+    }
+
+    public struct Reply: Codable, Hashable, Sendable {
+        /// The oldest first.
+        public var refusals: [Refusal]
+        /// The number of the latest one; 0 if there was none. It is lower than an earlier one if
+        /// the broker was started meanwhile.
+        public var last: UInt64
+
+        public init(refusals: [Refusal], last: UInt64) {
+            self.refusals = refusals
+            self.last = last
+        }
+    }
+}
+
+/// Reads the configuration, certificates, keys and lists again, as SIGHUP does.
+public struct ReloadConfiguration: AdministrationRequest {
+    public static let name = "configuration.reload"
+
+    public init() {}
+
+    public struct Reply: Codable, Hashable, Sendable {
+        /// The keys whose values have changed since the configuration was last read.
+        public var changed: [String]
+        /// The keys whose values differ from those at the start, which are in use until a restart.
+        public var needsRestart: [String]
+
+        public init(changed: [String], needsRestart: [String]) {
+            self.changed = changed
+            self.needsRestart = needsRestart
+        }
+    }
+}
+
+/// Changes the level of the log until the next reload or restart.
+public struct SetLogLevel: AdministrationRequest {
+    public static let name = "log.level"
+    /// `error`, `warning`, `info` or `debug`.
+    public var level: String
+
+    /// The levels, the one with the fewest lines first.
+    public static let levels = ["error", "warning", "info", "debug"]
+
+    public init(level: String) {
+        self.level = level
+    }
+
+    public struct Reply: Codable, Hashable, Sendable {
+        /// The level before.
+        public var previous: String
+
+        public init(previous: String) {
+            self.previous = previous
+        }
+    }
+}
