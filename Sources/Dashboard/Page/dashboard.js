@@ -310,7 +310,53 @@ const pages = {
           button("End the session", change(
             `End the session of ${user}/${device}? Its subscriptions and waiting messages are `
               + "lost.", "End the session", "sessions"), "danger")) : "");
+      main.append(queueCard(user, device));
       explain(user, device);
+    },
+  },
+
+  retained: {
+    title: "Retained",
+    async show() {
+      const filter = element("input", { name: "filter", autocomplete: "off", placeholder: "#" });
+      const list = element("div");
+      const shown = element("div");
+      const look = (topic) => async () => {
+        const reply = await ask("GET", `${appPath()}/retained/message`, { query: { topic } });
+        shown.replaceChildren(contentCard(topic, reply.content));
+      };
+      const load = async (after) => {
+        const reply = await ask("GET", `${appPath()}/retained`,
+          { query: { filter: filter.value || null, after, limit: 100 } });
+        list.replaceChildren(table("Retained messages",
+          ["Topic", "From", "Grade", "#Size", "Time", "Expires", ""],
+          reply.messages.map((one) => [one.topic, one.from, one.grade, bytes(one.byteCount),
+            time(one.unixMilliseconds),
+            one.expiresUnixSeconds ? time(one.expiresUnixSeconds * 1000) : "never",
+            may("operate") ? button("Look", look(one.topic)) : ""]),
+          "No retained message matches."));
+        if (reply.next != null) list.append(button("Next page", () => load(reply.next)));
+      };
+      const remove = async () => {
+        const chosen = filter.value || "#";
+        if (!await confirmed(`Delete all retained messages of topics that match ${chosen}?`,
+          "Delete")) return;
+        let total = 0;
+        for (let hasMore = true; hasMore;) {
+          const reply = await ask("DELETE", `${appPath()}/retained`, { query: { filter: chosen } });
+          total += reply.messageCount;
+          hasMore = reply.hasMore;
+          say(`${counted(total, "retained message")} deleted${hasMore ? " so far" : ""}.`);
+        }
+        shown.replaceChildren();
+        await load();
+      };
+      main.append(element("h1", {}, "Retained messages"),
+        element("form", { class: "row", onsubmit: guarded(() => load()) },
+          field("Filter of topics", filter), element("button", { class: "primary" }, "Show"),
+          may("operate") ? button("Delete those that match", remove, "danger") : ""),
+        shown, list);
+      await load();
     },
   },
 
@@ -580,6 +626,50 @@ const pages = {
     },
   },
 };
+
+/** The content of a message, as text where it is text. */
+function contentCard(title, content) {
+  return element("section", { class: "card", "aria-label": "Content" }, element("h2", {}, title),
+    element("pre", {}, content.text ?? content.base64),
+    element("p", { class: "quiet" }, `${content.text == null ? "In base64, " : ""}`
+      + `${bytes(content.byteCount)}${content.isCut ? ", of which this is the beginning" : ""}`));
+}
+
+/** The messages that wait for a device. */
+function queueCard(user, device) {
+  const list = element("div");
+  const shown = element("div");
+  const path = `${appPath()}/users/${segment(user)}/queue`;
+  const look = (one) => async () => {
+    const reply = await ask("GET", `${path}/contents`,
+      { query: { device, after: one.number - 1, limit: 1 } });
+    const found = reply.messages.find((other) => other.number === one.number);
+    if (!found?.content) throw new Error("The message is not in the queue any more.");
+    shown.replaceChildren(contentCard(`Message ${one.number} from ${one.from}`, found.content));
+  };
+  const drop = (one) => async () => {
+    if (!await confirmed(`Drop message ${one.number} from ${one.from}, which waits for `
+      + `${user}/${device}? It is lost.`, "Drop the message")) return;
+    await ask("DELETE", `${path}/messages/${one.number}`, { query: { device } });
+    shown.replaceChildren();
+    await load();
+    say("The message is dropped.");
+  };
+  async function load(after) {
+    const reply = await ask("GET", `${path}/messages`, { query: { device, after, limit: 50 } });
+    list.replaceChildren(table("Waiting messages",
+      ["#Number", "From", "To", "Grade", "#Size", "Time", "Expires", ""],
+      reply.messages.map((one) => [count(one.number), one.from, one.topic ?? one.groupid ?? one.kind,
+        one.grade, bytes(one.byteCount), time(one.unixMilliseconds),
+        one.expiresUnixSeconds ? time(one.expiresUnixSeconds * 1000) : "never",
+        may("operate") ? element("div", { class: "actions" }, button("Look", look(one)),
+          button("Drop", drop(one), "danger")) : ""]),
+      "No message waits."));
+    if (reply.next != null) list.append(button("Next page", () => load(reply.next)));
+  }
+  guarded(load)();
+  return element("section", { "aria-label": "Queue" }, element("h2", {}, "Queue"), shown, list);
+}
 
 /** The last backup with its progress, and the form that starts one. */
 function backupCard() {

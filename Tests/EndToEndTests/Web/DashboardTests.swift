@@ -125,6 +125,15 @@ extension EndToEndTests {
             let device = try await api.broker.client("alice", device: "phone")
             _ = try api.broker.token("carol")
             let client = try AdministrationClient(dataDirectory: api.broker.directory)
+            // Another device that is away, with a message, and a retained one.
+            try await api.broker.client("carol", device: "away").close()
+            _ = try client.send(
+                SendMessage(
+                    app: "demo", from: "alice", users: ["carol"], b: "first <i>word</i>"))
+            _ = try client.send(
+                SendMessage(
+                    app: "demo", from: "alice", topic: "site/1/limit", payload: "forty",
+                    isRetained: true))
             _ = try client.send(
                 CreateGroup(app: "demo", owner: "alice", title: "Pump house"))
             let script =
