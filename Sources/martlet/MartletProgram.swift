@@ -35,6 +35,9 @@ enum Command: String, CaseIterable {
     case backup
     case appCreate = "app create"
     case appList = "app list"
+    case appKeyAdd = "app key add"
+    case appKeyList = "app key list"
+    case appKeyRevoke = "app key revoke"
     case userAdd = "user add"
     case operatorAdd = "operator add"
     case operatorList = "operator list"
@@ -138,6 +141,9 @@ enum MartletProgram {
             case .backup: try BackupCommand.run(arguments)
             case .appCreate: try AppCreateCommand.run(arguments)
             case .appList: try AppListCommand.run(arguments)
+            case .appKeyAdd: try AppKeyAddCommand.run(arguments)
+            case .appKeyList: try AppKeyListCommand.run(arguments)
+            case .appKeyRevoke: try AppKeyRevokeCommand.run(arguments)
             case .userAdd: try UserAddCommand.run(arguments)
             case .operatorAdd: try OperatorAddCommand.run(arguments)
             case .operatorList: try OperatorListCommand.run(arguments)

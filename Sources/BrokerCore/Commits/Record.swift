@@ -20,6 +20,8 @@ public enum RecordTable: UInt8, CaseIterable, Sendable {
     case outboxes = 11
     /// Queues with the entries that ended sessions had from shared subscriptions.
     case leftovers = 12
+    /// The keys of apps.
+    case appKeys = 13
 }
 
 /// The kind of a record, which decides whether a store without room writes it.

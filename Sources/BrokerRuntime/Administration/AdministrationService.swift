@@ -19,6 +19,7 @@ struct AdministrationService {
     let trust: ClientTrust
     let rates: ClientRates
     let operators: Operators
+    let credentials: APICredentials
     let started: Moment
     let version: String
 
@@ -28,6 +29,7 @@ struct AdministrationService {
         version: String
     ) {
         self.operators = operators
+        credentials = APICredentials(shared: shared, operators: operators)
         self.rates = rates
         self.backups = backups
         self.listeners = listeners
@@ -74,7 +76,11 @@ struct AdministrationService {
         case .showApp(let request): return answer(request, with: try showApp(request))
         case .setAppRights(let request): return answer(request, with: try setRights(request))
         case .explainRights(let request): return answer(request, with: try explain(request))
+        case .addAppKey(let request): return answer(request, with: try add(request))
+        case .listAppKeys(let request): return answer(request, with: try list(request))
+        case .revokeAppKey(let request): return answer(request, with: try revoke(request))
         case .addUser(let request): return answer(request, with: try addUser(request))
+        case .showUser(let request): return answer(request, with: try show(request))
         case .sendMessage(let request): return answer(request, with: try send(request))
         case .mintTokens(let request): return answer(request, with: try mint(request))
         case .listTokens(let request): return answer(request, with: listTokens(request))
