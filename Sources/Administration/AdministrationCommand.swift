@@ -13,7 +13,7 @@ public enum AdministrationCommand: Hashable, Sendable {
     case listAppKeys(ListAppKeys)
     case revokeAppKey(RevokeAppKey)
     case addUser(AddUser)
-    case showUser(ShowUser)
+    case showOwnUser(ShowOwnUser)
     case sendMessage(SendMessage)
     case mintTokens(MintTokens)
     case listTokens(ListTokens)
@@ -46,7 +46,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case listAppKeys = "app.key.list"
         case revokeAppKey = "app.key.revoke"
         case addUser = "user.add"
-        case showUser = "user.show"
+        case showOwnUser = "user.self"
         case sendMessage = "message.send"
         case mintTokens = "token.mint"
         case listTokens = "token.list"
@@ -80,7 +80,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .listAppKeys: .listAppKeys
         case .revokeAppKey: .revokeAppKey
         case .addUser: .addUser
-        case .showUser: .showUser
+        case .showOwnUser: .showOwnUser
         case .sendMessage: .sendMessage
         case .mintTokens: .mintTokens
         case .listTokens: .listTokens
@@ -137,7 +137,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .listAppKeys: self = .listAppKeys(try Self.body(line))
         case .revokeAppKey: self = .revokeAppKey(try Self.body(line))
         case .addUser: self = .addUser(try Self.body(line))
-        case .showUser: self = .showUser(try Self.body(line))
+        case .showOwnUser: self = .showOwnUser(try Self.body(line))
         case .sendMessage: self = .sendMessage(try Self.body(line))
         case .mintTokens: self = .mintTokens(try Self.body(line))
         case .listTokens: self = .listTokens(try Self.body(line))

@@ -103,9 +103,9 @@ public struct RevokeAppKey: AdministrationRequest {
     }
 }
 
-/// Shows a user: rights and sessions.
-public struct ShowUser: AdministrationRequest {
-    public static let name = "user.show"
+/// Shows the user of a credential: its rights, and the sessions.
+public struct ShowOwnUser: AdministrationRequest {
+    public static let name = "user.self"
     public var app: String
     public var user: String
 
@@ -125,7 +125,7 @@ public struct ShowUser: AdministrationRequest {
         public var device: String?
         /// Of the credential of the request; for an operator and an app's key those of the app.
         public var rights: [String]
-        /// At most ``ShowUser/sessionCountMaximum``.
+        /// At most ``ShowOwnUser/sessionCountMaximum``.
         public var sessions: [ListSessions.Session]
         /// How many there are.
         public var sessionCount: Int

@@ -18,7 +18,7 @@ struct APIMessageTests {
         AddAppKey(app: "plant", key: "ci", role: .view),
         AddAppKey(app: "plant", key: "c.i", role: .operate, rights: [], expirySeconds: .max),
         ListAppKeys(app: "plant"), RevokeAppKey(app: "plant", key: "default"),
-        ShowUser(app: "plant", user: "a/b"),
+        ShowOwnUser(app: "plant", user: "a/b"),
         AddUser(app: "plant", user: "../../operators"),
         MintTokens(app: "plant", users: ["a", "b"]),
         MintTokens(

@@ -248,7 +248,7 @@ extension AdministrationCommand {
         case .listAppKeys(let request): request.line
         case .revokeAppKey(let request): request.line
         case .addUser(let request): request.line
-        case .showUser(let request): request.line
+        case .showOwnUser(let request): request.line
         case .sendMessage(let request): request.line
         case .mintTokens(let request): request.line
         case .listTokens(let request): request.line

@@ -71,7 +71,7 @@ extension APIOperation {
             ]
         case .revokeAppKey: [.number("connectionCount")]
         case .addUser: [.boolean("isNew")]
-        case .showUser:
+        case .showOwnUser:
             [
                 .text("app"), .text("user"), .text(optional: "device"), .texts("rights"),
                 .objects("sessions", Self.session), .number("sessionCount"),

@@ -16,7 +16,7 @@ extension APIOperation {
         case .listAppKeys: listAppKeys
         case .revokeAppKey: revokeAppKey
         case .addUser: addUser
-        case .showUser: showUser
+        case .showOwnUser: showOwnUser
         case .sendMessage: sendMessage
         case .mintTokens: mintTokens
         case .listTokens: listTokens
@@ -169,19 +169,13 @@ extension APIOperation {
         ]
     }
 
-    private static var showUser: [APIOperation] {
+    private static var showOwnUser: [APIOperation] {
         [
             APIOperation(
-                .showUser, .get, at: "/apps/{app}/users/{user}", role: .view,
-                summary: "Shows the rights and the sessions of a user."
-            ) { values throws(AdministrationRefusal) in
-                .showUser(ShowUser(app: try values.text("app"), user: try values.text("user")))
-            },
-            APIOperation(
-                .showUser, .get, at: "/me", role: .view, serves: [.user],
+                .showOwnUser, .get, at: "/me", role: .view, serves: [.user],
                 summary: "Shows the user of the token, with its rights and the user's sessions."
             ) { values throws(AdministrationRefusal) in
-                .showUser(ShowUser(app: try values.app(), user: try values.sender()))
+                .showOwnUser(ShowOwnUser(app: try values.app(), user: try values.sender()))
             },
         ]
     }

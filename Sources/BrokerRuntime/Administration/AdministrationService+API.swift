@@ -37,7 +37,7 @@ extension AdministrationService {
                 path: request.path, query: request.query.map { ($0.name, $0.value) },
                 content: request.content,
                 by: APIRequester(credential.principal, actingFor: request.actingUser))
-            if case .showUser(let user) = command {
+            if case .showOwnUser(let user) = command {
                 return user.object(replying: try show(user, for: credential))
             }
             guard case .sendMessage(let message) = command else {

@@ -80,7 +80,7 @@ struct AdministrationService {
         case .listAppKeys(let request): return answer(request, with: try list(request))
         case .revokeAppKey(let request): return answer(request, with: try revoke(request))
         case .addUser(let request): return answer(request, with: try addUser(request))
-        case .showUser(let request): return answer(request, with: try show(request))
+        case .showOwnUser(let request): return answer(request, with: try show(request))
         case .sendMessage(let request): return answer(request, with: try send(request))
         case .mintTokens(let request): return answer(request, with: try mint(request))
         case .listTokens(let request): return answer(request, with: listTokens(request))
