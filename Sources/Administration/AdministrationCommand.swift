@@ -9,9 +9,13 @@ public enum AdministrationCommand: Hashable, Sendable {
     case showApp(ShowApp)
     case setAppRights(SetAppRights)
     case explainRights(ExplainRights)
+    case addAppKey(AddAppKey)
+    case listAppKeys(ListAppKeys)
+    case revokeAppKey(RevokeAppKey)
     case addUser(AddUser)
     case listUsers(ListUsers)
     case showUser(ShowUser)
+    case showOwnUser(ShowOwnUser)
     case sendMessage(SendMessage)
     case mintTokens(MintTokens)
     case listTokens(ListTokens)
@@ -51,9 +55,13 @@ public enum AdministrationCommand: Hashable, Sendable {
         case showApp = "app.show"
         case setAppRights = "app.rights"
         case explainRights = "rights.explain"
+        case addAppKey = "app.key.add"
+        case listAppKeys = "app.key.list"
+        case revokeAppKey = "app.key.revoke"
         case addUser = "user.add"
         case listUsers = "user.list"
         case showUser = "user.show"
+        case showOwnUser = "user.self"
         case sendMessage = "message.send"
         case mintTokens = "token.mint"
         case listTokens = "token.list"
@@ -94,9 +102,13 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .showApp: .showApp
         case .setAppRights: .setAppRights
         case .explainRights: .explainRights
+        case .addAppKey: .addAppKey
+        case .listAppKeys: .listAppKeys
+        case .revokeAppKey: .revokeAppKey
         case .addUser: .addUser
         case .listUsers: .listUsers
         case .showUser: .showUser
+        case .showOwnUser: .showOwnUser
         case .sendMessage: .sendMessage
         case .mintTokens: .mintTokens
         case .listTokens: .listTokens
@@ -160,9 +172,13 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .showApp: self = .showApp(try Self.body(line))
         case .setAppRights: self = .setAppRights(try Self.body(line))
         case .explainRights: self = .explainRights(try Self.body(line))
+        case .addAppKey: self = .addAppKey(try Self.body(line))
+        case .listAppKeys: self = .listAppKeys(try Self.body(line))
+        case .revokeAppKey: self = .revokeAppKey(try Self.body(line))
         case .addUser: self = .addUser(try Self.body(line))
         case .listUsers: self = .listUsers(try Self.body(line))
         case .showUser: self = .showUser(try Self.body(line))
+        case .showOwnUser: self = .showOwnUser(try Self.body(line))
         case .sendMessage: self = .sendMessage(try Self.body(line))
         case .mintTokens: self = .mintTokens(try Self.body(line))
         case .listTokens: self = .listTokens(try Self.body(line))

@@ -86,6 +86,8 @@ public struct AdministrationRefusal: Error, Codable, Hashable, Sendable {
         case tooWide
         /// The broker cannot do it now: a file cannot be written.
         case failed
+        /// The rights of the credential do not allow it.
+        case forbidden
     }
 
     private enum CodingKeys: String, CodingKey { case reason, message }

@@ -11,7 +11,7 @@ public struct ShowApp: AdministrationRequest {
 
     public struct Reply: Codable, Hashable, Sendable {
         public var app: String
-        /// Whether clients can log in with its key.
+        /// Whether clients can log in with a key.
         public var hasKey: Bool
         /// The rights of its users unless their credential names rights.
         public var rights: [String]

@@ -7,6 +7,7 @@ extension Broker {
     /// Traps if a sum, a reference or a chain is inconsistent.
     package func checkInvariants() {
         checkUsers()
+        checkKeys()
         checkConnectedSessions()
         routing.checkInvariants()
         checkAudiences()
@@ -19,6 +20,27 @@ extension Broker {
         for session in sessions.places where sessions.contains(session) {
             check(session: session)
         }
+    }
+
+    // MARK: - Keys
+
+    private func checkKeys() {
+        var count = 0
+        for app in registry.apps.places where registry.apps.contains(app) {
+            let keys = registry.apps[app].keys
+            expect(keys.count, atMost: CoreLimits.appKeysMaximum, "keys of app \(app.place)")
+            count += keys.count
+            for handle in keys {
+                guard let entry = registry.keys[handle] else {
+                    preconditionFailure("app \(app.place) has a key that was revoked")
+                }
+                expect(entry.app.place, equals: app.place, "the app of key \(entry.key.name)")
+                precondition(
+                    registry.keys.find(entry.key.digest) == handle,
+                    "key \(entry.key.name) is not found by its digest")
+            }
+        }
+        expect(registry.keys.count, equals: count, "keys of all apps")
     }
 
     // MARK: - Sessions

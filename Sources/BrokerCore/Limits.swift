@@ -263,8 +263,11 @@ public struct CoreLimits: Sendable {
     static let expiredKeysPerSendMaximum = 2
     /// Expired keys that a round of housekeeping removes, some milliseconds of the store's time.
     static let expiredKeysPerRoundMaximum = 1_024
-    /// Minimum time between two rows with the use of a token. An hour suffices to tell a token in
-    /// use from a forgotten one, and a device that reconnects all day costs 24 small rows.
+    /// Keys of one app: one for each service of a large back end, and another one for each while it
+    /// is replaced.
+    public static let appKeysMaximum = 32
+    /// Minimum time between two rows with the use of a token or a key. An hour suffices to tell a
+    /// token in use from a forgotten one, and a device that reconnects all day costs 24 small rows.
     static let tokenUseSecondsMinimum: UInt64 = 3_600
     /// Maximum bytes of freed message memory that is kept for reuse: the messages of 256 bytes that
     /// arrive at a million per second during a commit of 30 ms.

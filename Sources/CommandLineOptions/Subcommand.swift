@@ -10,7 +10,7 @@ extension RawRepresentable where RawValue == String, Self: CaseIterable {
         from arguments: inout ArraySlice<String>
     ) throws(UsageError) -> Self {
         let words = arguments.prefix { !$0.hasPrefix("-") }
-        for count in stride(from: min(2, words.count), to: 0, by: -1) {
+        for count in stride(from: min(3, words.count), to: 0, by: -1) {
             if let command = Self(rawValue: words.prefix(count).joined(separator: " ")) {
                 arguments.removeFirst(count)
                 return command

@@ -47,6 +47,7 @@ enum HelpPages {
 
         As the operator:
           martlet app (create | list | show | rights)
+          martlet app key (add | list | revoke)
           martlet user (add | list | show)
           martlet token (mint | list | revoke)
           martlet session (list | show | kick | delete)
@@ -349,9 +350,13 @@ enum HelpPages {
         martlet app list
         martlet app show NAME
         martlet app rights RIGHT...
+        martlet app key add NAME --role ROLE [--right RIGHT]... [--expires TIME]
+        martlet app key list
+        martlet app key revoke NAME
 
         Apps are separate: users of different apps share no groups and exchange no messages. With
-        the key of an app, which is printed once, a back end logs in as any user.
+        a key of an app, which is printed once, a back end logs in as any user and uses the HTTP
+        API. The first key, which app create makes, has the name default and the role operate.
 
           RIGHT                a right of the app's users whose token names no rights:
                                send:PATTERN, publish:FILTER, subscribe:FILTER, presence:PATTERN,
@@ -359,7 +364,13 @@ enum HelpPages {
                                %d for the device. Without a RIGHT, a new app has all rights but
                                attach and broadcast
           rights               replace all rights, for connected users too
-          --json               one JSON object per app
+          --role ROLE          what the key may do over HTTP within the app: view: read;
+                               operate: change users, tokens, sessions, queues and groups
+          --right RIGHT        a right of the key's connections and sends; may be repeated. If
+                               absent, its connections have the app's rights
+          --expires TIME       refuse the key after this time, such as 90d; never if absent
+          key revoke           refuse a key and end its connections
+          --json               one JSON object per app or key
         \(administration)
         """
 

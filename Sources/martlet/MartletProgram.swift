@@ -40,6 +40,9 @@ enum Command: String, CaseIterable {
     case backup
     case appCreate = "app create"
     case appList = "app list"
+    case appKeyAdd = "app key add"
+    case appKeyList = "app key list"
+    case appKeyRevoke = "app key revoke"
     case userAdd = "user add"
     case userList = "user list"
     case userShow = "user show"
@@ -155,6 +158,9 @@ enum MartletProgram {
             case .backup: try BackupCommand.run(arguments)
             case .appCreate: try AppCreateCommand.run(arguments)
             case .appList: try AppListCommand.run(arguments)
+            case .appKeyAdd: try AppKeyAddCommand.run(arguments)
+            case .appKeyList: try AppKeyListCommand.run(arguments)
+            case .appKeyRevoke: try AppKeyRevokeCommand.run(arguments)
             case .userAdd: try UserAddCommand.run(arguments)
             case .userList: try UserListCommand.run(arguments)
             case .userShow: try UserShowCommand.run(arguments)

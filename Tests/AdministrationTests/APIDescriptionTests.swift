@@ -40,16 +40,20 @@ struct APIDescriptionTests {
         for row in APIOperation.all {
             let operation = try #require(operations["\(row.method.rawValue) \(row.path)"])
             #expect(operation["summary"] as? String == row.summary)
-            #expect(operation["x-martlet-role"] as? String == row.role.rawValue)
+            let role = operation["x-martlet-role"] as? String
+            #expect(role == (row.needsRole ? row.role.rawValue : nil))
+            let security = try #require(operation["security"] as? [Object])
+            #expect(security.flatMap(\.keys) == row.serves.map(\.rawValue))
             let responses = try #require(operation["responses"] as? Object)
             #expect(Set(responses.keys) == ["\(row.status)", "default"])
             let parameters = try #require(operation["parameters"] as? [Object]).map {
                 let isRequired = $0["required"] as? Bool
                 return "\($0["in"] ?? "") \($0["name"] ?? "") \(isRequired == true)"
             }
-            let expected = row.members.filter { $0.place != .body }.map {
-                "\($0.place.rawValue) \($0.name) \($0.isRequired)"
-            }
+            let expected =
+                row.members.filter { $0.place != .body }.map {
+                    "\($0.place.rawValue) \($0.name) \($0.isRequired)"
+                } + (row.takesActingUser ? ["header Martlet-User false"] : [])
             #expect(parameters.sorted() == expected.sorted())
             let body = row.members.filter { $0.place == .body }
             let content = (operation["requestBody"] as? Object)?["content"] as? Object
@@ -70,6 +74,9 @@ struct APIDescriptionTests {
         #expect(Set(names).count == APIOperation.all.count)
         #expect(names.contains("token-mint") && names.contains("group-change-meta-put"))
         let components = try #require(document["components"] as? Object)
+        let schemes = try #require(components["securitySchemes"] as? [String: Object])
+        #expect(Set(schemes.keys) == Set(APIPrincipal.Kind.allCases.map(\.rawValue)))
+        #expect(schemes.values.allSatisfy { $0["scheme"] as? String == "bearer" })
         let schemas = try #require(components["schemas"] as? Object)
         let problem = try #require(schemas["Problem"] as? Object)
         let sample = APIProblem(

@@ -15,6 +15,10 @@ struct APIMessageTests {
         CreateApp(app: "plant"), CreateApp(app: "plant", rights: ["send:*", "publish:a/\"b\""]),
         ListApps(), ShowApp(app: "a?b#c"), SetAppRights(app: "plant", rights: []),
         ExplainRights(app: "plant", user: "u", device: "", action: .publish, target: "a/+/#"),
+        AddAppKey(app: "plant", key: "ci", role: .view),
+        AddAppKey(app: "plant", key: "c.i", role: .operate, rights: [], expirySeconds: .max),
+        ListAppKeys(app: "plant"), RevokeAppKey(app: "plant", key: "default"),
+        ShowOwnUser(app: "plant", user: "a/b"),
         AddUser(app: "plant", user: "../../operators"),
         MintTokens(app: "plant", users: ["a", "b"]),
         MintTokens(

@@ -28,12 +28,15 @@ struct APITableTests {
     ) throws -> AdministrationCommand {
         let body = members.filter { $0.place == .body }
         let object = body.map { "\"\($0.name)\":\(json($0.form))" }.joined(separator: ",")
+        // The sender is in the content, or else in a field of the head.
+        let key = APIPrincipal.AppKey(app: "app", name: "key", role: .operate, isLimited: false)
         return try operation.command(
             path: operation.members.filter { $0.place == .path }.map {
                 $0.form == .text ? "path-\($0.name)" : text($0.form)
             },
             query: members.filter { $0.place == .query }.map { ($0.name, text($0.form)) },
-            content: body.isEmpty ? [] : Array("{\(object)}".utf8))
+            content: body.isEmpty ? [] : Array("{\(object)}".utf8),
+            by: APIRequester(.appKey(key), actingFor: "acting"))
     }
 
     @Test func `has a row for every request, and the names of the lines`() throws {
@@ -90,8 +93,8 @@ struct APITableTests {
         let owners = APIOperation.all.filter { $0.role == .own }.map(\.kind)
         #expect(
             Set(owners) == [
-                .createApp, .setAppRights, .backUpStore, .addOperator, .listOperators,
-                .revokeOperator, .makeLoginLink, .reloadConfiguration, .setLogLevel,
+                .createApp, .setAppRights, .addAppKey, .revokeAppKey, .backUpStore, .addOperator,
+                .listOperators, .revokeOperator, .makeLoginLink, .reloadConfiguration, .setLogLevel,
             ])
     }
 
@@ -208,7 +211,7 @@ struct APITableTests {
         }
         for (cause, status) in [
             (AdministrationRefusal.Cause.unknown, 404), (.exists, 409), (.tooWide, 400),
-            (.failed, 500),
+            (.failed, 500), (.forbidden, 403),
         ] as [(AdministrationRefusal.Cause, UInt16)] {
             let refusal = AdministrationRefusal(reason: 0x87, message: "", cause: cause)
             #expect(refusal.httpStatus == status)
@@ -226,7 +229,10 @@ struct APITableTests {
         let members =
             [("?", names(.query)), ("", names(.body))].filter { !$0.1.isEmpty }
             .map { "\($0.0)\($0.1.joined(separator: ", \($0.0)"))" }.joined(separator: "; ")
-        return "| `\(operation.method.rawValue) \(operation.path)` | \(operation.role.rawValue) "
+        let others = [(APIPrincipal.Kind.appKey, "app keys"), (.user, "users")]
+            .filter { operation.serves.contains($0.0) }.map(\.1)
+        let role = operation.needsRole ? operation.role.rawValue : others.joined(separator: ", ")
+        return "| `\(operation.method.rawValue) \(operation.path)` | \(role) "
             + "| \(members) | \(operation.summary) | \(text(of: operation.answer)) |"
     }
 
@@ -269,9 +275,13 @@ extension AdministrationCommand {
         case .showApp(let request): request.line
         case .setAppRights(let request): request.line
         case .explainRights(let request): request.line
+        case .addAppKey(let request): request.line
+        case .listAppKeys(let request): request.line
+        case .revokeAppKey(let request): request.line
         case .addUser(let request): request.line
         case .listUsers(let request): request.line
         case .showUser(let request): request.line
+        case .showOwnUser(let request): request.line
         case .sendMessage(let request): request.line
         case .mintTokens(let request): request.line
         case .listTokens(let request): request.line

@@ -28,10 +28,11 @@ extension `The queue of requests` {
             connection: ConnectionID(loop: 0, slot: 0, generation: 1), loop: 0,
             operation: operation, path: [], query: [],
             content: [UInt8](repeating: 0, count: byteCount),
-            knownOperator: Operators.Operator(
-                name: "a", role: .own, madeUnixSeconds: 0, expiresUnixSeconds: nil,
-                digest: SHA256Digest(of: [UInt8]().span.bytes)),
-            address: .local, target: "")
+            credential: .operator(
+                Operators.Operator(
+                    name: "a", role: .own, madeUnixSeconds: 0, expiresUnixSeconds: nil,
+                    digest: SHA256Digest(of: [UInt8]().span.bytes))),
+            actingUser: nil, address: .local, target: "")
     }
 
     @Test(arguments: [("app.list", 64), ("message.send", 1_024)])

@@ -39,6 +39,9 @@ public struct APIAnswerMember: Hashable, Sendable {
         Self(name, .object(members), isOptional: true)
     }
     static func objects(_ name: String, _ members: APIAnswerMember...) -> Self {
+        objects(name, members)
+    }
+    static func objects(_ name: String, _ members: [APIAnswerMember]) -> Self {
         Self(name, .objects(members))
     }
     static func objects(_ name: String, of members: [APIAnswerMember]) -> Self {
@@ -64,6 +67,15 @@ extension APIOperation {
                 .text("grounds"), .text(optional: "right"), .number(optional: "reason"),
                 .text("origin"), .boolean("isConnected"), .texts("rights"),
             ]
+        case .addAppKey: [.text("secret")]
+        case .listAppKeys:
+            [
+                .objects(
+                    "keys", .text("key"), .text("role"), .texts(optional: "rights"),
+                    .number(optional: "madeUnixSeconds"), .number(optional: "expiresUnixSeconds"),
+                    .number(optional: "lastUsedUnixSeconds"))
+            ]
+        case .revokeAppKey: [.number("connectionCount")]
         case .addUser: [.boolean("isNew")]
         case .listUsers:
             [
@@ -85,6 +97,12 @@ extension APIOperation {
                     .object(optional: "credential", [.text("kind"), .text(optional: "id")]),
                     .object("queue", Self.queue), .number("underWayCount")),
             ]
+        case .showOwnUser:
+            [
+                .text("app"), .text("user"), .text(optional: "device"), .texts("rights"),
+                .objects("sessions", Self.session), .number("sessionCount"),
+                .object("queue", Self.queue),
+            ]
         case .sendMessage:
             [
                 .number("receiverCount"), .number("refusedCount"),
@@ -102,14 +120,7 @@ extension APIOperation {
         case .revokeTokens: [.number("tokenCount"), .number("connectionCount")]
         case .listSessions:
             [
-                .objects(
-                    "sessions", .text("user"), .text("device"), .text("dialect"),
-                    .boolean("isPersistent"), .number(optional: "expirySeconds"),
-                    .number(optional: "connectedUnixMilliseconds"),
-                    .number(optional: "awaySeconds"), .number("keepAliveSeconds"),
-                    .object("queue", Self.queue), .number("underWayCount"), .texts("filters"),
-                    .number("filterCount"), .number("groupCount"), .boolean("hasWill")),
-                .number(optional: "next"),
+                .objects("sessions", Self.session), .number(optional: "next"),
             ]
         case .kickSessions, .deleteSessions: [.number("sessionCount")]
         case .showOfflineQueue: Self.queue
@@ -194,6 +205,14 @@ extension APIOperation {
 
     private static let content: [APIAnswerMember] = [
         .text("base64"), .text(optional: "text"), .number("byteCount"), .boolean("isCut"),
+    ]
+
+    private static let session: [APIAnswerMember] = [
+        .text("user"), .text("device"), .text("dialect"), .boolean("isPersistent"),
+        .number(optional: "expirySeconds"), .number(optional: "connectedUnixMilliseconds"),
+        .number(optional: "awaySeconds"), .number("keepAliveSeconds"),
+        .object("queue", Self.queue), .number("underWayCount"), .texts("filters"),
+        .number("filterCount"), .number("groupCount"), .boolean("hasWill"),
     ]
 
     private static let queue: [APIAnswerMember] = [

@@ -13,13 +13,12 @@ public enum APIDescription {
             "openapi": "3.1.0",
             "info": [
                 "title": "Martlet", "version": .text("\(AdministrationLine.version)"),
-                "description": "The operators' HTTP API of a Martlet broker.",
+                "description": "The HTTP API of a Martlet broker.",
             ],
             "servers": [["url": .text(APIOperation.root)]],
-            "security": [["operator": []]],
             "paths": .object(paths),
             "components": [
-                "securitySchemes": ["operator": ["type": "http", "scheme": "bearer"]],
+                "securitySchemes": .object(securitySchemes),
                 "schemas": ["Problem": problem],
             ],
         ]
@@ -38,14 +37,15 @@ public enum APIDescription {
         var value: [String: JSONValue] = [
             "operationId": .text(operation.identifier),
             "summary": .text(operation.summary),
-            "x-martlet-role": .text(operation.role.rawValue),
+            // A request presents one of these credentials.
+            "security": .array(operation.serves.map { .object([$0.rawValue: .array([])]) }),
             "parameters": .array(
                 operation.members.filter { $0.place != .body }.map { member in
                     [
                         "name": .text(member.name), "in": .text(member.place.rawValue),
                         "required": .boolean(member.isRequired), "schema": schema(of: member.form),
                     ]
-                }),
+                } + (operation.takesActingUser ? [actingUser] : [])),
             "responses": [
                 "\(operation.status)": [
                     "description": "Success",
@@ -61,8 +61,30 @@ public enum APIDescription {
                 ],
             ],
         ]
+        if operation.needsRole { value["x-martlet-role"] = .text(operation.role.rawValue) }
         if operation.takesContent { value["requestBody"] = content(of: operation) }
         return .object(value)
+    }
+
+    /// The kinds of principals, by what their credentials begin with.
+    private static var securitySchemes: [String: JSONValue] {
+        [
+            APIPrincipal.Kind.operator.rawValue: scheme("An operator's token, mo1_…"),
+            APIPrincipal.Kind.appKey.rawValue: scheme("A key of an app, mk1_…"),
+            APIPrincipal.Kind.user.rawValue: scheme("A user's token, mt1_…, or a web token (JWT)"),
+        ]
+    }
+
+    private static func scheme(_ description: String) -> JSONValue {
+        ["type": "http", "scheme": "bearer", "description": .text(description)]
+    }
+
+    private static var actingUser: JSONValue {
+        [
+            "name": "Martlet-User", "in": "header", "required": false,
+            "schema": ["type": "string"],
+            "description": "Stands for the member from, with the escapes of a path.",
+        ]
     }
 
     private static func content(of operation: APIOperation) -> JSONValue {
@@ -142,7 +164,9 @@ extension APIOperation {
     /// `group-member-put` where a request has several operations.
     var identifier: String {
         let name = kind.rawValue.replacing(".", with: "-")
-        let isAlone = Self.all.count { $0.kind == kind } == 1
+        // What operators do not do is another operation.
+        guard serves.contains(.operator) else { return "own-\(name)" }
+        let isAlone = Self.all.count { $0.kind == kind && $0.serves.contains(.operator) } == 1
         guard !isAlone else { return name }
         let last = path.split(separator: "/").last { !$0.hasPrefix("{") } ?? ""
         return "\(name)-\(last)-\(method.rawValue.lowercased())"

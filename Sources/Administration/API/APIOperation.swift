@@ -15,19 +15,26 @@ public struct APIOperation: Sendable {
 
     /// Where all paths begin.
     public static let root = "/api/v1"
+    /// Where the paths of one app begin.
+    static let appPath = "/apps/{app}"
 
     public let kind: AdministrationCommand.Kind
     public let method: APIMethod
     /// Its path below ``root``, such as `/apps/{app}`.
     public let path: String
-    /// The least role that may do it.
+    /// The least role of an operator, or of an app's key, that may do it.
     public let role: OperatorRole
+    /// The principals that may do it: operators and, where the path is of one app, its keys, unless
+    /// the table says something else.
+    public let serves: [APIPrincipal.Kind]
     /// The status of its success.
     public let status: UInt16
     /// Those of the path first, in its order.
     public let members: [APIMember]
     /// What it does, as one sentence.
     public let summary: String
+    /// The position of the app among the members of the path; nil if the credential names the app.
+    let appMember: Int?
     private let segments: [Segment]
     private let reading: Reading
 
@@ -38,13 +45,17 @@ public struct APIOperation: Sendable {
 
     init(
         _ kind: AdministrationCommand.Kind, _ method: APIMethod, at path: String,
-        role: OperatorRole, status: UInt16 = 200, summary: String, members: [APIMember] = [],
+        role: OperatorRole, serves: [APIPrincipal.Kind]? = nil, status: UInt16 = 200,
+        summary: String, members: [APIMember] = [],
         reading: @escaping Reading
     ) {
         self.kind = kind
         self.method = method
         self.path = path
         self.role = role
+        let isOfApp = path == Self.appPath || path.hasPrefix(Self.appPath + "/")
+        appMember = isOfApp ? 0 : nil
+        self.serves = serves ?? (isOfApp && role < .own ? [.operator, .appKey] : [.operator])
         self.status = status
         self.summary = summary
         self.reading = reading
@@ -72,6 +83,12 @@ public struct APIOperation: Sendable {
         }
     }
 
+    /// Whether operators or keys need a role for it.
+    public var needsRole: Bool { appMember != nil || serves.contains(.operator) }
+
+    /// Whether the field `Martlet-User` names the user as whom it acts.
+    public var takesActingUser: Bool { kind == .sendMessage }
+
     /// Whether it takes content.
     public var takesContent: Bool { members.contains { $0.place == .body } }
 
@@ -92,16 +109,18 @@ public struct APIOperation: Sendable {
         return values
     }
 
-    /// The request that an operator makes.
+    /// The request that a principal makes.
     ///
     /// - Parameters:
     ///   - path: the values of the members of the path.
     ///   - content: a JSON object; may be empty.
+    ///   - requester: who makes it; nil for an operator who acts for nobody.
     public func command(
-        path: [String], query: [(name: String, value: String)], content: [UInt8]
+        path: [String], query: [(name: String, value: String)], content: [UInt8],
+        by requester: APIRequester? = nil
     ) throws(AdministrationRefusal) -> AdministrationCommand {
         let command = try reading(
-            APIValues(members, path: path, query: query, content: content))
+            APIValues(members, path: path, query: query, content: content, by: requester))
         try command.check()
         return command
     }

@@ -43,6 +43,7 @@ extension AdministrationRefusal {
         case (.otherContent, _): 422
         case (.tooWide, _): 400
         case (.failed, _): 500
+        case (.forbidden, _): 403
         // Malformed, of an unknown kind, an invalid id, invalid rights or paths.
         case (nil, 0x81), (nil, 0x82), (nil, 0x83), (nil, 0x84), (nil, 0x85), (nil, 0x99): 400
         // No such user, group or topic.

@@ -12,9 +12,13 @@ extension APIOperation {
         case .showApp: showApp
         case .setAppRights: setAppRights
         case .explainRights: explainRights
+        case .addAppKey: addAppKey
+        case .listAppKeys: listAppKeys
+        case .revokeAppKey: revokeAppKey
         case .addUser: addUser
         case .listUsers: listUsers
         case .showUser: showUser
+        case .showOwnUser: showOwnUser
         case .sendMessage: sendMessage
         case .mintTokens: mintTokens
         case .listTokens: listTokens
@@ -49,7 +53,7 @@ extension APIOperation {
         }
     }
 
-    // MARK: - Apps and users
+    // MARK: - Apps
 
     private static var createApp: [APIOperation] {
         [
@@ -119,6 +123,54 @@ extension APIOperation {
         ]
     }
 
+    // MARK: - Keys
+
+    private static var addAppKey: [APIOperation] {
+        [
+            APIOperation(
+                .addAppKey, .post, at: "/apps/{app}/keys", role: .own, status: 201,
+                summary: "Adds a key to an app.",
+                members: [
+                    .body("key", required: true),
+                    .body("role", .choice(AddAppKey.roles.map(\.rawValue)), required: true),
+                    .body("rights", .texts), .body("expirySeconds", .number(maximum: .max)),
+                ]
+            ) { values throws(AdministrationRefusal) in
+                .addAppKey(
+                    AddAppKey(
+                        app: try values.text("app"), key: try values.text("key"),
+                        role: try values.word("role", as: OperatorRole.self),
+                        rights: values.texts(optional: "rights"),
+                        expirySeconds: values.number("expirySeconds", as: UInt64.self)))
+            }
+        ]
+    }
+
+    private static var listAppKeys: [APIOperation] {
+        [
+            APIOperation(
+                .listAppKeys, .get, at: "/apps/{app}/keys", role: .view,
+                summary: "Lists the keys of an app, without their secrets."
+            ) { values throws(AdministrationRefusal) in
+                .listAppKeys(ListAppKeys(app: try values.text("app")))
+            }
+        ]
+    }
+
+    private static var revokeAppKey: [APIOperation] {
+        [
+            APIOperation(
+                .revokeAppKey, .delete, at: "/apps/{app}/keys/{key}", role: .own,
+                summary: "Revokes a key of an app and ends its connections."
+            ) { values throws(AdministrationRefusal) in
+                .revokeAppKey(
+                    RevokeAppKey(app: try values.text("app"), key: try values.text("key")))
+            }
+        ]
+    }
+
+    // MARK: - Users
+
     private static var addUser: [APIOperation] {
         [
             APIOperation(
@@ -130,36 +182,53 @@ extension APIOperation {
         ]
     }
 
+    private static var showOwnUser: [APIOperation] {
+        [
+            APIOperation(
+                .showOwnUser, .get, at: "/me", role: .view, serves: [.user],
+                summary: "Shows the user of the token, with its rights and the user's sessions."
+            ) { values throws(AdministrationRefusal) in
+                .showOwnUser(ShowOwnUser(app: try values.app(), user: try values.sender()))
+            },
+        ]
+    }
+
     // MARK: - Messages
 
+    private static let messageMembers: [APIMember] = [
+        .body("from"), .body("users", .texts), .body("group"), .body("topic"),
+        .body("everybody", .boolean), .body("b"), .body("payload"), .body("base64"),
+        .body("t", .number(maximum: 255)),
+        .body("grade", .choice(SendMessage.Grade.allCases.map(\.rawValue))),
+        .body("expirySeconds", .number(maximum: .max)), .body("isRetained", .boolean),
+    ]
+
     private static var sendMessage: [APIOperation] {
-        let grades = SendMessage.Grade.allCases.map(\.rawValue)
+        let reading: Reading = { values throws(AdministrationRefusal) in
+            .sendMessage(
+                SendMessage(
+                    app: try values.app(), from: try values.sender(),
+                    users: values.texts(optional: "users"),
+                    group: values.text(optional: "group"),
+                    topic: values.text(optional: "topic"),
+                    everybody: values.boolean("everybody"), b: values.text(optional: "b"),
+                    payload: values.text(optional: "payload"),
+                    base64: values.text(optional: "base64"),
+                    t: values.number("t", as: UInt8.self),
+                    grade: try values.word(optional: "grade", as: SendMessage.Grade.self),
+                    expirySeconds: values.number("expirySeconds", as: UInt64.self),
+                    isRetained: values.boolean("isRetained")))
+        }
         return [
             APIOperation(
                 .sendMessage, .post, at: "/apps/{app}/messages", role: .operate,
                 summary: "Sends a message as a user, and waits until it is stored.",
-                members: [
-                    .body("from", required: true), .body("users", .texts), .body("group"),
-                    .body("topic"), .body("everybody", .boolean), .body("b"), .body("payload"),
-                    .body("base64"), .body("t", .number(maximum: 255)),
-                    .body("grade", .choice(grades)),
-                    .body("expirySeconds", .number(maximum: .max)), .body("isRetained", .boolean),
-                ]
-            ) { values throws(AdministrationRefusal) in
-                .sendMessage(
-                    SendMessage(
-                        app: try values.text("app"), from: try values.text("from"),
-                        users: values.texts(optional: "users"),
-                        group: values.text(optional: "group"),
-                        topic: values.text(optional: "topic"),
-                        everybody: values.boolean("everybody"), b: values.text(optional: "b"),
-                        payload: values.text(optional: "payload"),
-                        base64: values.text(optional: "base64"),
-                        t: values.number("t", as: UInt8.self),
-                        grade: try values.word(optional: "grade", as: SendMessage.Grade.self),
-                        expirySeconds: values.number("expirySeconds", as: UInt64.self),
-                        isRetained: values.boolean("isRetained")))
-            }
+                members: messageMembers, reading: reading),
+            APIOperation(
+                .sendMessage, .post, at: "/messages", role: .operate, serves: [.appKey, .user],
+                summary: "Sends a message with the rights of the key or token, and waits until it "
+                    + "is stored.",
+                members: messageMembers, reading: reading),
         ]
     }
 

@@ -48,14 +48,16 @@ public struct APIMember: Hashable, Sendable {
 /// The members of a request by their names.
 struct APIValues {
     private var values: [String: JSONValue] = [:]
+    private let requester: APIRequester?
 
     /// Reads a request whose path fits the operation.
     ///
     /// - Throws: a refusal that names the member.
     init(
         _ members: [APIMember], path: [String], query: [(name: String, value: String)],
-        content: [UInt8]
+        content: [UInt8], by requester: APIRequester? = nil
     ) throws(AdministrationRefusal) {
+        self.requester = requester
         for (member, text) in zip(members.filter { $0.place == .path }, path) {
             values[member.name] = try Self.value(of: member, text)
         }
@@ -152,6 +154,33 @@ struct APIValues {
     }
 
     // MARK: - Values
+
+    /// The app in the path, or else the one of the credential.
+    func app() throws(AdministrationRefusal) -> String {
+        guard let app = text(optional: "app") ?? requester?.principal.app else {
+            throw .malformed("{app} is missing")
+        }
+        return app
+    }
+
+    /// The user as whom a request acts: the one of a token, or the one that an operator or the
+    /// holder of an app's key names.
+    func sender() throws(AdministrationRefusal) -> String {
+        let named = text(optional: "from") ?? requester?.actingUser
+        if case .user(let user)? = requester?.principal {
+            for other in [text(optional: "from"), requester?.actingUser] {
+                guard other == nil || other == user.user else {
+                    // 0x87: not authorized.
+                    throw AdministrationRefusal(
+                        reason: 0x87, message: "the token is the one of \(user.user)",
+                        cause: .forbidden)
+                }
+            }
+            return user.user
+        }
+        guard let named else { throw .malformed("/from is missing") }
+        return named
+    }
 
     /// A text that the operation declares as required.
     func text(_ name: String) throws(AdministrationRefusal) -> String {

@@ -84,6 +84,7 @@ extension Broker: StoreVisitor {
         for index in queues.leftovers.places where queues.leftovers.contains(index) {
             loadLeftover(index)
         }
+        moveContainedKeys()
         scheduleRestoredWills(connected: restored.connectedSessions, at: moment)
         scheduleHousekeeping(at: moment)
     }
@@ -120,10 +121,7 @@ extension Broker: StoreVisitor {
         case .counters:
             try restoreCounter(key, value)
         case .apps:
-            var row = try RecordReader(value, version: 2, table: table, key: key)
-            let hasKey = try row.read(UInt8.self) == 1
-            let digest = try row.readDigest()
-            insertApp(key, keyDigest: hasKey ? digest : nil, rights: try row.readRights())
+            try restoreApp(key, value)
         case .users:
             try restoreUser(key, value)
         case .tokens:
@@ -146,6 +144,8 @@ extension Broker: StoreVisitor {
             try restoreLeftover(key, value)
         case .sendKeys:
             try restoreSendKey(key, value)
+        case .appKeys:
+            try restoreAppKey(key, value)
         }
     }
 

@@ -289,6 +289,13 @@ struct CommitPipeline: ~Copyable {
         pendingBatch.lazyRecords.append(row)
     }
 
+    /// Deletes rows that may wait for a batch with another reason: they are not written after their
+    /// deletion.
+    mutating func remove(_ table: RecordTable, renewable keys: Set<[UInt8]>) {
+        pendingBatch.lazyRecords.removeAll { $0.table == table && keys.contains($0.key) }
+        for key in keys { remove(table, key: key) }
+    }
+
     /// Writes a row that the store leaves out, with the sends, if it has no room for them.
     mutating func putWithSends(_ row: RecordChange) {
         pendingBatch.records.append(row.asPart(.send))

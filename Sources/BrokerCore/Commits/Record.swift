@@ -22,6 +22,8 @@ public enum RecordTable: UInt8, CaseIterable, Sendable {
     case leftovers = 12
     /// Keys that make sends safe to repeat, with the results.
     case sendKeys = 14
+    /// The keys of apps.
+    case appKeys = 13
 }
 
 /// The kind of a record, which decides whether a store without room writes it.

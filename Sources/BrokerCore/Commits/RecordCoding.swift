@@ -137,6 +137,8 @@ enum Records {
             table: .counters, key: [CounterName.storeIdentity.rawValue], value: row.bytes)
     }
 
+    /// - Parameter keyDigest: of the default key, if it has no row of its own; see
+    ///   ``App/rowContainsKey``.
     static func app(_ name: [UInt8], keyDigest: Digest?, rights: Rights) -> RecordChange {
         var row = RecordWriter(version: 2)
         row.write(UInt8(keyDigest == nil ? 0 : 1))

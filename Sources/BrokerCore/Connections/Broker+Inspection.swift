@@ -6,7 +6,7 @@ import Primitives
 
 /// The properties of an app.
 public struct AppDescription: Hashable, Sendable {
-    /// Whether clients can log in with its key.
+    /// Whether clients can log in with a key.
     public var hasKey: Bool
     public var rights: Rights
     public var userCount: Int
@@ -14,6 +14,16 @@ public struct AppDescription: Hashable, Sendable {
     public var sessionCount: Int
     public var connectionCount: Int
     public var tokenCount: Int
+}
+
+/// A user as its own clients see it: the rights and the sessions.
+public struct OwnUserDescription: Hashable, Sendable {
+    /// Those of the app.
+    public var rights: Rights
+    public var sessions: [SessionDescription]
+    /// How many there are.
+    public var sessionCount: Int
+    public var offlineQueue: QueueDescription
 }
 
 /// Selects sessions: those that are equal in every property that is not nil.
@@ -90,10 +100,37 @@ extension Broker {
             if sessions[session].isConnected { connectionCount += 1 }
         }
         return AppDescription(
-            hasKey: registry.apps[app].keyDigest != nil, rights: registry.apps[app].rights,
+            hasKey: !registry.apps[app].keys.isEmpty, rights: registry.apps[app].rights,
             userCount: registry.apps[app].users.count, groupCount: registry.apps[app].groups.count,
             sessionCount: sessionCount, connectionCount: connectionCount,
             tokenCount: registry.tokens.count(ofApp: name))
+    }
+
+    /// A user; nil if there is none.
+    ///
+    /// - Parameter countMaximum: the maximum number of sessions; there may be fewer because of
+    ///   ``SessionDescription/filterBytesPerPage``.
+    public func ownUserDescription(
+        app name: [UInt8], user: [UInt8], sessionCountMaximum countMaximum: Int, at moment: Moment
+    ) -> OwnUserDescription? {
+        guard let app = app(named: name), let index = self.user(named: user, app: app),
+            let queue = offlineQueueDescription(app: name, user: user)
+        else { return nil }
+        var described: [SessionDescription] = []
+        var (count, filterByteCount) = (0, 0)
+        forEachSession(of: index) { session in
+            count += 1
+            guard described.count < countMaximum,
+                filterByteCount < SessionDescription.filterBytesPerPage
+            else { return }
+            let description = description(
+                of: session, filterBytesMaximum: SessionDescription.filterBytesMaximum, at: moment)
+            filterByteCount += description.filters.reduce(0) { $0 + $1.count }
+            described.append(description)
+        }
+        return OwnUserDescription(
+            rights: registry.apps[app].rights, sessions: described, sessionCount: count,
+            offlineQueue: queue)
     }
 
     // MARK: - Sessions

@@ -117,7 +117,7 @@ public struct VoucherTrust: Sendable {
 struct Access {
     enum Source {
         case token(Handle<Token>)
-        case appKey
+        case appKey(Handle<AppKeyTable.Entry>)
         case anonymous
         /// Indirect, so that an access of another source does not reserve space for it.
         indirect case verified(VerifiedIdentity)
@@ -166,15 +166,26 @@ extension Broker {
                     expiresUnixSeconds: token.expiresUnixSeconds))
         case .appKey(let name, let digest, let user):
             guard let app = registry.app(named: name.bytes(in: bytes)),
-                let key = registry.apps[app].keyDigest, key == digest
+                let handle = registry.keys.find(digest), let entry = registry.keys[handle],
+                entry.app == app, entry.key.expiresUnixSeconds > now
             else { throw ConnectRefusal(reason: .badUserNameOrPassword) }
-            return unlimitedIdentity(app: app, user: Array(user.bytes(in: bytes)), source: .appKey)
+            noteUse(of: handle, now)
+            return Identity(
+                app: app, user: Array(user.bytes(in: bytes)),
+                access: Access(
+                    source: .appKey(handle),
+                    rights: entry.key.rights ?? registry.apps[app].rights,
+                    expiresUnixSeconds: entry.key.expiresUnixSeconds))
         case .anonymous(let user):
             guard let app = app(named: registry.anonymousApp) else {
                 throw ConnectRefusal(reason: .notAuthorized)
             }
-            return unlimitedIdentity(
-                app: app, user: Self.userName(user.bytes(in: bytes)), source: .anonymous)
+            // It does not expire and has the rights of the app.
+            return Identity(
+                app: app, user: Self.userName(user.bytes(in: bytes)),
+                access: Access(
+                    source: .anonymous, rights: registry.apps[app].rights,
+                    expiresUnixSeconds: .max))
         case .verified(let reference):
             // The claim is refused if the reference is not of this turn. It must neither admit
             // another client's identity nor stop the broker.
@@ -205,19 +216,9 @@ extension Broker {
     }
 
     /// Records the last use of a token, rounded to the hour. The row waits for the next commit.
-    private mutating func noteUse(of handle: Handle<Token>, _ now: UInt64) {
+    mutating func noteUse(of handle: Handle<Token>, _ now: UInt64) {
         guard let token = registry.noteUse(of: handle, unixSeconds: now) else { return }
         commits.renewLazily(Records.token(token))
-    }
-
-    /// An identity that does not expire and has the rights of the app.
-    private func unlimitedIdentity(app: Index<App>, user: [UInt8], source: Access.Source)
-        -> Identity
-    {
-        Identity(
-            app: app, user: user,
-            access: Access(
-                source: source, rights: registry.apps[app].rights, expiresUnixSeconds: .max))
     }
 
     /// The user name for the name that a client gives itself, which in MQTT may be any text.

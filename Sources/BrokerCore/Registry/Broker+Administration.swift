@@ -23,24 +23,30 @@ extension Broker {
 
     /// Creates an app. Returns false if an app of this name exists.
     ///
-    /// - Parameter rights: the rights of its users whose credential has none.
+    /// - Parameters:
+    ///   - keyDigest: of its first key, which has the name ``RegisteredKey/defaultName`` and the
+    ///     role `operate`; nil for none.
+    ///   - rights: the rights of its users whose credential has none.
+    ///   - now: in Unix seconds, when the key is made.
     public mutating func addApp(
-        _ name: [UInt8], keyDigest: Digest?, rights: Rights = .ordinary
+        _ name: [UInt8], keyDigest: Digest?, rights: Rights = .ordinary,
+        unixSeconds now: UInt64 = 0
     ) throws(NoRoom) -> Bool {
         guard app(named: name) == nil else { return false }
-        let row = Records.app(name, keyDigest: keyDigest, rights: rights)
-        guard let permit = admitGrowth(of: row.pageByteCount) else { throw NoRoom() }
-        insertApp(name, keyDigest: keyDigest, rights: rights)
+        let key = keyDigest.map {
+            RegisteredKey(
+                name: RegisteredKey.defaultName, digest: $0, role: .operate, madeUnixSeconds: now)
+        }
+        let row = Records.app(name, keyDigest: nil, rights: rights)
+        let keyRow = key.map { Records.appKey($0, app: name) }
+        let growth = row.pageByteCount + (keyRow?.pageByteCount ?? 0)
+        guard let permit = admitGrowth(of: growth) else { throw NoRoom() }
+        let app = insertApp(name, rights: rights)
         commits.put(row, permit)
-        return true
-    }
-
-    /// Replaces an app's key, and invalidates the old one. Returns false if there is no such app.
-    public mutating func setAppKey(_ name: [UInt8], keyDigest: Digest?) -> Bool {
-        guard let app = app(named: name) else { return false }
-        registry.setKey(keyDigest, of: app)
-        // A row without a key is admitted with room for one.
-        commits.renew(row(ofApp: app))
+        if let key, let keyRow {
+            registry.insert(key, app: app)
+            commits.put(keyRow, permit)
+        }
         return true
     }
 
@@ -52,7 +58,7 @@ extension Broker {
         var step = Step(at: moment, effects: effects)
         guard let app = app(named: name) else { return false }
         let old = row(ofApp: app)
-        let row = Records.app(name, keyDigest: registry.apps[app].keyDigest, rights: rights)
+        let row = Records.app(name, keyDigest: containedKeyDigest(of: app), rights: rights)
         let permit = admitGrowth(
             of: row.pageByteCount, replacing: old.pageByteCount, for: .upkeep)
         guard let permit else { throw NoRoom() }
@@ -76,13 +82,14 @@ extension Broker {
         switch source {
         case .token(let handle): registry.tokens[handle]?.rights
         case .verified(let identity): identity.rights
-        case .appKey, .anonymous, .gateway: nil
+        case .appKey(let handle): registry.keys[handle]?.key.rights
+        case .anonymous, .gateway: nil
         }
     }
 
-    private func row(ofApp app: Index<App>) -> RecordChange {
+    func row(ofApp app: Index<App>) -> RecordChange {
         Records.app(
-            registry.apps[app].name, keyDigest: registry.apps[app].keyDigest,
+            registry.apps[app].name, keyDigest: containedKeyDigest(of: app),
             rights: registry.apps[app].rights)
     }
 

@@ -10,6 +10,8 @@ public struct RightsExplanation: Hashable, Sendable {
         case app
         /// An opaque token, by its public part.
         case token([UInt8])
+        /// A key of the app, by its name.
+        case appKey([UInt8])
         /// A verified identity, by the object that proved it.
         case verified(VerifiedIdentity.Proof, voucher: [UInt8])
     }
@@ -101,7 +103,10 @@ extension Broker {
             // A sensor has its gateway's rights.
             guard let gatewaySession = session(of: gateway) else { return .app }
             return origin(of: live.accesses[access(of: gatewaySession)].source)
-        case .appKey, .anonymous: return .app
+        case .appKey(let handle):
+            guard let key = registry.keys[handle]?.key, key.rights != nil else { return .app }
+            return .appKey(key.name)
+        case .anonymous: return .app
         }
     }
 }

@@ -127,10 +127,8 @@ extension Broker {
             close(session(of: access), .notAuthorized, willFate: .removed, in: &step)
             connectionCount += 1
         }
-        for handle in revoked {
-            let token = registry.remove(handle)
-            commits.remove(.tokens, key: token.identifier)
-        }
+        commits.remove(
+            .tokens, renewable: Set(revoked.map { registry.remove($0).identifier }))
         return Revocation(tokenCount: revoked.count, connectionCount: connectionCount)
     }
 }

@@ -8,10 +8,10 @@ extension Broker {
         registry.app(named: name)
     }
 
-    mutating func insertApp(_ name: [UInt8], keyDigest: Digest?, rights: Rights) {
+    @discardableResult
+    mutating func insertApp(_ name: [UInt8], rights: Rights) -> Index<App> {
         let audience = routing.makeAudience()
-        registry.insert(
-            App(name: name, keyDigest: keyDigest, rights: rights, broadcastAudience: audience))
+        return registry.insert(App(name: name, rights: rights, broadcastAudience: audience))
     }
 
     // MARK: - Users

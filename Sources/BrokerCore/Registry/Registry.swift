@@ -1,5 +1,5 @@
-// Apps, their users, the tokens of users, and the keys that the configuration trusts. Its contents
-// outlive connections and sessions. It contains no messages.
+// Apps, their keys and users, the tokens of users, and the keys that the configuration trusts. Its
+// contents outlive connections and sessions. It contains no messages.
 //
 // It refers to sessions, groups, offline queues and retained messages by the indices that a user or
 // an app contains. An app has the trees and tables that lead from names to them: filters, shares,
@@ -17,6 +17,7 @@ struct Registry: ~Copyable {
     private var appNames = ByteKeyTable<App>()
     private(set) var users = Slab<User>()
     private(set) var tokens = TokenTable()
+    private(set) var keys = AppKeyTable()
     /// The app of clients that a listener admits without credentials.
     var anonymousApp: [UInt8] = []
     /// The keys and certificates that verified identities depend on.
@@ -32,13 +33,36 @@ struct Registry: ~Copyable {
 
     func app(named name: [UInt8]) -> Index<App>? { name.withUnsafeBytes { app(named: $0) } }
 
-    mutating func insert(_ new: consuming App) {
+    mutating func insert(_ new: consuming App) -> Index<App> {
         let name = new.name
         let app = apps.insert(new).index
         name.withUnsafeBytes { appNames.insert(app, for: $0) }
+        return app
     }
 
-    mutating func setKey(_ digest: Digest?, of app: Index<App>) { apps[app].keyDigest = digest }
+    // MARK: - Keys of apps
+
+    mutating func insert(_ key: RegisteredKey, app: Index<App>) {
+        apps[app].keys.append(keys.insert(key, app: app))
+    }
+
+    mutating func remove(_ key: Handle<AppKeyTable.Entry>, app: Index<App>) {
+        _ = keys.remove(key)
+        apps[app].keys.removeAll { $0 == key }
+    }
+
+    /// Notes that the app's row contains its default key, as earlier versions wrote it.
+    mutating func noteContainedKey(of app: Index<App>) { apps[app].rowContainsKey = true }
+
+    /// Notes that the default key of an app has a row of its own, or is revoked.
+    mutating func noteMovedKey(of app: Index<App>) { apps[app].rowContainsKey = false }
+
+    /// The key with its last use, if that has changed by an hour.
+    mutating func noteUse(
+        of key: Handle<AppKeyTable.Entry>, unixSeconds now: UInt64
+    ) -> RegisteredKey? {
+        keys.noteUse(key, now)
+    }
 
     mutating func setRights(_ rights: Rights, of app: Index<App>) { apps[app].rights = rights }
 

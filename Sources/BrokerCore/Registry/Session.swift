@@ -210,8 +210,11 @@ struct User: ~Copyable {
 /// A tenant. The ids of different apps are independent.
 struct App: ~Copyable {
     let name: [UInt8]
-    /// SHA-256 of the app key, for logins during development; nil if they are disabled.
-    var keyDigest: Digest?
+    /// At most ``CoreLimits/appKeysMaximum``.
+    var keys: [Handle<AppKeyTable.Entry>] = []
+    /// Whether the app's row contains its default key, which has no row of its own then: a row of
+    /// an earlier version, in a store that had no room for another one.
+    var rowContainsKey = false
     var sessionCount = 0
     /// Whether the queues of its users are over the quota.
     var isOverQuota = false
@@ -243,9 +246,8 @@ struct App: ~Copyable {
     /// until one has no members.
     var shareNumbers: [UInt16: UInt16] = [:]
 
-    init(name: [UInt8], keyDigest: Digest?, rights: Rights, broadcastAudience: Index<Audience>) {
+    init(name: [UInt8], rights: Rights, broadcastAudience: Index<Audience>) {
         self.name = name
-        self.keyDigest = keyDigest
         self.rights = rights
         self.broadcastAudience = broadcastAudience
         topics = TopicTree<Audience>()

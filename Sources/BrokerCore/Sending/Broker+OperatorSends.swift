@@ -1,5 +1,5 @@
-// Sends of operators, as users of an app. An operator has no session: the result is returned, or
-// kept until it is taken.
+// Sends over the HTTP API and the admin socket, as users of an app. The sender has no session: the
+// result is returned, or kept until it is taken.
 
 import BrokerTerms
 import Primitives
@@ -29,6 +29,26 @@ public enum OperatorSend: Hashable, Sendable {
     case otherContent
     /// The first send with its key is under way; nothing was sent.
     case underWay
+}
+
+/// The user as whom an operator, or a holder of a credential, sends.
+public struct SendingUser: Sendable {
+    public var app: [UInt8]
+    public var user: [UInt8]
+    /// The device that a right with `%d` names; empty for none.
+    public var device: [UInt8]
+    /// The rights of the send.
+    public var rights: Rights
+
+    /// - Parameter rights: everything for an operator, who can also mint a token with any right.
+    public init(
+        app: [UInt8], user: [UInt8], device: [UInt8] = [], rights: Rights = .everything
+    ) {
+        self.app = app
+        self.user = user
+        self.device = device
+        self.rights = rights
+    }
 }
 
 /// The operators' sends whose results have not been taken, by their numbers.
@@ -93,37 +113,38 @@ struct OperatorSends {
 }
 
 extension Broker {
-    /// Sends a message as a user, whether or not the user is connected. The rights of the user do
-    /// not apply, because an operator who sends can also mint a token with any right; a group gets
-    /// messages of its members only.
+    /// Sends a message as a user, whether or not the user is connected, with the rights of the
+    /// sender; a group gets messages of its members only.
     ///
     /// - Parameters:
     ///   - request: its ranges refer to `bytes`.
-    ///   - user: the user whom receivers see as the sender.
+    ///   - sender: the user whom receivers see as the sender.
     ///   - key: makes the send safe to repeat. If an earlier send with this key was accepted,
     ///     nothing is sent, and the result is that of the earlier one. Keys are remembered for
     ///     ``CoreLimits/sendKeySeconds``, also over restarts.
     /// - Returns: nil if there is no such user.
     public mutating func send(
-        _ request: SendRequest, in bytes: [UInt8], as user: [UInt8],
-        ofApp appName: [UInt8], key: SendKey? = nil, at moment: Moment, effects: inout Effects
+        _ request: SendRequest, in bytes: [UInt8], as sender: SendingUser, key: SendKey? = nil,
+        at moment: Moment, effects: inout Effects
     ) -> OperatorSend? {
-        guard let app = app(named: appName) else { return nil }
+        guard let app = app(named: sender.app) else { return nil }
         if let key, let answer = repeated(key, ofApp: app, at: moment.instant) { return answer }
-        guard let user = self.user(named: user, app: app) else { return nil }
+        guard let user = user(named: sender.user, app: app) else { return nil }
+        let principal = Principal(
+            app: app, user: user,
+            names: PrincipalNames(
+                user: registry.users[user].name, device: Name(sender.device)),
+            rights: sender.rights, isMQTT: false)
         return bytes.withUnsafeBytes {
             var step = Step(bytes: $0, at: moment, effects: effects)
-            return send(request, as: user, key: key, in: &step)
+            return send(request, as: user, by: principal, key: key, in: &step)
         }
     }
 
     private mutating func send(
-        _ request: SendRequest, as user: Index<User>, key: SendKey?, in step: inout Step
+        _ request: SendRequest, as user: Index<User>, by principal: Principal, key: SendKey?,
+        in step: inout Step
     ) -> OperatorSend {
-        let principal = Principal(
-            app: registry.users[user].app, user: user,
-            names: PrincipalNames(user: registry.users[user].name, device: Name([UInt8]())),
-            rights: .everything, isMQTT: false)
         let target: AuthorizedTarget
         switch authorize(request, by: .principal(principal), ofUser: user, in: step.bytes) {
         case .refused(let reason, let limit):

@@ -113,7 +113,13 @@ extension Broker {
             // A token that is being revoked grants nothing.
             return WillAuthority(credential: .token(registry.tokens[handle]?.identifier ?? []))
         case .verified(let identity): return WillAuthority(credential: .verified(identity))
-        case .appKey, .anonymous: return WillAuthority(credential: .app)
+        case .appKey(let handle):
+            // A key that is being revoked grants nothing.
+            guard let key = registry.keys[handle]?.key else {
+                return WillAuthority(credential: .token([]))
+            }
+            return WillAuthority(credential: .appKey(key.digest))
+        case .anonymous: return WillAuthority(credential: .app)
         case .gateway(let gateway):
             guard let gatewaySession = self.session(of: gateway) else {
                 return WillAuthority(credential: .token([]), isAttached: true)
@@ -156,6 +162,11 @@ extension Broker {
         case .token(let identifier):
             guard let token = registry.tokens.find(identifier) else { return nil }
             rights = token.rights ?? registry.apps[app].rights
+        case .appKey(let digest):
+            guard let key = registry.keys.find(digest).flatMap({ registry.keys[$0] }) else {
+                return nil
+            }
+            rights = key.key.rights ?? registry.apps[app].rights
         case .verified(let identity):
             guard registry.trust.believes(identity) else { return nil }
             rights = identity.rights ?? registry.apps[app].rights

@@ -58,8 +58,11 @@ struct WillAuthority: Hashable {
     enum Credential: Hashable {
         /// The will was stored by an earlier version that did not record the credential.
         case unknown
-        /// The app's key, or a listener without authentication: the rights of the app.
+        /// A listener without authentication, or a key of the app in a will that an earlier version
+        /// stored: the rights of the app.
         case app
+        /// A key of the app, by the digest of its secret.
+        case appKey(Digest)
         /// An opaque token, by its public part.
         case token([UInt8])
         indirect case verified(VerifiedIdentity)
@@ -221,6 +224,9 @@ extension RecordWriter {
             write(identity.voucher)
             write(UInt8(identity.rights == nil ? 0 : 1))
             write(identity.rights ?? Rights())
+        case .appKey(let digest):
+            write(UInt8(4))
+            write(digest)
         }
     }
 }
@@ -249,6 +255,7 @@ extension RecordReader {
                 VerifiedIdentity(
                     proof: proof, app: app, user: [], rights: hasRights ? rights : nil,
                     voucher: voucher, key: key))
+        case 4: credential = .appKey(try readDigest())
         default: throw failure
         }
         return WillAuthority(credential: credential, isAttached: isAttached)

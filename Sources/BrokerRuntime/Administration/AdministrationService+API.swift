@@ -27,23 +27,27 @@ extension AdministrationService {
     private func begin(_ request: APIRequest) -> PendingSend? {
         var pending: PendingSend?
         answer(request) { () throws(AdministrationRefusal) in
-            // The content may have taken seconds, in which the operator was removed.
+            // The content may have taken seconds, in which the credential was revoked.
             let now = clock.moment().unixMilliseconds / 1_000
-            guard operators.admits(request.knownOperator, unixSeconds: now) else {
+            guard let credential = credentials.renewed(request.credential, unixSeconds: now) else {
                 throw AdministrationRefusal(
-                    .badUserNameOrPassword, "no operator has this token any more")
+                    .badUserNameOrPassword, "the token or key is not valid any more")
             }
             let command = try request.operation.command(
                 path: request.path, query: request.query.map { ($0.name, $0.value) },
-                content: request.content)
-            if case .showSelf(let own) = command {
-                return own.object(replying: showSelf(request.knownOperator))
+                content: request.content,
+                by: APIRequester(credential.principal, actingFor: request.actingUser))
+            if case .showSelf(let own) = command, case .operator(let known) = credential {
+                return own.object(replying: showSelf(known))
+            }
+            if case .showOwnUser(let user) = command {
+                return user.object(replying: try show(user, for: credential))
             }
             guard case .sendMessage(let message) = command else {
                 return try execute(command, replyingAs: .object)
             }
             let key = request.idempotencyKey.map { IdempotencyKey.sendKey($0, of: request) }
-            switch try begin(message, key: key) {
+            switch try begin(message, by: credential, key: key) {
             case .complete(let reply): return message.object(replying: reply)
             case .pending(let send):
                 pending = send
@@ -76,7 +80,7 @@ extension AdministrationService {
         }
         if operation.isLogged {
             log.write(
-                operatorRequest: operation, by: request.knownOperator.name, from: request.address,
+                operatorRequest: operation, by: request.credential.principal, from: request.address,
                 target: request.target, status: response.status)
         }
         listeners.web.requests.finish(request, with: response)
@@ -87,13 +91,13 @@ extension AdministrationService {
 extension LogWriter {
     /// Writes who changed something over the HTTP API, or tried to.
     func write(
-        operatorRequest operation: APIOperation, by name: String, from address: SocketAddress,
-        target: String, status: HTTPStatus
+        operatorRequest operation: APIOperation, by principal: APIPrincipal,
+        from address: SocketAddress, target: String, status: HTTPStatus
     ) {
         write(
             status.rawValue < 400 ? .info : .warning, .operatorRequest,
             fields: [
-                "operator": .text(name), "address": .text("\(address)"),
+                "operator": .text(principal.description), "address": .text("\(address)"),
                 "request": .text(operation.kind.rawValue),
                 "method": .text(operation.method.rawValue), "target": .text(target),
                 "status": .number(status.rawValue),

@@ -14,8 +14,10 @@ extension AdministrationService {
         let rights = try request.rights.map(Self.rights) ?? .ordinary
         let minted = AppKey.mint()
         let name = Array(request.app.utf8)
+        let now = clock.moment().unixMilliseconds / 1_000
         let isNew = try growAndCommit { (state) throws(NoRoom) in
-            try state.broker.addApp(name, keyDigest: Digest(minted.key.digest), rights: rights)
+            try state.broker.addApp(
+                name, keyDigest: Digest(minted.key.digest), rights: rights, unixSeconds: now)
         }
         guard isNew else {
             throw AdministrationRefusal(
@@ -155,6 +157,7 @@ extension AdministrationService {
         switch origin {
         case .app: "app \(app)"
         case .token(let identifier): "token \(String(decoding: identifier, as: UTF8.self))"
+        case .appKey(let name): "app key \(String(decoding: name, as: UTF8.self))"
         case .verified(let proof, let voucher):
             "\(proof.name) \(String(decoding: voucher, as: UTF8.self))"
         }

@@ -1,4 +1,4 @@
-// Messages that operators send as users.
+// Messages that operators and the holders of keys and tokens send as users.
 
 import Administration
 import BrokerCore
@@ -32,23 +32,25 @@ extension AdministrationService {
 
     /// Hands a message to the core. Several may be begun before one waits for their commit.
     ///
-    /// - Parameter key: makes the message safe to repeat.
-    func begin(_ request: SendMessage, key: SendKey? = nil) throws(AdministrationRefusal)
-        -> SendProgress
-    {
+    /// - Parameters:
+    ///   - credential: whose rights decide; nil for an operator.
+    ///   - key: makes the message safe to repeat.
+    func begin(
+        _ request: SendMessage, by credential: APICredential? = nil, key: SendKey? = nil
+    ) throws(AdministrationRefusal) -> SendProgress {
         let message = try EncodedSend(request)
-        let (app, user) = (Array(request.app.utf8), Array(request.from.utf8))
+        let sender = try sender(of: request, by: credential)
         let moment = clock.moment()
         let (send, sequence) = shared.enter { state in
             (
                 state.broker.send(
-                    message.request, in: message.bytes, as: user, ofApp: app, key: key,
-                    at: moment, effects: &state.effects), state.broker.pendingSequence
+                    message.request, in: message.bytes, as: sender, key: key, at: moment,
+                    effects: &state.effects), state.broker.pendingSequence
             )
         }
         switch send {
         case nil:
-            guard shared.enter({ $0.broker.hasApp(app) }) else {
+            guard shared.enter({ $0.broker.hasApp(sender.app) }) else {
                 throw Self.unknownApp(request.app)
             }
             throw Self.unknownUser(request.from, request.app)
@@ -66,6 +68,30 @@ extension AdministrationService {
         case .pending(let number):
             return .pending(PendingSend(request: request, number: number, sequence: sequence))
         }
+    }
+
+    /// The user who sends, with the rights of the credential.
+    private func sender(
+        of request: SendMessage, by credential: APICredential?
+    ) throws(AdministrationRefusal) -> SendingUser {
+        var sender = SendingUser(app: Array(request.app.utf8), user: Array(request.from.utf8))
+        guard case .presented(let presented, let holder)? = credential else { return sender }
+        switch holder.kind {
+        case .appKey(_, .operate):
+            // A key that may mint any token needs no rights to send.
+            if let rights = holder.ownRights { sender.rights = rights }
+        case .appKey(_, .view): sender.rights = holder.rights
+        case .user(let user, let device):
+            sender.rights = holder.rights
+            sender.device = device ?? []
+            // A user becomes known with the first use of a web token, as with the first login.
+            if case .verified = presented {
+                _ = try growAndCommit { (state) throws(NoRoom) in
+                    try state.broker.addUser(user, app: holder.app)
+                }
+            }
+        }
+        return sender
     }
 
     /// Takes the result of a send whose batch is committed.
@@ -106,14 +132,21 @@ extension AdministrationService {
                         + "--app \(request.app) USER"
                 }
             case (.notAuthorized, _):
-                "\(request.from) is not a member of the group \(request.group ?? "")"
+                if let group = request.group {
+                    "\(request.from) is not a member of the group \(group)"
+                } else {
+                    "no right allows \(request.from) to send this; see: martlet explain"
+                }
             case (.packetTooLarge, _):
                 "the message is too long; see limits.messageMaximum and limits.payloadMaximum"
             case (.quotaExceeded, .none): "the queue of the receiver is full"
             case (.quotaExceeded, let limit): "a limit is reached: \(limit.key)"
             default: "refused: \(result.reason.name)"
             }
-        return AdministrationRefusal(result.reason, message)
+        // Only groups refuse operators, whose answer depends on who is a member.
+        let isForbidden = result.reason == .notAuthorized && request.group == nil
+        return AdministrationRefusal(
+            result.reason, message, cause: isForbidden ? .forbidden : nil)
     }
 }
 

@@ -20,6 +20,7 @@ struct AdministrationService {
     let rates: ClientRates
     let operators: Operators
     let reloads: ReloadRequests
+    let credentials: APICredentials
     let started: Moment
     let version: String
 
@@ -30,6 +31,7 @@ struct AdministrationService {
     ) {
         self.operators = operators
         self.reloads = reloads
+        credentials = APICredentials(shared: shared, operators: operators)
         self.rates = rates
         self.backups = backups
         self.listeners = listeners
@@ -76,9 +78,13 @@ struct AdministrationService {
         case .showApp(let request): return answer(request, with: try showApp(request))
         case .setAppRights(let request): return answer(request, with: try setRights(request))
         case .explainRights(let request): return answer(request, with: try explain(request))
+        case .addAppKey(let request): return answer(request, with: try add(request))
+        case .listAppKeys(let request): return answer(request, with: try list(request))
+        case .revokeAppKey(let request): return answer(request, with: try revoke(request))
         case .addUser(let request): return answer(request, with: try addUser(request))
         case .listUsers(let request): return answer(request, with: try list(request))
         case .showUser(let request): return answer(request, with: try show(request))
+        case .showOwnUser(let request): return answer(request, with: try show(request))
         case .sendMessage(let request): return answer(request, with: try send(request))
         case .mintTokens(let request): return answer(request, with: try mint(request))
         case .listTokens(let request): return answer(request, with: listTokens(request))

@@ -55,7 +55,8 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         web: WebSettings = WebSettings(), numbers: RandomNumbers = .system,
         log: consuming ConnectionLog
     ) {
-        self.web = WebConnections(web, loopIndex: loopIndex, clock: clock, log: log.log)
+        self.web = WebConnections(
+            web, loopIndex: loopIndex, shared: shared, trust: trust, clock: clock, log: log.log)
         self.rates = rates
         paused = TimerWheel(start: clock.moment().instant)
         self.loopIndex = loopIndex

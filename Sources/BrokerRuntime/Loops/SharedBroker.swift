@@ -84,6 +84,11 @@ package final class SharedBroker: Sendable {
         commitSignal.notify()
     }
 
+    /// Reads the core, and changes nothing.
+    func look<Result>(_ body: (borrowing Broker) -> Result) -> Result {
+        state.withLock { body($0.broker) }
+    }
+
     /// Enters the core. Afterwards wakes every event loop that has effects, except `loopIndex`, and
     /// the writer if a batch is pending.
     package func enter<Result: ~Copyable>(

@@ -210,10 +210,13 @@ extension BrokerServer {
     ) throws(NoRoom) -> DevelopmentSecrets {
         let key = AppKey.mint()
         let minted = users.map { _ in OpaqueToken.mint() }
+        let now = clock.moment().unixMilliseconds / 1_000
         try changeAndCommit { (broker) throws(NoRoom) in
             let (name, digest) = (Array(app.utf8), Digest(key.key.digest))
-            if try !broker.addApp(name, keyDigest: digest, rights: .everything) {
-                _ = broker.setAppKey(name, keyDigest: digest)
+            if try !broker.addApp(
+                name, keyDigest: digest, rights: .everything, unixSeconds: now)
+            {
+                _ = broker.setAppKey(name, keyDigest: digest, unixSeconds: now)
             }
             for (user, token) in zip(users, minted) {
                 _ = try broker.addToken(

@@ -8,7 +8,7 @@ import Primitives
 import Threads
 import WireFormat
 
-/// A request to the HTTP API from an operator who may make it.
+/// A request to the HTTP API from a principal who may make it.
 struct APIRequest: Sendable {
     let connection: ConnectionID
     /// Its place among the requests of the connection that wait for answers.
@@ -22,7 +22,9 @@ struct APIRequest: Sendable {
     /// Makes a message safe to repeat; nil without one.
     var idempotencyKey: [UInt8]?
     /// As it was when the head of the request arrived.
-    let knownOperator: Operators.Operator
+    let credential: APICredential
+    /// The user for whom the request is made; nil if it names none.
+    let actingUser: String?
     let address: SocketAddress
     /// Path and query as they were sent, for the log.
     let target: String

@@ -40,16 +40,17 @@ enum IdempotencyKey {
         return key
     }
 
-    /// The key as the core remembers it: one credential does not meet the keys of others.
+    /// The key as the core remembers it: one principal does not meet the keys of others.
     static func sendKey(_ key: [UInt8], of request: APIRequest) -> SendKey {
         var content: [UInt8] = []
-        for part in request.path + request.query.flatMap({ [$0.name, $0.value] }) {
+        let parts = request.path + request.query.flatMap { [$0.name, $0.value] }
+        for part in parts + [request.actingUser ?? ""] {
             withUnsafeBytes(of: UInt32(part.utf8.count)) { content += $0 }
             content += part.utf8
         }
         content += request.content
         return SendKey(
-            name: digest(request.knownOperator.digest.bytes + key), content: digest(content))
+            name: digest(request.credential.identity + key), content: digest(content))
     }
 
     private static func digest(_ bytes: [UInt8]) -> Digest {

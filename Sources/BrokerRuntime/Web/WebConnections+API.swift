@@ -1,4 +1,4 @@
-// The operators' HTTP API on an event loop: who asks, what for, and the content. The administration
+// The HTTP API on an event loop: who asks, what for, and the content. The administration
 // thread executes the request.
 
 import Administration
@@ -24,11 +24,13 @@ extension WebConnections {
         in loop: borrowing some BrokerLoop & ~Copyable
     ) -> WebAction {
         let now = clock.moment(at: loop.now)
-        let known = request.bearerToken.flatMap { token in
-            settings.operators.find(
-                token.bytes(in: request.bytes).bytes, unixSeconds: now.unixMilliseconds / 1_000)
+        let credential: APICredential
+        do throws(APICredentials.Refusal) {
+            credential = try self.credential(
+                of: request, unixSeconds: now.unixMilliseconds / 1_000)
+        } catch {
+            return refuseCredential(request, from: connection, error.detail, in: loop)
         }
-        guard let known else { return refuseCredential(request, from: connection, in: loop) }
         if request.isRead, request.hasPath("/api/v1/openapi.json") {
             return .respond(
                 HTTPResponse(
@@ -49,12 +51,23 @@ extension WebConnections {
             response.allowed = Self.allowed(place)
             return .respond(response)
         }
-        guard known.role >= operation.role else {
-            let detail = Self.needsRole(operation.role)
+        let principal = credential.principal
+        if let refusal = principal.refusal(of: operation, path: path) {
             log(
-                .operatorRefused, of: connection, user: known.name, reason: .notAuthorized, detail,
-                in: loop)
-            return .respond(.problem(.forbidden, "\(detail)", reason: .notAuthorized))
+                .operatorRefused, of: connection, user: principal.description,
+                reason: .notAuthorized, refusal.text, in: loop)
+            return .respond(.problem(.forbidden, refusal.text, reason: .notAuthorized))
+        }
+        var actingUser: String?
+        if let field = request.head.actingUser, operation.takesActingUser {
+            let user = HTTPTarget.text(of: field.bytes(in: request.bytes).bytes)
+            guard let user, !user.isEmpty else {
+                return .respond(
+                    .problem(
+                        .badRequest, "Martlet-User is no user in UTF-8, with % as %25",
+                        reason: .malformedPacket))
+            }
+            actingUser = user
         }
         guard let query = request.queryMembers else {
             return .respond(
@@ -65,7 +78,8 @@ extension WebConnections {
         }
         var waiting = APIRequest(
             connection: connection, loop: loopIndex, operation: operation, path: path,
-            query: query, knownOperator: known, address: loop.peer(of: connection),
+            query: query, credential: credential, actingUser: actingUser,
+            address: loop.peer(of: connection),
             target: request.target)
         if let field = request.head.idempotencyKey, request.head.method == .post {
             // Who repeats a request because of its key must not do it in vain.
@@ -120,23 +134,34 @@ extension WebConnections {
         }
     }
 
-    /// Refuses a request without a valid token.
+    private func credential(
+        of request: WebRequest, unixSeconds now: UInt64
+    ) throws(APICredentials.Refusal) -> APICredential {
+        guard let token = request.bearerToken else {
+            throw APICredentials.Refusal(
+                detail: request.head.authorization == nil
+                    ? "Authorization: Bearer TOKEN is missing" : "no operator has this token")
+        }
+        return try credentials.find(
+            token.bytes(in: request.bytes).bytes, trust: trust, unixSeconds: now)
+    }
+
+    /// Refuses a request without a valid credential.
     private func refuseCredential(
-        _ request: WebRequest, from connection: ConnectionID,
+        _ request: WebRequest, from connection: ConnectionID, _ detail: String,
         in loop: borrowing some BrokerLoop & ~Copyable
     ) -> WebAction {
         request.head.authorization != nil
-            ? refuseCredential(from: connection, "no operator has this token", in: loop)
+            ? refuseCredential(from: connection, detail, in: loop)
             : refuseCredential(
-                from: connection, "Authorization: Bearer TOKEN is missing",
-                logged: "no token of an operator", hasToken: false, in: loop)
+                from: connection, detail, logged: "no token of an operator", hasToken: false, in: loop)
     }
 
     /// Refuses a credential, or that there is none.
     ///
     /// - Parameter logged: the detail for the log; nil for that of the answer.
     func refuseCredential(
-        from connection: ConnectionID, _ detail: StaticString, logged: StaticString? = nil,
+        from connection: ConnectionID, _ detail: String, logged: String? = nil,
         hasToken: Bool = true, in loop: borrowing some BrokerLoop & ~Copyable
     ) -> WebAction {
         // Guesses are counted by address, and are not logged above the limit.
@@ -152,7 +177,7 @@ extension WebConnections {
             .authenticationFailed, of: connection, user: "", reason: .badUserNameOrPassword,
             logged ?? detail, in: loop)
         var response = HTTPResponse.problem(
-            .unauthorized, "\(detail)", reason: .badUserNameOrPassword)
+            .unauthorized, detail, reason: .badUserNameOrPassword)
         response.fields = [
             hasToken
                 ? "WWW-Authenticate: Bearer realm=\"martlet\", error=\"invalid_token\""
@@ -164,7 +189,7 @@ extension WebConnections {
     /// Writes a refused request to the log, with the fields of a refused login.
     private func log(
         _ event: LogEventName, of connection: ConnectionID, user: String, reason: ReasonCode,
-        _ detail: StaticString, in loop: borrowing some BrokerLoop & ~Copyable
+        _ detail: String, in loop: borrowing some BrokerLoop & ~Copyable
     ) {
         log.write(
             .warning, event,
@@ -172,16 +197,8 @@ extension WebConnections {
                 "address": .text("\(loop.peer(of: connection))"), "user": .text(user),
                 "device": "", "reason": .text(reason.name.description),
                 "code": .number(reason.rawValue),
-                "subject": "", "detail": .text("\(detail)"),
+                "subject": "", "detail": .text(detail),
             ])
-    }
-
-    private static func needsRole(_ role: OperatorRole) -> StaticString {
-        switch role {
-        case .view: "this operation needs the role view"
-        case .operate: "this operation needs the role operate"
-        case .own: "this operation needs the role own"
-        }
     }
 
     private static func allowed(_ place: APIPlace) -> [StaticString] {

@@ -13,6 +13,8 @@ import WireFormat
 struct WebConnections: ~Copyable {
     let settings: WebSettings
     let loopIndex: UInt8
+    let credentials: APICredentials
+    let trust: ClientTrust
     let clock: BrokerClock
     let log: LogWriter
     var connections: [ConnectionID: Connection] = [:]
@@ -61,8 +63,13 @@ struct WebConnections: ~Copyable {
         let closes: Bool
     }
 
-    init(_ settings: WebSettings, loopIndex: UInt8, clock: BrokerClock, log: LogWriter) {
+    init(
+        _ settings: WebSettings, loopIndex: UInt8, shared: SharedBroker, trust: ClientTrust,
+        clock: BrokerClock, log: LogWriter
+    ) {
         self.settings = settings
+        credentials = APICredentials(shared: shared, operators: settings.operators)
+        self.trust = trust
         self.loopIndex = loopIndex
         self.clock = clock
         self.log = log

@@ -53,6 +53,7 @@ private struct HeadReader: ~Escapable {
         static let contentType = Seen(rawValue: 1 << 8)
         static let lastEventID = Seen(rawValue: 1 << 9)
         static let idempotencyKey = Seen(rawValue: 1 << 10)
+        static let actingUser = Seen(rawValue: 1 << 11)
     }
 
     @_lifetime(copy bytes)
@@ -215,6 +216,9 @@ private struct HeadReader: ~Escapable {
         case 12 where name.isEqual(ignoringCase: "content-type"):
             try note(.contentType)
             head.contentType = range(value)
+        case 12 where name.isEqual(ignoringCase: "martlet-user"):
+            try note(.actingUser)
+            head.actingUser = range(value)
         case 13 where name.isEqual(ignoringCase: "last-event-id"):
             try note(.lastEventID)
             head.lastEventID = range(value)

@@ -59,6 +59,9 @@ public struct HTTPRequestHead: Sendable, Equatable {
     public internal(set) var authorization: ByteRange?
     /// Nil if there is none. The value is not checked.
     public internal(set) var contentType: ByteRange?
+    /// `Martlet-User`: the user for whom the request is made. Nil if there is none. The value is
+    /// not checked.
+    public internal(set) var actingUser: ByteRange?
     /// Nil if there is none. The value is not checked.
     public internal(set) var lastEventID: ByteRange?
     /// Nil if there is none. The value is not checked.

@@ -38,6 +38,11 @@ public enum HTTPTarget {
         return members
     }
 
+    /// A text without its escapes; nil where one is malformed or the text is not UTF-8.
+    public static func text(of escaped: RawSpan) -> String? {
+        text(escaped.withUnsafeBytes { Array($0) })
+    }
+
     private static func parts(of bytes: RawSpan, endingWith separator: UInt8) -> [[UInt8]] {
         var parts: [[UInt8]] = [[]]
         for offset in bytes.byteOffsets {

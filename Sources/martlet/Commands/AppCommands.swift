@@ -27,8 +27,8 @@ enum AppCreateCommand {
             // The broker keeps only a hash, and an app remains once it is created.
             throw CommandFailure(
                 "\(CommandFailure.output.message); the app \(app) is made, and its key is lost: "
-                    + "nobody can log in with it. Its users need tokens (martlet token mint), or "
-                    + "make another app", .failure)
+                    + "nobody can log in with it. Revoke the key default and add another one "
+                    + "(martlet app key)", .failure)
         }
         if !options.has(.json) {
             StandardStream.error.print(

@@ -9,9 +9,9 @@ import Testing
 @testable import BrokerCore
 
 @Suite struct `Rows of format 1` {
-    private static let path = URL(filePath: #filePath).deletingLastPathComponent()
-        .deletingLastPathComponent().deletingLastPathComponent()
-        .appending(path: "Vectors/rows-1.txt").path
+    private static let directory = URL(filePath: #filePath).deletingLastPathComponent()
+        .deletingLastPathComponent().deletingLastPathComponent().appending(path: "Vectors")
+    private static let path = directory.appending(path: "rows-1.txt").path
 
     /// A life that leaves rows of every table.
     private func world() -> World {
@@ -62,10 +62,13 @@ import Testing
         #expect(try String(contentsOfFile: Self.path, encoding: .utf8) == text)
     }
 
-    @Test func `make the broker that wrote them`() throws {
+    /// The rows of today, and those of the time when an app had one key, in its own row.
+    @Test(arguments: ["rows-1.txt", "rows-1-one-key.txt"])
+    func `make the broker that wrote them`(file: String) throws {
         let world = world()
         var broker = Broker(at: world.now)
-        for line in try String(contentsOfFile: Self.path, encoding: .utf8).split(separator: "\n")
+        let path = Self.directory.appending(path: file).path
+        for line in try String(contentsOfFile: path, encoding: .utf8).split(separator: "\n")
         where !line.hasPrefix("#") {
             let fields = line.split(separator: "\t", omittingEmptySubsequences: false)
             let table = try #require(RecordTable.allCases.first { "\($0)" == fields[0] })
@@ -82,6 +85,7 @@ import Testing
         broker.checkInvariants()
         let (found, wanted) = (broker.gauges(), world.gauges)
         #expect(found.users == wanted.users && found.sessions == wanted.sessions)
+        #expect(broker.keys(ofApp: World.app)?.map(\.digest) == [World.keyDigest])
         #expect(found.groups == 1 && found.wills == 1 && found.tokens == 1)
         #expect(found.subscriptions == wanted.subscriptions)
         #expect(found.retainedMessages == 1 && found.retainedBytes == wanted.retainedBytes)

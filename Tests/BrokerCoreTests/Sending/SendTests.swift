@@ -115,11 +115,12 @@ import Testing
 
     @Test func `never meets another app`() {
         world.begin("ann/phone")
+        let digest = Digest(words: (9, 2, 3, 4))
         _ = try! world.broker.addApp(
-            Array("other".utf8), keyDigest: World.keyDigest, rights: .everything)
+            Array("other".utf8), keyDigest: digest, rights: .everything)
         world.connect("bob/pc") { bytes in
             .appKey(
-                app: bytes.appendRange("other"), digest: World.keyDigest,
+                app: bytes.appendRange("other"), digest: digest,
                 user: bytes.appendRange("bob"))
         }
         world.settle()

@@ -145,8 +145,9 @@ final class World {
 
     /// A message of an operator, as a user of the app.
     func send(
-        as user: String, to target: Target, _ text: String, grade: Grade, isRaw: Bool,
-        isRetained: Bool, byteCount: UInt32?, key: SendKey? = nil
+        as user: String, to target: Target, _ text: String, grade: Grade, isRaw: Bool = false,
+        isRetained: Bool = false, byteCount: UInt32? = nil, rights: Rights = .everything,
+        device: String = "", key: SendKey? = nil
     ) -> OperatorSend? {
         var bytes: [UInt8] = []
         var request = SendRequest(
@@ -155,8 +156,10 @@ final class World {
             messageByteCount: byteCount ?? UInt32(text.utf8.count) + 16)
         request.isRetained = isRetained
         let send = broker.send(
-            request, in: bytes, as: Array(user.utf8), ofApp: World.app, key: key, at: now,
-            effects: &effects)
+            request, in: bytes,
+            as: SendingUser(
+                app: World.app, user: Array(user.utf8), device: Array(device.utf8), rights: rights),
+            key: key, at: now, effects: &effects)
         collect()
         return send
     }
@@ -357,6 +360,12 @@ final class World {
         let revocation = broker.revokeTokens(matching: filter, at: now, effects: &effects)
         collect()
         return revocation
+    }
+
+    /// Revokes a key of the app, or of another one.
+    func revokeKey(_ name: String, app: [UInt8] = World.app) -> KeyRevocation {
+        defer { collect() }
+        return broker.revokeKey(Array(name.utf8), app: app, at: now, effects: &effects)
     }
 
     /// Ends the connections of a user.

@@ -1,0 +1,148 @@
+// Requests about the keys of apps: what back ends log in with, and ask the HTTP API.
+
+/// Adds a key to an app.
+public struct AddAppKey: AdministrationRequest {
+    public static let name = "app.key.add"
+    public var app: String
+    /// 1 to 64 letters, digits, `.`, `_`, `-` and `@`; unique within the app.
+    public var key: String
+    /// What the key may do over HTTP within the app: ``OperatorRole/view`` or
+    /// ``OperatorRole/operate``.
+    public var role: OperatorRole
+    /// The rights of the key's connections and sends; nil for those of the app's users.
+    public var rights: [String]?
+    /// Seconds from now until the key expires; nil is never.
+    public var expirySeconds: UInt64?
+
+    /// The roles that a key may have.
+    public static let roles: [OperatorRole] = [.view, .operate]
+
+    public init(
+        app: String, key: String, role: OperatorRole, rights: [String]? = nil,
+        expirySeconds: UInt64? = nil
+    ) {
+        self.app = app
+        self.key = key
+        self.role = role
+        self.rights = rights
+        self.expirySeconds = expirySeconds
+    }
+
+    public struct Reply: Codable, Hashable, Sendable {
+        /// Only in this reply; the broker keeps its hash.
+        public var secret: String
+
+        public init(secret: String) {
+            self.secret = secret
+        }
+    }
+}
+
+/// Lists the keys of an app. The reply contains no secrets: the broker keeps only their hashes.
+public struct ListAppKeys: AdministrationRequest {
+    public static let name = "app.key.list"
+    public var app: String
+
+    public init(app: String) {
+        self.app = app
+    }
+
+    public struct Key: Codable, Hashable, Sendable {
+        public var key: String
+        public var role: OperatorRole
+        /// Nil for the rights of the app.
+        public var rights: [String]?
+        /// Nil for a key of a version that did not record it.
+        public var madeUnixSeconds: UInt64?
+        /// Nil for unlimited.
+        public var expiresUnixSeconds: UInt64?
+        /// With a resolution of one hour; nil if it was never used.
+        public var lastUsedUnixSeconds: UInt64?
+
+        public init(
+            key: String, role: OperatorRole, rights: [String]?, madeUnixSeconds: UInt64?,
+            expiresUnixSeconds: UInt64?, lastUsedUnixSeconds: UInt64?
+        ) {
+            self.key = key
+            self.role = role
+            self.rights = rights
+            self.madeUnixSeconds = madeUnixSeconds
+            self.expiresUnixSeconds = expiresUnixSeconds
+            self.lastUsedUnixSeconds = lastUsedUnixSeconds
+        }
+    }
+
+    public struct Reply: Codable, Hashable, Sendable {
+        /// In the order of their names.
+        public var keys: [Key]
+
+        public init(keys: [Key]) {
+            self.keys = keys
+        }
+    }
+}
+
+/// Revokes a key of an app. It is refused from then on, and its connections end with 0x87.
+public struct RevokeAppKey: AdministrationRequest {
+    public static let name = "app.key.revoke"
+    public var app: String
+    public var key: String
+
+    public init(app: String, key: String) {
+        self.app = app
+        self.key = key
+    }
+
+    public struct Reply: Codable, Hashable, Sendable {
+        /// Connections that were ended.
+        public var connectionCount: Int
+
+        public init(connectionCount: Int) {
+            self.connectionCount = connectionCount
+        }
+    }
+}
+
+/// Shows the user of a credential: its rights, and the sessions.
+public struct ShowOwnUser: AdministrationRequest {
+    public static let name = "user.self"
+    public var app: String
+    public var user: String
+
+    /// Sessions in a reply. A user has a few devices.
+    public static let sessionCountMaximum = 256
+
+    public init(app: String, user: String) {
+        self.app = app
+        self.user = user
+    }
+
+    public struct Reply: Codable, Hashable, Sendable {
+        public var app: String
+        public var user: String
+        /// The only device that may use the credential of the request; nil for any, and for an
+        /// operator.
+        public var device: String?
+        /// Of the credential of the request; for an operator and an app's key those of the app.
+        public var rights: [String]
+        /// At most ``ShowOwnUser/sessionCountMaximum``.
+        public var sessions: [ListSessions.Session]
+        /// How many there are.
+        public var sessionCount: Int
+        /// The messages that wait while no session receives them.
+        public var queue: Queue
+
+        public init(
+            app: String, user: String, device: String?, rights: [String],
+            sessions: [ListSessions.Session], sessionCount: Int, queue: Queue
+        ) {
+            self.app = app
+            self.user = user
+            self.device = device
+            self.rights = rights
+            self.sessions = sessions
+            self.sessionCount = sessionCount
+            self.queue = queue
+        }
+    }
+}
