@@ -27,6 +27,10 @@ public enum AdministrationCommand: Hashable, Sendable {
     case backUpStore(BackUpStore)
     case showBackup(ShowBackup)
     case readStatistics(ReadStatistics)
+    case startTrace(StartTrace)
+    case listTraces(ListTraces)
+    case readTrace(ReadTrace)
+    case stopTrace(StopTrace)
     case addOperator(AddOperator)
     case listOperators(ListOperators)
     case revokeOperator(RevokeOperator)
@@ -56,6 +60,10 @@ public enum AdministrationCommand: Hashable, Sendable {
         case backUpStore = "store.backup"
         case showBackup = "store.backup.show"
         case readStatistics = "statistics.read"
+        case startTrace = "trace.start"
+        case listTraces = "trace.list"
+        case readTrace = "trace.read"
+        case stopTrace = "trace.stop"
         case addOperator = "operator.add"
         case listOperators = "operator.list"
         case revokeOperator = "operator.revoke"
@@ -86,6 +94,10 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .backUpStore: .backUpStore
         case .showBackup: .showBackup
         case .readStatistics: .readStatistics
+        case .startTrace: .startTrace
+        case .listTraces: .listTraces
+        case .readTrace: .readTrace
+        case .stopTrace: .stopTrace
         case .addOperator: .addOperator
         case .listOperators: .listOperators
         case .revokeOperator: .revokeOperator
@@ -139,6 +151,10 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .backUpStore: self = .backUpStore(try Self.body(line))
         case .showBackup: self = .showBackup(try Self.body(line))
         case .readStatistics: self = .readStatistics(try Self.body(line))
+        case .startTrace: self = .startTrace(try Self.body(line))
+        case .listTraces: self = .listTraces(try Self.body(line))
+        case .readTrace: self = .readTrace(try Self.body(line))
+        case .stopTrace: self = .stopTrace(try Self.body(line))
         case .addOperator: self = .addOperator(try Self.body(line))
         case .listOperators: self = .listOperators(try Self.body(line))
         case .revokeOperator: self = .revokeOperator(try Self.body(line))

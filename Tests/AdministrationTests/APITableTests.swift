@@ -256,6 +256,10 @@ extension AdministrationCommand {
         case .backUpStore(let request): request.line
         case .showBackup(let request): request.line
         case .readStatistics(let request): request.line
+        case .startTrace(let request): request.line
+        case .listTraces(let request): request.line
+        case .readTrace(let request): request.line
+        case .stopTrace(let request): request.line
         case .addOperator(let request): request.line
         case .listOperators(let request): request.line
         case .revokeOperator(let request): request.line

@@ -113,6 +113,7 @@ extension APIOperation {
                 .text("brokerVersion"), .number("uptimeSeconds"),
                 .objects("counters", .text("name"), .number("value")),
             ]
+        case .startTrace, .listTraces, .readTrace: Self.trace(kind)
         case .addOperator: [.text("token")]
         case .listOperators:
             [
@@ -120,7 +121,7 @@ extension APIOperation {
                     "operators", .text("operator"), .text("role"), .number("madeUnixSeconds"),
                     .number(optional: "expiresUnixSeconds"))
             ]
-        case .setAppRights, .changeGroup, .revokeOperator: []
+        case .setAppRights, .changeGroup, .stopTrace, .revokeOperator: []
         }
     }
 

@@ -30,6 +30,10 @@ extension APIOperation {
         case .backUpStore: backUpStore
         case .showBackup: showBackup
         case .readStatistics: readStatistics
+        case .startTrace: startTrace
+        case .listTraces: listTraces
+        case .readTrace: readTrace
+        case .stopTrace: stopTrace
         case .addOperator: addOperator
         case .listOperators: listOperators
         case .revokeOperator: revokeOperator

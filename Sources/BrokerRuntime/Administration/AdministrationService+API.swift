@@ -36,6 +36,10 @@ extension AdministrationService {
             let command = try request.operation.command(
                 path: request.path, query: request.query.map { ($0.name, $0.value) },
                 content: request.content)
+            if case .startTrace(let start) = command {
+                return start.object(
+                    replying: try self.start(start, by: request.knownOperator.name))
+            }
             guard case .sendMessage(let message) = command else {
                 return try execute(command, replyingAs: .object)
             }

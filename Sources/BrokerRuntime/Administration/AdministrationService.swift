@@ -19,14 +19,16 @@ struct AdministrationService {
     let trust: ClientTrust
     let rates: ClientRates
     let operators: Operators
+    let traces: TraceRegistry
     let started: Moment
     let version: String
 
     init(
         shared: SharedBroker, clock: BrokerClock, log: LogWriter, backups: BackupRunner,
         listeners: ListenerSet, trust: ClientTrust, rates: ClientRates, operators: Operators,
-        version: String
+        traces: TraceRegistry, version: String
     ) {
+        self.traces = traces
         self.operators = operators
         self.rates = rates
         self.backups = backups
@@ -92,6 +94,11 @@ struct AdministrationService {
         case .backUpStore(let request): return answer(request, with: try backUp(request))
         case .showBackup(let request): return answer(request, with: try showBackup())
         case .readStatistics(let request): return answer(request, with: statistics())
+        case .startTrace(let request):
+            return answer(request, with: try start(request, by: nil))
+        case .listTraces(let request): return answer(request, with: listTraces())
+        case .readTrace(let request): return answer(request, with: try read(request))
+        case .stopTrace(let request): return answer(request, with: try stop(request))
         case .addOperator(let request): return answer(request, with: try add(request))
         case .listOperators(let request): return answer(request, with: listOperators())
         case .revokeOperator(let request): return answer(request, with: try revoke(request))
@@ -169,9 +176,7 @@ struct AdministrationService {
     func checkIdentifier(
         _ text: String, _ what: String
     ) throws(AdministrationRefusal) {
-        var text = text
-        let isValid = text.withUTF8 { TextRules.isIdentifier(UnsafeRawBufferPointer($0).bytes) }
-        guard isValid else {
+        guard TextRules.isIdentifier(Array(text.utf8).span.bytes) else {
             throw AdministrationRefusal(
                 .clientIdentifierNotValid,
                 "the \(what) \"\(text)\" must have 1 to 64 bytes, without /, +, # and "

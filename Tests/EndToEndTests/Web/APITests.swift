@@ -198,6 +198,19 @@ extension EndToEndTests {
                     method: "GET", template: "/statistics", path: "/statistics",
                     answer: #""name":"api/requests""#),
                 Step(
+                    method: "POST", template: "/apps/{app}/traces", path: "/apps/demo/traces",
+                    body: #"{"user":"carol","showsPayloads":true,"seconds":60}"#,
+                    answer: #"{"trace":"1"}"#),
+                Step(
+                    method: "GET", template: "/traces", path: "/traces",
+                    answer: #""startedBy":"own""#),
+                Step(
+                    method: "GET", template: "/traces/{trace}", path: "/traces/1",
+                    query: "?after=0", answer: #""missedCount":0"#),
+                Step(
+                    method: "DELETE", template: "/traces/{trace}", path: "/traces/1",
+                    answer: "{}"),
+                Step(
                     method: "POST", template: "/operators", path: "/operators",
                     body: #"{"operator":"dave","role":"view","expirySeconds":60}"#,
                     answer: #"{"token":"mo1_"#),
