@@ -37,6 +37,9 @@ struct APIMessageTests {
         ChangeGroup(app: "plant", groupid: "g", change: .allowed(["a"])),
         ChangeGroup(app: "plant", groupid: "g", change: .everybodyAllowed),
         BackUpStore(directory: "/var/backups/\u{1F4BE}"), ShowBackup(), ReadStatistics(),
+        StartTrace(app: "plant", user: "u"), ListTraces(), ReadTrace(trace: "1"),
+        StartTrace(app: "plant", user: "u", device: "d", showsPayloads: true, seconds: 9),
+        ReadTrace(trace: "1", after: .max), StopTrace(trace: "1"),
         SendMessage(
             app: "demo", from: "a b", users: ["x", "ü"], b: "\"{[", t: 255, grade: .once,
             expirySeconds: .max),

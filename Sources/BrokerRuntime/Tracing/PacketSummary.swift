@@ -127,13 +127,13 @@ struct PacketSummary: ~Escapable {
 
     /// UTF-8 as text; nil if it is none. A cut may divide the last character.
     private static func text(ofPrefix bytes: [UInt8], isCut: Bool) -> String? {
-        var bytes = bytes[...]
-        if isCut {
-            while let last = bytes.last, last & 0xC0 == 0x80 { bytes.removeLast() }
-            if let last = bytes.last, last >= 0xC0 { bytes.removeLast() }
+        // A character has at most four bytes, of which a cut leaves up to three.
+        for dropped in 0...(isCut ? min(3, bytes.count) : 0) {
+            if let text = String(validating: bytes.dropLast(dropped), as: UTF8.self) {
+                return isCut ? text + "…" : text
+            }
         }
-        guard let text = String(validating: bytes, as: UTF8.self) else { return nil }
-        return isCut ? text + "…" : text
+        return nil
     }
 
     static func hexadecimal(_ byte: UInt8) -> String {
