@@ -92,7 +92,7 @@ let package = Package(
                 "QueueStore", "NetTransport", "Configuration", "Administration", "Dashboard",
                 "Threads", "CLinuxShims",
             ],
-            swiftSettings: hot),
+            swiftSettings: hot + spans),
         .target(
             name: "BrokerSimulation",
             dependencies: [

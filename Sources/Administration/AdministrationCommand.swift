@@ -42,6 +42,10 @@ public enum AdministrationCommand: Hashable, Sendable {
     case listRefusals(ListRefusals)
     case reloadConfiguration(ReloadConfiguration)
     case setLogLevel(SetLogLevel)
+    case startTrace(StartTrace)
+    case listTraces(ListTraces)
+    case readTrace(ReadTrace)
+    case stopTrace(StopTrace)
     case addOperator(AddOperator)
     case listOperators(ListOperators)
     case revokeOperator(RevokeOperator)
@@ -88,6 +92,10 @@ public enum AdministrationCommand: Hashable, Sendable {
         case listRefusals = "refusal.list"
         case reloadConfiguration = "configuration.reload"
         case setLogLevel = "log.level"
+        case startTrace = "trace.start"
+        case listTraces = "trace.list"
+        case readTrace = "trace.read"
+        case stopTrace = "trace.stop"
         case addOperator = "operator.add"
         case listOperators = "operator.list"
         case revokeOperator = "operator.revoke"
@@ -135,6 +143,10 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .listRefusals: .listRefusals
         case .reloadConfiguration: .reloadConfiguration
         case .setLogLevel: .setLogLevel
+        case .startTrace: .startTrace
+        case .listTraces: .listTraces
+        case .readTrace: .readTrace
+        case .stopTrace: .stopTrace
         case .addOperator: .addOperator
         case .listOperators: .listOperators
         case .revokeOperator: .revokeOperator
@@ -205,6 +217,10 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .listRefusals: self = .listRefusals(try Self.body(line))
         case .reloadConfiguration: self = .reloadConfiguration(try Self.body(line))
         case .setLogLevel: self = .setLogLevel(try Self.body(line))
+        case .startTrace: self = .startTrace(try Self.body(line))
+        case .listTraces: self = .listTraces(try Self.body(line))
+        case .readTrace: self = .readTrace(try Self.body(line))
+        case .stopTrace: self = .stopTrace(try Self.body(line))
         case .addOperator: self = .addOperator(try Self.body(line))
         case .listOperators: self = .listOperators(try Self.body(line))
         case .revokeOperator: self = .revokeOperator(try Self.body(line))

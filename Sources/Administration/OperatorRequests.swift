@@ -4,7 +4,7 @@
 public enum OperatorRole: String, Codable, Hashable, Sendable, CaseIterable, Comparable {
     /// Read.
     case view
-    /// Change users, tokens, sessions, queues and groups.
+    /// Change users, tokens, sessions, queues and groups, and trace packets.
     case operate
     /// Change apps, rights and operators, write backups, reload, and change the log's level.
     case own

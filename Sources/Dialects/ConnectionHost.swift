@@ -76,12 +76,12 @@ public protocol LogSink: ~Copyable {
     /// The names that a client gave which is refused next. Both are valid during the call and
     /// unverified.
     mutating func takeNames(
-        _ connection: ConnectionID, user: UnsafeRawBufferPointer, device: UnsafeRawBufferPointer)
+        _ connection: ConnectionID, user: RawSpan, device: RawSpan)
 }
 
 extension LogSink where Self: ~Copyable {
     /// The default for a log that records no names.
     public mutating func takeNames(
-        _ connection: ConnectionID, user: UnsafeRawBufferPointer, device: UnsafeRawBufferPointer
+        _ connection: ConnectionID, user: RawSpan, device: RawSpan
     ) {}
 }

@@ -46,8 +46,11 @@ public struct Conversation: Sendable {
         case json(JSONForm)
     }
 
+    /// Whether the client speaks MRT.
+    public var isMRT: Bool { dialect == .mrt }
+
     /// The version of MQTT; nil for other dialects, and before CONNECT.
-    var version: MQTT.Version? {
+    public var version: MQTT.Version? {
         guard case .mqtt(let version) = dialect else { return nil }
         return version
     }
@@ -302,6 +305,19 @@ public struct ConversationTable: ~Copyable {
     /// a channel that has ended, this is known until its slot is taken again.
     public func transportConnection(of connection: ConnectionID) -> ConnectionID {
         gateway(of: connection) ?? connection
+    }
+
+    /// The connection that carries a channel, or carried it, and the channel's number; nil if the
+    /// connection is no channel, or if the slot has a newer one.
+    public func channelOrigin(
+        of connection: ConnectionID
+    ) -> (gateway: ConnectionID, number: UInt32)? {
+        connection.isChannel ? channels.origin(of: connection) : nil
+    }
+
+    /// The open channel of a gateway with a number.
+    public func channel(_ number: UInt32, of gateway: ConnectionID) -> ConnectionID? {
+        channels.channel(number, of: gateway)
     }
 
     /// The connection that carries a channel; nil if the connection is no channel.

@@ -118,7 +118,7 @@ extension DriverContext where Host: ~Copyable, Verifier: ~Copyable, Log: ~Copyab
     }
 
     func takeNames(
-        _ connection: ConnectionID, user: UnsafeRawBufferPointer, device: UnsafeRawBufferPointer
+        _ connection: ConnectionID, user: RawSpan, device: RawSpan
     ) {
         log.pointee.takeNames(connection, user: user, device: device)
     }

@@ -22,6 +22,9 @@ final class CommandStop: Sendable {
 
     /// The command that a signal ends; nil if the program can end immediately.
     private static let current = Locked<CommandStop?>(nil)
+    /// Where a command without a client finds the first signal; nil if the program can end
+    /// immediately.
+    private static let noted = Locked<Locked<StopSignal?>?>(nil)
     /// How long a stopped command may take to report it after its client has disconnected: a write
     /// to a stopped terminal would block forever.
     private static let reportSecondsMaximum = 1
@@ -39,6 +42,10 @@ final class CommandStop: Sendable {
         // Writing to a closed pipe returns EPIPE, so that the command can report it.
         signal(SIGPIPE, SIG_IGN)
         StopSignals().whenFirstComes { signal in
+            if let noted = noted.withLock({ $0 }) {
+                noted.withLock { $0 = signal }
+                return
+            }
             guard let command = current.withLock({ $0 }) else { _exit(signal.exitStatus) }
             command.end(.signal(signal))
             Task.detached {
@@ -47,6 +54,14 @@ final class CommandStop: Sendable {
                 _exit(signal.exitStatus)
             }
         }
+    }
+
+    /// Makes the first signal a value that the command looks at, for a command that has something
+    /// to end at the broker.
+    static func noteSignals() -> Locked<StopSignal?> {
+        let signal = Locked<StopSignal?>(nil)
+        noted.withLock { $0 = signal }
+        return signal
     }
 
     // MARK: - Running

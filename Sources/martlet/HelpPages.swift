@@ -5,7 +5,7 @@
 /// The pages of `martlet help`: the first words of the commands.
 enum HelpTopic: String, CaseIterable {
     case send, listen, presence, group, token, session, queue, retained, user, app
-    case explain, backup, stats
+    case explain, trace, backup, stats
     case `operator`, dashboard, listeners, refusals, reload
     case logLevel = "log-level"
 
@@ -23,6 +23,7 @@ enum HelpTopic: String, CaseIterable {
         case .user: HelpPages.user
         case .app: HelpPages.app
         case .explain: HelpPages.explain
+        case .trace: HelpPages.trace
         case .backup: HelpPages.backup
         case .stats: HelpPages.stats
         case .operator: HelpPages.operator
@@ -55,6 +56,7 @@ enum HelpPages {
           martlet retained (list | show | delete) [TOPIC]
           martlet group (create | join | leave | kick | ban | list | show | meta | allow)
           martlet explain --user USER [--device NAME] ACTION [TARGET]
+          martlet trace --user USER [--device NAME] [--payloads] [--seconds N]
           martlet backup DIRECTORY
           martlet stats [--watch] [--json]
           martlet listeners
@@ -460,6 +462,30 @@ enum HelpPages {
           --user USER          the user
           --device NAME        the device of the user
           --json               one JSON object
+        \(administration)
+        """
+
+    static let trace = """
+        martlet trace --user USER [--device NAME] [--payloads] [--seconds N] [--json]
+        martlet trace list [--json]
+        martlet trace stop TRACE
+
+        trace prints the packets of the user's devices as they pass, in both directions, one on each
+        line: the time (UTC), the connection, > from the device, < to the device or * for an event,
+        the packet, its bytes, and its fields. Refused logins that name the user are shown too.
+        Passwords, tokens and keys are never shown. If more packets pass than a trace keeps, the
+        command says how many are not shown.
+
+        The log has a line for each trace, and list shows all operators which traces there are and
+        who started them. stop ends one. A trace ends by itself after --seconds, or 30 seconds after
+        nobody reads it any more; there may be 8.
+
+          --user USER          the user; need not be known
+          --device NAME        only this device
+          --payloads           show the beginning of payloads
+          --seconds N          how long, 1 to 3600; 60 if absent
+          --json               print JSON
+
         \(administration)
         """
 

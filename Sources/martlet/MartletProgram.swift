@@ -37,6 +37,9 @@ enum Command: String, CaseIterable {
     case appShow = "app show"
     case appRights = "app rights"
     case explain
+    case trace
+    case traceList = "trace list"
+    case traceStop = "trace stop"
     case backup
     case appCreate = "app create"
     case appList = "app list"
@@ -155,6 +158,9 @@ enum MartletProgram {
             case .appShow: try AppShowCommand.run(arguments)
             case .appRights: try AppRightsCommand.run(arguments)
             case .explain: try ExplainCommand.run(arguments)
+            case .trace: try TraceCommand.run(arguments)
+            case .traceList: try TraceListCommand.run(arguments)
+            case .traceStop: try TraceStopCommand.run(arguments)
             case .backup: try BackupCommand.run(arguments)
             case .appCreate: try AppCreateCommand.run(arguments)
             case .appList: try AppListCommand.run(arguments)

@@ -18,7 +18,6 @@ struct APIMessageTests {
         AddAppKey(app: "plant", key: "ci", role: .view),
         AddAppKey(app: "plant", key: "c.i", role: .operate, rights: [], expirySeconds: .max),
         ListAppKeys(app: "plant"), RevokeAppKey(app: "plant", key: "default"),
-        ShowOwnUser(app: "plant", user: "a/b"),
         AddUser(app: "plant", user: "../../operators"),
         MintTokens(app: "plant", users: ["a", "b"]),
         MintTokens(
@@ -53,6 +52,9 @@ struct APIMessageTests {
         ChangeGroup(app: "plant", groupid: "g", change: .allowed(["a"])),
         ChangeGroup(app: "plant", groupid: "g", change: .everybodyAllowed),
         BackUpStore(directory: "/var/backups/\u{1F4BE}"), ShowBackup(), ReadStatistics(),
+        StartTrace(app: "plant", user: "u"), ListTraces(), ReadTrace(trace: "1"),
+        StartTrace(app: "plant", user: "u", device: "d", showsPayloads: true, seconds: 9),
+        ReadTrace(trace: "1", after: .max), StopTrace(trace: "1"),
         SendMessage(
             app: "demo", from: "a b", users: ["x", "ü"], b: "\"{[", t: 255, grade: .once,
             expirySeconds: .max),

@@ -308,6 +308,10 @@ extension AdministrationCommand {
         case .listRefusals(let request): request.line
         case .reloadConfiguration(let request): request.line
         case .setLogLevel(let request): request.line
+        case .startTrace(let request): request.line
+        case .listTraces(let request): request.line
+        case .readTrace(let request): request.line
+        case .stopTrace(let request): request.line
         case .addOperator(let request): request.line
         case .listOperators(let request): request.line
         case .revokeOperator(let request): request.line

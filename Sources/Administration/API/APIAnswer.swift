@@ -184,6 +184,7 @@ extension APIOperation {
             ]
         case .reloadConfiguration: [.texts("changed"), .texts("needsRestart")]
         case .setLogLevel: [.text("previous")]
+        case .startTrace, .listTraces, .readTrace: Self.trace(kind)
         case .addOperator: [.text("token")]
         case .listOperators:
             [
@@ -194,7 +195,7 @@ extension APIOperation {
         case .showSelf:
             [.text("operator"), .text("role"), .number(optional: "expiresUnixSeconds")]
         case .makeLoginLink: [.text("code"), .number("expiresUnixSeconds"), .texts("addresses")]
-        case .setAppRights, .changeGroup, .revokeOperator, .dropQueueMessage: []
+        case .setAppRights, .changeGroup, .stopTrace, .revokeOperator, .dropQueueMessage: []
         }
     }
 

@@ -45,6 +45,10 @@ extension APIOperation {
         case .listRefusals: listRefusals
         case .reloadConfiguration: reloadConfiguration
         case .setLogLevel: setLogLevel
+        case .startTrace: startTrace
+        case .listTraces: listTraces
+        case .readTrace: readTrace
+        case .stopTrace: stopTrace
         case .addOperator: addOperator
         case .listOperators: listOperators
         case .revokeOperator: revokeOperator
@@ -189,7 +193,7 @@ extension APIOperation {
                 summary: "Shows the user of the token, with its rights and the user's sessions."
             ) { values throws(AdministrationRefusal) in
                 .showOwnUser(ShowOwnUser(app: try values.app(), user: try values.sender()))
-            },
+            }
         ]
     }
 

@@ -43,6 +43,10 @@ extension AdministrationService {
             if case .showOwnUser(let user) = command {
                 return user.object(replying: try show(user, for: credential))
             }
+            if case .startTrace(let start) = command {
+                return start.object(
+                    replying: try self.start(start, by: credential.principal.description))
+            }
             guard case .sendMessage(let message) = command else {
                 return try execute(command, replyingAs: .object)
             }

@@ -21,14 +21,16 @@ struct AdministrationService {
     let operators: Operators
     let reloads: ReloadRequests
     let credentials: APICredentials
+    let traces: TraceRegistry
     let started: Moment
     let version: String
 
     init(
         shared: SharedBroker, clock: BrokerClock, log: LogWriter, backups: BackupRunner,
         listeners: ListenerSet, trust: ClientTrust, rates: ClientRates, operators: Operators,
-        reloads: ReloadRequests, version: String
+        reloads: ReloadRequests, traces: TraceRegistry, version: String
     ) {
+        self.traces = traces
         self.operators = operators
         self.reloads = reloads
         credentials = APICredentials(shared: shared, operators: operators)
@@ -111,6 +113,11 @@ struct AdministrationService {
         case .listRefusals(let request): return answer(request, with: listRefusals(request))
         case .reloadConfiguration(let request): return answer(request, with: try reload())
         case .setLogLevel(let request): return answer(request, with: try setLevel(request))
+        case .startTrace(let request):
+            return answer(request, with: try start(request, by: nil))
+        case .listTraces(let request): return answer(request, with: listTraces())
+        case .readTrace(let request): return answer(request, with: try read(request))
+        case .stopTrace(let request): return answer(request, with: try stop(request))
         case .addOperator(let request): return answer(request, with: try add(request))
         case .listOperators(let request): return answer(request, with: listOperators())
         case .revokeOperator(let request): return answer(request, with: try revoke(request))
@@ -190,9 +197,7 @@ struct AdministrationService {
     func checkIdentifier(
         _ text: String, _ what: String
     ) throws(AdministrationRefusal) {
-        var text = text
-        let isValid = text.withUTF8 { TextRules.isIdentifier(UnsafeRawBufferPointer($0).bytes) }
-        guard isValid else {
+        guard TextRules.isIdentifier(Array(text.utf8).span.bytes) else {
             throw AdministrationRefusal(
                 .clientIdentifierNotValid,
                 "the \(what) \"\(text)\" must have 1 to 64 bytes, without /, +, # and "

@@ -46,7 +46,15 @@ struct AdministrationSocket: LoopHandler, ~Copyable {
     }
 
     mutating func turnEnded(in loop: inout EventLoop) {
-        guard systemIntervalMilliseconds > 0 else { return }
+        publishStatistics(in: &loop)
+        if let next = service.endTraces(at: loop.now) { loop.nextWake = min(loop.nextWake, next) }
+    }
+
+    private mutating func publishStatistics(in loop: inout EventLoop) {
+        guard systemIntervalMilliseconds > 0 else {
+            loop.nextWake = .never
+            return
+        }
         if nextSystemRound <= loop.now {
             // Counting a million sessions blocks the core for about ten milliseconds, so values are
             // published only for subscribers. The first values are published as retained messages

@@ -29,7 +29,20 @@ package struct ConnectionLog: LogSink, ~Copyable {
         let detail: String
     }
 
+    /// A log event, for the traces of an event loop.
+    struct Note {
+        let event: LogEventName
+        let isEnd: Bool
+        let connection: ConnectionID
+        let reason: ReasonCode
+        let user: String
+        let device: String
+        let detail: String
+    }
+
     let log: LogWriter
+    /// Whether events are collected that no line of the log's level shows: a trace shows them.
+    var isTraced = false
     private var pending: [Pending] = []
     /// Connections that closed during this turn. The core's log events about them follow at its
     /// end.
@@ -44,7 +57,7 @@ package struct ConnectionLog: LogSink, ~Copyable {
     }
 
     package mutating func take(_ note: LogEvent, bytes: UnsafeRawBufferPointer) {
-        guard log.writes(note.kind.level) else { return }
+        guard isTraced || log.writes(note.kind.level) else { return }
         func text(_ range: ByteRange) -> String {
             String(decoding: range.bytes(in: bytes), as: UTF8.self)
         }
@@ -56,10 +69,11 @@ package struct ConnectionLog: LogSink, ~Copyable {
     }
 
     package mutating func takeNames(
-        _ connection: ConnectionID, user: UnsafeRawBufferPointer, device: UnsafeRawBufferPointer
+        _ connection: ConnectionID, user: RawSpan, device: RawSpan
     ) {
         names[connection] = (
-            String(decoding: user, as: UTF8.self), String(decoding: device, as: UTF8.self)
+            user.withUnsafeBytes { String(decoding: $0, as: UTF8.self) },
+            device.withUnsafeBytes { String(decoding: $0, as: UTF8.self) }
         )
     }
 
@@ -74,6 +88,20 @@ package struct ConnectionLog: LogSink, ~Copyable {
     /// Adds a detail to the refusal of a connection that no reason code expresses.
     mutating func explain(_ connection: ConnectionID, _ detail: String) {
         explanations[connection] = detail
+    }
+
+    /// The events that ``write(of:conversations:)`` writes next.
+    var notes: [Note] {
+        pending.map { note in
+            var words = note.subject.isEmpty ? [] : [note.subject]
+            if note.limit != .none { words.append(note.limit.key.description) }
+            if let text = explanations[note.connection] { words.append(text) }
+            return Note(
+                event: note.kind.logEvent(note.reason),
+                isEnd: note.kind == .disconnected || note.kind == .connectRefused,
+                connection: note.connection, reason: note.reason, user: note.user,
+                device: note.device, detail: words.joined(separator: ", "))
+        }
     }
 
     /// Writes the collected events. Peer addresses come from the loop or were saved at close; a

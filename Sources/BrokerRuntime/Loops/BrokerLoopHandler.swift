@@ -44,6 +44,9 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
     /// The loop is stopping. The core gets no event for connections that close now, so that a stop
     /// of the broker ends no session and sends no will.
     private var isStopping = false
+    /// Whether there is a trace. Without one, this test is all that a read and a turn pay for it.
+    private var isTracing = false
+    private let tracer: LoopTracer
 
     /// - Parameters:
     ///   - terms: the permissions of each listener's clients, by tag.
@@ -53,8 +56,9 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         loopIndex: UInt8, shared: SharedBroker, clock: BrokerClock, terms: [ListenerTerms],
         identityProofs: IdentityProofs, trust: ClientTrust, rates: ClientRates, packetMaximum: Int,
         web: WebSettings = WebSettings(), numbers: RandomNumbers = .system,
-        log: consuming ConnectionLog
+        traces: TraceRegistry = TraceRegistry(), log: consuming ConnectionLog
     ) {
+        tracer = LoopTracer(traces, shared: shared, loop: loopIndex, at: clock.moment())
         self.web = WebConnections(
             web, loopIndex: loopIndex, shared: shared, trust: trust, clock: clock, log: log.log)
         self.rates = rates
@@ -101,12 +105,15 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         // Before login, the transport limits the bytes of a connection.
         let isLimited =
             values.areLimited && decoder.conversations[connection]?.phase == .established
-        let outcome = decoder.receive(
-            bytes, of: loop.mutableArena, from: connection,
-            workMaximum: isLimited
-                ? limiter.allowance(of: connection, rates: values, at: loop.now) : .max,
-            packetCountMaximum: schedule.packetCountMaximum,
-            host: &loop, authenticator: &verifier, log: &connectionLog)
+        let workMaximum =
+            isLimited ? limiter.allowance(of: connection, rates: values, at: loop.now) : .max
+        let outcome =
+            isTracing
+            ? decodeTraced(bytes, from: connection, workMaximum: workMaximum, in: &loop)
+            : decoder.receive(
+                bytes, of: loop.mutableArena, from: connection, workMaximum: workMaximum,
+                packetCountMaximum: schedule.packetCountMaximum,
+                host: &loop, authenticator: &verifier, log: &connectionLog)
         if isLimited { charge(connection, for: outcome, rates: values, in: &loop) }
         if outcome.isCut {
             loop.pauseReading(connection, for: .budget)
@@ -239,6 +246,11 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         in loop: inout some BrokerLoop & ~Copyable
     ) {
         connectionLog.takeClosed(connection, cause: cause, of: loop)
+        if isTracing {
+            tracer.closed(
+                connection, cause, detail: loop.closeDetail(of: connection),
+                at: clock.moment(at: loop.now))
+        }
         verifier.closed(connection)
         web.close(connection)
         slow.remove(connection)
@@ -249,6 +261,11 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
 
     package mutating func woken(in loop: inout some BrokerLoop & ~Copyable) {
         isWoken = true
+        if tracer.isOutdated {
+            isTracing = tracer.refresh(
+                at: clock.moment(at: loop.now), conversations: decoder.conversations, in: loop)
+            connectionLog.isTraced = isTracing
+        }
     }
 
     package mutating func outgoingDrained(
@@ -353,16 +370,56 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
             connectionLog.explain(connection, refusal.detail)
         }
         verifier.forgetRefusals()
+        if isTracing { tracer.take(connectionLog.notes, conversations: decoder.conversations) }
         connectionLog.write(of: loop, conversations: decoder.conversations)
     }
 
     private mutating func carryOut(_ loop: inout some BrokerLoop & ~Copyable) {
         guard !effects.isEmpty else { return }
-        encoder.encode(
-            effects, at: loop.now, conversations: &decoder.conversations, host: &loop,
-            log: &connectionLog, events: &decoder.events)
+        if isTracing {
+            encodeTraced(&loop)
+        } else {
+            encoder.encode(
+                effects, at: loop.now, conversations: &decoder.conversations, host: &loop,
+                log: &connectionLog, events: &decoder.events)
+        }
         effects.removeAll()
         if !encoder.awaitingDrain.isEmpty { loop.nextWake = loop.now }
+    }
+
+    // MARK: - Traces
+
+    /// Decodes received bytes while there is a trace.
+    @inline(never)
+    private mutating func decodeTraced(
+        _ bytes: ByteRange, from connection: ConnectionID, workMaximum: Int,
+        in loop: inout some BrokerLoop & ~Copyable
+    ) -> PacketDecoder.Outcome {
+        tracer.beginRead(
+            bytes.bytes(in: loop.arena.bytes), from: connection, decoder.conversations[connection],
+            peer: loop.peer(of: connection), at: clock.moment(at: loop.now))
+        let arena = loop.mutableArena
+        var host = TracingHost(consume loop, tracer)
+        let outcome = decoder.receive(
+            bytes, of: arena, from: connection, workMaximum: workMaximum,
+            packetCountMaximum: schedule.packetCountMaximum,
+            host: &host, authenticator: &verifier, log: &connectionLog)
+        loop = host.finish()
+        tracer.endRead(consumed: outcome.consumed, conversations: decoder.conversations)
+        return outcome
+    }
+
+    /// Carries out the effects while there is a trace.
+    @inline(never)
+    private mutating func encodeTraced(_ loop: inout some BrokerLoop & ~Copyable) {
+        let now = loop.now
+        tracer.beginWriting(at: clock.moment(at: now))
+        var host = TracingHost(consume loop, tracer)
+        encoder.encode(
+            effects, at: now, conversations: &decoder.conversations, host: &host,
+            log: &connectionLog, events: &decoder.events)
+        loop = host.finish()
+        tracer.endWriting(conversations: decoder.conversations)
     }
 
     package mutating func stopping(in loop: inout some BrokerLoop & ~Copyable) {

@@ -29,6 +29,7 @@ public final class BrokerServer {
     private let backups: BackupRunner
     let operators: Operators
     let reloads = ReloadRequests()
+    private let traces = TraceRegistry()
     /// The listeners of the configuration, with the ports that the system chose.
     var listeners: [ListenerSettings] { listenerSet.settings }
     private let version: String
@@ -339,7 +340,7 @@ public final class BrokerServer {
                 loopIndex: index, shared: shared, clock: clock, terms: listenerSet.terms,
                 identityProofs: listenerSet.identityProofs, trust: trust, rates: rates,
                 packetMaximum: settings.limits.packetMaximum, web: listenerSet.web,
-                log: ConnectionLog(log)))
+                traces: traces, log: ConnectionLog(log)))
         loops.append(
             runLoop(
                 handler, name: "loop-\(index)", configuration: configuration,
@@ -364,7 +365,7 @@ public final class BrokerServer {
                 service: AdministrationService(
                     shared: shared, clock: clock, log: log, backups: backups,
                     listeners: listenerSet, trust: trust, rates: rates,
-                    operators: operators, reloads: reloads, version: version),
+                    operators: operators, reloads: reloads, traces: traces, version: version),
                 systemIntervalSeconds: settings.mqtt.sysIntervalSeconds))
         administration = runLoop(
             handler, name: "admin", configuration: configuration, handle: administrationHandle,

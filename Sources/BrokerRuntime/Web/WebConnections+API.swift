@@ -154,7 +154,8 @@ extension WebConnections {
         request.head.authorization != nil
             ? refuseCredential(from: connection, detail, in: loop)
             : refuseCredential(
-                from: connection, detail, logged: "no token of an operator", hasToken: false, in: loop)
+                from: connection, detail, logged: "no token of an operator", hasToken: false,
+                in: loop)
     }
 
     /// Refuses a credential, or that there is none.

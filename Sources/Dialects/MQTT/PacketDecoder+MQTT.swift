@@ -26,8 +26,8 @@ extension PacketDecoder {
                 context.holdConnection(connection)
             case .failure(let refusal):
                 context.takeNames(
-                    connection, user: (connect.userName ?? .empty).bytes(in: packet.body),
-                    device: connect.clientIdentifier.bytes(in: packet.body))
+                    connection, user: (connect.userName ?? .empty).bytes(in: packet.body.bytes),
+                    device: connect.clientIdentifier.bytes(in: packet.body.bytes))
                 refuse(connection, refusal.reason, in: &context)
             }
         } catch {

@@ -25,8 +25,8 @@ extension PacketDecoder {
                 events.append(event)
             case .failure(let refusal):
                 context.takeNames(
-                    connection, user: connect.credential.user.bytes(in: packet.body),
-                    device: connect.device.bytes(in: packet.body))
+                    connection, user: connect.credential.user.bytes(in: packet.body.bytes),
+                    device: connect.device.bytes(in: packet.body.bytes))
                 refuse(connection, refusal.reason, in: &context)
             }
         } catch {

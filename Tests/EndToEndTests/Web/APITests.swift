@@ -189,9 +189,6 @@ extension EndToEndTests {
                     method: "GET", template: "/apps/{app}/sessions", path: "/apps/demo/sessions",
                     query: "?isConnected=true&user=carol", answer: #""isPersistent":true"#),
                 Step(
-                    method: "GET", template: "/apps/{app}/users/{user}",
-                    path: "/apps/demo/users/carol", answer: #""sessionCount":1,"sessions":[{"#),
-                Step(
                     method: "DELETE", template: "/apps/{app}/connections",
                     path: "/apps/demo/connections", query: "?user=carol&sendsWills=false",
                     answer: #"{"sessionCount":1}"#),
@@ -251,6 +248,19 @@ extension EndToEndTests {
                 Step(
                     method: "PUT", template: "/log-level", path: "/log-level",
                     body: #"{"level":"debug"}"#, answer: #"{"previous":"info"}"#),
+                Step(
+                    method: "POST", template: "/apps/{app}/traces", path: "/apps/demo/traces",
+                    body: #"{"user":"carol","showsPayloads":true,"seconds":60}"#,
+                    answer: #"{"trace":"1"}"#),
+                Step(
+                    method: "GET", template: "/traces", path: "/traces",
+                    answer: #""startedBy":"own""#),
+                Step(
+                    method: "GET", template: "/traces/{trace}", path: "/traces/1",
+                    query: "?after=0", answer: #""missedCount":0"#),
+                Step(
+                    method: "DELETE", template: "/traces/{trace}", path: "/traces/1",
+                    answer: "{}"),
                 Step(
                     method: "POST", template: "/operators", path: "/operators",
                     body: #"{"operator":"dave","role":"view","expirySeconds":60}"#,
