@@ -251,6 +251,7 @@ public enum AdministrationCommand: Hashable, Sendable {
             request.limit.map { ($0, ListQueueMessages.countMaximum) }
         case .listRetained(let request): request.limit.map { ($0, ListRetained.countMaximum) }
         case .listUsers(let request): request.limit.map { ($0, ListUsers.countMaximum) }
+        case .listRefusals(let request): request.limit.map { ($0, ListRefusals.countMaximum) }
         case .listTokens(let request): request.limit.map { ($0, ListTokens.countMaximum) }
         case .listSessions(let request): request.limit.map { ($0, ListSessions.countMaximum) }
         case .listGroups(let request): request.limit.map { ($0, ListGroups.countMaximum) }

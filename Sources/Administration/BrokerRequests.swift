@@ -53,13 +53,13 @@ public struct ListRefusals: AdministrationRequest {
     /// Only those with a higher number, the oldest first; nil for the latest ones.
     public var after: UInt64?
     /// How many at most, up to ``countMaximum``; nil for ``countDefault``.
-    public var limit: UInt64?
+    public var limit: Int?
 
-    public static let countDefault: UInt64 = 100
+    public static let countDefault = 100
     /// As many as the broker keeps.
-    public static let countMaximum: UInt64 = 1_000
+    public static let countMaximum = 1_000
 
-    public init(after: UInt64? = nil, limit: UInt64? = nil) {
+    public init(after: UInt64? = nil, limit: Int? = nil) {
         self.after = after
         self.limit = limit
     }

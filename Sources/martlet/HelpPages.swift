@@ -57,6 +57,7 @@ enum HelpPages {
           martlet group (create | join | leave | kick | ban | list | show | meta | allow)
           martlet explain --user USER [--device NAME] ACTION [TARGET]
           martlet trace --user USER [--device NAME] [--payloads] [--seconds N]
+          martlet trace (list | stop)
           martlet backup DIRECTORY
           martlet stats [--watch] [--json]
           martlet listeners

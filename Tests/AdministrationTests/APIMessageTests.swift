@@ -66,7 +66,7 @@ struct APIMessageTests {
         AddOperator(operator: "ci", role: .view, expirySeconds: nil), ListOperators(),
         RevokeOperator(operator: "ci"), MakeLoginLink(operator: "ci", role: .view),
         ShowSelf(), ReloadConfiguration(), SetLogLevel(level: "debug"), ListListeners(),
-        ListRefusals(), ListRefusals(after: .max, limit: 0),
+        ListRefusals(), ListRefusals(after: .max, limit: 1),
     ]
 
     @Test func `is read as the same request, whatever its texts contain`() throws {
@@ -94,7 +94,8 @@ struct APIMessageTests {
             #expect(operation.takesContent == (message.content != nil))
             kinds.insert(command.kind)
         }
-        #expect(kinds == Set(AdministrationCommand.Kind.allCases))
+        // Only a user's token asks for its own user.
+        #expect(kinds == Set(AdministrationCommand.Kind.allCases).subtracting([.showOwnUser]))
     }
 
     @Test func `has an answer with a reply, a refusal, or what is no answer`() throws {

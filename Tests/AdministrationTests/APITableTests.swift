@@ -185,7 +185,10 @@ struct APITableTests {
 
     @Test func `every list that has pages may be limited, in a line too`() throws {
         for operation in APIOperation.all
-        where operation.members.contains(where: { $0.name == "after" }) {
+        where operation.members.contains(where: { $0.name == "after" })
+            // What a trace keeps is less than a page.
+            && operation.kind != .readTrace
+        {
             let limit = try #require(operation.members.first { $0.name == "limit" })
             guard case .count(let maximum) = limit.form else {
                 Issue.record("\(operation.path)")

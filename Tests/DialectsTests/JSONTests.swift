@@ -278,6 +278,8 @@ struct JSONWritingTests {
             (.topic, "a/b", .raw, Array("42".utf8), #""topic":"a/b","payload":"42"}"#),
             (.topic, "a/b", .raw, [0xFF], #""base64":"/w=="}"#),
             (.topic, "a/b", .raw, [], #""payload":""}"#),
+            // Escapes would make them six times as long.
+            (.topic, "a/b", .raw, [0, 1, 2, 3], #""base64":"AAECAw=="}"#),
             (.groupEvent, "g", [], [1] + Array("bob".utf8), #""event":"joined","user":"bob"}"#),
             (.groupEvent, "g", [], [5], #""event":"meta-updated"}"#),
             (.groupEvent, "g", [], [99], #""event":"unknown"}"#),
@@ -307,9 +309,11 @@ struct JSONWritingTests {
         for number in [UInt64(0), 1, 2] {
             #expect(!loop.host.isClosed)
             let publication = loop.publish(.topic, address: "t", payload: [0])
-            loop.carryOut {
+            let events = loop.carryOut {
                 $0.append(.deliver(Self.deliver(loop, publication, number: number)))
             }
+            // The core is told at once.
+            #expect(events == (number == 2 ? ["closed closedByBroker"] : []))
             let text = String(decoding: loop.written(), as: UTF8.self)
             #expect(text.hasSuffix("\"}\n\n"))
             #expect(

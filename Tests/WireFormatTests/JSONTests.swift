@@ -67,6 +67,19 @@ struct JSONObjectTests {
         }
     }
 
+    @Test func `has whole numbers up to 2^63 - 1, and no longer ones`() throws {
+        for (text, isNumber) in [
+            ("0", true), ("9223372036854775807", true), ("9223372036854775808", false),
+            ("18446744073709551610", false), ("18446744073709551615", false),
+            ("18446744073709551616", false), ("18446744073709551619", false),
+            ("99999999999999999999", false), ("00", false), ("1e2", false),
+        ] {
+            let json = Array("{\"n\":\(text)}".utf8)
+            let object = try? JSONObject(json.span.bytes)
+            #expect((object != nil) == isNumber, "\(text)")
+        }
+    }
+
     @Test func `is written as it is read`() throws {
         var writer = JSONWriter()
         writer.write("word", "x" as StaticString)

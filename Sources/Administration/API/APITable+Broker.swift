@@ -33,13 +33,13 @@ extension APIOperation {
                 summary: "Lists the latest refused logins, requests and sends.",
                 members: [
                     .query("after", .number(maximum: .max)),
-                    .query("limit", .number(maximum: ListRefusals.countMaximum)),
+                    .limit(ListRefusals.countMaximum),
                 ]
             ) { values in
                 .listRefusals(
                     ListRefusals(
                         after: values.number("after", as: UInt64.self),
-                        limit: values.number("limit", as: UInt64.self)))
+                        limit: values.limit))
             }
         ]
     }

@@ -166,7 +166,13 @@ public enum SessionDialect: UInt8, Hashable, BitwiseCopyable, Sendable {
     case mqtt3 = 3
     case mqtt5 = 5
 
-    public var isMQTT: Bool { rawValue >= Self.mqtt3.rawValue }
+    @inlinable
+    public var isMQTT: Bool {
+        switch self {
+        case .mrt, .json: false
+        case .mqtt3, .mqtt5: true
+        }
+    }
 }
 
 public struct ConnectRequest: Sendable {

@@ -22,8 +22,8 @@ extension AdministrationService {
     }
 
     func listRefusals(_ request: ListRefusals) -> ListRefusals.Reply {
-        let limit = min(request.limit ?? ListRefusals.countDefault, ListRefusals.countMaximum)
-        return log.refusals(after: request.after, limit: Int(limit))
+        let limit = request.limit ?? ListRefusals.countDefault
+        return log.refusals(after: request.after, limit: limit)
     }
 
     func reload() throws(AdministrationRefusal) -> ReloadConfiguration.Reply {

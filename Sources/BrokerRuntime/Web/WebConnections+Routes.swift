@@ -191,7 +191,7 @@ extension WebConnections {
 
     /// Whether a page of the request's origin may connect: one that was loaded from the address
     /// that it connects to, or one of the configuration. Programs have no origin.
-    private func allowsOrigin(of request: WebRequest) -> Bool {
+    func allowsOrigin(of request: WebRequest) -> Bool {
         guard let place = request.head.origin else { return true }
         let bytes = request.bytes.bytes
         let origin = place.bytes(in: bytes)

@@ -38,6 +38,19 @@ extension WebConnections {
             return .respond(
                 .problem(.unavailable, "the broker is stopping", reason: .serverShuttingDown))
         }
+        // A page of another origin cannot send the field, so it logs nobody in who is known by the
+        // connection alone, by a certificate or without credentials.
+        guard request.bearerToken != nil, allowsOrigin(of: request) else {
+            var response = HTTPResponse.problem(
+                request.bearerToken == nil ? .unauthorized : .forbidden,
+                request.bearerToken == nil
+                    ? "Authorization: Bearer TOKEN is missing" : "the origin is not allowed",
+                reason: .notAuthorized)
+            if request.bearerToken == nil {
+                response.fields = ["WWW-Authenticate: Bearer realm=\"martlet\""]
+            }
+            return .respond(response)
+        }
         do throws(EventStreamFault) {
             return .eventStream(try EventStreamLogin(request), terms: terms.mrt)
         } catch {
@@ -146,7 +159,7 @@ extension EventStreamLogin {
                 throw EventStreamFault("the app key is too long")
             }
         }
-        if let place = request.head.lastEventID {
+        if let place = request.head.lastEventID, !place.isEmpty {
             connect.resume = try Self.position(place.bytes(in: request.bytes).bytes)
         }
         self.connect = connect.encoded(from: text)
@@ -172,6 +185,7 @@ extension EventStreamLogin {
     private static func position(_ text: RawSpan) throws(EventStreamFault) -> MRT.Resume {
         guard text.byteCount > 17, text[16] == UInt8(ascii: "-"),
             let epoch = UInt64(hexadecimal: text.extracting(first: 16)), epoch != 0,
+            (0x30...0x39).contains(text[17]),
             let number = UInt64(
                 String(
                     decoding: text.extracting(droppingFirst: 17).withUnsafeBytes { Array($0) },

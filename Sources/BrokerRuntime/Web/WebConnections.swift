@@ -117,7 +117,11 @@ struct WebConnections: ~Copyable {
         _ bytes: ByteRange, from connection: ConnectionID, isDraining: Bool,
         in loop: inout some BrokerLoop & ~Copyable
     ) -> Outcome {
-        if isStream(connection) { return .consumed(Int(bytes.count)) }
+        if isStream(connection) {
+            // Nothing is read behind the request of a stream: it would not count towards any rate.
+            loop.close(connection, afterFlush: true)
+            return .consumed(Int(bytes.count))
+        }
         let bytes = bytes.bytes(in: loop.arena)
         var offset = 0
         while let known = connections[connection], !known.isDone {
@@ -164,6 +168,12 @@ struct WebConnections: ~Copyable {
                 case .content(let content):
                     startContent(content, of: connection, in: &loop)
                 case .eventStream(let login, let terms):
+                    guard offset == bytes.count else {
+                        refuse(
+                            connection, with: .badRequest, "data behind the request of a stream",
+                            in: &loop)
+                        return .consumed(bytes.count)
+                    }
                     settings.count(isRefusal: false)
                     beginStream(connection, login)
                     return .eventStream(login, terms: terms)

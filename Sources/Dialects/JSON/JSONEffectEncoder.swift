@@ -38,6 +38,10 @@ struct JSONEffectEncoder {
             writer.write("group", block.address.bytes)
         }
         Self.writePayload(of: block, to: &writer)
+        guard writer.bytes.count <= JSONLimits.deliveryByteCountMaximum else {
+            context.append(.deliveryTooLarge(connection, number: delivery.number))
+            return
+        }
         let outcome = JSONMessage.send(
             writer, number: delivery.number, to: connection,
             priority: delivery.grade == .transient ? .droppable : .required,
@@ -64,10 +68,8 @@ struct JSONEffectEncoder {
             if !block.marks.contains(.raw), !payload.isEmpty {
                 writer.write("t", UInt64(payload[0]))
                 writer.write("b", payload.bytes.extracting(1...))
-            } else if TextRules.isUTF8(payload.bytes) {
-                writer.write("payload", payload.bytes)
             } else {
-                writer.write(base64: "base64", payload.bytes)
+                writer.write(text: "payload", orBase64: "base64", payload.bytes)
             }
         }
     }
@@ -80,7 +82,11 @@ struct JSONEffectEncoder {
     ) {
         guard let stream = context.conversations.streams[connection] else { return }
         context.conversations.streams[connection]?.remainingCount = stream.remainingCount - 1
-        if stream.remainingCount == 1 { context.close(connection) }
+        guard stream.remainingCount == 1 else { return }
+        // The core learns of the end at once: the next request may come before this connection has
+        // closed, and is no takeover.
+        context.append(.connectionClosed(connection, .closedByBroker))
+        context.close(connection)
     }
 
     // MARK: - Answers
@@ -225,7 +231,8 @@ struct JSONEffectEncoder {
         writer.write("sessionExpirySeconds", UInt64(acceptance.sessionExpirySeconds))
         writer.write("sendWindow", UInt64(acceptance.sendWindow))
         writer.write("window", UInt64(acceptance.inboxWindow))
-        writer.write("packetMaximum", UInt64(packetMaximum))
+        writer.write(
+            "packetMaximum", UInt64(packetMaximum) - UInt64(JSONLimits.framingByteCountMaximum))
         writer.write("messageMaximum", UInt64(acceptance.messageMaximum))
         writer.write("payloadMaximum", UInt64(acceptance.payloadMaximum))
         send(writer, to: connection, in: context)

@@ -489,6 +489,12 @@ extension MRT.Target {
 public enum JSONLimits {
     /// Maximum frames of one message. Browsers divide a message of 256 KiB into fewer than ten.
     public static let fragmentCountMaximum = 64
+    /// Bytes of the lengths of a message's frames, which the size of a packet includes.
+    public static let framingByteCountMaximum = fragmentCountMaximum * FramedText.headerByteCount
+    /// Maximum bytes of a delivery: less than waits for any connection
+    /// (`TransportLimits.outgoingHardMaximum`). A larger one is dropped as a packet that a client
+    /// cannot take.
+    public static let deliveryByteCountMaximum = 6 << 20
     /// The window of a client that does not name one: what fits into a second of a slow network.
     public static let windowDefault: UInt16 = 256
     /// Milliseconds between two comments on an event stream: proxies end responses that are silent

@@ -23,6 +23,7 @@ extension PacketDecoder {
     ) -> JSONFraming {
         // Joins the frames of the message behind the length of the first one.
         let start = offset + FramedText.headerByteCount
+        let messageMaximum = packetMaximum - JSONLimits.framingByteCountMaximum
         var (end, next) = (start, offset)
         var fragmentCount = 0
         while true {
@@ -32,7 +33,7 @@ extension PacketDecoder {
             let header = FramedText(
                 arena.loadUnaligned(fromByteOffset: next, as: UInt32.self).littleEndian)
             let content = next + FramedText.headerByteCount
-            if end - start + header.byteCount > packetMaximum {
+            if end - start + header.byteCount > messageMaximum {
                 return .fault(
                     JSONFault(reason: .packetTooLarge, detail: "the message is too large"))
             }

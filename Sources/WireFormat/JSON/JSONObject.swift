@@ -120,11 +120,12 @@ public struct JSONObject: Sendable {
             guard let first = reader.takeDigit() else { throw .malformed }
             var number = UInt64(first - 0x30)
             while let digit = reader.takeDigit() {
-                let (product, overflow) = number.multipliedReportingOverflow(by: 10)
+                let value = UInt64(digit - 0x30)
                 // A second digit after a zero is no number of JSON.
-                guard number > 0, !overflow else { throw .malformed }
-                number = product + UInt64(digit - 0x30)
-                guard number <= WireLimits.varIntMaximum else { throw .malformed }
+                guard number > 0, number <= (WireLimits.varIntMaximum - value) / 10 else {
+                    throw .malformed
+                }
+                number = number * 10 + value
             }
             if !reader.isAtEnd {
                 switch reader.text[reader.offset] {

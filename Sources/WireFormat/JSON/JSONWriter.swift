@@ -57,6 +57,21 @@ public struct JSONWriter {
         bytes.append(UInt8(ascii: "\""))
     }
 
+    /// Writes bytes as text if they are UTF-8 and base64 has no fewer characters: escapes can make
+    /// text six times as long.
+    public mutating func write(
+        text: StaticString, orBase64 base64: StaticString, _ content: RawSpan
+    ) {
+        let base64ByteCount = (content.byteCount + 2) / 3 * 4
+        if TextRules.isUTF8(content),
+            JSONText.escapedByteCount(content) <= max(base64ByteCount, content.byteCount)
+        {
+            write(text, content)
+        } else {
+            write(base64: base64, content)
+        }
+    }
+
     /// Writes any bytes in base64.
     public mutating func write(base64 name: StaticString, _ content: RawSpan) {
         begin(name)

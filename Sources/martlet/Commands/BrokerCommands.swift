@@ -53,7 +53,7 @@ enum RefusalsCommand {
         let maximum = ListRefusals.countMaximum
         var limit = ListRefusals.countDefault
         if let word = options[.count] {
-            guard let count = UInt64(word), (1...maximum).contains(count) else {
+            guard let count = Int(word), (1...maximum).contains(count) else {
                 throw UsageError("--count must be a number from 1 to \(maximum), not \"\(word)\"")
             }
             limit = count

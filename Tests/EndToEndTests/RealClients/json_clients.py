@@ -161,6 +161,7 @@ async def faults():
     await ends(None, '{"type":"connect","token":"wrong"}', '"reason":134')
     await ends(None, '{"type":"connect"}', '"refused"')
     await ends(None, '{"type":"ping"}', '"refused","reason":130')
+    await ends(None, '{"type":"connect","window":18446744073709551616}', '"error"')
     await ends(ALICE, "[1]", '"error"', '"closed","reason":129')
     await ends(ALICE, '{"type":"ping","x":1}', '"member":"x"', '"closed"')
     await ends(ALICE, b"\x00", code=1003)
@@ -202,6 +203,10 @@ async def streams():
         assert refused.response.status == 400, query
         assert part in json.load(refused.response)["detail"], query
     assert Stream("device=s", last="x").response.status == 400
+    assert Stream("device=s", token=None).response.status == 401
+    talkative = Stream("device=talk")
+    talkative.connection.sock.sendall(b"x")
+    assert talkative.response.read().count(b"data: ") == 1
 
     query = "device=s&window=3&sessionExpirySeconds=600&subscribe=site/%23&subscribe=other"
     stream = Stream(query)
