@@ -53,7 +53,9 @@ extension Broker {
             takeBackSends(in: &step)
         }
         settleMessages(isStored: result.refusal == nil, in: &step)
-        settleKeys(batch: result.sequence, isStored: result.refusal == nil)
+        if sendKeys.awaitsCommit {
+            settleKeys(batch: result.sequence, isStored: result.refusal == nil)
+        }
         settleWills(isStored: result.refusal == nil, at: step.moment)
         if !commits.inFlightBatch.repeats.isEmpty {
             settleRepeats(isStored: result.refusal == nil, in: &step)
@@ -297,7 +299,7 @@ extension Broker {
         for queue in commits.inFlightBatch.inheritedQueues { queues.endPassing(queue) }
         takeLoads(result, in: &step)
         remove(expired: result.swept)
-        takeInspections(result, in: &step)
+        if !inspections.isEmpty { takeInspections(result, in: &step) }
     }
 
     /// Subtracts entries that the store removed by itself, or whose number only the store knows.

@@ -79,6 +79,10 @@ struct Inspections {
     private var entries: [UInt64: Entry] = [:]
     private var lastNumber: UInt64 = 0
 
+    /// Whether there is none, which is all that an ordinary commit pays for.
+    @inline(__always)
+    var isEmpty: Bool { entries.isEmpty }
+
     /// Adds an inspection and returns its number.
     mutating func add(_ purpose: Purpose) -> UInt64 {
         lastNumber += 1

@@ -68,6 +68,10 @@ struct SendKeys {
     /// the order of the batches.
     private var underWay: [(name: Name, batch: UInt64, send: UInt64)] = []
 
+    /// Whether a row is on its way to the store; false for an ordinary commit.
+    @inline(__always)
+    var awaitsCommit: Bool { !underWay.isEmpty }
+
     var count: Int { entries.count }
 
     func count(ofApp app: Index<App>) -> Int { counts[app] ?? 0 }

@@ -119,7 +119,8 @@ struct WebConnections: ~Copyable {
     ) -> Outcome {
         if isStream(connection) {
             // Nothing is read behind the request of a stream: it would not count towards any rate.
-            loop.close(connection, afterFlush: true)
+            // What is unsent comes again, because it is not acknowledged.
+            loop.close(connection, afterFlush: false)
             return .consumed(Int(bytes.count))
         }
         let bytes = bytes.bytes(in: loop.arena)
