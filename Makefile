@@ -36,8 +36,8 @@ PACKAGES := libssl-dev liblmdb-dev libcurl4-openssl-dev pkg-config
 # MQTT clients and a broker that the tests start and compile, and the tools of the recipes in
 # docs/operating.
 TEST_PACKAGES := mosquitto mosquitto-clients libpaho-mqtt-dev python3-paho-mqtt gcc libc6-dev \
-    fail2ban systemd-journal-remote nftables jq python3-prometheus-client python3-systemd python3-websockets curl \
-    chromium chromium-driver python3-selenium prometheus
+    fail2ban systemd-journal-remote nftables jq python3-prometheus-client python3-websockets curl \
+    chromium chromium-driver python3-selenium python3-systemd prometheus
 
 # Targets that firmware uses, each after those it imports, and the processor that they are checked
 # for: a Cortex-M4, as in the samples.
@@ -239,7 +239,8 @@ test-deps:
 	    && [ -x /lib/systemd/systemd-journal-remote ] \
 	    && [ -x /usr/bin/curl ] \
 	    && [ -x /usr/bin/chromium ] && [ -x /usr/bin/chromedriver ] && [ -x /usr/bin/prometheus ] \
-	    && /usr/bin/python3 -c 'import paho.mqtt.client, prometheus_client, selenium, systemd.journal, websockets' \
+	    && /usr/bin/python3 -c \
+	        'import paho.mqtt.client, prometheus_client, selenium, systemd.journal, websockets' \
 	        2>/dev/null || { \
 	    set -e; \
 	    command -v apt-get >/dev/null || { \

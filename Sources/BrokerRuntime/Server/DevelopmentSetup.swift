@@ -63,13 +63,16 @@ public struct DevelopmentSetup: Sendable {
         do {
             // The store may be another one than the file was written for.
             let lines: [String]
-            if let text = try PrivateFile.read(file), server.hasApp(Self.app) {
-                lines = keepingSecrets(String(decoding: text, as: UTF8.self), listener)
+            let known = try PrivateFile.read(file)
+            if let known, server.hasApp(Self.app) {
+                lines = keepingSecrets(String(decoding: known, as: UTF8.self), listener)
             } else {
                 lines = variables(
                     try server.makeDevelopmentSecrets(app: Self.app, users: Self.users), listener)
             }
-            try PrivateFile.write(Array((lines.joined(separator: "\n") + "\n").utf8), to: file)
+            let text = Array((lines.joined(separator: "\n") + "\n").utf8)
+            // A start on a full disk writes nothing that is there already.
+            if text != known { try PrivateFile.write(text, to: file) }
         } catch let error as CredentialError {
             throw .credentials(error)
         } catch {
