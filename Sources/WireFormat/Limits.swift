@@ -44,6 +44,12 @@ public enum WireLimits {
     /// The smallest packet maximum that a client may ask for: a CONNACK of the longest fields is
     /// 120 bytes (PROTOCOL.md, "CONNACK").
     public static let packetMaximumMinimum = 128
+    /// Bytes of a PROXY line with its CR LF: the longest in the specification (2.1).
+    public static let proxyLineByteCountMaximum = 107
+    /// Bytes of a binary PROXY header with its TLVs: those of haproxy and of cloud providers have
+    /// less than 1 KiB together, and a client's certificate, which some proxies add, has 2 KiB.
+    public static let proxyHeaderByteCountMaximum = 4_096
+
     /// This session expiry means "never" (MQTT 5.0 section 3.1.2.11.2).
     public static let sessionNeverExpires: UInt32 = 0xFFFF_FFFF
 }

@@ -226,6 +226,8 @@ private struct HeadReader: ~Escapable {
             try note(.authorization)
             head.authorization = range(value)
         case 14 where name.isEqual(ignoringCase: "content-length"): try readLength(value)
+        case 15 where name.isEqual(ignoringCase: "x-forwarded-for"):
+            head.forwardedFor.append(range(value))
         case 15 where name.isEqual(ignoringCase: "idempotency-key"):
             try note(.idempotencyKey)
             head.idempotencyKey = range(value)

@@ -68,6 +68,8 @@ public struct HTTPRequestHead: Sendable, Equatable {
     public internal(set) var idempotencyKey: ByteRange?
     /// Nil if there is none. The value is not checked.
     public internal(set) var webSocketKey: ByteRange?
+    /// The values of all `X-Forwarded-For`, in their order. They are not checked.
+    public internal(set) var forwardedFor: [ByteRange] = []
     public internal(set) var subprotocols: Subprotocols = []
     public internal(set) var traits: Traits = []
     public internal(set) var contentLength: UInt64 = 0

@@ -36,6 +36,8 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     case gateway
     /// Requests of HTTP, and frames of WebSocket.
     case web
+    /// PROXY headers, addresses, networks and `X-Forwarded-For`.
+    case proxy
 
     package func run(_ bytes: UnsafeRawBufferPointer) {
         switch self {
@@ -55,6 +57,7 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
         case .client: fuzzClient(bytes)
         case .gateway: fuzzGateway(bytes)
         case .web: fuzzWeb(bytes)
+        case .proxy: fuzzProxy(bytes)
         }
     }
 }
