@@ -167,8 +167,11 @@ struct Bench: ~Copyable {
         }
     }
 
-    init(tls: ServerTLSContext?, _ configuration: EventLoop.Configuration = .init()) throws {
-        let listener = try Listener(on: .loopback(port: 0), tls: tls, tag: 5)
+    init(
+        tls: ServerTLSContext?, _ configuration: EventLoop.Configuration = .init(),
+        proxies: ProxyNetworks = ProxyNetworks()
+    ) throws {
+        let listener = try Listener(on: .loopback(port: 0), tls: tls, tag: 5, proxies: proxies)
         let clientContext = try tls.map { _ in try clientTLS() }
         var loop = try EventLoop(configuration, handle: LoopHandle())
         try loop.listen(on: listener)

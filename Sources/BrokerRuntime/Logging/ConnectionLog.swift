@@ -188,10 +188,11 @@ package struct ConnectionLog: LogSink, ~Copyable {
         }
         let level: LogLevel
         switch cause {
-        case .closedByHandler, .peerClosed, .loopStopped: return
+        // A refused connection has a line already.
+        case .closedByHandler, .peerClosed, .loopStopped, .refused: return
         case .networkFailure, .connectTimeout: level = .debug
         case .tlsFailure, .handshakeTimeout, .lingerTimeout, .outgoingOverflow, .packetTooLarge,
-            .webSocketFault:
+            .webSocketFault, .proxyHeaderFault:
             level = .warning
         }
         guard log.writes(level) else { return }

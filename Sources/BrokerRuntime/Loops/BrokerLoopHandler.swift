@@ -438,7 +438,7 @@ extension CloseCause {
         case .outgoingOverflow, .lingerTimeout: self = .outgoingOverflow
         case .closedByHandler, .loopStopped: self = .closedByBroker
         case .peerClosed, .networkFailure, .tlsFailure, .handshakeTimeout, .connectTimeout,
-            .packetTooLarge, .webSocketFault:
+            .packetTooLarge, .webSocketFault, .proxyHeaderFault, .refused:
             self = .lost
         }
     }

@@ -156,8 +156,9 @@ extension TransportCloseCause {
         case .handshakeTimeout, .connectTimeout: "no answer in time"
         case .lingerTimeout, .outgoingOverflow: "the broker takes nothing"
         case .packetTooLarge: "a packet was too large"
-        // Only servers speak WebSocket here.
+        // Only servers speak WebSocket and read PROXY headers here.
         case .webSocketFault: "WebSocket failed"
+        case .proxyHeaderFault, .refused: "the connection was refused"
         }
     }
 }

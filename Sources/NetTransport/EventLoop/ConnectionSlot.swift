@@ -3,6 +3,7 @@
 import COpenSSL
 import Glibc
 import Primitives
+import WireFormat
 
 /// The hot record: exactly one cache line (a test requires 64 bytes), because cache misses
 /// determine the cost of a fan-out to 10,000 receivers.
@@ -11,10 +12,12 @@ struct ConnectionSlot {
     /// The phase of a connection. Exits in parentheses.
     @usableFromInline
     enum Phase: UInt8 {
-        /// No connection (connecting, handshaking, open).
+        /// No connection (connecting, awaitingHeader, handshaking, open).
         case free
         /// An outgoing connect is in progress (handshaking, open, dead).
         case connecting
+        /// The PROXY header of an accepted connection has not arrived (handshaking, open, dead).
+        case awaitingHeader
         /// The TLS handshake is in progress (open, dead).
         case handshaking
         /// Bytes flow (flushing, dead).
@@ -119,12 +122,29 @@ struct ConnectionDetails {
         case linger
     }
 
+    /// What the connection limiter counts of a connection.
+    enum Counting: UInt8 {
+        case nothing
+        /// The connection, for no address: the address of its client is not known yet.
+        case connection
+        /// The connection, for the address of its peer.
+        case address
+    }
+
+    /// Whether a proxy named the peer of a connection, or why it ends.
+    enum ProxyState {
+        /// The peer is that of the socket.
+        case direct
+        /// A PROXY header or a request named the peer.
+        case named
+        case failed(ProxyHeaderFault)
+    }
+
     var peer = SocketAddress.local
     var origin = ConnectionOrigin.connect
     /// Whether it was accepted and has not logged in.
     var isPending = false
-    /// Whether the connection limiter counts it.
-    var isCounted = false
+    var counting = Counting.nothing
     var timer = Timer.none
     var timerToken = TimerWheel.Token.none
     @NarrowCount var timerMilliseconds = 0
@@ -140,6 +160,7 @@ struct ConnectionDetails {
     /// The result of certificate verification: X509_V_OK, or the error.
     var verification: Int16 = 0
     var cause = TransportCloseCause.closedByHandler
+    var proxyState = ProxyState.direct
 }
 
 /// A list of slots in which each occurs at most once: reserved for all, so that adding never

@@ -109,25 +109,30 @@ extension EventLoop {
     private mutating func setUpAccepted(
         _ descriptor: Int32, from peer: SocketAddress, on listener: Listener
     ) throws(AcceptRefusal) -> Int {
-        if let cause = configuration.connectionLimiter?.enter(peer) {
+        let role = listener.role(of: peer)
+        let counted = role == .client ? peer : nil
+        if let cause = configuration.connectionLimiter?.enter(counted) {
             throw AcceptRefusal(cause: cause)
         }
         let session = listener.tls.map { $0.makeSession(descriptor: descriptor) }
         if case .some(.none) = session {
-            configuration.connectionLimiter?.leave(peer)
+            configuration.connectionLimiter?.leave(counted)
             throw AcceptRefusal(cause: .memory)
         }
         guard let slot = takeSlot() else {
             EventLoop.freeSession(session ?? nil)
-            configuration.connectionLimiter?.leave(peer)
+            configuration.connectionLimiter?.leave(counted)
             throw AcceptRefusal(cause: .total)
         }
         slots[slot].descriptor = descriptor
         slots[slot].tls = session ?? nil
-        slots[slot].phase = listener.tls == nil ? .open : .handshaking
+        slots[slot].phase =
+            role == .proxy ? .awaitingHeader : listener.tls == nil ? .open : .handshaking
         details[slot].origin = .listener(tag: listener.tag)
         details[slot].peer = peer
-        details[slot].isCounted = configuration.connectionLimiter != nil
+        if configuration.connectionLimiter != nil {
+            details[slot].counting = role == .client ? .address : .connection
+        }
         details[slot].isPending = true
         listener.openConnections.enter()
         pendingCount += 1
@@ -213,7 +218,7 @@ extension EventLoop {
     /// A connection is open. Outgoing connections have no deadline from here on; accepted ones keep
     /// theirs until the handler has authenticated them.
     mutating func becomeOpen(_ slot: Int) {
-        if slots[slot].phase == .handshaking, details[slot].isPending { handshakingCount -= 1 }
+        if details[slot].isPending { settleHandshake(slot) }
         slots[slot].phase = .open
         slots[slot].lastActivity = now
         if details[slot].timer == .connect { cancelTimer(slot) }
@@ -281,6 +286,8 @@ extension EventLoop {
             // A paused connection waits for the reply to its login.
             if patience > now || slots[slot].flags.contains(.readPaused) { continue }
             switch slots[slot].phase {
+            case .awaitingHeader:
+                failHeader(slot, .late)
             case .handshaking:
                 finishClose(slot, .handshakeTimeout)
             case .open:

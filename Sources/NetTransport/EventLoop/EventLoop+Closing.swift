@@ -3,6 +3,7 @@ import BrokerTerms
 import COpenSSL
 import CLinuxShims
 import Glibc
+import WireFormat
 
 extension EventLoop {
     /// Closes a connection. `closed` follows, once, in a later turn.
@@ -25,6 +26,7 @@ extension EventLoop {
         if details[slot].cause == .webSocketFault {
             return (frames + slot).pointee.fault.text.description
         }
+        if case .failed(let fault) = details[slot].proxyState { return fault.text.description }
         if details[slot].systemError != 0 { return systemErrorText(details[slot].systemError) }
         if details[slot].verification != Int16(X509_V_OK) {
             let reason = X509_verify_cert_error_string(Int(details[slot].verification))
@@ -146,6 +148,11 @@ extension EventLoop {
             }
             return
         }
+        if slots[slot].phase == .handshaking, details[slot].isPending, hasReceivedNothing(slot) {
+            // A check whether the port is open: the peer closed without a byte.
+            finishClose(slot, .peerClosed)
+            return
+        }
         (details + slot).pointee.tlsError = Int(failure.code)
         // A failed handshake does not count as pending.
         settlePending(slot)
@@ -163,6 +170,12 @@ extension EventLoop {
         watch(slot, .input)
     }
 
+    /// Whether no byte of a TLS handshake has arrived.
+    private func hasReceivedNothing(_ slot: Int) -> Bool {
+        guard let session = slots[slot].tls, let input = SSL_get_rbio(session) else { return false }
+        return BIO_number_read(input) == 0
+    }
+
     /// Closes the socket and frees everything except the slot, which is freed after the handler's
     /// `closed`.
     mutating func finishClose(_ slot: Int, _ cause: TransportCloseCause) {
@@ -172,7 +185,11 @@ extension EventLoop {
         details[slot].cause = cause
         cancelTimer(slot)
         settlePending(slot)
-        if details[slot].isCounted { configuration.connectionLimiter?.leave(details[slot].peer) }
+        switch details[slot].counting {
+        case .nothing: break
+        case .connection: configuration.connectionLimiter?.leave(nil)
+        case .address: configuration.connectionLimiter?.leave(details[slot].peer)
+        }
         if case .listener(let tag) = details[slot].origin {
             listeners.first { $0.listener.tag == tag }?.listener.openConnections.leave()
         }
@@ -218,7 +235,7 @@ extension EventLoop {
         handler.stopping(in: &self)
         for slot in 0..<slotsTouched {
             switch slots[slot].phase {
-            case .connecting, .handshaking: finishClose(slot, .loopStopped)
+            case .connecting, .awaitingHeader, .handshaking: finishClose(slot, .loopStopped)
             case .open: close(slot, .loopStopped, afterFlush: true)
             case .free, .flushing, .draining, .dead: continue
             }

@@ -32,7 +32,17 @@ extension EventLoop {
         guard details[slot].isPending else { return }
         details[slot].isPending = false
         pendingCount -= 1
-        if slots[slot].phase == .handshaking { handshakingCount -= 1 }
+        settleHandshake(slot)
+    }
+
+    /// Stops counting the handshake of a pending connection, which counts from accept, also while
+    /// the PROXY header before it has not arrived.
+    mutating func settleHandshake(_ slot: Int) {
+        switch slots[slot].phase {
+        case .handshaking: handshakingCount -= 1
+        case .awaitingHeader: if slots[slot].tls != nil { handshakingCount -= 1 }
+        case .free, .connecting, .open, .flushing, .draining, .dead: return
+        }
     }
 
     // MARK: - Timers
@@ -66,6 +76,8 @@ extension EventLoop {
                 preconditionFailure("the closed connection \(connection) has a timer")
             }
             switch details[slot].timer {
+            case .authentication where slots[slot].phase == .awaitingHeader:
+                failHeader(slot, .late)
             case .authentication where slots[slot].phase == .handshaking:
                 finishClose(slot, .handshakeTimeout)
             case .authentication:

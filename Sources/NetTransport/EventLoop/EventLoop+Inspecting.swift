@@ -23,6 +23,14 @@ extension EventLoop {
         return details[slot].peer
     }
 
+    /// Whether a proxy named the peer of a connection, so that ``peer(of:)`` is not the other end
+    /// of its socket.
+    public func isPeerNamed(of connection: ConnectionID) -> Bool {
+        guard let slot = slot(of: connection) else { return false }
+        if case .named = details[slot].proxyState { return true }
+        return false
+    }
+
     /// The TLS parameters; nil for a plain or unknown connection.
     public func tlsSummary(of connection: ConnectionID) -> TLSSummary? {
         guard let slot = slot(of: connection), let session = slots[slot].tls,

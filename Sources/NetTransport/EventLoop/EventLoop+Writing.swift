@@ -237,7 +237,7 @@ extension EventLoop {
     private mutating func sendListed(_ slot: Int) {
         switch slots[slot].phase {
         case .open, .flushing: send(slot)
-        case .free, .connecting, .handshaking, .draining, .dead: return
+        case .free, .connecting, .awaitingHeader, .handshaking, .draining, .dead: return
         }
     }
 

@@ -88,7 +88,7 @@ public struct EventLoop: ~Copyable {
     /// for them.
     public internal(set) var pendingCount = 0
 
-    /// Those of them with a TLS handshake in progress.
+    /// Those of them with a TLS handshake in progress, or with a PROXY header awaited before it.
     public internal(set) var handshakingCount = 0
 
     let details: UnsafeMutablePointer<ConnectionDetails>
@@ -303,6 +303,8 @@ public struct EventLoop: ~Copyable {
         switch slots[slot].phase {
         case .connecting:
             if finishConnect(slot) { handler.opened(name(of: slot), .connect, in: &self) }
+        case .awaitingHeader:
+            readHeader(slot, &handler)
         case .handshaking:
             handshake(slot, &handler)
         case .open:

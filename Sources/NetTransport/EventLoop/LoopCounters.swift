@@ -24,7 +24,8 @@ public struct LoopCounters: Sendable, Equatable {
     /// Accepted sockets closed at once because the limit of connections was reached, or the table
     /// was full.
     public var refusedByMaximum: UInt64 = 0
-    /// Accepted sockets closed at once because of the limit per address.
+    /// Accepted connections closed because of the limit per address: at once, or after their PROXY
+    /// header.
     public var refusedByAddress: UInt64 = 0
     /// Pauses of a listener because descriptors or memory ran out, or too many connections had not
     /// logged in.
@@ -45,6 +46,8 @@ public struct LoopCounters: Sendable, Equatable {
     public var interestChanges: UInt64 = 0
     /// Turns that ended early because the arena was full.
     public var arenaFills: UInt64 = 0
+    /// PROXY headers that were read.
+    public var proxyHeaders: UInt64 = 0
     /// Connections that went on with WebSocket.
     public var webSocketsOpened: UInt64 = 0
     /// Those of them that broke a rule of it.

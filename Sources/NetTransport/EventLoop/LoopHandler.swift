@@ -6,13 +6,13 @@ import Primitives
 /// passed as an argument, so a handler stores no reference to it.
 /// The calls for one connection: at most one `opened`, any number of `received` and
 /// `deadlineReached` after it, then exactly one `closed`. A connection that fails before it is open
-/// (no TLS, refused connect) has only `closed`.
+/// (no TLS, no PROXY header, refused connect) has only `closed`.
 ///
 /// There are no default implementations, so that the compiler reports a missing method. A default
 /// would also hide a generic method of the same name, which would never be called.
 public protocol LoopHandler: ~Copyable {
-    /// An accepted connection has completed its TLS handshake (a plain one: has been accepted), or
-    /// an outgoing connect, including TLS, has succeeded.
+    /// An accepted connection has completed its TLS handshake (a plain one: has been accepted, or
+    /// has sent its PROXY header), or an outgoing connect, including TLS, has succeeded.
     mutating func opened(
         _ connection: ConnectionID, _ origin: ConnectionOrigin, in loop: inout EventLoop)
 
@@ -36,7 +36,8 @@ public protocol LoopHandler: ~Copyable {
     mutating func closed(
         _ connection: ConnectionID, _ cause: TransportCloseCause, in loop: inout EventLoop)
 
-    /// A connection was accepted and closed at once; it has no id.
+    /// A connection was accepted and closed at once; it has no id. Or its PROXY header arrived, and
+    /// `closed` follows with ``TransportCloseCause/refused``.
     mutating func turnedAway(
         _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout EventLoop)
 
@@ -119,4 +120,10 @@ public enum TransportCloseCause: UInt8, CaseIterable, Hashable, Sendable {
     case loopStopped
     /// The peer broke a rule of WebSocket; the detail says which.
     case webSocketFault
+    /// The peer is a proxy, and its PROXY header is missing, malformed or late; the detail says
+    /// which.
+    case proxyHeaderFault
+    /// The client that the PROXY header names has as many connections as it may. `turnedAway` came
+    /// before.
+    case refused
 }

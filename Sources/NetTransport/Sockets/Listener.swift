@@ -1,5 +1,6 @@
 // A listening socket, shared by the loops that accept from it. It accepts nothing itself and knows
 // no connections.
+import BrokerTerms
 import CLinuxShims
 import Glibc
 import Synchronization
@@ -31,6 +32,9 @@ public final class Listener: Sendable {
     /// configuration's list.
     public let tag: UInt32
 
+    /// Peers that stand between clients and this listener.
+    public let proxies: ProxyNetworks
+
     /// The connections that were accepted and are open. Listeners with one tag share it.
     public let openConnections: OpenConnectionCount
 
@@ -40,7 +44,7 @@ public final class Listener: Sendable {
     /// Listens on an IP address. ``SocketAddress/any(port:)`` takes IPv6 and IPv4.
     public init(
         on address: SocketAddress, tls: ServerTLSContext? = nil, tag: UInt32 = 0,
-        backlog: Int32 = TransportLimits.listenBacklog,
+        proxies: ProxyNetworks = ProxyNetworks(), backlog: Int32 = TransportLimits.listenBacklog,
         openConnections: OpenConnectionCount = OpenConnectionCount()
     ) throws(TransportError) {
         let socket = try OpenDescriptor(family: address.familyCode)
@@ -69,6 +73,7 @@ public final class Listener: Sendable {
         }
         self.address = SocketAddress(storage: storage)
         self.tls = tls
+        self.proxies = proxies
         self.tag = tag
         self.openConnections = openConnections
         path = nil
@@ -102,6 +107,7 @@ public final class Listener: Sendable {
         }
         self.address = .local
         tls = nil
+        proxies = ProxyNetworks()
         self.tag = tag
         openConnections = OpenConnectionCount()
         self.path = path
@@ -112,6 +118,39 @@ public final class Listener: Sendable {
         Glibc.close(descriptor)
         if let path { unlink(path) }
     }
+
+    /// What a peer is.
+    func role(of peer: SocketAddress) -> PeerRole {
+        if proxies.isEmpty { return .client }
+        guard let address = peer.ipAddress else { return .client }
+        if proxies.headers.contain(address) { return .proxy }
+        return proxies.requests.contain(address) ? .forwarder : .client
+    }
+}
+
+/// The networks whose members pass on connections or requests of clients, and say of whom.
+public struct ProxyNetworks: Sendable {
+    /// Those whose connections begin with a PROXY header.
+    public var headers: [IPNetwork]
+    /// Those whose requests of HTTP name the client. The handler reads them, and calls
+    /// ``EventLoop/namePeer(_:of:)`` for a connection that becomes one client's.
+    public var requests: [IPNetwork]
+
+    public init(headers: [IPNetwork] = [], requests: [IPNetwork] = []) {
+        self.headers = headers
+        self.requests = requests
+    }
+
+    var isEmpty: Bool { headers.isEmpty && requests.isEmpty }
+}
+
+/// What a peer of a listener is.
+enum PeerRole {
+    case client
+    /// Its connection begins with a PROXY header.
+    case proxy
+    /// Its requests may be those of several clients.
+    case forwarder
 }
 
 /// The kernel's name for a socket's path; an error if it is longer than the maximum of 107 bytes.

@@ -1,5 +1,6 @@
 // An IPv4 or IPv6 address with its port as a plain value, and its conversion to and from the
 // kernel's sockaddr. It resolves no names; Resolver does.
+import BrokerTerms
 import CLinuxShims
 import Glibc
 
@@ -54,6 +55,28 @@ public struct SocketAddress: Hashable, Sendable {
             self.init(family: .version6, port: port, scope: 0, high: bytes.0, low: bytes.1)
         } else {
             return nil
+        }
+    }
+
+    /// An address that a proxy named.
+    public init(_ address: IPAddress, port: UInt16) {
+        if address.isVersion4 {
+            self.init(
+                family: .version4, port: port, scope: 0, high: UInt64(address.version4.bigEndian),
+                low: 0)
+        } else {
+            self.init(
+                family: .version6, port: port, scope: 0, high: address.high.bigEndian,
+                low: address.low.bigEndian)
+        }
+    }
+
+    /// The address without port and interface; nil for ``local``.
+    public var ipAddress: IPAddress? {
+        switch family {
+        case .local: nil
+        case .version4: IPAddress(version4: UInt32(bigEndian: UInt32(truncatingIfNeeded: high)))
+        case .version6: IPAddress(high: UInt64(bigEndian: high), low: UInt64(bigEndian: low))
         }
     }
 

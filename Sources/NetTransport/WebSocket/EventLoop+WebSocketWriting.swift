@@ -104,7 +104,7 @@ extension EventLoop {
         case .packetTooLarge: code = .tooLarge
         case .loopStopped: code = .goingAway
         case .closedByHandler, .networkFailure, .tlsFailure, .handshakeTimeout, .connectTimeout,
-            .lingerTimeout, .outgoingOverflow:
+            .lingerTimeout, .outgoingOverflow, .proxyHeaderFault, .refused:
             code = .normal
         }
         guard let target = beginControl(WebSocketFrame.closeByteCount(), slot) else { return }
