@@ -186,7 +186,7 @@ let package = Package(
             ]),
         .testTarget(name: "FilesTests", dependencies: ["Files"]),
         .testTarget(name: "JSON5Tests", dependencies: ["JSON5"]),
-        .testTarget(name: "ConfigurationTests", dependencies: ["Configuration"]),
+        .testTarget(name: "ConfigurationTests", dependencies: ["Configuration", "BrokerTerms"]),
         .testTarget(name: "AdministrationTests", dependencies: ["Administration", "WireFormat"]),
         .testTarget(
             name: "BrokerRuntimeTests",

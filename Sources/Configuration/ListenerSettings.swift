@@ -6,6 +6,9 @@
 //     tls://*:8884?clientCertificates=required         clients prove who they are by certificate
 //     wss://*:8084                                     WebSocket over TLS, and health and metrics
 //     https://*:8443?serve=api,health                  the operators' HTTP API over TLS, and health
+//     tls://*:8883?proxy=10.0.0.0/8                    behind load balancers in 10.0.0.0/8
+
+import BrokerTerms
 
 /// Whether clients must present a certificate.
 public enum ClientCertificatePolicy: String, CaseIterable, Sendable {
@@ -126,6 +129,11 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
     /// Whether tokens of operators may cross a network without TLS.
     public var insecure = false
 
+    /// Networks of load balancers: a connection of one begins with a PROXY header.
+    public var proxies: [IPNetwork] = []
+    /// Networks of reverse proxies: `X-Forwarded-For` in a request of one is believed.
+    public var forwarders: [IPNetwork] = []
+
     /// What a web listener serves.
     public var parts: WebParts { serve ?? transport.partsDefault }
 
@@ -170,6 +178,11 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
             throw SettingFault("asks for client certificates, which need \(secure.rawValue)://")
         }
         try checkParts()
+        if !forwarders.isEmpty, !transport.isWeb {
+            throw SettingFault(
+                "has forwarded=, which is for wss://, ws://, https:// and http://; a load balancer "
+                    + "before \(transport.rawValue):// needs proxy=")
+        }
     }
 
     private func checkParts() throws(SettingFault) {
@@ -206,11 +219,10 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
         case "": throw SettingFault("has no host; write * for every address")
         default: break
         }
-        if text.hasPrefix("["), text.hasSuffix("]") {
-            return .address(String(text.dropFirst().dropLast()))
-        }
-        if text.allSatisfy({ $0.isASCII && $0.isNumber || $0 == "." }) {
-            return .address(String(text))
+        let isBracketed = text.hasPrefix("[") && text.hasSuffix("]")
+        let host = isBracketed ? text.dropFirst().dropLast() : text
+        if host.contains(":") == isBracketed, IPAddress(host.utf8) != nil {
+            return .address(String(host))
         }
         // A name would be resolved once at start, and the result could change later.
         throw SettingFault(
@@ -232,11 +244,45 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
             clientCertificates = policy
         case ("serve", 2): serve = try WebParts(names: words[1])
         case ("insecure", 1): insecure = true
+        case ("proxy", 2): proxies = try Self.networks(words[1], of: "proxy")
+        case ("forwarded", 2): forwarders = try Self.networks(words[1], of: "forwarded")
         default:
             throw SettingFault(
                 "has the option \(option); known are anonymous, certificateFile=FILE, "
-                    + "keyFile=FILE, clientCertificates=optional|required, serve=PART,…, insecure")
+                    + "keyFile=FILE, clientCertificates=optional|required, serve=PART,…, "
+                    + "insecure, proxy=NETWORK,…, forwarded=NETWORK,…")
         }
+    }
+
+    /// Reads networks that are separated by commas.
+    private static func networks(
+        _ text: String, of option: String
+    ) throws(SettingFault) -> [IPNetwork] {
+        var networks: [IPNetwork] = []
+        for word in text.split(separator: ",", omittingEmptySubsequences: false) {
+            do throws(IPNetwork.Fault) {
+                networks.append(try IPNetwork(word.utf8))
+            } catch {
+                switch error {
+                case .malformed:
+                    throw SettingFault(
+                        "has \"\(word)\" in \(option)=; write networks and addresses like "
+                            + "10.0.0.0/8,127.0.0.1,fd00::/8")
+                case .mapped:
+                    throw SettingFault(
+                        "has \(word) in \(option)=; write IPv4 networks like 10.0.0.0/8")
+                case .host(let network):
+                    throw SettingFault(
+                        "has \(word) in \(option)=, which has bits behind the prefix; write "
+                            + "\(network) or the address alone")
+                }
+            }
+        }
+        guard networks.count <= IPNetwork.listMaximum else {
+            throw SettingFault(
+                "has \(networks.count) networks in \(option)=, more than \(IPNetwork.listMaximum)")
+        }
+        return networks
     }
 
     /// Host and port in the written form.
@@ -261,6 +307,10 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
             + (clientCertificates == .none
                 ? [] : ["clientCertificates=\(clientCertificates.rawValue)"])
             + (serve.map { ["serve=\($0.writtenForm)"] } ?? []) + (insecure ? ["insecure"] : [])
+            + [("proxy", proxies), ("forwarded", forwarders)].compactMap { key, networks in
+                networks.isEmpty
+                    ? nil : "\(key)=\(networks.map(\.description).joined(separator: ","))"
+            }
         return "\(transport.rawValue)://\(address)"
             + (options.isEmpty ? "" : "?" + options.joined(separator: "&"))
     }

@@ -1,4 +1,5 @@
 // Listener URLs: each valid form, and the errors of invalid ones.
+import BrokerTerms
 import Testing
 
 @testable import Configuration
@@ -14,6 +15,9 @@ import Testing
         "http://127.0.0.1:8080?serve=api", "http://[::1]:8080", "http://*:8080?insecure",
         "http://10.0.0.1:80?serve=health,metrics", "ws://*:8083?serve=mqtt",
         "ws://*:8083?serve=mqtt,api&insecure", "wss://*:8084?serve=mqtt,mrt,health,metrics,api",
+        "tls://*:8883?proxy=10.0.0.0/8,127.0.0.1,fd00::/8,2001:db8::1",
+        "tcp://*:1883?proxy=0.0.0.0/0",
+        "wss://*:8084?proxy=::/0&forwarded=192.0.2.0/24", "http://localhost:80?forwarded=::1",
     ]
 
     @Test(arguments: good) func `a listener survives writing and reading`(text: String) throws {
@@ -41,8 +45,30 @@ import Testing
         "ws://*:1?serve=api", "http://*:1?serve=api,mqtt", "https://*:1?insecure",
         "tcp://*:1?insecure", "ws://*:1?insecure", "http://*:1?serve=health&insecure",
         "tls://*:1?serve=mqtt", "https://*:1?serve=", "https://*:1?serve=all",
-        "https://*:1?serve=mqtt,,api", "http://*:1?insecure=yes",
+        "https://*:1?serve=mqtt,,api", "http://*:1?insecure=yes", "tcp://*:1?proxy",
+        "tcp://*:1?proxy=", "tcp://*:1?proxy=10.0.0.0/8,", "tcp://*:1?proxy=10.0.0.0/33",
+        "tcp://*:1?proxy=10.0.0.1/8", "tcp://*:1?proxy=10.0.0.0/08", "tcp://*:1?proxy=10.0.0/8",
+        "tcp://*:1?proxy=010.0.0.0/8", "tcp://*:1?proxy=fd00::1/8", "tcp://*:1?proxy=fd00::/129",
+        "tcp://*:1?proxy=::ffff:10.0.0.0/104", "tcp://*:1?proxy=balancer", "tcp://*:1?proxy=[::1]",
+        "tcp://*:1?proxy=fe80::1%eth0", "tls://*:1?forwarded=10.0.0.0/8",
+        "tcp://*:1?forwarded=127.0.0.1", "ws://*:1?forwarded=", "tcp://[::1", "tcp://[x]:1",
+        "tcp://[127.0.0.1]:1", "tcp://1.2.3:1", "tcp://1.2.3.256:1", "tcp://[::1%lo]:1",
     ]
+
+    @Test func `the networks of proxies are read`() throws {
+        let listener = try ListenerSettings(
+            "wss://*:1?proxy=10.0.0.0/8,::1&forwarded=192.0.2.1")
+        #expect(
+            try listener.proxies == [IPNetwork("10.0.0.0/8".utf8), IPNetwork("::1".utf8)])
+        #expect(try listener.forwarders == [IPNetwork("192.0.2.1/32".utf8)])
+        let many = (0..<64).map { "10.0.\($0).0/24" }
+        #expect(
+            try ListenerSettings("tcp://*:1?proxy=" + many.joined(separator: ",")).proxies.count
+                == 64)
+        #expect(throws: SettingFault.self) {
+            try ListenerSettings("tcp://*:1?proxy=" + (many + ["::1"]).joined(separator: ","))
+        }
+    }
 
     @Test func `a web listener serves what its transport or serve= names`() throws {
         let served: WebParts = [.mqtt, .mrt, .json, .health, .metrics]
@@ -64,6 +90,8 @@ import Testing
         ),
         ("https://*:1?serve=dashboard,mqtt", "serves dashboard, which needs api"),
         ("http://*:1", "?insecure"), ("http://*:1", "https://"), ("ws://*:1?serve=api", "wss://"),
+        ("tcp://*:1?proxy=10.1.2.3/8", "write 10.0.0.0/8"), ("tls://*:1?forwarded=::1", "proxy="),
+        ("tcp://*:1?proxy=::ffff:1.2.3.4", "IPv4"), ("tcp://*:1?proxy=lb", "10.0.0.0/8,127.0.0.1"),
     ])
     func `the message about a web listener names the way out`(text: String, part: String) {
         #expect {

@@ -43,6 +43,11 @@ package protocol BrokerLoop: ConnectionHost, ~Copyable {
     mutating func restartAuthentication(_ connection: ConnectionID)
 
     func peer(of connection: ConnectionID) -> SocketAddress
+    /// Whether a proxy named that address.
+    func isPeerNamed(of connection: ConnectionID) -> Bool
+    /// Gives a connection of a proxy to one client. False if the client's address has as many as
+    /// it may.
+    mutating func namePeer(_ peer: SocketAddress, of connection: ConnectionID) -> Bool
     func closeDetail(of connection: ConnectionID) -> String
     func peerCertificate(of connection: ConnectionID) -> [UInt8]?
     func preSharedIdentity(of connection: ConnectionID) -> PreSharedIdentity?

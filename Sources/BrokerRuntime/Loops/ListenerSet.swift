@@ -62,7 +62,9 @@ struct ListenerSet {
             }
             terms[tag].dialects = .mqtt
             result.append(
-                WebSettings.Terms(mqtt: UInt8(tag), mrt: UInt8(terms.count), parts: listener.parts))
+                WebSettings.Terms(
+                    mqtt: UInt8(tag), mrt: UInt8(terms.count), parts: listener.parts,
+                    forwarders: listener.forwarders))
             terms.append(ListenerTerms(allowsAnonymous: listener.anonymous, dialects: .mrt))
         }
         return result
@@ -72,32 +74,37 @@ struct ListenerSet {
     private static func open(
         _ settings: ListenerSettings, tls: ServerTLSContext?, tag: UInt32
     ) throws(TransportError) -> [Listener] {
+        let proxies = ProxyNetworks(headers: settings.proxies, requests: settings.forwarders)
         switch settings.host {
         case .any:
-            return [try Listener(on: .any(port: settings.port), tls: tls, tag: tag)]
+            return [
+                try Listener(on: .any(port: settings.port), tls: tls, tag: tag, proxies: proxies)
+            ]
         case .address(let host):
             // The configuration has checked that it is a numeric address.
             let address = SocketAddress(numericHost: host, port: settings.port)!
-            return [try Listener(on: address, tls: tls, tag: tag)]
+            return [try Listener(on: address, tls: tls, tag: tag, proxies: proxies)]
         case .loopback:
-            return try openLoopback(port: settings.port, tls: tls, tag: tag)
+            return try openLoopback(port: settings.port, tls: tls, tag: tag, proxies: proxies)
         }
     }
 
     /// Opens 127.0.0.1 and ::1 on the same port; only 127.0.0.1 on a machine without IPv6.
     private static func openLoopback(
-        port: UInt16, tls: ServerTLSContext?, tag: UInt32
+        port: UInt16, tls: ServerTLSContext?, tag: UInt32, proxies: ProxyNetworks
     ) throws(TransportError) -> [Listener] {
         var attemptsLeft = port == 0 ? portAttemptsMaximum : 1
         while true {
             attemptsLeft -= 1
-            let first = try Listener(on: .loopback(port: port), tls: tls, tag: tag)
+            let first = try Listener(
+                on: .loopback(port: port), tls: tls, tag: tag, proxies: proxies)
             let second = SocketAddress(numericHost: "::1", port: first.address.port)!
             do throws(TransportError) {
                 return [
                     first,
                     try Listener(
-                        on: second, tls: tls, tag: tag, openConnections: first.openConnections),
+                        on: second, tls: tls, tag: tag, proxies: proxies,
+                        openConnections: first.openConnections),
                 ]
             } catch {
                 if case .system(_, _, EADDRNOTAVAIL) = error { return [first] }

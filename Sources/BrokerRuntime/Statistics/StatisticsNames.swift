@@ -9,7 +9,8 @@ import NetTransport
 enum StatisticsNames {
     static func list(
         _ counters: Counters, gauges: Gauges, loops: [LoopCounters],
-        rates: (pauses: UInt64, floods: UInt64), web: (requests: UInt64, refusals: UInt64),
+        rates: (pauses: UInt64, floods: UInt64),
+        web: (requests: UInt64, refusals: UInt64, malformedClients: UInt64),
         api: (requests: UInt64, failures: UInt64),
         process: ProcessUsage, expiry: TrustExpiry
     ) -> [ReadStatistics.Counter] {
@@ -104,6 +105,9 @@ enum StatisticsNames {
             "web/requests/refused": web.refusals,
             "api/requests": api.requests,
             "api/credentials/refused": api.failures,
+            "web/forwarded/malformed": web.malformedClients,
+            "proxy/headers": sum { $0.proxyHeaders },
+            "proxy/headers/refused": sum { $0[closed: .proxyHeaderFault] },
             "websockets/opened": sum { $0.webSocketsOpened },
             "websockets/faults": sum { $0.webSocketFaults },
             "bytes/received": sum { $0.bytesReceived },

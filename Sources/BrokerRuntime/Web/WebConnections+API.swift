@@ -54,8 +54,8 @@ extension WebConnections {
         let principal = credential.principal
         if let refusal = principal.refusal(of: operation, path: path) {
             log(
-                .operatorRefused, of: connection, user: principal.description,
-                reason: .notAuthorized, refusal.text, in: loop)
+                .operatorRefused, of: peer(of: request, on: connection, in: loop),
+                user: principal.description, reason: .notAuthorized, refusal.text)
             return .respond(.problem(.forbidden, refusal.text, reason: .notAuthorized))
         }
         var actingUser: String?
@@ -79,8 +79,7 @@ extension WebConnections {
         var waiting = APIRequest(
             connection: connection, loop: loopIndex, operation: operation, path: path,
             query: query, credential: credential, actingUser: actingUser,
-            address: loop.peer(of: connection),
-            target: request.target)
+            address: peer(of: request, on: connection, in: loop), target: request.target)
         if let field = request.head.idempotencyKey, request.head.method == .post {
             // Who repeats a request because of its key must not do it in vain.
             guard operation.kind == .sendMessage else {
@@ -126,7 +125,8 @@ extension WebConnections {
             return .content(
                 APIContent(
                     request: waiting, decoder: try HTTPContentDecoder(head),
-                    answer: WebConnections.Answer(isHead: false, closes: !head.isPersistent),
+                    answer: WebConnections.Answer(
+                        isHead: false, closes: !head.isPersistent, client: request.client),
                     awaitsContinue: head.traits.contains(.expectsContinue)
                         && !head.traits.contains(.isVersion10)))
         } catch {
@@ -151,22 +151,22 @@ extension WebConnections {
         _ request: WebRequest, from connection: ConnectionID, _ detail: String,
         in loop: borrowing some BrokerLoop & ~Copyable
     ) -> WebAction {
-        request.head.authorization != nil
-            ? refuseCredential(from: connection, detail, in: loop)
+        let peer = peer(of: request, on: connection, in: loop)
+        return request.head.authorization != nil
+            ? refuseCredential(from: peer, detail, in: loop)
             : refuseCredential(
-                from: connection, detail, logged: "no token of an operator", hasToken: false,
-                in: loop)
+                from: peer, detail, logged: "no token of an operator", hasToken: false, in: loop)
     }
 
     /// Refuses a credential, or that there is none.
     ///
     /// - Parameter logged: the detail for the log; nil for that of the answer.
     func refuseCredential(
-        from connection: ConnectionID, _ detail: String, logged: String? = nil,
+        from peer: SocketAddress, _ detail: String, logged: String? = nil,
         hasToken: Bool = true, in loop: borrowing some BrokerLoop & ~Copyable
     ) -> WebAction {
         // Guesses are counted by address, and are not logged above the limit.
-        if let seconds = settings.operators.failures.note(loop.peer(of: connection), at: loop.now) {
+        if let seconds = settings.operators.failures.note(peer, at: loop.now) {
             var response = HTTPResponse.problem(
                 .tooManyRequests, "too many refused requests from this address",
                 reason: .connectionRateExceeded)
@@ -175,8 +175,8 @@ extension WebConnections {
             return .respond(response)
         }
         log(
-            .authenticationFailed, of: connection, user: "", reason: .badUserNameOrPassword,
-            logged ?? detail, in: loop)
+            .authenticationFailed, of: peer, user: "", reason: .badUserNameOrPassword,
+            logged ?? detail)
         var response = HTTPResponse.problem(
             .unauthorized, detail, reason: .badUserNameOrPassword)
         response.fields = [
@@ -189,13 +189,13 @@ extension WebConnections {
 
     /// Writes a refused request to the log, with the fields of a refused login.
     private func log(
-        _ event: LogEventName, of connection: ConnectionID, user: String, reason: ReasonCode,
-        _ detail: String, in loop: borrowing some BrokerLoop & ~Copyable
+        _ event: LogEventName, of peer: SocketAddress, user: String, reason: ReasonCode,
+        _ detail: String
     ) {
         log.write(
             .warning, event,
             fields: [
-                "address": .text("\(loop.peer(of: connection))"), "user": .text(user),
+                "address": .text("\(peer)"), "user": .text(user),
                 "device": "", "reason": .text(reason.name.description),
                 "code": .number(reason.rawValue),
                 "subject": "", "detail": .text(detail),

@@ -37,7 +37,7 @@ extension WebConnections {
                 .info, .operatorRequest,
                 fields: [
                     "operator": .text(login.operator),
-                    "address": .text("\(loop.peer(of: connection))"),
+                    "address": .text("\(peer(of: request, on: connection, in: loop))"),
                     "request": "operator.login", "method": "POST", "target": "/login",
                     "status": .number(HTTPStatus.ok.rawValue),
                 ])
@@ -45,7 +45,8 @@ extension WebConnections {
                 HTTPResponse(.ok, contentType: "application/json", content: login.bytes))
         case .unknown:
             return refuseCredential(
-                from: connection, "this link was used, has expired, or was never made", in: loop)
+                from: peer(of: request, on: connection, in: loop),
+                "this link was used, has expired, or was never made", in: loop)
         case .full:
             return .respond(
                 .problem(

@@ -12,6 +12,8 @@ import WireFormat
 struct WebRequest {
     let head: HTTPRequestHead
     let bytes: UnsafeRawBufferPointer
+    /// The client, if a reverse proxy named it; otherwise the connection's peer.
+    let client: SocketAddress?
 
     func hasPath(_ path: StaticString) -> Bool { head.path.bytes(in: bytes).bytes.isEqual(path) }
 
@@ -60,7 +62,7 @@ struct WebRequest {
         WebConnections.Answer(
             isHead: head.method == .head,
             // Content is not read: what follows it cannot be found.
-            closes: !head.isPersistent || head.hasContent)
+            closes: !head.isPersistent || head.hasContent, client: client)
     }
 }
 
@@ -124,7 +126,10 @@ extension WebConnections {
         in loop: borrowing some BrokerLoop & ~Copyable
     ) -> Bool {
         switch settings.values.metrics {
-        case .loopback: loop.peer(of: connection).isLoopback && request.hasLocalHost
+        case .loopback:
+            // Whoever a proxy names is elsewhere: 127.0.0.1 is the proxy's own machine then.
+            loop.peer(of: connection).isLoopback && !loop.isPeerNamed(of: connection)
+                && request.head.forwardedFor.isEmpty && request.hasLocalHost
         case .anyone: true
         case .nobody: false
         }

@@ -61,6 +61,8 @@ struct WebConnections: ~Copyable {
     struct Answer {
         let isHead: Bool
         let closes: Bool
+        /// The client, if the request named it; otherwise the connection's peer.
+        let client: SocketAddress?
     }
 
     init(
@@ -148,7 +150,9 @@ struct WebConnections: ~Copyable {
                     return .consumed(offset)
                 }
                 connections[connection]?.isWithinRequest = false
-                let request = WebRequest(head: head, bytes: rest)
+                let request = WebRequest(
+                    head: head, bytes: rest,
+                    client: client(of: head, rest.bytes, from: connection, in: loop))
                 if holds(request, of: connection, in: &loop) { return .consumed(offset) }
                 offset += byteCount
                 let action = route(request, from: connection, isDraining: isDraining, in: loop)
@@ -175,6 +179,7 @@ struct WebConnections: ~Copyable {
                             in: &loop)
                         return .consumed(bytes.count)
                     }
+                    guard admits(request, on: connection, in: &loop) else { continue }
                     settings.count(isRefusal: false)
                     beginStream(connection, login)
                     return .eventStream(login, terms: terms)
@@ -187,6 +192,7 @@ struct WebConnections: ~Copyable {
                             in: &loop)
                         return .consumed(bytes.count)
                     }
+                    guard admits(request, on: connection, in: &loop) else { continue }
                     append(handshake, to: connection, in: &loop)
                     settings.count(isRefusal: false)
                     connections[connection] = nil
@@ -207,13 +213,12 @@ struct WebConnections: ~Copyable {
         if executing[connection] != nil {
             // The broker is late, not the client.
             loop.restartAuthentication(connection)
-        } else if connections[connection]?.content != nil {
-            takeContent(of: connection)
+        } else if let content = takeContent(of: connection) {
             respond(
                 .problem(
                     .requestTimeout, "the content is not complete",
                     reason: .keepAliveTimeout),
-                to: Answer(isHead: false, closes: true), of: connection,
+                to: content.answer.closing, of: connection,
                 detail: "the content is not complete", in: &loop)
         } else if connections[connection]?.isWithinRequest == true {
             refuse(connection, with: .requestTimeout, "the request is not complete", in: &loop)
@@ -329,8 +334,7 @@ struct WebConnections: ~Copyable {
         in loop: inout some BrokerLoop & ~Copyable
     ) {
         guard readingCount < Self.contentsMaximum else {
-            respond(
-                Self.busy, to: Answer(isHead: false, closes: true), of: connection, in: &loop)
+            respond(Self.busy, to: content.answer.closing, of: connection, in: &loop)
             return
         }
         readingCount += 1
@@ -363,12 +367,12 @@ struct WebConnections: ~Copyable {
                 }
             }
         } catch {
-            takeContent(of: connection)
+            let content = takeContent(of: connection)
             respond(
                 .problem(
                     error.status, "\(error.text)",
                     reason: error == .tooLarge ? .packetTooLarge : .malformedPacket),
-                to: Answer(isHead: false, closes: true), of: connection, detail: error.text,
+                to: content?.answer.closing ?? .last, of: connection, detail: error.text,
                 in: &loop)
         }
         return offset
@@ -379,7 +383,7 @@ struct WebConnections: ~Copyable {
     /// Answers a request, after those before it.
     ///
     /// - Parameter detail: what is wrong, for the log; nil for what need not be logged.
-    private mutating func respond(
+    mutating func respond(
         _ response: HTTPResponse, to answer: Answer, of connection: ConnectionID,
         detail: StaticString? = nil, in loop: inout some BrokerLoop & ~Copyable
     ) {
@@ -404,7 +408,10 @@ struct WebConnections: ~Copyable {
         append(
             response.bytes(unixSeconds: clock.moment(at: loop.now).unixMilliseconds / 1_000),
             to: connection, in: &loop)
-        if let detail { logRefusal(of: connection, response.status, detail, in: loop) }
+        if let detail {
+            let peer = answer.client ?? loop.peer(of: connection)
+            logRefusal(of: peer, response.status, detail)
+        }
         if response.closes {
             connections[connection]?.isDone = true
             loop.close(connection, afterFlush: true)
@@ -419,8 +426,7 @@ struct WebConnections: ~Copyable {
         in loop: inout some BrokerLoop & ~Copyable
     ) {
         respond(
-            .text(status, detail), to: Answer(isHead: false, closes: true), of: connection,
-            detail: detail, in: &loop)
+            .text(status, detail), to: .last, of: connection, detail: detail, in: &loop)
     }
 
     func append(
@@ -434,13 +440,12 @@ struct WebConnections: ~Copyable {
     }
 
     private func logRefusal(
-        of connection: ConnectionID, _ status: HTTPStatus, _ detail: StaticString,
-        in loop: borrowing some BrokerLoop & ~Copyable
+        of peer: SocketAddress, _ status: HTTPStatus, _ detail: StaticString
     ) {
         log.write(
             .warning, .webRequestRefused,
             fields: [
-                "address": .text("\(loop.peer(of: connection))"),
+                "address": .text("\(peer)"),
                 "status": .number(status.rawValue), "detail": .text("\(detail)"),
             ])
     }

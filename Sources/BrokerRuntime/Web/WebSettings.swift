@@ -1,6 +1,7 @@
 // What the event loops and other threads share about web listeners: which they are, what a reload
 // may change, the broker's health, and counts.
 
+import BrokerTerms
 import Configuration
 import Dialects
 import NetTransport
@@ -16,6 +17,8 @@ package final class WebSettings: Sendable {
         let mrt: UInt8
         /// What the listener serves.
         let parts: WebParts
+        /// Networks of reverse proxies, which name clients in `X-Forwarded-For`.
+        var forwarders: [IPNetwork] = []
     }
 
     /// What a reload changes.
@@ -29,6 +32,8 @@ package final class WebSettings: Sendable {
     private let state: Locked<Values>
     private let requestCount = Atomic<UInt64>(0)
     private let refusalCount = Atomic<UInt64>(0)
+    /// Requests of reverse proxies with a malformed `X-Forwarded-For`.
+    private let malformedClientCount = Atomic<UInt64>(0)
     let health = BrokerHealth()
     let metrics = MetricsPage()
     let requests = APIQueue()
@@ -62,10 +67,16 @@ package final class WebSettings: Sendable {
         Int(tag) < terms.count ? terms[Int(tag)] : nil
     }
 
-    /// Requests that were answered, and those of them that were answered with a 4xx or 5xx status.
-    var counts: (requests: UInt64, refusals: UInt64) {
-        (requestCount.load(ordering: .relaxed), refusalCount.load(ordering: .relaxed))
+    /// Requests that were answered, those of them that were answered with a 4xx or 5xx status, and
+    /// those whose `X-Forwarded-For` was ignored.
+    var counts: (requests: UInt64, refusals: UInt64, malformedClients: UInt64) {
+        (
+            requestCount.load(ordering: .relaxed), refusalCount.load(ordering: .relaxed),
+            malformedClientCount.load(ordering: .relaxed)
+        )
     }
+
+    func countMalformedClient() { malformedClientCount.add(1, ordering: .relaxed) }
 
     func count(isRefusal: Bool) {
         requestCount.add(1, ordering: .relaxed)

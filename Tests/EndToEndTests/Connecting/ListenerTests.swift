@@ -256,7 +256,7 @@ extension EndToEndTests {
 
 extension MRT.Connack {
     /// Why the login was refused; nil where it was not.
-    fileprivate var refusal: ReasonCode? {
+    var refusal: ReasonCode? {
         if case .refused(let refused) = self { return refused.reason }
         return nil
     }

@@ -8,11 +8,11 @@ import TestSurroundings
 final class RawSocket {
     private let descriptor: Int32
 
-    /// Connects to 127.0.0.1.
-    init(port: UInt16) throws {
+    /// Connects to 127.0.0.1, from 127.0.0.2 if nothing else is named.
+    init(port: UInt16, from source: UInt32 = 0x7F00_0002) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         guard descriptor >= 0 else { throw TestFailure("socket: \(errno)") }
-        var own = Self.address(0x7F00_0002, port: 0)
+        var own = Self.address(source, port: 0)
         var broker = Self.address(0x7F00_0001, port: port)
         // Ports are chosen at connect, as many as there are for each pair of ends.
         var yes: Int32 = 1
@@ -30,6 +30,13 @@ final class RawSocket {
     }
 
     deinit { Glibc.close(descriptor) }
+
+    /// Its end will be a reset, as some load balancers end their checks.
+    func resetsAtEnd() {
+        var option = linger(l_onoff: 1, l_linger: 0)
+        setsockopt(
+            descriptor, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
+    }
 
     private static func address(_ host: UInt32, port: UInt16) -> sockaddr_in {
         var address = sockaddr_in()

@@ -11,6 +11,7 @@ final class TestBroker {
     let directory: String
     private let settings: [String]
     private let tlsOptions: String
+    private let plainOptions: String
     private let faults: DiskFaults?
     private let environment: [String: String]
     /// What it lies on, while it is there; nil for the disk of the machine.
@@ -39,6 +40,7 @@ final class TestBroker {
     /// - Parameters:
     ///   - tlsOptions: what follows the port of the TLS listener, such as
     ///     `?clientCertificates=optional`.
+    ///   - plainOptions: the same of the TCP listener.
     ///   - faults: what its disk does, in every life that is not told otherwise.
     ///   - fatal: a disk that kills it in a life before that, its first.
     ///   - environment: what else its process is told.
@@ -46,7 +48,8 @@ final class TestBroker {
     ///   - web: whether it has listeners for WebSocket too.
     ///   - listeners: further ones; ``port(_:)`` has their ports.
     init(
-        settings: [String], tlsOptions: String = "", faults: DiskFaults? = nil,
+        settings: [String], tlsOptions: String = "", plainOptions: String = "?anonymous",
+        faults: DiskFaults? = nil,
         afterLifeWith fatal: DiskFaults? = nil, environment: [String: String] = [:],
         on disk: SmallDisk? = nil, web: Bool = false, listeners: [String] = []
     ) async throws {
@@ -56,11 +59,12 @@ final class TestBroker {
         directory = try TemporaryDirectory.make("e2e", in: disk?.path ?? "/tmp") + "/data"
         self.settings = settings
         self.tlsOptions = tlsOptions
+        self.plainOptions = plainOptions
         self.faults = faults
         self.environment = environment
         process = try Self.spawn(
-            directory, settings, tlsOptions, tlsPort: 0, plainPort: 0, fatal ?? faults,
-            environment, webPorts: web ? (0, 0) : nil, listeners: listeners)
+            directory, settings, tlsOptions, plainOptions, tlsPort: 0, plainPort: 0,
+            fatal ?? faults, environment, webPorts: web ? (0, 0) : nil, listeners: listeners)
         if fatal == nil {
             try await becomeReady()
         } else {
@@ -76,13 +80,14 @@ final class TestBroker {
     }
 
     static func spawn(
-        _ directory: String, _ settings: [String], _ tlsOptions: String = "", tlsPort: UInt16,
-        plainPort: UInt16, _ faults: DiskFaults? = nil, _ environment: [String: String] = [:],
+        _ directory: String, _ settings: [String], _ tlsOptions: String = "",
+        _ plainOptions: String = "?anonymous", tlsPort: UInt16, plainPort: UInt16,
+        _ faults: DiskFaults? = nil, _ environment: [String: String] = [:],
         webPorts: (wss: UInt16, ws: UInt16)? = nil, listeners further: [String] = []
     ) throws -> ChildProcess {
         var listeners = [
             "--listen", "tls://localhost:\(tlsPort)\(tlsOptions)",
-            "--listen", "tcp://localhost:\(plainPort)?anonymous",
+            "--listen", "tcp://localhost:\(plainPort)\(plainOptions)",
         ]
         if let webPorts {
             listeners += [
@@ -142,8 +147,9 @@ final class TestBroker {
     /// Starts it again where it was.
     func start() async throws {
         process = try Self.spawn(
-            directory, settings, tlsOptions, tlsPort: tlsPort, plainPort: plainPort, faults,
-            environment, webPorts: hasWeb ? (wssPort, wsPort) : nil, listeners: furtherListeners)
+            directory, settings, tlsOptions, plainOptions, tlsPort: tlsPort, plainPort: plainPort,
+            faults, environment, webPorts: hasWeb ? (wssPort, wsPort) : nil,
+            listeners: furtherListeners)
         try await becomeReady()
     }
 

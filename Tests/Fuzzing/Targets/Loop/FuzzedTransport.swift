@@ -294,6 +294,8 @@ struct FuzzedTransport: BrokerLoop, ~Copyable {
     }
 
     func peer(of connection: ConnectionID) -> SocketAddress { .local }
+    func isPeerNamed(of connection: ConnectionID) -> Bool { false }
+    mutating func namePeer(_ peer: SocketAddress, of connection: ConnectionID) -> Bool { true }
     func closeDetail(of connection: ConnectionID) -> String { "" }
 
     func peerCertificate(of connection: ConnectionID) -> [UInt8]? {
