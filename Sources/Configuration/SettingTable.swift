@@ -36,7 +36,9 @@ public enum SettingTable {
                 + "`clientCertificates=optional` or `required` asks clients for a certificate; "
                 + "`serve=` chooses the parts of a web listener, by default `mqtt,mrt,health,"
                 + "metrics`, and for `https` and `http` also `api,dashboard`; `insecure` lets "
-                + "`http` leave the loopback address. "
+                + "`http` leave the loopback address; `proxy=NETWORK,…` names load balancers, "
+                + "which send PROXY headers, and `forwarded=NETWORK,…` reverse proxies, whose "
+                + "`X-Forwarded-For` counts ([proxies.md](proxies.md)). "
                 + "By default, connections without TLS are accepted on the loopback address "
                 + "only. 8883 and 1883 are the registered ports of MQTT; each accepts MQTT and "
                 + "MRT. 8084 and 8083 are usual for WebSocket, 8443 for HTTPS. PORT 0 lets "
@@ -376,8 +378,8 @@ public enum SettingTable {
         .choice(
             "web.metrics", at: \.web.metrics, reload: .atOnce,
             "Who may read `GET /metrics`: clients on this machine, `anyone` who reaches the "
-                + "listener, or `nobody`. What a reverse proxy on this machine passes on comes "
-                + "from this machine."),
+                + "listener, or `nobody`. What a reverse proxy on this machine passes on without "
+                + "`X-Forwarded-For` comes from this machine."),
     ]
 
     private static let store: [Setting] = [
