@@ -37,7 +37,7 @@ PACKAGES := libssl-dev liblmdb-dev libcurl4-openssl-dev pkg-config
 # docs/operating.
 TEST_PACKAGES := mosquitto mosquitto-clients libpaho-mqtt-dev python3-paho-mqtt gcc libc6-dev \
     fail2ban systemd-journal-remote nftables jq python3-prometheus-client python3-websockets curl \
-    chromium chromium-driver python3-selenium python3-systemd prometheus
+    chromium chromium-driver python3-selenium python3-systemd prometheus haproxy
 
 # Targets that firmware uses, each after those it imports, and the processor that they are checked
 # for: a Cortex-M4, as in the samples.
@@ -229,7 +229,7 @@ deps: toolchain
 	    $$root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(PACKAGES); }
 
 # The same for the packages of the tests. Without root and sudo, install them by hand. The tests
-# start their own brokers and their own Prometheus, so those that Debian starts with its packages
+# start their own brokers, their own Prometheus and their own haproxy, so those that Debian starts with its packages
 # are stopped.
 .PHONY: test-deps
 test-deps:
@@ -239,6 +239,7 @@ test-deps:
 	    && [ -x /lib/systemd/systemd-journal-remote ] \
 	    && [ -x /usr/bin/curl ] \
 	    && [ -x /usr/bin/chromium ] && [ -x /usr/bin/chromedriver ] && [ -x /usr/bin/prometheus ] \
+	    && [ -x /usr/sbin/haproxy ] \
 	    && /usr/bin/python3 -c \
 	        'import paho.mqtt.client, prometheus_client, selenium, systemd.journal, websockets' \
 	        2>/dev/null || { \
@@ -251,6 +252,7 @@ test-deps:
 	    stopped=; \
 	    [ -x /usr/sbin/mosquitto ] || stopped="$$stopped mosquitto"; \
 	    [ -x /usr/bin/prometheus ] || stopped="$$stopped prometheus"; \
+	    [ -x /usr/sbin/haproxy ] || stopped="$$stopped haproxy"; \
 	    $$root env DEBIAN_FRONTEND=noninteractive \
 	        apt-get install -y -qq --no-install-recommends $(TEST_PACKAGES); \
 	    for service in $$stopped; do \
