@@ -229,8 +229,8 @@ deps: toolchain
 	    $$root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(PACKAGES); }
 
 # The same for the packages of the tests. Without root and sudo, install them by hand. The tests
-# start their own brokers, their own Prometheus and their own haproxy, so those that Debian starts with its packages
-# are stopped.
+# start their own brokers, their own Prometheus and their own haproxy, so those that Debian starts
+# with its packages are stopped.
 .PHONY: test-deps
 test-deps:
 	@[ -x /usr/sbin/mosquitto ] && [ -x /usr/bin/mosquitto_pub ] && [ -x /usr/bin/gcc ] \

@@ -26,6 +26,8 @@ public enum AdministrationCommand: Hashable, Sendable {
     case showOfflineQueue(ShowOfflineQueue)
     case listQueueMessages(ListQueueMessages)
     case dropQueueMessage(DropQueueMessage)
+    case listHistory(ListHistory)
+    case removeFromHistory(RemoveFromHistory)
     case purgeQueues(PurgeQueues)
     case listRetained(ListRetained)
     case showRetained(ShowRetained)
@@ -76,6 +78,8 @@ public enum AdministrationCommand: Hashable, Sendable {
         case showOfflineQueue = "queue.show"
         case listQueueMessages = "queue.messages"
         case dropQueueMessage = "queue.drop"
+        case listHistory = "history.list"
+        case removeFromHistory = "history.remove"
         case purgeQueues = "queue.purge"
         case listRetained = "retained.list"
         case showRetained = "retained.show"
@@ -127,6 +131,8 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .showOfflineQueue: .showOfflineQueue
         case .listQueueMessages: .listQueueMessages
         case .dropQueueMessage: .dropQueueMessage
+        case .listHistory: .listHistory
+        case .removeFromHistory: .removeFromHistory
         case .purgeQueues: .purgeQueues
         case .listRetained: .listRetained
         case .showRetained: .showRetained
@@ -201,6 +207,8 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .showOfflineQueue: self = .showOfflineQueue(try Self.body(line))
         case .listQueueMessages: self = .listQueueMessages(try Self.body(line))
         case .dropQueueMessage: self = .dropQueueMessage(try Self.body(line))
+        case .listHistory: self = .listHistory(try Self.body(line))
+        case .removeFromHistory: self = .removeFromHistory(try Self.body(line))
         case .purgeQueues: self = .purgeQueues(try Self.body(line))
         case .listRetained: self = .listRetained(try Self.body(line))
         case .showRetained: self = .showRetained(try Self.body(line))
@@ -249,6 +257,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         switch self {
         case .listQueueMessages(let request):
             request.limit.map { ($0, ListQueueMessages.countMaximum) }
+        case .listHistory(let request): request.limit.map { ($0, ListHistory.countMaximum) }
         case .listRetained(let request): request.limit.map { ($0, ListRetained.countMaximum) }
         case .listUsers(let request): request.limit.map { ($0, ListUsers.countMaximum) }
         case .listRefusals(let request): request.limit.map { ($0, ListRefusals.countMaximum) }

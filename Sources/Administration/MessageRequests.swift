@@ -37,6 +37,8 @@ public struct SendMessage: AdministrationRequest {
     public var expirySeconds: UInt64?
     /// Whether it becomes the retained message of its topic.
     public var isRetained: Bool?
+    /// Whether it is kept in the conversation of `from` and its receivers; to users or a group.
+    public var isKept: Bool?
 
     /// How often a message arrives.
     public enum Grade: String, Codable, Hashable, Sendable, CaseIterable {
@@ -52,7 +54,7 @@ public struct SendMessage: AdministrationRequest {
         app: String, from: String, users: [String]? = nil, group: String? = nil,
         topic: String? = nil, everybody: Bool? = nil, b: String? = nil, payload: String? = nil,
         base64: String? = nil, t: UInt8? = nil, grade: Grade? = nil, expirySeconds: UInt64? = nil,
-        isRetained: Bool? = nil
+        isRetained: Bool? = nil, isKept: Bool? = nil
     ) {
         self.app = app
         self.from = from
@@ -67,6 +69,7 @@ public struct SendMessage: AdministrationRequest {
         self.grade = grade
         self.expirySeconds = expirySeconds
         self.isRetained = isRetained
+        self.isKept = isKept
     }
 
     /// Who receives the message.

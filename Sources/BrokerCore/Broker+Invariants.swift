@@ -17,6 +17,7 @@ extension Broker {
         checkGroups()
         checkWills()
         sendKeys.checkInvariants()
+        checkConversations()
         for session in sessions.places where sessions.contains(session) {
             check(session: session)
         }
@@ -357,6 +358,7 @@ extension Broker {
             waiting += queues.leftovers[leftover].count
             owners += 1
         }
+        owners += conversationTable.conversations.count
         owners +=
             commits.pendingBatch.inheritedQueues.count + commits.inFlightBatch.inheritedQueues.count
         expect(
@@ -373,6 +375,24 @@ extension Broker {
             }
         }
         expect(queues.pendingTrims.mapValues(\.amount.count), equals: trimmed, "pending trims")
+    }
+
+    private func checkConversations() {
+        conversationTable.checkInvariants()
+        for index in conversationTable.conversations.places
+        where conversationTable.conversations.contains(index) {
+            let conversation = conversationTable.conversations[index]
+            guard case .conversation(index)? = owner(of: conversation.kept.queue) else {
+                preconditionFailure("conversation \(index.place) does not own its queue")
+            }
+            expect(
+                conversation.storedNumber, atMost: conversation.lastNumber,
+                "the number in the row of conversation \(index.place)")
+            precondition(
+                conversation.kept.count > 0
+                    || conversation.storedNumber == conversation.lastNumber,
+                "conversation \(index.place) is empty, and its row has another last number")
+        }
     }
 
     // MARK: - Messages

@@ -30,6 +30,7 @@ public struct Broker: ~Copyable, Sendable {
     var queues = Queues()
     var memory = MessageMemory()
     var commits = CommitPipeline()
+    var conversationTable = ConversationTable()
     var operatorSends = OperatorSends()
     var sendKeys = SendKeys()
     var inspections = Inspections()
@@ -226,6 +227,8 @@ enum QueueOwner {
     case inherited(into: QueueID)
     /// The entries that an ended session had from shared subscriptions.
     case leftover(Index<Leftover>)
+    /// The kept messages of a conversation.
+    case conversation(Index<KeptConversation>)
 }
 
 extension ConnectionID {

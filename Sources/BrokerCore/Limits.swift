@@ -149,6 +149,17 @@ public struct CoreLimits: Sendable {
     /// Maximum bytes of the retained messages of one app, including topics: 670 bytes for each of
     /// ``retainedPerAppMaximum``.
     public var retainedBytesPerAppMaximum = 64 << 20
+    /// Maximum number of kept messages of one conversation; the oldest ones make room.
+    public var historyCountMaximum: UInt32 = 10_000
+    /// Maximum bytes of the kept messages of one conversation: 10,000 messages of 1,600 bytes.
+    public var historyBytesMaximum: UInt64 = 16 << 20
+    /// Age at which a kept message is removed (30 days).
+    public var historyAgeSecondsMaximum: UInt64 = 30 * 86_400
+    /// Maximum number of conversations of one app. Each takes about 250 bytes of memory.
+    public var conversationsPerAppMaximum = 100_000
+    /// Maximum bytes of the kept messages of one app. The oldest ones of a conversation make room
+    /// for its new ones.
+    public var historyBytesPerAppMaximum: UInt64 = 1 << 30
     /// The policy of apps that ``appPolicies`` does not contain.
     public var appPolicy = AppPolicy()
     /// The policies of single apps, by name.

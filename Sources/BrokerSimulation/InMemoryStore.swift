@@ -313,7 +313,12 @@ public struct InMemoryStore: Sendable {
             examinedThrough: request.afterNumber)
         let blocksBefore = result.blocks.count
         var skippedCount = 0
-        for entry in queues[request.queue] ?? [] where entry.number > request.afterNumber {
+        var entries = queues[request.queue] ?? []
+        if let end = request.beforeNumber {
+            entries = entries.filter { $0.number < end }.reversed()
+            loaded.examinedThrough = end
+        }
+        for entry in entries where entry.number > request.afterNumber {
             if loaded.entries.count + skippedCount >= request.countMaximum {
                 loaded.reachedEnd = false
                 break

@@ -16,6 +16,7 @@ public struct BrokerSettings: Hashable, Sendable {
     public var apps: [AppSettings] = []
     public var limits = Limits()
     public var queues = Queues()
+    public var history = History()
     public var mqtt = MQTT()
     public var web = Web()
     public var store = Store()
@@ -73,6 +74,14 @@ public struct BrokerSettings: Hashable, Sendable {
         public var payloadMaximum = 262_144
         public var packetMaximum = 524_288
         public var outgoingBytes = 512 << 20
+    }
+
+    public struct History: Hashable, Sendable {
+        public var messages = 10_000
+        public var bytes = 16 << 20
+        public var ageSeconds = 30 * 86_400
+        public var conversationsPerApp = 100_000
+        public var bytesPerApp = 1 << 30
     }
 
     public struct Queues: Hashable, Sendable {

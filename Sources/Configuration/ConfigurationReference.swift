@@ -42,10 +42,16 @@ extension SettingTable {
             <!-- The tables below are rendered from Sources/Configuration/SettingTable.swift. -->
 
             """
+        let sections: [Substring] = all.map { Self.section(of: $0) }
+        var links: [String] = []
+        for section in sections {
+            let link = "[\(section)](#\(section))"
+            if links.last != link { links.append(link) }
+        }
+        page += "Contents: \(links.joined(separator: " · "))\n"
         var section: Substring?
         for setting in all {
-            let parts = setting.key.split(separator: ".")
-            let newSection = parts.count > 1 ? parts[0] : "general"
+            let newSection = self.section(of: setting)
             if newSection != section {
                 page += "\n## \(newSection)\n\n"
                 page += "| Key | Default | Values | Reload | Meaning |\n|---|---|---|---|---|\n"
@@ -55,5 +61,11 @@ extension SettingTable {
             page += "| \(setting.reload.rawValue) | \(setting.reason) |\n"
         }
         return page
+    }
+
+    /// The section that a setting is in: the first part of its key.
+    private static func section(of setting: Setting) -> Substring {
+        let parts = setting.key.split(separator: ".")
+        return parts.count > 1 ? parts[0] : "general"
     }
 }

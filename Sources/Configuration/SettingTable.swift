@@ -6,7 +6,7 @@ import CommandLineOptions
 /// The keys of the configuration in the order in which they are documented.
 public enum SettingTable {
     public static let all: [Setting] =
-        general + apps + tls + jwt + limits + queues + mqtt + web + store + log
+        general + apps + tls + jwt + limits + queues + history + mqtt + web + store + log
 
     /// The known key that a person most likely meant: one spelled nearly so, or one of nearly the
     /// same name in another section.
@@ -333,6 +333,33 @@ public enum SettingTable {
             "What happens to a message for a full queue: `refuse` refuses it (0x97) and "
                 + "loses nothing; `oldest` drops the oldest message of the queue; `newest` "
                 + "drops the new one. Each case is counted."),
+    ]
+
+    private static let history: [Setting] = [
+        .integer(
+            "history.messages", at: \.history.messages, in: 1...100_000_000, unit: "messages",
+            reload: .atOnce,
+            "Messages that are kept in one conversation, of two users or a group. The oldest ones "
+                + "make room for new ones. Only messages that their senders want kept are kept."),
+        .integer(
+            "history.bytes", at: \.history.bytes, in: 1_048_576...1_099_511_627_776, unit: "bytes",
+            reload: .atOnce, "Bytes that are kept in one conversation."),
+        .integer(
+            "history.ageSeconds", at: \.history.ageSeconds, in: 1...4_294_967_295, unit: "seconds",
+            reload: .atOnce,
+            "Age at which a kept message is removed: 30 days. It counts from the time at which the "
+                + "message was kept, so a change is for messages to come."),
+        .integer(
+            "history.conversationsPerApp", at: \.history.conversationsPerApp, in: 0...100_000_000,
+            unit: "conversations", reload: .atOnce,
+            "Conversations of one app, each of which takes about 250 bytes of memory. Messages "
+                + "that would begin another one are refused (0x97); 0 keeps no messages."),
+        .integer(
+            "history.bytesPerApp", at: \.history.bytesPerApp, in: 0...35_184_372_088_832,
+            unit: "bytes", reload: .atOnce,
+            "Bytes that are kept in all conversations of one app. Above it, a conversation gives "
+                + "up its own oldest messages, and a message to one that has too few is refused "
+                + "(0x97)."),
     ]
 
     private static let mqtt: [Setting] = [

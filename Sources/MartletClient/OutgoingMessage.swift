@@ -41,6 +41,9 @@ public struct OutgoingMessage: Hashable, Sendable {
     /// Seconds until the message expires, counted from its acceptance; nil is the broker's
     /// default.
     public var expirySeconds: UInt32?
+    /// Whether the broker keeps the message in the conversation of this user with the receivers, or
+    /// of the group. Only messages to users and groups with the grade durable or once can be kept.
+    public var isKept = false
     /// Its time of creation, Unix milliseconds; nil is the time at which the broker accepts it. The
     /// broker uses it if it differs by at most 5 s from its own clock.
     public var time: UInt64?
@@ -130,6 +133,7 @@ struct EncodedSend: Sendable {
             packet.messageIdentifier = bytes.append(identifier)
         }
         packet.expirySeconds = message.expirySeconds ?? 0
+        packet.isKept = message.isKept
         packet.time = message.time ?? 0
         self.packet = packet
         self.bytes = bytes.bytes

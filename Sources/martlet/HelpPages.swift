@@ -4,7 +4,7 @@
 
 /// The pages of `martlet help`: the first words of the commands.
 enum HelpTopic: String, CaseIterable {
-    case send, listen, presence, group, token, session, queue, retained, user, app
+    case send, listen, presence, group, token, session, queue, history, retained, user, app
     case explain, trace, backup, stats
     case `operator`, dashboard, listeners, refusals, reload
     case logLevel = "log-level"
@@ -19,6 +19,7 @@ enum HelpTopic: String, CaseIterable {
         case .token: HelpPages.token
         case .session: HelpPages.session
         case .queue: HelpPages.queue
+        case .history: HelpPages.history
         case .retained: HelpPages.retained
         case .user: HelpPages.user
         case .app: HelpPages.app
@@ -53,6 +54,8 @@ enum HelpPages {
           martlet token (mint | list | revoke)
           martlet session (list | show | kick | delete)
           martlet queue (show | messages | drop | purge) USER
+          martlet history (--user USER --with USER | --group ID) [--search TEXT]
+          martlet history remove NUMBER
           martlet retained (list | show | delete) [TOPIC]
           martlet group (create | join | leave | kick | ban | list | show | meta | allow)
           martlet explain --user USER [--device NAME] ACTION [TARGET]
@@ -135,6 +138,7 @@ enum HelpPages {
           --message-id ID      your own id of the message, 1 to 64 bytes; the result repeats it
           --grade GRADE        transient, durable (default) or once
           --expiry TIME        discard the message after this time
+          --history            keep the message in the conversation; to users or a group
           --bytes              send the text as bytes, not as a message with a type, and lines of
                                standard input unchanged; only to a topic
 
@@ -317,6 +321,26 @@ enum HelpPages {
           --away               only sessions without a connection
           --older-than TIME    only sessions disconnected for at least this long, such as 90d
           --json               one JSON object per queue or message; purge, drop: one object
+        \(administration)
+        """
+
+    static let history = """
+        martlet history --user USER --with USER | --group ID [--before NUMBER] [--limit N]
+                        [--search TEXT] [--from USER]
+        martlet history remove --user USER --with USER | --group ID NUMBER
+
+        Shows the messages that two users or a group sent each other and that their senders wanted
+        kept (martlet send --history), from the newest to older ones. remove takes one of them out
+        of the conversation, for all its readers; inboxes that have it keep it.
+
+          --user USER          one of the two users
+          --with USER          the other one
+          --group ID           the group
+          --before NUMBER      begin before this number
+          --limit N            show at most N
+          --search TEXT        only messages that contain this text
+          --from USER          only messages of this user
+          --json               one JSON object per message
         \(administration)
         """
 

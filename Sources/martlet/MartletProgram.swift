@@ -31,6 +31,8 @@ enum Command: String, CaseIterable {
     case queueMessages = "queue messages"
     case queueDrop = "queue drop"
     case queuePurge = "queue purge"
+    case history
+    case historyRemove = "history remove"
     case retainedList = "retained list"
     case retainedShow = "retained show"
     case retainedDelete = "retained delete"
@@ -150,6 +152,8 @@ enum MartletProgram {
             case .sessionDelete: try SessionDeleteCommand.run(arguments)
             case .queueShow: try QueueShowCommand.run(arguments)
             case .queueMessages: try QueueMessagesCommand.run(arguments)
+            case .history: try HistoryCommand.run(arguments)
+            case .historyRemove: try HistoryRemoveCommand.run(arguments)
             case .queueDrop: try QueueDropCommand.run(arguments)
             case .queuePurge: try QueuePurgeCommand.run(arguments)
             case .retainedList: try RetainedListCommand.run(arguments)

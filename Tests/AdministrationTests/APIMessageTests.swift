@@ -40,6 +40,12 @@ struct APIMessageTests {
         ShowRetained(app: "plant", topic: "a b/?&=#"), DeleteRetained(app: "plant", filter: "#"),
         DropQueueMessage(app: "plant", user: "u", number: .max),
         DropQueueMessage(app: "plant", user: "u", device: "ü", number: 0),
+        ListHistory(app: "plant", user: "u", with: "ü"), ListHistory(app: "plant", groupid: "g"),
+        ListHistory(
+            app: "plant", groupid: "g", before: .max, limit: 1, search: "a b/?&=#", from: "u",
+            since: 0, until: 1),
+        RemoveFromHistory(app: "plant", user: "u", with: "v", number: 1),
+        RemoveFromHistory(app: "plant", groupid: "g", number: .max),
         CreateGroup(app: "plant", owner: "o", title: "t", allowed: nil, meta: ""),
         CreateGroup(app: "plant", owner: "o", title: "t", allowed: [], meta: "{}"),
         ListGroups(app: "plant", user: nil), ListGroups(app: "plant", user: "u", after: 7),

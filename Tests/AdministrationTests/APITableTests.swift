@@ -81,6 +81,7 @@ struct APITableTests {
             let showsContents =
                 operation.path.hasSuffix("/contents")
                 || operation.path.hasSuffix("/retained/message")
+                || operation.kind == .listHistory
             #expect(!showsContents || operation.role == .operate)
             #expect(
                 operation.isLogged
@@ -295,6 +296,8 @@ extension AdministrationCommand {
         case .showOfflineQueue(let request): request.line
         case .listQueueMessages(let request): request.line
         case .dropQueueMessage(let request): request.line
+        case .listHistory(let request): request.line
+        case .removeFromHistory(let request): request.line
         case .purgeQueues(let request): request.line
         case .listRetained(let request): request.line
         case .showRetained(let request): request.line

@@ -23,8 +23,11 @@ import Testing
         walker.comeHome()
         #expect(walker.complaint == nil, "seed \(seed)")
         #expect(walker.missing() == [], "seed \(seed)")
+        #expect(walker.faultsOfHistory() == [], "seed \(seed)")
         let gauges = walker.world.gauges
         #expect(gauges.queuedMessages == 0 && gauges.messagesInMemory == 0, "seed \(seed)")
+        walker.world.pass(seconds: walker.world.limits.historyAgeSecondsMaximum + 3_600)
+        walker.world.settle()
         #expect(walker.world.store.heldMessages == [], "seed \(seed)")
     }
 }
@@ -54,6 +57,8 @@ private struct Send {
     let grade: Grade
     let receivers: [String]
     let target: Target
+    /// Its users, if it is kept in their conversations.
+    let keptWith: [String]
 }
 
 private struct Walker {
@@ -124,6 +129,33 @@ private struct Walker {
         }
     }
 
+    /// What is not in a conversation though its sender was told so, and what is there twice without
+    /// a reason.
+    func faultsOfHistory() -> [String] {
+        let users = ["ann", "bob", "carl"]
+        var faults: [String] = []
+        for pair in users.flatMap({ first in users.map { first + " " + $0 } }) {
+            let parts = pair.split(separator: " ").map(String.init)
+            var texts: [String: Int] = [:]
+            var last = UInt64.max
+            for message in world.history(of: parts[0], and: parts[1], pageCount: 7) {
+                if message.number >= last { faults.append("#\(message.number) of \(pair)") }
+                last = message.number
+                texts[message.text, default: 0] += 1
+            }
+            for (text, count) in texts where count > 1 + doubts {
+                faults.append("\(text) is \(count) times in \(pair)")
+            }
+            for send in kept where send.keptWith.contains(pair) {
+                let count = texts[send.text] ?? 0
+                if count == 0 || send.grade == .once && count > 1 {
+                    faults.append("\(send.text) is \(count) times in \(pair)")
+                }
+            }
+        }
+        return faults
+    }
+
     private mutating func connect(_ index: Int) {
         let device = devices[index]
         let lowest = device.open.keys.min() ?? device.nextNumber
@@ -151,13 +183,15 @@ private struct Walker {
         let users = ["ann", "bob", "carl"]
         let target: Target
         let receivers: [Device]
+        var named: [String] = []
         switch random.below(3) {
         case 0:
             let user = users[Int(random.below(3))]
             target = .user(user)
+            named = [user]
             receivers = devices.filter { $0.user == user }
         case 1:
-            let named = users.filter { _ in random.below(2) == 0 }
+            named = users.filter { _ in random.below(2) == 0 }
             guard !named.isEmpty else { return }
             target = .users(named)
             receivers = devices.filter { named.contains($0.user) }
@@ -168,13 +202,17 @@ private struct Walker {
         messageCount += 1
         let send = Send(
             text: "m\(messageCount)", grade: grade, receivers: receivers.map(\.name),
-            target: target)
+            target: target,
+            keptWith: grade == .transient || random.below(3) > 0
+                ? [] : named.map { devices[index].user + " " + $0 })
         let number = devices[index].nextNumber
         if grade != .transient {
             devices[index].open[number] = send
             devices[index].nextNumber += 1
         }
-        world.send(devices[index].name, number, to: target, send.text, grade: grade)
+        world.send(
+            devices[index].name, number, to: target, send.text, grade: grade,
+            isKept: !send.keptWith.isEmpty)
     }
 
     private mutating func acknowledge(_ index: Int) {
@@ -239,7 +277,9 @@ private struct Walker {
         devices[index].epoch = epoch
         devices[index].isAccepted = true
         for (number, send) in devices[index].open.sorted(by: { $0.key < $1.key }) {
-            world.send(devices[index].name, number, to: send.target, send.text, grade: send.grade)
+            world.send(
+                devices[index].name, number, to: send.target, send.text, grade: send.grade,
+                isKept: !send.keptWith.isEmpty)
         }
     }
 

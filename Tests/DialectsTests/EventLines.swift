@@ -107,6 +107,7 @@ private func line(
     var words = ["#\(request.number) \(request.grade)"]
     if request.packetIdentifier > 0 { words.append("packet \(request.packetIdentifier)") }
     if request.isRetained { words.append("retained") }
+    if request.isKept { words.append("kept") }
     switch request.target {
     case .user(let user): words.append("to \(text(user))")
     case .users(let ids, let count): words.append("to \(count) \(names(ids))")

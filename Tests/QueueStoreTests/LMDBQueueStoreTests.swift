@@ -206,6 +206,29 @@ import Testing
         #expect(loads.map(\.reachedEnd) == [false, false, false, true])
     }
 
+    @Test func `reads entries before a number from the last one to the first`() throws {
+        var store = try open()
+        var batch = StoreBatch(at: 0)
+        for number in 1...4 as ClosedRange<UInt64> {
+            batch.send(number, "\(number)", to: [1, 3], number: number)
+        }
+        func load(_ queue: UInt64, before number: UInt64, after first: UInt64 = 0, count: Int = 9) {
+            batch.load(queue, after: first, countMaximum: count)
+            batch.loads[batch.loads.count - 1].beforeNumber = number
+        }
+        load(1, before: .max)
+        load(1, before: 4, count: 2)
+        load(1, before: 2, after: 1)
+        load(1, before: 1)
+        load(2, before: .max)
+        load(3, before: 4, after: 2)
+        let loads = try store.carryOut(batch).loads
+        #expect(
+            loads.map { $0.entries.map(\.number) } == [[4, 3, 2, 1], [3, 2], [], [], [], [3]])
+        #expect(loads.map(\.reachedEnd) == [true, false, true, true, true, true])
+        #expect(loads[1].examinedThrough == 2)
+    }
+
     @Test func `skips, removes and reports expired entries once`() throws {
         var store = try open()
         var batch = StoreBatch(at: 0)

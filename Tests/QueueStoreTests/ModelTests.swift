@@ -203,6 +203,9 @@ struct BatchDriver {
                 countMaximum: Int(random.next(upTo: 8)),
                 byteMaximum: Int(random.next(upTo: 4000)))
             batch.loads[batch.loads.count - 1].isInspection = random.next(upTo: 3) == 0
+            if random.next(upTo: 3) == 0 {
+                batch.loads[batch.loads.count - 1].beforeNumber = random.next(upTo: 80)
+            }
         }
         if random.next(upTo: 3) == 0 { batch.sweepMaximum = Int(random.next(upTo: 12)) }
         return batch

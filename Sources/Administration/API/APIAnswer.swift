@@ -195,7 +195,17 @@ extension APIOperation {
         case .showSelf:
             [.text("operator"), .text("role"), .number(optional: "expiresUnixSeconds")]
         case .makeLoginLink: [.text("code"), .number("expiresUnixSeconds"), .texts("addresses")]
-        case .setAppRights, .changeGroup, .stopTrace, .revokeOperator, .dropQueueMessage: []
+        case .setAppRights, .changeGroup, .stopTrace, .revokeOperator, .dropQueueMessage,
+            .removeFromHistory:
+            []
+        case .listHistory:
+            [
+                .objects(
+                    "messages", .number("number"), .text("from"), .number(optional: "t"),
+                    .text("grade"), .number("byteCount"), .number("unixMilliseconds"),
+                    .number(optional: "expiresUnixSeconds"), .object("content", Self.content)),
+                .number(optional: "next"),
+            ]
         }
     }
 

@@ -168,8 +168,17 @@ extension APIOperation {
         guard serves.contains(.operator) else { return "own-\(name)" }
         let isAlone = Self.all.count { $0.kind == kind && $0.serves.contains(.operator) } == 1
         guard !isAlone else { return name }
-        let last = path.split(separator: "/").last { !$0.hasPrefix("{") } ?? ""
-        return "\(name)-\(last)-\(method.rawValue.lowercased())"
+        let isTwice =
+            Self.all.count {
+                $0.kind == kind && $0.method == method && $0.words.last == words.last
+            } > 1
+        let end = words.suffix(isTwice ? 2 : 1).joined(separator: "-")
+        return "\(name)-\(end)-\(method.rawValue.lowercased())"
+    }
+
+    /// The segments of the path that are no members.
+    private var words: [Substring] {
+        path.split(separator: "/").filter { !$0.hasPrefix("{") }
     }
 }
 

@@ -29,6 +29,8 @@ extension APIOperation {
         case .showOfflineQueue: showOfflineQueue
         case .listQueueMessages: listQueueMessages
         case .dropQueueMessage: dropQueueMessage
+        case .listHistory: listHistory
+        case .removeFromHistory: removeFromHistory
         case .purgeQueues: purgeQueues
         case .listRetained: listRetained
         case .showRetained: showRetained
@@ -205,6 +207,7 @@ extension APIOperation {
         .body("t", .number(maximum: 255)),
         .body("grade", .choice(SendMessage.Grade.allCases.map(\.rawValue))),
         .body("expirySeconds", .number(maximum: .max)), .body("isRetained", .boolean),
+        .body("isKept", .boolean),
     ]
 
     private static var sendMessage: [APIOperation] {
@@ -221,7 +224,7 @@ extension APIOperation {
                     t: values.number("t", as: UInt8.self),
                     grade: try values.word(optional: "grade", as: SendMessage.Grade.self),
                     expirySeconds: values.number("expirySeconds", as: UInt64.self),
-                    isRetained: values.boolean("isRetained")))
+                    isRetained: values.boolean("isRetained"), isKept: values.boolean("isKept")))
         }
         return [
             APIOperation(

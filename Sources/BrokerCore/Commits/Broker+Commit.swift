@@ -126,13 +126,15 @@ extension Broker {
     }
 
     private mutating func writeEntries(to batch: inout StoreBatch) {
+        let historyEnd = batch.moment.instant.advanced(bySeconds: limits.historyAgeSecondsMaximum)
         for entry in commits.inFlightBatch.entries where !entry.isSettled {
             batch.entries.append(
                 EntryPut(
                     queue: entry.queue, number: entry.number,
                     message: StoredMessageID(raw: memory.messages[entry.message].identifier),
-                    deadline: memory.messages[entry.message].deadline, byteCount: entry.byteCount,
-                    state: entry.state))
+                    deadline: entry.state.options.contains(.kept)
+                        ? historyEnd : memory.messages[entry.message].deadline,
+                    byteCount: entry.byteCount, state: entry.state))
         }
         counters.entriesStored += UInt64(batch.entries.count)
     }
@@ -189,6 +191,11 @@ extension Broker {
             refuseReceiver(of: entry.message)
         case .inherited?:
             countOut(
+                QueueTally(queue: entry.queue, count: 1, byteCount: UInt64(entry.byteCount)))
+            refuseReceiver(of: entry.message)
+        case .conversation(let conversation)?:
+            countOut(
+                conversation: conversation,
                 QueueTally(queue: entry.queue, count: 1, byteCount: UInt64(entry.byteCount)))
             refuseReceiver(of: entry.message)
         case .leftover?, nil:
@@ -323,14 +330,21 @@ extension Broker {
     }
 
     private mutating func countOut(trimmed tally: QueueTally, _ amount: TrimAmount) {
-        counters.queueDropped += tally.count
         countOut(tally)
-        switch counter(of: tally.queue) {
+        let counter = counter(of: tally.queue)
+        if case .conversation? = counter {
+            counters.historyDropped += tally.count
+        } else {
+            counters.queueDropped += tally.count
+        }
+        switch counter {
         case .session(let session)?:
             sessions[session].inbox.overflowCount += UInt32(clamping: tally.count)
         case .offlineQueue(let user)?:
             let queue = offlineQueueIndex(of: user)
             queues.noteOverflow(UInt32(clamping: tally.count), ofOfflineQueue: queue)
+        case .conversation(let conversation)?:
+            conversationTable.noteDropped(UInt32(clamping: tally.count), of: conversation)
         case .inherited, .leftover, nil: break
         }
         queues.endTrim(of: tally.queue, amount)
@@ -342,7 +356,8 @@ extension Broker {
         case .session(let session)?: frontier(of: session)
         case .offlineQueue(let user)?:
             queues.offlineQueues[offlineQueueIndex(of: user)].acknowledgedThrough
-        case .inherited, .leftover, nil: 0
+        // A conversation has no window.
+        case .conversation, .inherited, .leftover, nil: 0
         }
     }
 

@@ -43,6 +43,8 @@ extension Broker: StoreVisitor {
             queues.restore(outline, ofOfflineQueue: offlineQueueIndex(of: user))
         case .leftover(let leftover)?:
             queues.restore(outline.tally, of: leftover)
+        case .conversation(let conversation)?:
+            conversationTable.restore(outline, of: conversation)
         case .inherited, nil:
             // The queue has no owner, because its deletion was under way.
             commits.delete(queue)
@@ -146,6 +148,8 @@ extension Broker: StoreVisitor {
             try restoreSendKey(key, value)
         case .appKeys:
             try restoreAppKey(key, value)
+        case .conversations:
+            try restoreConversation(key, value)
         }
     }
 

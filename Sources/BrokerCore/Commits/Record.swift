@@ -24,6 +24,8 @@ public enum RecordTable: UInt8, CaseIterable, Sendable {
     case sendKeys = 14
     /// The keys of apps.
     case appKeys = 13
+    /// Conversations, whose messages are queues.
+    case conversations = 15
 }
 
 /// The kind of a record, which decides whether a store without room writes it.

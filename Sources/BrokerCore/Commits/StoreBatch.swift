@@ -223,6 +223,9 @@ public struct EntryOptions: OptionSet, Hashable, Sendable, BitwiseCopyable {
     /// time: it is not one of its user's messages.
     @inlinable
     public static var ownOnly: EntryOptions { EntryOptions(rawValue: 1 << 4) }
+    /// The entry is a kept message of a conversation.
+    @inlinable
+    public static var kept: EntryOptions { EntryOptions(rawValue: 1 << 5) }
 }
 
 /// Removes every entry of the queue whose number is at most `throughNumber`.
@@ -371,6 +374,8 @@ public struct QueueTransfer: Hashable, Sendable {
 public struct LoadRequest: Hashable, Sendable {
     public var queue: QueueID
     public var afterNumber: UInt64
+    /// Reads entries with lower numbers than this, in descending order; nil for ascending order.
+    public var beforeNumber: UInt64?
     /// QoS 2 entries up to this number may have been sent to an MQTT client, and do not expire
     /// [MQTT-4.3.3-7]. 0 if there are none.
     public var sentThrough: UInt64
@@ -381,11 +386,12 @@ public struct LoadRequest: Hashable, Sendable {
     public var isInspection: Bool
 
     public init(
-        queue: QueueID, afterNumber: UInt64, sentThrough: UInt64 = 0, countMaximum: Int,
-        byteMaximum: Int, isInspection: Bool = false
+        queue: QueueID, afterNumber: UInt64, beforeNumber: UInt64? = nil,
+        sentThrough: UInt64 = 0, countMaximum: Int, byteMaximum: Int, isInspection: Bool = false
     ) {
         self.queue = queue
         self.afterNumber = afterNumber
+        self.beforeNumber = beforeNumber
         self.sentThrough = sentThrough
         self.countMaximum = countMaximum
         self.byteMaximum = byteMaximum

@@ -134,7 +134,7 @@ extension Broker {
         }
     }
 
-    private func group(named name: [UInt8], app appName: [UInt8]) -> Index<Group>? {
+    func group(named name: [UInt8], app appName: [UInt8]) -> Index<Group>? {
         guard let app = app(named: appName) else { return nil }
         return name.withUnsafeBytes { registry.apps[app].groups.value(for: $0) }
     }

@@ -20,6 +20,7 @@ extension Broker {
         registry.removeGroup(
             named: groupTable.groups[group].name, byteCount: groupTable.groups[group].byteCount,
             app: groupTable.groups[group].app)
+        removeConversation(ofGroup: group)
         routing.remove(groupTable.groups[group].audience)
         groupTable.remove(group)
     }

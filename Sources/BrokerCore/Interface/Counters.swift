@@ -70,6 +70,12 @@ public struct Counters: Hashable, Sendable {
     /// Sender times that differed too much and were replaced.
     public var senderClocksRejected: UInt64 = 0
     public var batchesCommitted: UInt64 = 0
+    /// Messages that were kept in conversations, once for each conversation.
+    public var messagesKept: UInt64 = 0
+    /// Kept messages that newer ones of their conversation replaced because of a limit.
+    public var historyDropped: UInt64 = 0
+    /// Kept messages that became too old.
+    public var historyExpired: UInt64 = 0
     public var messagesStored: UInt64 = 0
     public var entriesStored: UInt64 = 0
     /// Entries that every receiver acknowledged before they were written.
@@ -106,6 +112,9 @@ public struct Gauges: Hashable, Sendable {
     public var tokens: Int
     /// Keys of sends that are remembered, of all apps.
     public var sendKeys: Int
+    public var conversations: Int
+    /// Kept messages of all conversations.
+    public var keptMessages: UInt64
     public var messagesInMemory: Int
     /// Freed memory of messages that is kept for reuse.
     public var spareBytes: Int

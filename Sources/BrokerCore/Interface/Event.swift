@@ -326,6 +326,8 @@ public struct SendRequest: Sendable {
     public var expirySeconds: UInt64?
     /// The sender's time in Unix milliseconds; 0 if there is none.
     public var senderUnixMilliseconds: UInt64
+    /// The message is kept in the conversation of its sender and its receivers.
+    public var isKept = false
     /// The payload is arbitrary bytes; otherwise `t` as one byte and then `b`.
     public var isRaw: Bool
     public var payload: ByteRange

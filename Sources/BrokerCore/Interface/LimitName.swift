@@ -32,6 +32,8 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case sharesOfApp
     case sharesOfSession
     case sendKeys
+    case conversationsOfApp
+    case historyBytesOfApp
 
     /// The configuration key of the limit, or its description if it is fixed; empty for none.
     public var key: StaticString {
@@ -62,6 +64,8 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .filterShapes: "4096 shapes of an app's filters"
         case .sharesOfApp: "4096 shared subscriptions of an app"
         case .sendKeys: "1000000 keys of an app"
+        case .conversationsOfApp: "history.conversationsPerApp"
+        case .historyBytesOfApp: "history.bytesPerApp"
         case .sharesOfSession: "50 shared subscriptions of a session"
         }
     }

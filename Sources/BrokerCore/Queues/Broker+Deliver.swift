@@ -380,6 +380,8 @@ extension Broker {
         case .leftover(let leftover)?:
             queues.countOut(
                 leftover: leftover, count: tally.count, byteCount: tally.byteCount)
+        case .conversation(let conversation)?:
+            countOut(conversation: conversation, tally)
         case .inherited, nil:
             break
         }

@@ -8,7 +8,8 @@ extension Broker {
     @inline(__always)
     mutating func scheduleHousekeeping(at moment: Moment) {
         guard !deadlines.isHousekeepingDue,
-            queues.queuedCount > 0 || commits.room.isFull || commits.pendingBatch.hasLazyRows
+            queues.queuedCount > 0 || conversationTable.keptCount > 0 || commits.room.isFull
+                || commits.pendingBatch.hasLazyRows
                 || queues.hasAppsOverQuota
                 || queues.leftovers.count > 0 || sendKeys.count > 0
         else { return }
@@ -25,8 +26,9 @@ extension Broker {
         if commits.pendingBatch.hasLazyRows { commits.commitSoon() }
         // Only a write shows whether the store has space again. This one changes nothing.
         if commits.room.isFull { writeIdentifierReservation() }
-        if queues.queuedCount > 0 {
-            let share = Int(queues.queuedCount / CoreLimits.sweepRounds)
+        let storedCount = queues.queuedCount + conversationTable.keptCount
+        if storedCount > 0 {
+            let share = Int(storedCount / CoreLimits.sweepRounds)
             commits.sweep(
                 countMaximum: min(
                     max(share, CoreLimits.sweepCountMinimum), CoreLimits.sweepCountMaximum))
@@ -100,6 +102,13 @@ extension Broker {
                 }
                 queues.countOut(
                     offlineQueue: offlineQueue, count: 1, byteCount: UInt64(entry.byteCount))
+            case .conversation(let conversation)?:
+                countOut(
+                    conversation: conversation,
+                    QueueTally(queue: entry.queue, count: 1, byteCount: UInt64(entry.byteCount)))
+                counters.historyExpired += 1
+                commits.remove(entry.number, from: entry.queue)
+                continue
             case .inherited, .leftover, nil:
                 // The queue is being moved: the next sweep finds its entries in their new queue.
                 continue

@@ -162,14 +162,14 @@ extension Broker {
     // MARK: - The store
 
     /// Asks the store for messages of a queue, and returns the number of the inspection.
-    private mutating func inspect(
-        _ queue: QueueID, after number: UInt64, sentThrough: UInt64 = 0, countMaximum: Int,
-        for purpose: Inspections.Purpose
+    mutating func inspect(
+        _ queue: QueueID, after number: UInt64, before end: UInt64? = nil,
+        sentThrough: UInt64 = 0, countMaximum: Int, for purpose: Inspections.Purpose
     ) -> UInt64 {
         let inspection = inspections.add(purpose)
         commits.load(
             LoadRequest(
-                queue: queue, afterNumber: number, sentThrough: sentThrough,
+                queue: queue, afterNumber: number, beforeNumber: end, sentThrough: sentThrough,
                 countMaximum: countMaximum, byteMaximum: CoreLimits.inspectionBytesMaximum,
                 isInspection: true),
             for: .inspection(inspection), expecting: countMaximum,
@@ -195,6 +195,9 @@ extension Broker {
                     outcome = drop(entry, of: result.loads[index].queue, in: &step)
                 }
                 inspections.complete(number, with: outcome)
+            case .history(let read):
+                inspections.complete(
+                    number, with: historyPage(result.loads[index], in: result.blocks, read))
             }
         }
     }
@@ -231,7 +234,11 @@ extension Broker {
             return dropFromWindow(entry.number, of: session, in: &step)
         case .disk:
             countOut(QueueTally(queue: queue, count: 1, byteCount: UInt64(entry.byteCount)))
-            counters.discarded += 1
+            if case .conversation(let conversation)? = owner(of: queue) {
+                storeLastNumber(of: conversation)
+            } else {
+                counters.discarded += 1
+            }
             commits.remove(entry.number, from: queue)
             return .dropped(batch: commits.pendingSequence)
         }
@@ -251,6 +258,7 @@ extension Broker {
         case .offlineQueue(let user)?:
             let queue = queues.offlineQueues[offlineQueueIndex(of: user)]
             return entry.number > queue.acknowledgedThrough ? .disk : nil
+        case .conversation?: return .disk
         case .inherited, .leftover, nil: return nil
         }
     }
@@ -274,7 +282,7 @@ extension Broker {
     }
 
     /// Entries that the pending batch takes out of a queue. They have been subtracted already.
-    private func leavingNumbers(of queue: QueueID) -> Set<UInt64> {
+    func leavingNumbers(of queue: QueueID) -> Set<UInt64> {
         var numbers: Set<UInt64> = []
         for removal in commits.pendingBatch.removals where removal.queue == queue {
             numbers.insert(removal.number)
@@ -299,7 +307,7 @@ extension Broker {
 }
 
 extension QueuedMessage {
-    fileprivate init(
+    init(
         _ block: MessageBlock, number: UInt64, state: EntryState, byteCount: UInt32,
         deadline: Instant, isUnderWay: Bool, contentMaximum: Int
     ) {

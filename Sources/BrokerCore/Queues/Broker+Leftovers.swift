@@ -228,7 +228,7 @@ extension Broker {
         case .offlineQueue(let user)?:
             queues.countIn(tally, toOfflineQueue: offlineQueueIndex(of: user))
             return true
-        case .inherited, .leftover, nil: return false
+        case .inherited, .leftover, .conversation, nil: return false
         }
         sessions[session].inbox.countIn(tally)
         queues.countIn(tally.count)

@@ -68,12 +68,15 @@ struct Inspections {
         case page(contentMaximum: Int)
         /// The message with this number is removed.
         case drop(UInt64)
+        /// A page of a conversation.
+        case history(HistoryRead)
     }
 
     private enum Entry {
         case waiting(Purpose)
         case page(QueuePage)
         case drop(QueueDrop)
+        case history(HistoryPage)
     }
 
     private var entries: [UInt64: Entry] = [:]
@@ -104,6 +107,17 @@ struct Inspections {
 
     mutating func complete(_ number: UInt64, with drop: QueueDrop) {
         entries[number] = .drop(drop)
+    }
+
+    mutating func complete(_ number: UInt64, with page: HistoryPage) {
+        entries[number] = .history(page)
+    }
+
+    /// Removes and returns a page of a conversation; nil if it is not complete.
+    mutating func takeHistory(_ number: UInt64) -> HistoryPage? {
+        guard case .history(let page)? = entries[number] else { return nil }
+        entries[number] = nil
+        return page
     }
 
     /// Removes and returns a page; nil if it is not complete.

@@ -54,6 +54,16 @@ struct Queues: ~Copyable {
         sessionQueues.remove(session, hash: sessionQueues.hash(queue.raw))
     }
 
+    /// Gives a queue to a conversation.
+    mutating func give(_ queue: QueueID, to conversation: Index<KeptConversation>) {
+        queueOwners[queue.raw] = .conversation(conversation)
+    }
+
+    /// Takes a queue from the conversation that has it.
+    mutating func takeFromConversation(_ queue: QueueID) {
+        queueOwners[queue.raw] = nil
+    }
+
     /// Notes that a queue is moved into another.
     mutating func pass(_ queue: QueueID, into destination: QueueID) {
         queueOwners[queue.raw] = .inherited(into: destination)

@@ -19,6 +19,10 @@ extension Broker {
 
     public func hasApp(_ name: [UInt8]) -> Bool { app(named: name) != nil }
 
+    public func hasUser(_ name: [UInt8], app appName: [UInt8]) -> Bool {
+        app(named: appName).flatMap { user(named: name, app: $0) } != nil
+    }
+
     // Methods that make the store grow throw ``NoRoom`` if there is no room.
 
     /// Creates an app. Returns false if an app of this name exists.
@@ -168,7 +172,8 @@ extension Broker {
             connections: live.connections.count, subscriptions: subscriptionCount,
             sharedSubscriptions: sharedSubscriptions, retainedMessages: retention.retained.count,
             retainedBytes: retainedBytes, tokens: registry.tokens.count,
-            sendKeys: sendKeys.count,
+            sendKeys: sendKeys.count, conversations: conversationTable.conversations.count,
+            keptMessages: conversationTable.keptCount,
             messagesInMemory: memory.messages.count, spareBytes: memory.spareByteCount,
             memoryQueueBytes: memory.memoryQueueByteCount, queuedMessages: queuedMessages,
             queuedBytes: queuedBytes, isStoreFull: commits.room.isFull,

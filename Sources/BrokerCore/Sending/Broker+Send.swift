@@ -162,7 +162,12 @@ extension Broker {
             return .refused(.quotaExceeded, .uncommittedBytes)
         }
         let limit = retainLimit(request, ofUser: user, in: bytes)
-        return limit == .none ? decision : .refused(.quotaExceeded, limit)
+        guard limit == .none else { return .refused(.quotaExceeded, limit) }
+        if request.isKept, case .allowed(let target) = decision {
+            let refusal = refusalToKeep(request, to: target, fromUser: user)
+            if refusal.reason != .success { return .refused(refusal.reason, refusal.limit) }
+        }
+        return decision
     }
 
     /// Answers a refused send. The refusal is not remembered: the same number may be sent again as
@@ -319,6 +324,7 @@ extension Broker {
         if request.isRetained {
             retain(message, ofUser: sessions[sender].user, request, at: step.moment)
         }
+        if request.isKept { keep(message, sentTo: target, fromUser: sessions[sender].user) }
         memory.noteRouted(message)
         completeIfSettled(message, in: &step)
     }

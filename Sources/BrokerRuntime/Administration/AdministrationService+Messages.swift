@@ -214,6 +214,7 @@ private struct EncodedSend {
             number: 0, grade: grade, target: target, expirySeconds: message.expirySeconds,
             isRaw: isRaw, payload: payload, messageByteCount: UInt32(byteCount))
         request.isRetained = isRetained
+        request.isKept = message.isKept ?? false
         self.request = request
         self.bytes = bytes
     }

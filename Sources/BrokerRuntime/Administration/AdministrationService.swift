@@ -97,6 +97,9 @@ struct AdministrationService {
         case .showOfflineQueue(let request): return answer(request, with: try show(request))
         case .listQueueMessages(let request): return answer(request, with: try list(request))
         case .dropQueueMessage(let request): return answer(request, with: try drop(request))
+        case .listHistory(let request): return answer(request, with: try list(request))
+        case .removeFromHistory(let request):
+            return answer(request, with: try remove(request))
         case .purgeQueues(let request): return answer(request, with: try purge(request))
         case .listRetained(let request): return answer(request, with: try list(request))
         case .showRetained(let request): return answer(request, with: try show(request))

@@ -41,6 +41,11 @@ extension CoreLimits {
         queueBytesMaximum = UInt64(settings.queues.bytes)
         queueAgeSecondsMaximum = UInt64(settings.queues.ageSeconds)
         queuePolicy = QueuePolicy(settings.queues.policy)
+        historyCountMaximum = UInt32(settings.history.messages)
+        historyBytesMaximum = UInt64(settings.history.bytes)
+        historyAgeSecondsMaximum = UInt64(settings.history.ageSeconds)
+        conversationsPerAppMaximum = settings.history.conversationsPerApp
+        historyBytesPerAppMaximum = UInt64(settings.history.bytesPerApp)
     }
 }
 

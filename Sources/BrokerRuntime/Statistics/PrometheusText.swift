@@ -7,6 +7,7 @@ enum PrometheusText {
     /// The gauges among the statistics; all others are counters.
     static let gauges: Set<String> = [
         "clients/connected", "clients/total", "messages/stored", "messages/keys",
+        "conversations/count", "history/messages",
         "store/messages/bytes",
         "store/full", "store/used/bytes", "store/limit/bytes", "subscriptions/count",
         "shared_subscriptions/count", "retained messages/count", "retained messages/bytes",

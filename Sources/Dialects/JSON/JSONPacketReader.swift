@@ -161,6 +161,7 @@ struct JSONPacketReader {
         send.expirySeconds = UInt32(
             try number("expirySeconds", in: 1...UInt64(UInt32.max)) ?? 0)
         send.time = try number("time", in: 1...WireLimits.varIntMaximum) ?? 0
+        send.isKept = try flag("history")
         write(send)
     }
 

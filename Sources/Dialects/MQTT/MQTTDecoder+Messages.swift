@@ -109,7 +109,7 @@ extension MQTTDecoder {
         }
         if section.carriedByteCount > 0 {
             takeAddressed(section, of: owner, packet, into: &request)
-            takeMessageIdentifier(of: owner, in: packet.bytes, into: &request)
+            takeOptions(of: owner, in: packet.bytes, into: &request)
         } else if case .users = request.target {
             request.fault = .topicNameInvalid
         }
@@ -165,25 +165,31 @@ extension MQTTDecoder {
         }
     }
 
-    private static func takeMessageIdentifier(
+    /// Reads `mid` of a numbered message, and `history`.
+    private static func takeOptions(
         of owner: MQTT.PropertyOwner, in bytes: UnsafeRawBufferPointer,
         into request: inout SendRequest
     ) {
-        guard request.packetIdentifier > 0, !request.properties.isEmpty else { return }
+        guard !request.properties.isEmpty else { return }
+        var hasIdentifier = request.packetIdentifier == 0
         var reader = MQTT.PropertyReader(
             MQTT.PropertySection(carried: request.properties), of: owner, in: bytes.bytes)
         // They were checked when they were read, so this cannot fail.
         while let property = try? reader.next() {
-            guard property.identifier == .userProperty,
-                property.text.bytes(in: bytes).elementsEqual(MessageProperty.identifier.utf8Bytes)
-            else { continue }
-            let value = property.value
+            guard property.identifier == .userProperty else { continue }
+            let (name, value) = (property.text.bytes(in: bytes), property.value)
+            if name.elementsEqual(MessageProperty.history.utf8Bytes) {
+                request.isKept = value.bytes(in: bytes).elementsEqual("1".utf8)
+            }
+            guard !hasIdentifier, name.elementsEqual(MessageProperty.identifier.utf8Bytes) else {
+                continue
+            }
+            hasIdentifier = true
             if (1...WireLimits.messageIdentifierByteCountMaximum).contains(Int(value.count)) {
                 request.messageIdentifier = value
             } else {
                 request.fault = request.fault ?? .payloadFormatInvalid
             }
-            return
         }
     }
 }
@@ -219,6 +225,8 @@ enum MessageProperty {
     static let receiver: StaticString = "to"
     /// From a sender, and returned in the acknowledgement: the application's id of a message.
     static let identifier: StaticString = "mid"
+    /// From a sender: `1` for a message that is kept in its conversation.
+    static let history: StaticString = "history"
     /// In an acknowledgement: the reason code of MRT, as a decimal number.
     static let reason: StaticString = "reason"
     /// In an acknowledgement: the position of a refused receiver in the list, from 0, and the

@@ -172,12 +172,14 @@ enum MRTDecoder {
         {
             validated.fault = validated.fault ?? .payloadFormatInvalid
         }
-        return SendRequest(
+        var request = SendRequest(
             number: send.number, grade: Grade(send.grade), target: target(send.target, from: base),
             messageIdentifier: identifier,
             expirySeconds: send.expirySeconds == 0 ? nil : UInt64(send.expirySeconds),
             senderUnixMilliseconds: send.time, isRaw: send.isRaw, payload: payload,
             messageByteCount: validated.messageByteCount, fault: validated.fault)
+        request.isKept = send.isKept
+        return request
     }
 
     /// The fault of a message, of a send or a will, and its size in JSON form, which is 0 if it has

@@ -28,6 +28,15 @@ struct Cursor {
     @inline(__always)
     mutating func next() throws(StoreError) -> Bool { try move(MDB_NEXT) }
 
+    /// Moves to the previous entry, or to the last at the beginning; false if there is none.
+    @inline(__always)
+    mutating func previous() throws(StoreError) -> Bool { try move(MDB_PREV) }
+
+    /// Moves to the last entry that is before `key`.
+    mutating func seek(before key: EntryKey) throws(StoreError) -> Bool {
+        try seek(notBefore: key) ? try previous() : try move(MDB_LAST)
+    }
+
     /// Moves to the first entry that is not before `key`.
     @inline(__always)
     mutating func seek(notBefore key: EntryKey) throws(StoreError) -> Bool {

@@ -75,12 +75,19 @@ struct Reader: ~Copyable {
         let blocksBefore = result.blocks.count
         var skippedCount = 0
         var isThere = false
-        if request.afterNumber < .max {
+        let isDescending = request.beforeNumber != nil
+        if let end = request.beforeNumber {
+            isThere = try entries.seek(
+                before: EntryKey(queue: request.queue.raw, number: end))
+            loaded.examinedThrough = end
+        } else if request.afterNumber < .max {
             isThere = try entries.seek(
                 notBefore: EntryKey(queue: request.queue.raw, number: request.afterNumber + 1))
         }
         while true {
-            guard isThere, let key = EntryKey(entries.key), key.queue == request.queue.raw else {
+            guard isThere, let key = EntryKey(entries.key), key.queue == request.queue.raw,
+                key.number > request.afterNumber
+            else {
                 loaded.reachedEnd = true
                 break
             }
@@ -101,7 +108,7 @@ struct Reader: ~Copyable {
                 loaded.entries.append(LoadedEntry(entry, at: key, block: block, in: &result.blocks))
             }
             loaded.examinedThrough = key.number
-            isThere = try entries.next()
+            isThere = isDescending ? try entries.previous() : try entries.next()
         }
         result.loads.append(loaded)
     }

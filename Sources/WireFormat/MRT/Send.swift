@@ -2,7 +2,8 @@
 //
 //     flags  3: raw payload   2: options   1-0: grade
 //     | varint number (grade > 0) | options | target | payload |
-//     options  | bits | string8 message id | varint expiry s | varint time, ms |   each by its bit
+//     options  | bits | string8 message id | varint expiry s | varint time, ms |   each by its bit,
+//              and a bit for messages that are kept
 //     payload  | t | b, UTF-8 |   or, raw, any bytes
 
 import Primitives
@@ -18,6 +19,8 @@ extension MRT {
         public var expirySeconds: UInt32 = 0
         /// When the sender made it, Unix milliseconds; 0 for now.
         public var time: UInt64 = 0
+        /// The message is kept in the conversation of its sender and its receivers.
+        public var isKept = false
         public var target: Target
         /// The payload is any bytes; without it, it is `t` as one byte and then `b`.
         public var isRaw = false
@@ -41,7 +44,8 @@ extension MRT {
             @usableFromInline static var messageIdentifier: UInt8 { 0x01 }
             @usableFromInline static var expiry: UInt8 { 0x02 }
             @usableFromInline static var time: UInt8 { 0x04 }
-            @usableFromInline static var all: UInt8 { 0x07 }
+            @usableFromInline static var history: UInt8 { 0x08 }
+            @usableFromInline static var all: UInt8 { 0x0F }
         }
 
         /// Decodes the structure. Whether the ids, the topic and the message obey their rules is
@@ -81,12 +85,14 @@ extension MRT {
             if options & Option.time != 0 {
                 time = try reader.readVarInt(in: 1...WireLimits.varIntMaximum)
             }
+            isKept = options & Option.history != 0
         }
 
         @inlinable
         var options: UInt8 {
             (messageIdentifier.isEmpty ? 0 : Option.messageIdentifier)
                 | (expirySeconds == 0 ? 0 : Option.expiry) | (time == 0 ? 0 : Option.time)
+                | (isKept ? Option.history : 0)
         }
 
         @inlinable

@@ -9,13 +9,13 @@ import MartletClient
 enum SendOption: String, ConnectionRules, AdministrationRules {
     case server, ca, token, device, timeout, data, app
     case sender = "as"
-    case retain
+    case retain, history
     case to, group, broadcast, topic, type, grade, expiry, bytes
     case messageID = "message-id"
 
     var shape: OptionShape {
         switch self {
-        case .broadcast, .bytes, .retain: .flag
+        case .broadcast, .bytes, .retain, .history: .flag
         case .server, .ca, .token, .device, .timeout, .data, .app, .sender, .to, .group, .topic,
             .type, .grade, .expiry,
             .messageID:
@@ -172,6 +172,7 @@ enum SendCommand {
         private let grade: Grade
         private let messageID: String?
         private let expirySeconds: UInt32?
+        private let isKept: Bool
 
         init(_ options: ParsedOptions<SendOption>) throws(UsageError) {
             let choices = [
@@ -204,6 +205,13 @@ enum SendCommand {
                 throw UsageError("missing TEXT: --message-id is for one message")
             }
             expirySeconds = try options.expirySeconds(.expiry)
+            isKept = options.has(.history)
+            if isKept, options.has(.broadcast) || options.has(.topic) {
+                throw UsageError("--history needs --to or --group")
+            }
+            if isKept, grade == .transient {
+                throw UsageError("--history needs the grade durable or once")
+            }
         }
 
         /// An error of a send, with advice about a name that the broker refuses.
@@ -254,12 +262,14 @@ enum SendCommand {
                 case .once: .once
                 }
             request.expirySeconds = expirySeconds.map(UInt64.init)
+            request.isKept = isKept ? true : nil
         }
 
         private func message(_ content: MessageContent) -> OutgoingMessage {
             var message = OutgoingMessage(to: destination, content, grade: grade)
             message.messageID = messageID
             message.expirySeconds = expirySeconds
+            message.isKept = isKept
             return message
         }
     }

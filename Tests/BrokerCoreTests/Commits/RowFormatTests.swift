@@ -34,6 +34,8 @@ import Testing
         world.send("bob/pc", 1, to: .group(group), "once", grade: .once)
         world.addUser("known")
         world.send("bob/pc", 2, to: .user("known"), "waits")
+        world.send("bob/pc", 3, to: .group(group), "kept", isKept: true)
+        world.send("bob/pc", 4, to: .user("known"), "kept", isKept: true)
         _ = world.send(
             as: "bob", to: .users(["known", "unknown"]), "keyed", grade: .durable, isRaw: false,
             isRetained: false, byteCount: nil,

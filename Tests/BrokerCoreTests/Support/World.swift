@@ -131,15 +131,16 @@ final class World {
     func send(
         _ name: String, _ number: UInt64, to target: Target, _ text: String,
         grade: Grade = .durable, id: String = "", expiry: UInt64? = nil, time: UInt64 = 0,
-        byteCount: UInt32? = nil, isRaw: Bool = false
+        byteCount: UInt32? = nil, isRaw: Bool = false, isKept: Bool = false
     ) {
         var bytes: [UInt8] = []
-        let request = SendRequest(
+        var request = SendRequest(
             number: grade == .transient ? 0 : number, grade: grade,
             target: target.append(to: &bytes), messageIdentifier: bytes.appendRange(id),
             expirySeconds: expiry, senderUnixMilliseconds: time, isRaw: isRaw,
             payload: bytes.appendRange((isRaw ? "" : "\0") + text),
             messageByteCount: byteCount ?? UInt32(text.utf8.count) + 16)
+        request.isKept = isKept
         step(.sendReceived(connections[name]!, request), bytes: bytes)
     }
 
@@ -477,6 +478,12 @@ final class World {
             let inbox = broker.queues.offlineQueues[offlineQueue]
             expected[inbox.queue.raw] = QueueTally(
                 queue: inbox.queue, count: UInt64(inbox.count), byteCount: inbox.byteCount)
+        }
+        for index in broker.conversationTable.conversations.places
+        where broker.conversationTable.conversations.contains(index) {
+            let kept = broker.conversationTable.conversations[index].kept
+            expected[kept.queue.raw] = QueueTally(
+                queue: kept.queue, count: UInt64(kept.count), byteCount: kept.byteCount)
         }
         for index in broker.queues.leftovers.places where broker.queues.leftovers.contains(index) {
             let leftover = broker.queues.leftovers[index]

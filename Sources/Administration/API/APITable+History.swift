@@ -1,0 +1,69 @@
+// The operations on the kept messages of conversations.
+
+extension APIOperation {
+    private static let pair = "/apps/{app}/users/{user}/history/{with}"
+    private static let group = "/apps/{app}/groups/{groupid}/history"
+
+    static var listHistory: [APIOperation] {
+        let members: [APIMember] = [
+            .query("before", .number(maximum: .max)), .limit(ListHistory.countMaximum),
+            .query("search"), .query("from"), .query("since", .number(maximum: .max)),
+            .query("until", .number(maximum: .max)),
+        ]
+        return [
+            APIOperation(
+                .listHistory, .get, at: pair, role: .operate,
+                summary: "Lists the kept messages of two users, the newest first.",
+                members: members
+            ) { values throws(AdministrationRefusal) in
+                .listHistory(
+                    try values.history(user: try values.text("user"), with: values.text("with")))
+            },
+            APIOperation(
+                .listHistory, .get, at: group, role: .operate,
+                summary: "Lists the kept messages of a group, the newest first.",
+                members: members
+            ) { values throws(AdministrationRefusal) in
+                .listHistory(try values.history(groupid: try values.text("groupid")))
+            },
+        ]
+    }
+
+    static var removeFromHistory: [APIOperation] {
+        [
+            APIOperation(
+                .removeFromHistory, .delete, at: pair + "/{number}", role: .operate,
+                summary: "Removes one kept message of two users.",
+                members: [.path("number", .number(maximum: .max))]
+            ) { values throws(AdministrationRefusal) in
+                .removeFromHistory(
+                    RemoveFromHistory(
+                        app: try values.text("app"), user: try values.text("user"),
+                        with: try values.text("with"),
+                        number: try values.number(required: "number")))
+            },
+            APIOperation(
+                .removeFromHistory, .delete, at: group + "/{number}", role: .operate,
+                summary: "Removes one kept message of a group.",
+                members: [.path("number", .number(maximum: .max))]
+            ) { values throws(AdministrationRefusal) in
+                .removeFromHistory(
+                    RemoveFromHistory(
+                        app: try values.text("app"), groupid: try values.text("groupid"),
+                        number: try values.number(required: "number")))
+            },
+        ]
+    }
+}
+
+extension APIValues {
+    fileprivate func history(
+        user: String? = nil, with: String? = nil, groupid: String? = nil
+    ) throws(AdministrationRefusal) -> ListHistory {
+        ListHistory(
+            app: try text("app"), user: user, with: with, groupid: groupid,
+            before: number("before", as: UInt64.self), limit: limit,
+            search: text(optional: "search"), from: text(optional: "from"),
+            since: number("since", as: UInt64.self), until: number("until", as: UInt64.self))
+    }
+}

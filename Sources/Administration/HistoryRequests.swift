@@ -1,0 +1,135 @@
+// Requests about the kept messages of one conversation.
+
+/// Lists kept messages of a conversation, from newer ones to older ones.
+public struct ListHistory: AdministrationRequest {
+    public static let name = "history.list"
+    public var app: String
+
+    // The conversation: two users, or a group.
+
+    public var user: String?
+    /// The other user, or the same one for messages to oneself.
+    public var with: String?
+    public var groupid: String?
+
+    /// Begins before this number, the `next` of the previous reply.
+    public var before: UInt64?
+    /// Messages that are read for the reply; nil for ``countMaximum``.
+    public var limit: Int?
+    /// Only messages whose content contains this text.
+    public var search: String?
+    /// Only messages that this user sent.
+    public var from: String?
+    /// Only messages of this time or later, in Unix milliseconds.
+    public var since: UInt64?
+    /// Only messages before this time, in Unix milliseconds.
+    public var until: UInt64?
+
+    /// Messages that are read for one reply: the store reads them between two commits.
+    public static let countMaximum = 100
+
+    public init(
+        app: String, user: String? = nil, with: String? = nil, groupid: String? = nil,
+        before: UInt64? = nil, limit: Int? = nil, search: String? = nil, from: String? = nil,
+        since: UInt64? = nil, until: UInt64? = nil
+    ) {
+        self.app = app
+        self.user = user
+        self.with = with
+        self.groupid = groupid
+        self.before = before
+        self.limit = limit
+        self.search = search
+        self.from = from
+        self.since = since
+        self.until = until
+    }
+
+    public struct Message: Codable, Hashable, Sendable {
+        /// Its number in the conversation.
+        public var number: UInt64
+        /// The user who sent it.
+        public var from: String
+        public var t: UInt8?
+        public var grade: SendMessage.Grade
+        /// Bytes that count towards the limits of the history.
+        public var byteCount: UInt32
+        /// The time of the send.
+        public var unixMilliseconds: UInt64
+        /// When it leaves the history.
+        public var expiresUnixSeconds: UInt64?
+        /// At most ``ListQueueMessages/contentByteCountMaximum`` bytes.
+        public var content: StoredContent
+
+        public init(
+            number: UInt64, from: String, t: UInt8?, grade: SendMessage.Grade, byteCount: UInt32,
+            unixMilliseconds: UInt64, expiresUnixSeconds: UInt64?, content: StoredContent
+        ) {
+            self.number = number
+            self.from = from
+            self.t = t
+            self.grade = grade
+            self.byteCount = byteCount
+            self.unixMilliseconds = unixMilliseconds
+            self.expiresUnixSeconds = expiresUnixSeconds
+            self.content = content
+        }
+    }
+
+    public struct Reply: Codable, Hashable, Sendable {
+        /// There may be none although there are older ones, if none that were read are selected.
+        public var messages: [Message]
+        /// The number to continue before; nil at the oldest message.
+        public var next: UInt64?
+
+        public init(messages: [Message], next: UInt64?) {
+            self.messages = messages
+            self.next = next
+        }
+    }
+}
+
+/// Removes one kept message from a conversation, for all its readers. Inboxes that have it keep it.
+public struct RemoveFromHistory: AdministrationRequest {
+    public static let name = "history.remove"
+    public var app: String
+
+    // As for ``ListHistory``.
+
+    public var user: String?
+    public var with: String?
+    public var groupid: String?
+    public var number: UInt64
+
+    public init(
+        app: String, user: String? = nil, with: String? = nil, groupid: String? = nil,
+        number: UInt64
+    ) {
+        self.app = app
+        self.user = user
+        self.with = with
+        self.groupid = groupid
+        self.number = number
+    }
+
+    public struct Reply: Codable, Hashable, Sendable {
+        public init() {}
+    }
+}
+
+/// A conversation that a request names.
+public enum ConversationName: Hashable, Sendable {
+    case users(String, String)
+    case group(String)
+
+    /// - Throws: a refusal unless either two users or a group are given.
+    public init(
+        user: String?, with: String?, groupid: String?
+    ) throws(AdministrationRefusal) {
+        switch (user, with, groupid) {
+        case (let user?, let with?, nil): self = .users(user, with)
+        case (nil, nil, let group?): self = .group(group)
+        default: throw .malformed("missing conversation: user and with, or groupid")
+        }
+    }
+}

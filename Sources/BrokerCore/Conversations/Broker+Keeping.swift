@@ -1,0 +1,216 @@
+// Keeps messages in conversations. A kept message is an entry of the conversation's queue in the
+// batch of its send, so its sender's result tells that it is kept too. The oldest messages of a
+// conversation make room for new ones.
+
+import BrokerTerms
+import Primitives
+
+extension Broker {
+    // MARK: - Admission
+
+    /// The reason for which a send that must be kept is refused.
+    ///
+    /// - Returns: ``ReasonCode/success`` if it can be kept.
+    @inline(never)
+    func refusalToKeep(
+        _ request: SendRequest, to target: AuthorizedTarget, fromUser user: Index<User>
+    ) -> (reason: ReasonCode, limit: LimitName) {
+        // A transient message is nowhere else either, and a topic has no members who could read.
+        guard request.grade != .transient else { return (.qosNotSupported, .none) }
+        let parties = parties(of: target, fromUser: user)
+        guard let parties else { return (.topicNameInvalid, .none) }
+        let sum = conversationTable.sum(of: registry.users[user].app)
+        let byteCount =
+            UInt64(MessageBlock.headerByteCount)
+            + UInt64(request.payload.count) + UInt64(request.properties.count)
+        var newCount = 0
+        for parties in parties {
+            let kept = conversationTable.find(parties).map {
+                conversationTable.conversations[$0].kept
+            }
+            if kept == nil { newCount += 1 }
+            // Its own oldest messages make room; other conversations keep theirs.
+            if byteCount > limits.historyBytesMaximum
+                || sum.byteCount + byteCount
+                    > limits.historyBytesPerAppMaximum + (kept?.byteCount ?? 0)
+            {
+                return (.quotaExceeded, .historyBytesOfApp)
+            }
+        }
+        if sum.conversationCount + newCount > limits.conversationsPerAppMaximum {
+            return (.quotaExceeded, .conversationsOfApp)
+        }
+        return (.success, .none)
+    }
+
+    /// The conversations that a send belongs to, each once; nil for a send to topics or everybody.
+    private func parties(
+        of target: AuthorizedTarget, fromUser user: Index<User>
+    ) -> Set<ConversationParties>? {
+        let app = registry.users[user].app
+        switch target.receivers {
+        case .user(let name):
+            return Set(
+                self.user(named: name, app: app).map { [.users(of: user, and: $0)] } ?? [])
+        case .users(let ids, let count, let refused):
+            var list = ListReader(ids)
+            var found: Set<ConversationParties> = []
+            for index in 0..<count {
+                let name = list.next()
+                guard !refused.contains(index), let receiver = self.user(named: name, app: app)
+                else { continue }
+                found.insert(.users(of: user, and: receiver))
+            }
+            return found
+        case .group(let group): return [.group(group)]
+        case .everybody, .topic: return nil
+        }
+    }
+
+    // MARK: - Keeping
+
+    /// Keeps an accepted message in the conversations that it belongs to.
+    mutating func keep(
+        _ message: Index<Message>, sentTo target: AuthorizedTarget, fromUser user: Index<User>
+    ) {
+        guard let parties = parties(of: target, fromUser: user) else {
+            preconditionFailure("message \(message.place) was admitted to no conversation")
+        }
+        for parties in parties { keep(message, in: conversation(of: parties, fromUser: user)) }
+    }
+
+    private mutating func keep(_ message: Index<Message>, in index: Index<KeptConversation>) {
+        let byteCount = UInt32(memory.messages[message].blockByteCount)
+        makeRoom(in: index, for: byteCount)
+        let number = conversationTable.add(byteCount: byteCount, to: index)
+        attachToBatch(message)
+        memory.addEntry(of: message)
+        _ = commits.store(
+            PendingEntry(
+                queue: conversationTable.conversations[index].kept.queue, number: number,
+                message: message, byteCount: byteCount,
+                state: EntryState(grade: memory.messages[message].grade, options: .kept)))
+        counters.messagesKept += 1
+    }
+
+    /// The conversation of some parties, which begins now if there is none.
+    private mutating func conversation(
+        of parties: ConversationParties, fromUser user: Index<User>
+    ) -> Index<KeptConversation> {
+        if let index = conversationTable.find(parties) { return index }
+        let index = insert(
+            KeptConversation(
+                app: registry.users[user].app, parties: parties,
+                queue: QueueID(raw: makeIdentifier())))
+        commits.renew(row(ofConversation: index))
+        return index
+    }
+
+    /// Adds a conversation, which the store has already or will have with the pending batch.
+    mutating func insert(_ conversation: KeptConversation) -> Index<KeptConversation> {
+        let index = conversationTable.insert(conversation)
+        queues.give(conversation.kept.queue, to: index)
+        return index
+    }
+
+    /// Asks the store to remove as many of the oldest messages as one more needs.
+    private mutating func makeRoom(in index: Index<KeptConversation>, for byteCount: UInt32) {
+        let kept = conversationTable.conversations[index].kept
+        let sum = conversationTable.sum(of: conversationTable.conversations[index].app)
+        var pending = queues.pendingTrim(of: kept.queue)
+        let (leavingCount, leavingBytes) = (pending.amount.count, pending.amount.byteCount)
+        let countAbove = (UInt64(kept.count) + 1).missing(
+            from: UInt64(limits.historyCountMaximum) + leavingCount)
+        let bytesAbove = max(
+            (kept.byteCount + UInt64(byteCount)).missing(
+                from: limits.historyBytesMaximum + leavingBytes),
+            (sum.byteCount + UInt64(byteCount)).missing(
+                from: limits.historyBytesPerAppMaximum + leavingBytes))
+        // A trim removes nothing that is not stored before it.
+        let missing = TrimAmount(
+            count: min(countAbove, UInt64(kept.count).missing(from: leavingCount)),
+            byteCount: min(bytesAbove, kept.byteCount.missing(from: leavingBytes)))
+        guard missing.count > 0 || missing.byteCount > 0 else { return }
+        pending.amount += missing
+        commits.trim(kept.queue, by: missing, at: &pending.position)
+        queues.note(pending, of: kept.queue)
+        // If the new message is refused, the queue may be empty, and then only the row knows.
+        storeLastNumber(of: index)
+    }
+
+    // MARK: - Leaving
+
+    /// Subtracts messages that have left a conversation. A conversation without messages, or
+    /// without its newest one, has its last number in its row: no number is used twice.
+    mutating func countOut(conversation index: Index<KeptConversation>, _ tally: QueueTally) {
+        conversationTable.countOut(index, count: tally.count, byteCount: tally.byteCount)
+        if conversationTable.conversations[index].kept.count == 0 { storeLastNumber(of: index) }
+    }
+
+    /// Writes the last number into the row of a conversation, if it does not tell it.
+    mutating func storeLastNumber(of index: Index<KeptConversation>) {
+        let conversation = conversationTable.conversations[index]
+        guard conversation.storedNumber < conversation.lastNumber else { return }
+        commits.renew(row(ofConversation: index))
+        conversationTable.note(storedNumber: conversation.lastNumber, of: index)
+    }
+
+    /// Ends a conversation, and removes its messages.
+    mutating func remove(conversation index: Index<KeptConversation>) {
+        let queue = conversationTable.remove(index)
+        queues.takeFromConversation(queue)
+        commits.delete(queue)
+        commits.remove(.conversations, key: RecordKey.number(queue.raw))
+    }
+
+    /// Ends the conversation of a group that ends.
+    mutating func removeConversation(ofGroup group: Index<Group>) {
+        guard let index = conversationTable.find(.group(group)) else { return }
+        remove(conversation: index)
+    }
+
+    // MARK: - Rows
+
+    private func row(ofConversation index: Index<KeptConversation>) -> RecordChange {
+        let conversation = conversationTable.conversations[index]
+        switch conversation.parties {
+        case .group(let group):
+            return Records.conversation(
+                conversation.kept.queue, group: groupTable.groups[group].identifier,
+                lastNumber: conversation.lastNumber)
+        case .users(let first, let second):
+            return Records.conversation(
+                conversation.kept.queue, app: registry.apps[conversation.app].name,
+                users: Array(registry.users[first].name), Array(registry.users[second].name),
+                lastNumber: conversation.lastNumber)
+        }
+    }
+
+    /// Restores one row. The rows of its parties have been restored before.
+    mutating func restoreConversation(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
+        var row = try RecordReader(value, version: 1, table: .conversations, key: key)
+        let kind = Records.ConversationKind(rawValue: try row.read(UInt8.self))
+        guard let kind, key.count == 8 else {
+            throw .unreadableRecord(.conversations, key: key)
+        }
+        let lastNumber = try row.readCounter()
+        let (app, parties): (Index<App>, ConversationParties)
+        switch kind {
+        case .group:
+            guard let group = commits.restoration!.groups[try row.read(UInt64.self)] else {
+                throw .danglingRecord(.conversations, key: key)
+            }
+            (app, parties) = (groupTable.groups[group].app, .group(group))
+        case .users:
+            let appName = try row.readString()
+            let (first, second) = (try row.readString(), try row.readString())
+            guard let found = self.app(named: appName), let first = user(named: first, app: found),
+                let second = user(named: second, app: found)
+            else { throw .danglingRecord(.conversations, key: key) }
+            (app, parties) = (found, .users(of: first, and: second))
+        }
+        let queue = QueueID(raw: RecordKey.readNumber(key))
+        let index = insert(KeptConversation(app: app, parties: parties, queue: queue))
+        conversationTable.restore(lastNumber: lastNumber, of: index)
+    }
+}

@@ -1,0 +1,72 @@
+// A conversation: what a group, or two users of one app, said to each other. Messages that their
+// senders want kept have numbers in it, whoever received them and when.
+//
+// The store has its messages as a queue whose entries nobody acknowledges. Their bodies are stored
+// once for the conversation and for all inboxes.
+
+import Primitives
+
+/// The parties of a conversation.
+enum ConversationParties: Hashable {
+    case group(Index<Group>)
+    /// Two users, the one of the lower place first; the same user twice for messages to oneself.
+    case users(Index<User>, Index<User>)
+
+    static func users(of sender: Index<User>, and receiver: Index<User>) -> ConversationParties {
+        sender.place <= receiver.place ? .users(sender, receiver) : .users(receiver, sender)
+    }
+}
+
+/// One conversation, from its first kept message on.
+struct KeptConversation {
+    let app: Index<App>
+    let parties: ConversationParties
+    /// The kept messages. Its queue is the durable identifier of the conversation.
+    var kept: Inbox
+    /// The last number that the row tells; the store knows higher ones by their messages.
+    var storedNumber: UInt64 = 0
+
+    init(app: Index<App>, parties: ConversationParties, queue: QueueID) {
+        self.app = app
+        self.parties = parties
+        kept = Inbox(queue: queue)
+    }
+
+    /// The number of the newest message; 0 if there has been none.
+    var lastNumber: UInt64 { kept.nextNumber - 1 }
+}
+
+extension Records {
+    /// The kinds of parties, on disk.
+    enum ConversationKind: UInt8 {
+        case users = 1
+        case group = 2
+    }
+
+    /// - Parameters:
+    ///   - lastNumber: no lower number is used again, also if no message remains.
+    static func conversation(
+        _ queue: QueueID, app: [UInt8], users first: [UInt8], _ second: [UInt8],
+        lastNumber: UInt64
+    ) -> RecordChange {
+        var row = RecordWriter(version: 1)
+        row.write(ConversationKind.users.rawValue)
+        row.write(lastNumber)
+        row.write(app)
+        row.write(first)
+        row.write(second)
+        return RecordChange(
+            table: .conversations, key: RecordKey.number(queue.raw), value: row.bytes)
+    }
+
+    static func conversation(
+        _ queue: QueueID, group: UInt64, lastNumber: UInt64
+    ) -> RecordChange {
+        var row = RecordWriter(version: 1)
+        row.write(ConversationKind.group.rawValue)
+        row.write(lastNumber)
+        row.write(group)
+        return RecordChange(
+            table: .conversations, key: RecordKey.number(queue.raw), value: row.bytes)
+    }
+}

@@ -1,0 +1,89 @@
+// `martlet history` and `martlet history remove`: the kept messages of one conversation.
+
+import Administration
+import CommandLineOptions
+
+enum HistoryOption: String, AdministrationRules {
+    case data, server, ca, token, app, user, with, group, before, limit, search, from, json
+
+    var shape: OptionShape {
+        switch self {
+        case .json: .flag
+        case .data, .server, .ca, .token, .app, .user, .with, .group, .before, .limit, .search,
+            .from:
+            .value
+        }
+    }
+}
+
+extension ParsedOptions<HistoryOption> {
+    fileprivate func app() throws -> String {
+        try needed(.app, variable: "MARTLET_APP", meaning: "the app")
+    }
+
+    fileprivate func checkConversation() throws {
+        let isPair = has(.user) && has(.with) && !has(.group)
+        let isGroup = has(.group) && !has(.user) && !has(.with)
+        guard isPair || isGroup else {
+            throw UsageError("missing conversation: --user USER --with USER, or --group ID")
+        }
+    }
+}
+
+enum HistoryCommand {
+    static func run(_ arguments: ArraySlice<String>) throws {
+        let options = try OptionParser<HistoryOption>.options(arguments, positionalMaximum: 0)
+        try options.checkConversation()
+        let app = try options.app()
+        var before = try options.integer(.before, in: 1...Int.max).map(UInt64.init)
+        var pages = PageLimit(try options.integer(.limit, in: 1...Int.max))
+        let broker = try options.administration()
+        var table = TextTable("NUMBER", "FROM", "TYPE", "SENT", "CONTENT")
+        repeat {
+            let reply = try broker.send(
+                ListHistory(
+                    app: app, user: options[.user], with: options[.with],
+                    groupid: options[.group], before: before,
+                    limit: pages.next(atMost: ListHistory.countMaximum),
+                    search: options[.search], from: options[.from]))
+            if options.has(.json) {
+                for message in reply.messages {
+                    guard StandardStream.output.print(jsonLine(message)) else { return }
+                }
+            } else {
+                for message in reply.messages { table.add(fields(message)) }
+                guard table.printPage() else { return }
+            }
+            before = reply.next
+            pages.take(reply.messages.count)
+        } while before != nil && !pages.isOver
+    }
+
+    private static func fields(_ message: ListHistory.Message) -> [String] {
+        [
+            "\(message.number)", message.from, message.t.map { "\($0)" } ?? "",
+            dateText(unixSeconds: message.unixMilliseconds / 1_000),
+            QueueMessagesCommand.text(message.content),
+        ]
+    }
+}
+
+enum HistoryRemoveCommand {
+    static func run(_ arguments: ArraySlice<String>) throws {
+        let options = try OptionParser<HistoryOption>.options(arguments, positionalMaximum: 1)
+        try options.checkConversation()
+        guard let text = options.positionals.first, let number = UInt64(text), number > 0 else {
+            throw UsageError("missing NUMBER, a positive whole number: see martlet history")
+        }
+        for option in [HistoryOption.before, .limit, .search, .from] where options.has(option) {
+            throw UsageError("--\(option.rawValue) belongs to history")
+        }
+        let broker = try options.administration()
+        _ = try broker.send(
+            RemoveFromHistory(
+                app: try options.app(), user: options[.user], with: options[.with],
+                groupid: options[.group], number: number))
+        StandardStream.output.print(
+            options.has(.json) ? "{}" : "message \(number) is removed")
+    }
+}

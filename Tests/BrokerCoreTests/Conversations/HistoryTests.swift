@@ -1,0 +1,266 @@
+// What is kept of a conversation, for how long, and how it is read.
+
+import Primitives
+import Testing
+
+@testable import BrokerCore
+
+@Suite struct `History` {
+    let world = World()
+
+    /// Kept messages `1`… of bob to ann.
+    private func keep(_ numbers: ClosedRange<UInt64>, grade: Grade = .durable) {
+        for number in numbers {
+            world.send(
+                "bob/pc", number, to: .user("ann"), "\(number)", grade: grade, isKept: true)
+        }
+    }
+
+    private func texts(_ selection: ConversationSelection = .pair("bob", "ann")) -> [String] {
+        world.history(selection).map(\.text)
+    }
+
+    // MARK: - Keeping
+
+    @Test func `has the messages of both users that were to be kept, the newest first`() {
+        world.begin("ann/1", "bob/pc")
+        world.send("bob/pc", 1, to: .user("ann"), "one", isKept: true)
+        world.send("bob/pc", 2, to: .user("ann"), "not kept")
+        world.send("ann/1", 1, to: .user("bob"), "two", grade: .once, isKept: true)
+        world.settle()
+        let messages = world.history(of: "ann", and: "bob")
+        #expect(messages.map(\.text) == ["two", "one"])
+        #expect(messages.map(\.sender) == ["ann", "bob"])
+        #expect(messages.map(\.number) == [2, 1])
+        #expect(world.history(of: "bob", and: "ann") == messages)
+        #expect(world.counters.messagesKept == 2)
+    }
+
+    @Test func `outlives the acknowledgement, the sessions and the broker`() {
+        world.begin("ann/1", "bob/pc")
+        keep(1...3)
+        world.settle()
+        world.acknowledge("ann/1", through: 3)
+        world.settle()
+        #expect(world.gauges.queuedMessages == 0)
+        world.disconnect("ann/1", expiry: 0)
+        world.settle()
+        world.crash()
+        #expect(texts() == ["3", "2", "1"])
+        #expect(world.store.heldMessages.count == 3)
+    }
+
+    @Test func `is in the commit for which the result waits, even if the receiver has the message`()
+    {
+        world.begin("ann/1", "bob/pc")
+        keep(1...1)
+        world.acknowledge("ann/1", through: 1)
+        #expect(world.lines().filter { $0.hasPrefix("bob") } == [])
+        world.settle()
+        #expect(world.lines() == ["bob/pc: result 1, sent"])
+        world.crash()
+        #expect(texts() == ["1"])
+    }
+
+    @Test func `of a group is kept once, and a list in each of its conversations`() {
+        world.begin("ann/1", "bob/pc", "carl/1")
+        let group = world.makeGroup(owner: "bob/pc", members: ["ann/1", "carl/1"])
+        world.send("bob/pc", 1, to: .group(group), "all", isKept: true)
+        world.send("bob/pc", 2, to: .users(["ann", "carl", "ann", "nobody"]), "list", isKept: true)
+        world.settle()
+        #expect(texts(.group(group)) == ["all"])
+        #expect(texts(.pair("ann", "bob")) == ["list"])
+        #expect(texts(.pair("carl", "bob")) == ["list"])
+        #expect(texts(.pair("ann", "carl")) == [])
+        #expect(world.gauges.conversations == 3 && world.gauges.keptMessages == 3)
+    }
+
+    @Test func `with oneself is a conversation`() {
+        world.begin("ann/1")
+        world.send("ann/1", 1, to: .user("ann"), "note", isKept: true)
+        world.settle()
+        #expect(texts(.pair("ann", "ann")) == ["note"])
+    }
+
+    @Test func `needs a durable message to users or a group`() {
+        world.begin("ann/1", "bob/pc")
+        world.send("bob/pc", 0, to: .user("ann"), "x", grade: .transient, isKept: true)
+        world.send("bob/pc", 1, to: .everybody, "x", isKept: true)
+        world.send("bob/pc", 2, to: .topic("a"), "x", isKept: true)
+        #expect(
+            world.lines() == [
+                "bob/pc: result 0, qosNotSupported", "bob/pc: result 1, topicNameInvalid",
+                "bob/pc: result 2, topicNameInvalid",
+            ])
+        #expect(world.gauges.conversations == 0)
+    }
+
+    @Test func `has no message that was refused`() {
+        world.limits.queueCountMaximum = 1
+        world.begin("bob/pc", "ann/1")
+        world.lose("ann/1")
+        keep(1...2)
+        world.settle()
+        #expect(texts() == ["1"])
+        world.send("bob/pc", 3, to: .user("nobody"), "x", isKept: true)
+        world.settle()
+        #expect(world.gauges.conversations == 1)
+    }
+
+    @Test func `that a full store refuses counts as a receiver that was refused`() {
+        world.begin("ann/1", "bob/pc")
+        keep(1...1)
+        world.acknowledge("ann/1", through: 1)
+        _ = world.lines()
+        world.store.isFull = true
+        world.settle()
+        #expect(world.lines() == ["bob/pc: result 1, sent, 1 refused"])
+        #expect(texts() == [] && world.gauges.keptMessages == 0)
+        world.store.isFull = false
+        world.pass(seconds: 10)
+        world.settle()
+        keep(2...2)
+        world.settle()
+        #expect(world.history(of: "ann", and: "bob").map(\.number) == [2])
+    }
+
+    // MARK: - Limits
+
+    @Test func `of a conversation has a maximum of messages and of bytes, and drops the oldest`() {
+        world.limits.historyCountMaximum = 3
+        world.begin("ann/1", "bob/pc")
+        keep(1...2)
+        world.settle()
+        keep(3...7)
+        world.settle()
+        #expect(texts() == ["7", "6", "5"])
+        #expect(world.counters.historyDropped == 4 && world.counters.queueDropped == 0)
+        let size = 24 + "bob".utf8.count + 2
+        world.limits.historyBytesMaximum = UInt64(2 * size + 1)
+        keep(8...8)
+        world.settle()
+        #expect(texts() == ["8", "7"])
+    }
+
+    @Test func `of an app has a maximum of bytes, for which a conversation gives up its own`() {
+        let size = UInt64(24 + "bob".utf8.count + 2)
+        world.limits.historyBytesPerAppMaximum = 4 * size
+        world.begin("ann/1", "bob/pc", "carl/1")
+        keep(1...4)
+        world.settle()
+        keep(5...5)
+        world.settle()
+        #expect(texts() == ["5", "4", "3", "2"])
+        _ = world.lines()
+        world.send("bob/pc", 6, to: .user("carl"), "6", isKept: true)
+        #expect(world.lines() == ["bob/pc: result 6, quotaExceeded"])
+    }
+
+    @Test func `of an app has a maximum of conversations`() {
+        world.limits.conversationsPerAppMaximum = 1
+        world.begin("ann/1", "bob/pc", "carl/1")
+        keep(1...1)
+        world.settle()
+        _ = world.lines()
+        world.send("bob/pc", 2, to: .user("carl"), "2", isKept: true)
+        #expect(world.lines() == ["bob/pc: result 2, quotaExceeded"])
+        keep(3...3)
+        world.settle()
+        #expect(texts() == ["3", "1"])
+    }
+
+    @Test func `ends at its age, whatever the message's own expiry is, and numbers go on`() {
+        world.limits.historyAgeSecondsMaximum = 3_600
+        world.begin("ann/1", "bob/pc")
+        world.send("bob/pc", 1, to: .user("ann"), "1", expiry: 5, isKept: true)
+        world.acknowledge("ann/1", through: 1)
+        world.settle()
+        world.pass(seconds: 60)
+        world.settle()
+        #expect(texts() == ["1"])
+        world.pass(seconds: 4_300)
+        world.settle()
+        #expect(texts() == [] && world.counters.historyExpired == 1)
+        #expect(world.store.heldMessages == [])
+        world.crash()
+        world.begin("bob/pc")
+        keep(2...2)
+        world.settle()
+        #expect(world.history(of: "ann", and: "bob").map(\.number) == [2])
+    }
+
+    // MARK: - Reading
+
+    @Test func `is read in pages, from each number to lower ones`() throws {
+        world.begin("ann/1", "bob/pc")
+        keep(1...5)
+        world.settle()
+        let first = try #require(world.historyPage(.pair("ann", "bob"), count: 2))
+        #expect(first.messages.map(\.number) == [5, 4] && first.next == 4)
+        let next = try #require(world.historyPage(.pair("ann", "bob"), before: 4, count: 9))
+        #expect(next.messages.map(\.number) == [3, 2, 1] && next.next == nil)
+        #expect(world.historyPage(.pair("ann", "bob"), before: 1)?.messages == [])
+        #expect(world.historyPage(.pair("ann", "nobody")) == nil)
+        #expect(world.historyPage(.group("none")) == nil)
+    }
+
+    @Test func `is searched by text, sender and time`() {
+        world.begin("ann/1", "bob/pc")
+        world.send("bob/pc", 1, to: .user("ann"), "valve open", isKept: true)
+        world.settle()
+        world.pass(seconds: 60)
+        world.send("ann/1", 1, to: .user("bob"), "valve shut", isKept: true)
+        world.send("ann/1", 2, to: .user("bob"), "ok", isKept: true)
+        world.settle()
+        func found(_ change: (inout HistorySearch) -> Void) -> [UInt64]? {
+            var search = HistorySearch()
+            change(&search)
+            return world.historyPage(.pair("ann", "bob"), search: search)?.messages.map(\.number)
+        }
+        #expect(found { $0.text = Array("valve".utf8) } == [2, 1])
+        #expect(found { $0.text = Array("ok".utf8) } == [3])
+        #expect(found { $0.text = Array("none of this".utf8) } == [])
+        #expect(found { $0.sender = Array("bob".utf8) } == [1])
+        let minuteAgo = world.now.unixMilliseconds - 1_000
+        #expect(found { $0.since = minuteAgo } == [3, 2])
+        #expect(found { $0.until = minuteAgo } == [1])
+    }
+
+    @Test func `loses a message that is removed, and no number is used twice`() {
+        world.begin("ann/1", "bob/pc")
+        world.lose("ann/1")
+        keep(1...3)
+        world.settle()
+        let pair = ConversationSelection.pair("ann", "bob")
+        #expect(world.removeFromHistory(3, pair).map(isDropped) == true)
+        #expect(world.removeFromHistory(3, pair) == .absent)
+        #expect(world.removeFromHistory(9, pair) == .absent)
+        world.settle()
+        #expect(texts() == ["2", "1"])
+        #expect(world.gauges.queuedMessages == 3, "the inbox keeps it")
+        world.crash()
+        world.begin("bob/pc")
+        keep(4...4)
+        world.settle()
+        #expect(world.history(of: "ann", and: "bob").map(\.number) == [4, 2, 1])
+    }
+
+    private func isDropped(_ drop: QueueDrop) -> Bool {
+        if case .dropped = drop { true } else { false }
+    }
+
+    @Test func `of a group ends with the group`() {
+        world.begin("ann/1", "bob/pc")
+        let group = world.makeGroup(owner: "bob/pc", members: [])
+        world.send("bob/pc", 1, to: .group(group), "x", isKept: true)
+        world.settle()
+        #expect(world.gauges.keptMessages == 1)
+        #expect(world.operate(group, .leave(user: Array("bob".utf8))) == .success)
+        // The notice that he left.
+        world.acknowledge("bob/pc", through: 1)
+        world.settle()
+        #expect(world.gauges.conversations == 0 && world.gauges.keptMessages == 0)
+        #expect(world.store.heldMessages == [])
+        #expect(world.historyPage(.group(group)) == nil)
+    }
+}

@@ -1,0 +1,65 @@
+// Conversations, as an operator reads them.
+
+import Primitives
+
+@testable import BrokerCore
+
+/// A kept message.
+struct KeptMessage: Equatable {
+    let number: UInt64
+    let sender: String
+    let text: String
+}
+
+extension World {
+    func history(_ selection: ConversationSelection, pageCount: Int = 100) -> [KeptMessage] {
+        var messages: [KeptMessage] = []
+        var before: UInt64? = .max
+        while let number = before {
+            let page = historyPage(selection, before: number, count: pageCount)!
+            messages += page.messages.map {
+                KeptMessage(
+                    number: $0.number, sender: String(decoding: $0.sender, as: UTF8.self),
+                    text: String(decoding: $0.content, as: UTF8.self))
+            }
+            before = page.next
+        }
+        return messages
+    }
+
+    func history(of user: String, and other: String, pageCount: Int = 100) -> [KeptMessage] {
+        history(.pair(user, other), pageCount: pageCount)
+    }
+
+    /// One page; nil if there are no such parties.
+    func historyPage(
+        _ selection: ConversationSelection, before number: UInt64 = .max, count: Int = 100,
+        search: HistorySearch = HistorySearch()
+    ) -> HistoryPage? {
+        let inspection = broker.readHistory(
+            of: selection, before: number, search: search, countMaximum: count,
+            contentMaximum: 100)
+        guard let inspection else { return nil }
+        guard inspection > 0 else { return HistoryPage(messages: [], next: nil) }
+        settle()
+        return broker.takeHistory(inspection)
+    }
+
+    func removeFromHistory(_ number: UInt64, _ selection: ConversationSelection) -> QueueDrop? {
+        guard case .pending(let inspection)? = broker.removeFromHistory(number, of: selection)
+        else { return nil }
+        settle()
+        return broker.takeDrop(inspection)
+    }
+}
+
+extension ConversationSelection {
+    static func pair(_ user: String, _ other: String) -> ConversationSelection {
+        ConversationSelection(
+            app: World.app, parties: .users(Array(user.utf8), Array(other.utf8)))
+    }
+
+    static func group(_ group: String) -> ConversationSelection {
+        ConversationSelection(app: World.app, parties: .group(Array(group.utf8)))
+    }
+}

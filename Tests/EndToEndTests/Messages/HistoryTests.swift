@@ -1,0 +1,88 @@
+// Kept messages, through every way to send and to read them, and over the death of the broker.
+
+import Foundation
+import MartletClient
+import TestSurroundings
+import Testing
+
+extension EndToEndTests {
+    @Suite(.timeLimit(.minutes(2 * Sanitizer.patience))) struct HistoryTests {
+        private func martlet(
+            _ arguments: String..., of broker: TestBroker, as user: String = "operator"
+        ) async throws -> (exit: ChildExit, text: String) {
+            let child = try ChildProcess(
+                "martlet", arguments, environment: broker.environment(user))
+            return (try await child.exit(), child.text)
+        }
+
+        @Test func `is kept by users, operators and MQTT clients, listed, searched and removed`()
+            async throws
+        {
+            let broker = try await TestBroker()
+            try broker.addUsers("bob")
+            let sent = try await martlet(
+                "send", "--to=bob", "--history", "valve open", of: broker, as: "alice")
+            #expect(sent.exit == .code(0), "\(sent.text)")
+            let app = try #require(broker.environment("operator")["MARTLET_APP"])
+            let operated = try await martlet(
+                "send", "--as=bob", "--to=alice", "--history", "done", of: broker)
+            #expect(operated.exit == .code(0), "\(operated.text) \(app)")
+            let listed = try await martlet(
+                "history", "--user=alice", "--with=bob", "--json", of: broker)
+            let lines = listed.text.split(separator: "\n")
+            #expect(lines.count == 2, "\(listed.text)")
+            #expect(lines.first?.contains(#""text":"done""#) == true)
+            #expect(lines.last?.contains(#""number":1"#) == true)
+            let found = try await martlet(
+                "history", "--user=bob", "--with=alice", "--search=valve", of: broker)
+            #expect(found.text.contains("valve open") && !found.text.contains("done"))
+            let removed = try await martlet(
+                "history", "remove", "--user=alice", "--with=bob", "1", of: broker)
+            #expect(removed.text == "message 1 is removed")
+            let again = try await martlet(
+                "history", "remove", "--user=alice", "--with=bob", "1", of: broker)
+            #expect(again.exit == .code(0x90), "\(again.text)")
+            let unknown = try await martlet(
+                "history", "--user=alice", "--with=nobody", of: broker)
+            #expect(unknown.exit == .code(0x90) && unknown.text.contains("nobody"))
+            let usage = try await martlet("history", "--user=alice", of: broker)
+            #expect(usage.exit == .code(1))
+            #expect(try broker.counter("history/messages") == 1)
+            #expect(try broker.counter("history/messages/kept") == 2)
+        }
+
+        @Test
+        func `survives the death of the broker: what was acknowledged is there, once, in order`()
+            async throws
+        {
+            let broker = try await TestBroker()
+            let alice = try await broker.client("alice")
+            let bob = try await broker.client("bob")
+            var texts: [String] = []
+            for round in 1...3 {
+                for index in 1...20 {
+                    var message = OutgoingMessage(
+                        to: .user("bob"), text: "\(round)-\(index)", grade: .once)
+                    message.isKept = true
+                    _ = try await alice.send(message)
+                    bob.acknowledge(try await bob.nextMessage())
+                    texts.append("\(round)-\(index)")
+                }
+                try await broker.killNow()
+                try await broker.start()
+            }
+            let listed = try await martlet(
+                "history", "--user=alice", "--with=bob", "--json", "--limit=1000", of: broker)
+            let numbers = listed.text.split(separator: "\n").compactMap { line in
+                line.split(separator: #""number":"#).last.flatMap { Int($0.prefix { $0.isNumber }) }
+            }
+            #expect(numbers.count == 60 && numbers == numbers.sorted(by: >))
+            let found = listed.text.split(separator: "\n").compactMap { line in
+                line.split(separator: #""text":""#).last.map { String($0.prefix { $0 != "\"" }) }
+            }
+            #expect(found == texts.reversed())
+            await alice.close()
+            await bob.close()
+        }
+    }
+}
