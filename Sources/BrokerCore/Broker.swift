@@ -101,6 +101,9 @@ public struct Broker: ~Copyable, Sendable {
         case .groupRequested(let connection, let identifier, let request):
             guard admits(connection, request: identifier, in: &step) else { return }
             groupRequested(by: connection, identifier: identifier, request, in: &step)
+        case .historyRequested(let connection, let identifier, let request):
+            guard admits(connection, request: identifier, in: &step) else { return }
+            requestHistory(connection, identifier: identifier, request, in: &step)
         case .willSet(let connection, let identifier, let request):
             guard admits(connection, request: identifier, in: &step) else { return }
             setWill(of: connection, identifier: identifier, request, in: &step)

@@ -52,4 +52,7 @@ public enum WireLimits {
 
     /// This session expiry means "never" (MQTT 5.0 section 3.1.2.11.2).
     public static let sessionNeverExpires: UInt32 = 0xFFFF_FFFF
+
+    /// Messages of one page of history.
+    public static var historyCountMaximum: UInt8 { 100 }
 }

@@ -267,6 +267,9 @@ private final class AmplificationTable {
             row("list groups", Packets.request(operation, [0]), client)
         case .groupDescribe:
             row("describe a group", Packets.request(operation, group + [0], id: 3), owner)
+        case .history:
+            let query = [0] + Packets.string8("nobody") + [0, 100]
+            row("history with nobody", Packets.request(operation, query, id: 6), owner)
         case .groupSetMeta:
             row(
                 "set meta of a group of 100",

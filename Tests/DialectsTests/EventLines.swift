@@ -37,6 +37,14 @@ func line(_ event: Event, _ bytes: UnsafeRawBufferPointer) -> String {
             + (request.omittedCount == 0 ? "" : ", \(request.omittedCount) omitted")
     case .presenceQueried(_, let identifier, let user):
         return "presence \(identifier) \(text(user))"
+    case .historyRequested(_, let identifier, let request):
+        let party =
+            switch request.party {
+            case .user(let name): text(name)
+            case .group(let name): "group \(text(name))"
+            }
+        let end = request.before == .max ? "" : " before \(request.before)"
+        return "history \(identifier): \(request.countMaximum) of \(party)\(end)"
     case .groupRequested(_, let identifier, let request):
         return "group \(identifier) \(line(request, text, names))"
     case .willSet(_, let identifier, let will):

@@ -371,6 +371,13 @@ struct JSONWritingTests {
                 #"{"type":"response","request":4,"reason":0,"name":"success","hasMore":false,"#
                     + #""groups":[{"group":"g1","title":"Title","isOwn":true}]}"#
             ),
+            (
+                .reportHistory(
+                    loop.connection, requestIdentifier: 5, next: 3,
+                    entries: loop.history([("bob", 3, 7, "\"on\"")])),
+                #"{"type":"response","request":5,"reason":0,"name":"success","next":3,"#
+                    + #""messages":[{"number":3,"from":"bob","time":7,"t":0,"b":"\"on\""}]}"#
+            ),
         ]
         loop.carryOut { effects in for (answer, _) in answers { effects.append(.mrt(answer)) } }
         #expect(loop.messages() == answers.map(\.1))

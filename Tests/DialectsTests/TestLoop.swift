@@ -112,6 +112,23 @@ final class TestLoop {
         return run.withUnsafeBytes { effects.bytes.append($0) }
     }
 
+    /// Kept messages of type 0, as the core reports them.
+    func history(
+        _ messages: [(sender: String, number: UInt64, time: UInt64, text: String)]
+    ) -> ByteRange {
+        var bytes: [UInt8] = []
+        for message in messages {
+            for number in [message.number, message.time] {
+                withUnsafeBytes(of: number.littleEndian) { bytes += $0 }
+            }
+            let payload = [0] + Array(message.text.utf8)
+            bytes.append(UInt8(message.sender.utf8.count))
+            withUnsafeBytes(of: UInt32(payload.count).littleEndian) { bytes += $0 }
+            bytes += message.sender.utf8 + payload
+        }
+        return bytes.withUnsafeBytes { effects.bytes.append($0) }
+    }
+
     /// Makes a message of the loop; its index.
     func publish(
         _ kind: MessageKind, address: String = "", marks: MessageMarks = [], payload: [UInt8],

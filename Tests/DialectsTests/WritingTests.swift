@@ -160,6 +160,19 @@ struct WritingTests {
         #expect(loop.written() == packet("response-group-described"))
     }
 
+    @Test func `answer a request for history`() {
+        let range = loop.history([
+            ("bob", 19, 1_790_000_000_005, "done"), ("alice", 17, 1_790_000_000_000, "open"),
+        ])
+        loop.carryOut {
+            $0.append(
+                .mrt(
+                    .reportHistory(
+                        loop.connection, requestIdentifier: 12, next: 17, entries: range)))
+        }
+        #expect(loop.written() == packet("response-history"))
+    }
+
     @Test func `replace an answer that is larger than the client accepts`() {
         let loop = TestLoop()
         loop.establish(packetMaximum: 128)

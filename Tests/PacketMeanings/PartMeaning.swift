@@ -65,6 +65,16 @@ private func understandParameters(
         let change = try MRT.GroupSetAllowList(bytes.bytes)
         return meaning(
             change, in: bytes, text("group", change.group), words(change.allowList, bytes))
+    case .history:
+        let query = try MRT.HistoryQuery(bytes.bytes)
+        let party: String? =
+            switch query.party {
+            case .user(let name): text("user", name)
+            case .group(let name): text("group", name)
+            }
+        return meaning(
+            query, in: bytes, party, query.before == 0 ? nil : "before=\(query.before)",
+            "count=\(query.count)")
     case .subscribe, .unsubscribe, .clearWill, .presence:
         preconditionFailure("whole packets show these")
     }
@@ -97,6 +107,17 @@ private func understandResult(
             mark("own", group.isOwn), "owner=" + escape(group.owner, bytes),
             "title=" + escape(group.title, bytes), "count=\(group.memberCount)",
             "meta=" + escape(group.meta, bytes), "members=" + names(group.members, bytes))
+    case .history:
+        let page = try MRT.HistoryPage(bytes.bytes)
+        var walk = MRT.HistoryEntryList(page.entries, in: bytes.bytes)
+        var entries: [String] = []
+        while let entry = walk.next() {
+            let from = escape(entry.from, bytes)
+            entries.append("#\(entry.number),\(from),\(entry.time),\(escape(entry.payload, bytes))")
+        }
+        return meaning(
+            page, in: bytes, page.next == 0 ? nil : "next=\(page.next)",
+            entries.isEmpty ? nil : entries.joined(separator: " "))
     default: preconditionFailure("an operation without a result of its own")
     }
 }

@@ -150,6 +150,8 @@ extension Broker: StoreVisitor {
             try restoreAppKey(key, value)
         case .conversations:
             try restoreConversation(key, value)
+        case .readers:
+            try restoreReader(key, value)
         }
     }
 

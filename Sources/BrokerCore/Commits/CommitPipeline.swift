@@ -373,6 +373,9 @@ struct CommitPipeline: ~Copyable {
         pendingBatch.confirmations.append(confirmation)
     }
 
+    /// Notes a request that is answered later, and not with the commit of a change.
+    mutating func open(_ request: RequestKey) { openRequests.insert(request) }
+
     /// Closes a request that has been answered.
     mutating func close(_ request: RequestKey) {
         openRequests.remove(request)

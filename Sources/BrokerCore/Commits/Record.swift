@@ -26,6 +26,8 @@ public enum RecordTable: UInt8, CaseIterable, Sendable {
     case appKeys = 13
     /// Conversations, whose messages are queues.
     case conversations = 15
+    /// What members read of conversations.
+    case readers = 16
 }
 
 /// The kind of a record, which decides whether a store without room writes it.

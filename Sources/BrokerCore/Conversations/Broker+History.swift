@@ -164,3 +164,177 @@ struct HistoryRead {
     /// Bytes of each message's content.
     let contentMaximum: Int
 }
+
+/// The answer that a client waits for.
+struct ClientHistoryRead {
+    let connection: ConnectionID
+    let requestIdentifier: UInt64
+    /// Bytes of the answer.
+    let byteCountMaximum: Int
+}
+
+extension Broker {
+    // MARK: - Users
+
+    /// Answers a user's request, now or when the store has read the messages. A user reads the
+    /// conversations with other users, and of groups as a member, from the time of joining.
+    mutating func requestHistory(
+        _ connection: ConnectionID, identifier: UInt64, _ request: HistoryRequest,
+        in step: inout Step
+    ) {
+        guard let session = session(of: connection) else { return }
+        let user = sessions[session].user
+        let app = registry.users[user].app
+        let parties: ConversationParties
+        switch request.party {
+        case .user(let name):
+            guard let other = self.user(named: name.bytes(in: step.bytes), app: app) else {
+                return refuse(connection, request: identifier, .topicNameInvalid, in: &step)
+            }
+            parties = .users(of: user, and: other)
+        case .group(let name):
+            guard let group = registry.apps[app].groups.value(for: name.bytes(in: step.bytes))
+            else { return refuse(connection, request: identifier, .topicNameInvalid, in: &step) }
+            guard membership(of: user, in: group) != nil else {
+                return refuse(connection, request: identifier, .notAuthorized, in: &step)
+            }
+            parties = .group(group)
+        }
+        guard let index = conversationTable.find(parties) else {
+            step.effects[connection.loop].effects.append(
+                .mrt(
+                    .reportHistory(
+                        connection, requestIdentifier: identifier, next: 0, entries: .empty)))
+            return
+        }
+        // The store reads for one commit only as much as windows may load.
+        guard commits.takesLoads else {
+            return refuse(connection, request: identifier, .serverBusy, in: &step)
+        }
+        commits.open(RequestKey(connection: connection, identifier: identifier))
+        let start = conversationTable.start(
+            of: ConversationTable.Reader(conversation: index, user: user))
+        _ = inspect(
+            conversationTable.conversations[index].kept.queue, after: start,
+            before: request.before,
+            countMaximum: min(max(request.countMaximum, 1), CoreLimits.inspectionCountMaximum),
+            byteMaximum: CoreLimits.groupAnswerMaximum,
+            for: .clientHistory(
+                ClientHistoryRead(
+                    connection: connection, requestIdentifier: identifier,
+                    byteCountMaximum: request.byteCountMaximum)))
+    }
+
+    private mutating func refuse(
+        _ connection: ConnectionID, request identifier: UInt64, _ reason: ReasonCode,
+        in step: inout Step
+    ) {
+        counters.requestsRefused += 1
+        step.effects[connection.loop].respond(
+            to: connection, request: identifier, reason: reason)
+    }
+
+    /// Answers a client with what the store has read.
+    mutating func report(
+        _ load: LoadedQueue, in blocks: [UInt8], to read: ClientHistoryRead, in step: inout Step
+    ) {
+        let connection = read.connection
+        commits.close(
+            RequestKey(connection: connection, identifier: read.requestIdentifier))
+        guard session(of: connection) != nil else { return }
+        let loop = connection.loop
+        let leaving = leavingNumbers(of: load.queue)
+        let room = min(read.byteCountMaximum, CoreLimits.groupAnswerMaximum)
+        var next = load.reachedEnd ? 0 : load.examinedThrough
+        // The number of the next page takes at most nine bytes.
+        var byteCount = 9
+        let start = step.effects[loop].bytes.count
+        for entry in load.entries where !leaving.contains(entry.number) {
+            let isWithin = blocks.withUnsafeBytes { bytes in
+                let block = MessageBlock(entry.block.bytes(in: bytes))
+                byteCount +=
+                    HistoryEntry.wireOverhead + block.sender.count + block.payload.count
+                guard byteCount <= room else { return false }
+                step.effects[loop].bytes.append(block, number: entry.number)
+                return true
+            }
+            guard isWithin else {
+                next = entry.number + 1
+                break
+            }
+        }
+        let entries = ByteRange(offset: start, count: step.effects[loop].bytes.count - start)
+        workload.charge(Int(entries.count) / CoreLimits.answerBytesPerWork)
+        if entries.isEmpty, next > load.examinedThrough {
+            // The client would request the same page for ever.
+            step.effects[loop].respond(
+                to: connection, request: read.requestIdentifier, reason: .packetTooLarge)
+            return
+        }
+        step.effects[loop].effects.append(
+            .mrt(
+                .reportHistory(
+                    connection, requestIdentifier: read.requestIdentifier, next: next,
+                    entries: entries)))
+    }
+
+    // MARK: - Members
+
+    /// Lets a new member read what is kept from now on.
+    mutating func beginReading(_ user: Index<User>, _ group: Index<Group>) {
+        guard let index = conversationTable.find(.group(group)) else { return }
+        let lastNumber = conversationTable.conversations[index].lastNumber
+        guard lastNumber > 0 else { return }
+        conversationTable.setStart(
+            lastNumber, of: ConversationTable.Reader(conversation: index, user: user))
+        var row = RecordWriter(version: 1)
+        row.write(lastNumber)
+        commits.renew(
+            RecordChange(
+                table: .readers, key: readerKey(index, user), value: row.bytes))
+    }
+
+    /// Forgets a member.
+    mutating func endReading(_ user: Index<User>, _ group: Index<Group>) {
+        guard let index = conversationTable.find(.group(group)),
+            conversationTable.remove(
+                ConversationTable.Reader(conversation: index, user: user))
+        else { return }
+        commits.remove(.readers, key: readerKey(index, user))
+    }
+
+    private func readerKey(
+        _ index: Index<KeptConversation>, _ user: Index<User>
+    ) -> [UInt8] {
+        RecordKey.number(conversationTable.conversations[index].kept.queue.raw)
+            + Array(registry.users[user].name)
+    }
+
+    /// Restores one row. That of the conversation has been restored before.
+    mutating func restoreReader(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
+        var row = try RecordReader(value, version: 1, table: .readers, key: key)
+        let start = try row.readCounter()
+        guard key.count > 8,
+            case .conversation(let index)? = owner(of: QueueID(raw: RecordKey.readNumber(key))),
+            let user = user(
+                named: Array(key[8...]), app: conversationTable.conversations[index].app)
+        else { throw .danglingRecord(.readers, key: key) }
+        conversationTable.setStart(
+            start, of: ConversationTable.Reader(conversation: index, user: user))
+    }
+}
+
+extension ByteArena {
+    /// Appends a message as ``HistoryEntry/read(_:in:)`` reads it.
+    fileprivate mutating func append(_ block: MessageBlock, number: UInt64) {
+        let (sender, payload) = (block.sender, block.payload)
+        let range = reserve(HistoryEntry.headByteCount)
+        let head = mutableBytes(range)
+        head.storeBytes(of: number.littleEndian, as: UInt64.self)
+        head.storeBytes(of: block.time.littleEndian, toByteOffset: 8, as: UInt64.self)
+        head[16] = UInt8(sender.count)
+        head.storeBytes(of: UInt32(payload.count).littleEndian, toByteOffset: 17, as: UInt32.self)
+        _ = append(sender)
+        _ = append(payload)
+    }
+}

@@ -15,8 +15,15 @@ struct ConversationTable: ~Copyable {
     /// Conversations of two users, by each of them.
     private var ofUsers: [Index<User>: [Index<KeptConversation>]] = [:]
     private var sums: [Index<App>: Sum] = [:]
+    private var readers: [Reader: UInt64] = [:]
     /// Messages in all conversations.
     private(set) var keptCount: UInt64 = 0
+
+    /// A member of a group that has a conversation.
+    struct Reader: Hashable {
+        let conversation: Index<KeptConversation>
+        let user: Index<User>
+    }
 
     /// The conversations of one app.
     struct Sum: Equatable {
@@ -66,6 +73,16 @@ struct ConversationTable: ~Copyable {
         }
         return removed.kept.queue
     }
+
+    // MARK: - Readers
+
+    /// The number after which a member may read; 0 for a member from the beginning.
+    func start(of reader: Reader) -> UInt64 { readers[reader] ?? 0 }
+
+    mutating func setStart(_ number: UInt64, of reader: Reader) { readers[reader] = number }
+
+    /// Removes what is known of a member. Returns whether there was anything.
+    mutating func remove(_ reader: Reader) -> Bool { readers.removeValue(forKey: reader) != nil }
 
     // MARK: - Messages
 
@@ -130,6 +147,11 @@ struct ConversationTable: ~Copyable {
         expect(
             ofUsers.values.reduce(0) { $0 + $1.count }, equals: pairs,
             "conversations in the lists of users")
+        for reader in readers.keys {
+            precondition(
+                conversations.contains(reader.conversation),
+                "user \(reader.user.place) reads conversation \(reader.conversation.place)")
+        }
         precondition(sums == byApp, "sums of conversations by app: \(sums), and \(byApp)")
     }
 }

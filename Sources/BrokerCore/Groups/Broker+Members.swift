@@ -76,6 +76,7 @@ extension Broker {
 
     mutating func removeMember(_ index: Index<Membership>) {
         groupTable.setWaiting(index, false)
+        endReading(groupTable.memberships[index].user, groupTable.memberships[index].group)
         let (group, user) = (
             groupTable.memberships[index].group, groupTable.memberships[index].user
         )
@@ -300,6 +301,7 @@ extension Broker {
             Records.member(
                 group: groupTable.groups[group].identifier, user: Array(registry.users[user].name)),
             permit)
+        beginReading(user, group)
     }
 
     func growth(ofMember user: Index<User>) -> Int {

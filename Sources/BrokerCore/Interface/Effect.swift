@@ -46,6 +46,10 @@ public enum MRTEffect: BitwiseCopyable, Sendable {
     case reportGroups(
         ConnectionID, requestIdentifier: UInt64, hasMore: Bool, entries: ByteRange)
     case reportGroup(ConnectionID, requestIdentifier: UInt64, GroupReport)
+    /// Report a page of a conversation, whose messages ``HistoryEntry/read(_:in:)`` reads. The next
+    /// page begins before the number `next`, which is 0 at the end.
+    case reportHistory(
+        ConnectionID, requestIdentifier: UInt64, next: UInt64, entries: ByteRange)
 }
 
 /// The answers to packets with an identifier, which MRT does not have.
@@ -248,7 +252,8 @@ extension MRTEffect {
     public var connection: ConnectionID {
         switch self {
         case .respond(let connection, _, _, _), .reportPresence(let connection, _, _, _, _, _),
-            .reportGroups(let connection, _, _, _), .reportGroup(let connection, _, _):
+            .reportGroups(let connection, _, _, _), .reportGroup(let connection, _, _),
+            .reportHistory(let connection, _, _, _):
             connection
         }
     }

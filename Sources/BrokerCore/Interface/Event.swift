@@ -22,6 +22,7 @@ public enum Event: Sendable {
     case unsubscribeReceived(ConnectionID, UnsubscribeRequest)
     case presenceQueried(ConnectionID, requestIdentifier: UInt64, user: ByteRange)
     case groupRequested(ConnectionID, requestIdentifier: UInt64, GroupRequest)
+    case historyRequested(ConnectionID, requestIdentifier: UInt64, HistoryRequest)
     case willSet(ConnectionID, requestIdentifier: UInt64, WillRequest)
     case willCleared(ConnectionID, requestIdentifier: UInt64)
     /// A request that the dialect refused: the operation is unknown or its parameters are invalid.
@@ -50,7 +51,8 @@ extension Event {
             .resultsSeen(let connection, _), .packetAnswered(let connection, _, _, _),
             .subscribeReceived(let connection, _), .unsubscribeReceived(let connection, _),
             .presenceQueried(let connection, _, _), .groupRequested(let connection, _, _),
-            .willSet(let connection, _, _), .willCleared(let connection, _),
+            .historyRequested(let connection, _, _), .willSet(let connection, _, _),
+            .willCleared(let connection, _),
             .requestFaulted(let connection, _, _), .credentialPresented(let connection, _),
             .credentialRefused(let connection, _), .disconnectReceived(let connection, _),
             .deliveryTooLarge(let connection, _), .outgoingDrained(let connection),
@@ -64,7 +66,9 @@ extension Event {
         switch self {
         case .connectionClosed, .disconnectReceived, .peerFaulted: true
         case .connectReceived, .sendReceived, .inboxAcknowledged, .resultsSeen, .packetAnswered,
-            .subscribeReceived, .unsubscribeReceived, .presenceQueried, .groupRequested, .willSet,
+            .subscribeReceived, .unsubscribeReceived, .presenceQueried, .groupRequested,
+            .historyRequested,
+            .willSet,
             .willCleared, .requestFaulted, .credentialPresented, .credentialRefused,
             .deliveryTooLarge, .outgoingDrained:
             false
@@ -80,7 +84,8 @@ extension Event {
         case .sendReceived(_, let request):
             request.grade != .transient || request.isRetained ? .adds : .none
         case .connectReceived, .connectionClosed, .subscribeReceived, .unsubscribeReceived,
-            .groupRequested, .willSet, .willCleared, .credentialPresented, .credentialRefused,
+            .groupRequested, .historyRequested, .willSet, .willCleared, .credentialPresented,
+            .credentialRefused,
             .disconnectReceived, .peerFaulted:
             .adds
         }

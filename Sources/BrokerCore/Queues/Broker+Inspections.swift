@@ -164,16 +164,17 @@ extension Broker {
     /// Asks the store for messages of a queue, and returns the number of the inspection.
     mutating func inspect(
         _ queue: QueueID, after number: UInt64, before end: UInt64? = nil,
-        sentThrough: UInt64 = 0, countMaximum: Int, for purpose: Inspections.Purpose
+        sentThrough: UInt64 = 0, countMaximum: Int,
+        byteMaximum: Int = CoreLimits.inspectionBytesMaximum, for purpose: Inspections.Purpose
     ) -> UInt64 {
         let inspection = inspections.add(purpose)
         commits.load(
             LoadRequest(
                 queue: queue, afterNumber: number, beforeNumber: end, sentThrough: sentThrough,
-                countMaximum: countMaximum, byteMaximum: CoreLimits.inspectionBytesMaximum,
+                countMaximum: countMaximum, byteMaximum: byteMaximum,
                 isInspection: true),
             for: .inspection(inspection), expecting: countMaximum,
-            byteCount: CoreLimits.inspectionBytesMaximum)
+            byteCount: byteMaximum)
         return inspection
     }
 
@@ -198,6 +199,9 @@ extension Broker {
             case .history(let read):
                 inspections.complete(
                     number, with: historyPage(result.loads[index], in: result.blocks, read))
+            case .clientHistory(let read):
+                inspections.end(number)
+                report(result.loads[index], in: result.blocks, to: read, in: &step)
             }
         }
     }

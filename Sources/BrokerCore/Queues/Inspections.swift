@@ -70,6 +70,8 @@ struct Inspections {
         case drop(UInt64)
         /// A page of a conversation.
         case history(HistoryRead)
+        /// A page of a conversation for a client.
+        case clientHistory(ClientHistoryRead)
     }
 
     private enum Entry {
@@ -100,6 +102,9 @@ struct Inspections {
         }
         return purpose
     }
+
+    /// Ends an inspection whose result is told already.
+    mutating func end(_ number: UInt64) { entries[number] = nil }
 
     mutating func complete(_ number: UInt64, with page: QueuePage) {
         entries[number] = .page(page)

@@ -201,6 +201,14 @@ extension PacketSummary {
             let member = try MRT.GroupMember(parameters)
             packet.receiver = "group \(Self.text(member.group.bytes(in: parameters)))"
             words.append("user \(Self.text(member.user.bytes(in: parameters)))")
+        case .history:
+            let query = try MRT.HistoryQuery(parameters)
+            let name = Self.text(query.party.name.bytes(in: parameters))
+            if case .group = query.party {
+                packet.receiver = "group \(name)"
+            } else {
+                packet.receiver = name
+            }
         case .clearWill, .groupCreate, .groupList, .groupDescribe, .groupSetMeta,
             .groupSetAllowList:
             break

@@ -163,6 +163,22 @@ struct JSONEffectEncoder {
             writer.write("request", identifier)
             writer.write(.success)
             Self.write(report, bytes: bytes, to: &writer)
+        case .reportHistory(_, let identifier, let next, let entries):
+            writer.write("request", identifier)
+            writer.write(.success)
+            if next > 0 { writer.write("next", next) }
+            writer.write("messages") { (list: inout JSONList) in
+                for entry in HistoryEntry.read(entries, in: bytes.bytes) {
+                    let payload = entry.payload.bytes(in: bytes)
+                    list.append { (writer: inout JSONWriter) in
+                        writer.write("number", entry.number)
+                        writer.write("from", entry.sender.bytes(in: bytes).bytes)
+                        writer.write("time", entry.unixMilliseconds)
+                        writer.write("t", UInt64(payload[0]))
+                        writer.write("b", payload.bytes.extracting(1...))
+                    }
+                }
+            }
         }
         send(writer, to: answer.connection, in: context)
     }

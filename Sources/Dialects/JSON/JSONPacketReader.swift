@@ -59,7 +59,8 @@ struct JSONPacketReader {
         case .ping: write(MRT.Ping(isResponse: false))
         case .disconnect: try readDisconnect()
         case .subscribe, .unsubscribe, .presence, .setWill, .clearWill, .createGroup, .joinGroup,
-            .leaveGroup, .kickMember, .banMember, .listGroups, .describeGroup, .setGroupMeta,
+            .leaveGroup, .kickMember, .banMember, .listGroups, .describeGroup, .history,
+            .setGroupMeta,
             .setGroupAllowed:
             try readRequest(known)
         }
@@ -70,7 +71,7 @@ struct JSONPacketReader {
         case connect, authenticate, send, ack, ping, disconnect
         case subscribe, unsubscribe, presence, setWill, clearWill
         case createGroup, joinGroup, leaveGroup, kickMember, banMember, listGroups, describeGroup
-        case setGroupMeta, setGroupAllowed
+        case setGroupMeta, setGroupAllowed, history
     }
 
     // MARK: - Connections
@@ -296,6 +297,20 @@ struct JSONPacketReader {
             ask(
                 .groupDescribe,
                 MRT.GroupQuery(group: try group(), after: try shortText("after") ?? .empty))
+        case .history:
+            let (user, group) = (try shortText("user"), try shortText("group"))
+            guard (user == nil) != (group == nil) else {
+                throw JSONFault(
+                    reason: .malformedPacket,
+                    detail: "history needs exactly one of user and group")
+            }
+            let count = try number("count", in: 1...UInt64(WireLimits.historyCountMaximum))
+            ask(
+                .history,
+                MRT.HistoryQuery(
+                    party: user.map { .user($0) } ?? .group(group ?? .empty),
+                    before: try number("before", in: 1...WireLimits.varIntMaximum) ?? 0,
+                    count: UInt8(count ?? UInt64(WireLimits.historyCountMaximum))))
         case .setGroupMeta:
             ask(
                 .groupSetMeta,

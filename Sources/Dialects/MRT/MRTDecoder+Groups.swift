@@ -104,6 +104,23 @@ extension MRTDecoder {
                 byteCountMaximum: request.resultByteCountMaximum))
     }
 
+    // MARK: - History
+
+    static func queryHistory(_ request: ReceivedRequest) throws(WireError) -> Event {
+        let query = try MRT.HistoryQuery(request.content.bytes)
+        let party: HistoryRequest.Party =
+            switch query.party {
+            case .user(let name): .user(request.place(name))
+            case .group(let name): .group(request.place(name))
+            }
+        return .historyRequested(
+            request.connection, requestIdentifier: request.identifier,
+            HistoryRequest(
+                party: party, before: query.before == 0 ? .max : query.before,
+                countMaximum: Int(query.count),
+                byteCountMaximum: request.resultByteCountMaximum))
+    }
+
     /// Whether all users on an allow list have valid names. Users who are not known yet may be on
     /// it.
     private static func areIdentifiers(_ list: MRT.AllowList, _ request: ReceivedRequest) -> Bool {

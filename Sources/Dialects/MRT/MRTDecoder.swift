@@ -244,6 +244,8 @@ enum MRTDecoder {
             return try changeGroup(request)
         case .groupList, .groupDescribe:
             return try queryGroups(request)
+        case .history:
+            return try queryHistory(request)
         case nil:
             return request.fault(.implementationSpecificError)
         }

@@ -174,6 +174,9 @@ struct MRTEncoder: ~Copyable {
         case .reportGroup(let connection, let identifier, let report):
             let group = MRT.GroupDescription(report)
             respond(to: connection, request: identifier, with: group, in: context)
+        case .reportHistory(let connection, let identifier, let next, let entries):
+            let answer = HistoryAnswer(next: next, entries: entries, in: context.bytes.bytes)
+            respond(to: connection, request: identifier, with: answer, in: context)
         }
     }
 
@@ -305,5 +308,30 @@ extension MRT.GroupDescription {
             hasAllowList: report.hasAllowList, isOwn: report.isOwn,
             hasMoreMembers: report.hasMoreMembers, owner: report.owner, title: report.title,
             memberCount: report.memberCount, meta: report.meta, members: report.members)
+    }
+}
+
+/// A page of history as the result of its request.
+private struct HistoryAnswer: RequestPart {
+    let next: UInt64
+    let entries: [MRT.HistoryEntry]
+
+    /// - Parameter bytes: those that the ranges of the entries are in.
+    init(next: UInt64, entries range: ByteRange, in bytes: RawSpan) {
+        self.next = next
+        entries = HistoryEntry.read(range, in: bytes).map {
+            MRT.HistoryEntry(
+                number: $0.number, from: $0.sender, time: $0.unixMilliseconds,
+                payload: $0.payload)
+        }
+    }
+
+    var byteCount: Int {
+        entries.reduce(VariableInteger.byteCount(next)) { $0 + $1.byteCount }
+    }
+
+    func write(to writer: inout PacketWriter, from source: RawSpan) {
+        writer.write(varInt: next)
+        for entry in entries { entry.write(to: &writer, from: source) }
     }
 }

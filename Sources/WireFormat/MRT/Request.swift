@@ -10,7 +10,7 @@ import Primitives
 extension MRT {
     /// What a REQUEST asks for. The parameters and results of 1 to 5 stand in
     /// `Request+Operations.swift`, those of 16 to 24 in `GroupRequests.swift` and
-    /// `GroupAnswers.swift`.
+    /// `GroupAnswers.swift`, those of 25 in `HistoryRequests.swift`.
     public enum Operation: UInt8, Hashable, Sendable {
         case subscribe = 1
         case unsubscribe = 2
@@ -26,6 +26,7 @@ extension MRT {
         case groupDescribe = 22
         case groupSetMeta = 23
         case groupSetAllowList = 24
+        case history = 25
     }
 
     public struct Request: Hashable, Sendable, Packet {

@@ -36,6 +36,7 @@ import Testing
         world.send("bob/pc", 2, to: .user("known"), "waits")
         world.send("bob/pc", 3, to: .group(group), "kept", isKept: true)
         world.send("bob/pc", 4, to: .user("known"), "kept", isKept: true)
+        _ = world.operate(group, .join(user: Array("carl".utf8)))
         _ = world.send(
             as: "bob", to: .users(["known", "unknown"]), "keyed", grade: .durable, isRaw: false,
             isRetained: false, byteCount: nil,

@@ -249,6 +249,86 @@ import Testing
         if case .dropped = drop { true } else { false }
     }
 
+    // MARK: - Users
+
+    @Test func `is read by its users alone`() {
+        world.begin("ann/1", "bob/pc", "carl/1")
+        keep(1...3)
+        world.settle()
+        world.acknowledge("ann/1", through: 3)
+        _ = world.lines()
+        world.requestHistory("ann/1", of: .user("bob"), count: 2)
+        world.settle()
+        world.requestHistory("bob/pc", of: .user("ann"), before: 2)
+        world.requestHistory("carl/1", of: .user("bob"))
+        world.requestHistory("carl/1", of: .user("nobody"))
+        world.settle()
+        #expect(
+            world.lines() == [
+                "ann/1: history 1 [#3 3 of bob, #2 2 of bob] before 2",
+                "carl/1: history 1 []", "carl/1: response 1, topicNameInvalid",
+                "bob/pc: history 1 [#1 1 of bob]",
+            ])
+    }
+
+    @Test func `of a group is read by its members, from the time at which they joined`() {
+        world.begin("ann/1", "bob/pc", "carl/1")
+        let group = world.makeGroup(owner: "bob/pc", members: ["ann/1"])
+        world.send("bob/pc", 1, to: .group(group), "1", isKept: true)
+        world.settle()
+        _ = world.lines()
+        world.requestHistory("carl/1", of: .group(group))
+        #expect(world.lines() == ["carl/1: response 1, notAuthorized"])
+        #expect(world.operate(group, .join(user: Array("carl".utf8))) == .success)
+        world.send("bob/pc", 2, to: .group(group), "2", isKept: true)
+        world.settle()
+        func read(_ name: String) -> String? {
+            _ = world.lines()
+            world.requestHistory(name, of: .group(group))
+            world.settle()
+            return world.lines().last { $0.contains("[") }.map { String($0.drop { $0 != "[" }) }
+        }
+        #expect(read("carl/1") == "[#2 2 of bob]")
+        #expect(read("ann/1") == "[#2 2 of bob, #1 1 of bob]")
+        world.crash()
+        world.begin("ann/1", "bob/pc", "carl/1")
+        #expect(read("carl/1") == "[#2 2 of bob]")
+        #expect(world.operate(group, .leave(user: Array("carl".utf8))) == .success)
+        world.settle()
+        #expect(world.operate(group, .join(user: Array("carl".utf8))) == .success)
+        world.settle()
+        #expect(read("carl/1") == "[]")
+    }
+
+    @Test func `is cut to what the client accepts, and a message that is too long is named`() {
+        world.begin("ann/1", "bob/pc")
+        keep(1...3)
+        world.settle()
+        _ = world.lines()
+        world.requestHistory("bob/pc", of: .user("ann"), byteCount: 9 + 2 * (23 + 3 + 2))
+        world.settle()
+        world.requestHistory("bob/pc", of: .user("ann"), before: 2, byteCount: 20)
+        world.settle()
+        #expect(
+            world.lines().filter { $0.hasPrefix("bob") } == [
+                "bob/pc: history 1 [#3 3 of bob, #2 2 of bob] before 2",
+                "bob/pc: response 1, packetTooLarge",
+            ])
+    }
+
+    @Test func `is refused beyond what the store reads for one commit, and asked for once`() {
+        world.begin("ann/1", "bob/pc")
+        keep(1...1)
+        world.settle()
+        _ = world.lines()
+        for _ in 0..<400 { world.requestHistory("bob/pc", of: .user("ann")) }
+        let busy = world.lines().count { $0.hasSuffix("serverBusy") }
+        #expect(busy > 0 && busy < 400)
+        world.lose("bob/pc")
+        world.settle()
+        #expect(world.lines() == [], "nobody is there to hear the answers")
+    }
+
     @Test func `of a group ends with the group`() {
         world.begin("ann/1", "bob/pc")
         let group = world.makeGroup(owner: "bob/pc", members: [])

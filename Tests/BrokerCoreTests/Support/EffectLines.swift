@@ -24,6 +24,12 @@ extension LoopEffects {
                 + " \(entryNames(in: entries))\(hasMore ? " and more" : "")"
         case .mrt(.reportGroup(let connection, let identifier, let report)):
             return "\(name(connection)): group \(identifier), \(text(of: report))"
+        case .mrt(.reportHistory(let connection, let identifier, let next, let entries)):
+            let texts = HistoryEntry.read(entries, in: bytes.bytes.bytes).map {
+                "#\($0.number) \(text($0.payload).dropFirst()) of \(text($0.sender))"
+            }
+            return "\(name(connection)): history \(identifier) [\(texts.joined(separator: ", "))]"
+                + (next == 0 ? "" : " before \(next)")
         case .mqtt(.answerPacket(let answer)):
             return "\(name(answer.connection)): \(answer.step) \(answer.packetIdentifier)"
                 + (answer.reason == .success ? "" : ", \(answer.reason)")

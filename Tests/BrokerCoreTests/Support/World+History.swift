@@ -45,6 +45,27 @@ extension World {
         return broker.takeHistory(inspection)
     }
 
+    /// A user asks for a page.
+    func requestHistory(
+        _ name: String, of party: Target, before number: UInt64 = .max, count: Int = 100,
+        byteCount: Int = 16_384
+    ) {
+        var bytes: [UInt8] = []
+        let wanted: HistoryRequest.Party =
+            switch party.append(to: &bytes) {
+            case .user(let user): .user(user)
+            case .group(let group): .group(group)
+            default: preconditionFailure("\(party) is no conversation")
+            }
+        step(
+            .historyRequested(
+                connections[name]!, requestIdentifier: freeRequest(name),
+                HistoryRequest(
+                    party: wanted, before: number, countMaximum: count,
+                    byteCountMaximum: byteCount)),
+            bytes: bytes)
+    }
+
     func removeFromHistory(_ number: UInt64, _ selection: ConversationSelection) -> QueueDrop? {
         guard case .pending(let inspection)? = broker.removeFromHistory(number, of: selection)
         else { return nil }

@@ -38,10 +38,12 @@ func fuzzMRT(_ bytes: UnsafeRawBufferPointer) {
     }
 }
 
-private let resultsOfTheirOwn: Set<MRT.Operation> = [.groupCreate, .groupList, .groupDescribe]
+private let resultsOfTheirOwn: Set<MRT.Operation> = [
+    .groupCreate, .groupList, .groupDescribe, .history,
+]
 private let parametersOfTheirOwn: Set<MRT.Operation> = [
     .setWill, .groupCreate, .groupJoin, .groupLeave, .groupKick, .groupBan, .groupList,
-    .groupDescribe, .groupSetMeta, .groupSetAllowList,
+    .groupDescribe, .groupSetMeta, .groupSetAllowList, .history,
 ]
 
 /// The first byte chooses the version and who speaks.

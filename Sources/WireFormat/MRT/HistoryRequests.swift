@@ -1,0 +1,161 @@
+// What a REQUEST for kept messages holds, and its result. Ranges are relative to the parameters, or
+// the content, that was decoded.
+//
+//     25 history  | u8 0 user, 2 group | string8 name | varint before | u8 count |
+//       ->        | varint next, 0 at the end |
+//                 | run of: varint number, string8 from, varint time ms, stringv t and b |
+
+import Primitives
+
+extension MRT {
+    /// The other party of a conversation.
+    public enum ConversationParty: Hashable, Sendable {
+        case user(ByteRange)
+        case group(ByteRange)
+
+        /// As in ``Target``.
+        var code: UInt8 {
+            switch self {
+            case .user: 0
+            case .group: 2
+            }
+        }
+
+        /// The id of the user or the group.
+        public var name: ByteRange {
+            switch self {
+            case .user(let name), .group(let name): name
+            }
+        }
+    }
+
+    /// The parameters of ``Operation/history``: a page of kept messages, the newest first.
+    public struct HistoryQuery: Hashable, Sendable, RequestPart {
+        public var party: ConversationParty
+        /// The page begins with the newest message of a lower number; 0 for the newest of all.
+        public var before: UInt64
+        /// Messages of the page, 1...``WireLimits/historyCountMaximum``.
+        public var count: UInt8
+
+        public init(party: ConversationParty, before: UInt64 = 0, count: UInt8) {
+            self.party = party
+            self.before = before
+            self.count = count
+        }
+
+        public init(_ parameters: RawSpan) throws(WireError) {
+            var reader = PacketReader(parameters)
+            let kind = try reader.readByte()
+            let name = try reader.readString8()
+            switch kind {
+            case 0: party = .user(name)
+            case 2: party = .group(name)
+            default: throw .malformed
+            }
+            before = try reader.readVarInt()
+            count = try reader.readByte()
+            guard (1...WireLimits.historyCountMaximum).contains(count) else { throw .malformed }
+            try reader.expectEnd()
+        }
+
+        public var byteCount: Int {
+            2 + party.name.string8ByteCount + VariableInteger.byteCount(before)
+        }
+        public func write(to writer: inout PacketWriter, from source: RawSpan) {
+            writer.write(byte: party.code)
+            writer.write(string8: party.name.bytes(in: source))
+            writer.write(varInt: before)
+            writer.write(byte: count)
+        }
+    }
+
+    /// The result of ``Operation/history``.
+    public struct HistoryPage: Hashable, Sendable, RequestPart {
+        /// What ``HistoryQuery/before`` of the next page is; 0 at the oldest message. A page may
+        /// be empty and have a next one.
+        public var next: UInt64
+        /// The messages; ``HistoryEntryList`` walks them.
+        public var entries: ByteRange
+
+        public init(next: UInt64, entries: ByteRange) {
+            self.next = next
+            self.entries = entries
+        }
+
+        public init(_ content: RawSpan) throws(WireError) {
+            var reader = PacketReader(content)
+            next = try reader.readVarInt()
+            let start = reader.offset
+            while !reader.isAtEnd { _ = try HistoryEntry(&reader) }
+            entries = ByteRange(offset: start, count: reader.offset - start)
+        }
+
+        public var byteCount: Int { VariableInteger.byteCount(next) + Int(entries.count) }
+        public func write(to writer: inout PacketWriter, from source: RawSpan) {
+            writer.write(varInt: next)
+            writer.write(bytes: entries.bytes(in: source))
+        }
+    }
+
+    /// One kept message.
+    public struct HistoryEntry: Hashable, Sendable, RequestPart {
+        /// Its number in the conversation.
+        public var number: UInt64
+        /// The authenticated sender.
+        public var from: ByteRange
+        /// Unix milliseconds.
+        public var time: UInt64
+        /// `t` as one byte, then `b`.
+        public var payload: ByteRange
+
+        public init(number: UInt64, from: ByteRange, time: UInt64, payload: ByteRange) {
+            self.number = number
+            self.from = from
+            self.time = time
+            self.payload = payload
+        }
+
+        init(_ reader: inout PacketReader) throws(WireError) {
+            number = try reader.readVarInt(in: 1...WireLimits.varIntMaximum)
+            from = try reader.readString8(1...WireLimits.identifierByteCountMaximum)
+            time = try reader.readVarInt()
+            payload = try reader.readStringV(1...WireLimits.remainingLengthMaximum)
+        }
+
+        /// The most that an entry takes, given the bytes of its parts.
+        public static func byteCountMaximum(from: Int, payload: Int) -> Int {
+            2 * VariableInteger.byteCount(WireLimits.varIntMaximum) + 1 + from + 4 + payload
+        }
+
+        public var byteCount: Int {
+            VariableInteger.byteCount(number) + from.string8ByteCount
+                + VariableInteger.byteCount(time) + payload.stringVByteCount
+        }
+        public func write(to writer: inout PacketWriter, from source: RawSpan) {
+            writer.write(varInt: number)
+            writer.write(string8: from.bytes(in: source))
+            writer.write(varInt: time)
+            writer.write(stringV: payload.bytes(in: source))
+        }
+    }
+
+    /// Walks the entries of a ``HistoryPage``.
+    public struct HistoryEntryList: ~Escapable {
+        private var reader: PacketReader
+
+        /// `range` is one that ``HistoryPage`` gave out for `bytes`.
+        @_lifetime(copy bytes)
+        public init(_ range: ByteRange, in bytes: RawSpan) {
+            precondition(
+                range.endOffset <= bytes.byteCount,
+                "a range to \(range.endOffset) of \(bytes.byteCount) bytes")
+            reader = PacketReader(bytes.extracting(..<range.endOffset), from: Int(range.offset))
+        }
+
+        /// The next entry, relative to the buffer.
+        public mutating func next() -> HistoryEntry? {
+            // They were checked when the page was decoded.
+            reader.isAtEnd ? nil : try? HistoryEntry(&reader)
+        }
+    }
+}
