@@ -21,6 +21,7 @@ struct BenchCore: ~Copyable {
     private static let payload = ByteRange(offset: 13, count: 100)
     private let sender = ConnectionID(loop: 0, slot: 0, generation: 1)
     private var sequence: UInt64 = 0
+    private var nanoseconds: UInt64 = 0
     private let publisher = ConnectionID(loop: 0, slot: 1 << 20, generation: 1)
     private var firstUnreleased: UInt16 = 1
     private var lastUnreleased: UInt16 = 0
@@ -191,6 +192,8 @@ struct BenchCore: ~Copyable {
     }
 
     mutating func step(_ event: Event) {
+        nanoseconds += 1_000
+        broker.noteTime(nanoseconds: nanoseconds)
         broker.step(event, bytes: UnsafeRawBufferPointer(text), at: moment, effects: &effects)
     }
 

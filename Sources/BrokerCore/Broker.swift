@@ -18,6 +18,9 @@ public struct Broker: ~Copyable, Sendable {
 
     public var limits: CoreLimits
     public internal(set) var counters = Counters()
+    /// How long durable sends took from their acceptance until their sender was told that they were
+    /// accepted, in microseconds.
+    public private(set) var acknowledgementTimes = Histogram()
 
     // The parts. Each file begins with what its part owns and its invariants.
     var registry: Registry
@@ -220,6 +223,24 @@ public struct Broker: ~Copyable, Sendable {
     }
 
     mutating func makeStamp() -> UInt64 { commits.identifiers.makeStamp() }
+
+    mutating func makeUnmeasuredStamp() -> UInt64 { commits.identifiers.makeUnmeasuredStamp() }
+
+    /// Sets the time that messages which are accepted from now on have, and that acknowledgements
+    /// are measured with. Nothing else depends on it. Without it nothing is measured.
+    ///
+    /// - Parameter nanoseconds: of a monotonic clock, above 0.
+    public mutating func noteTime(nanoseconds: UInt64) {
+        commits.identifiers.nanoseconds = nanoseconds
+    }
+
+    /// Measures an acknowledgement of the message with a stamp.
+    @inline(__always)
+    mutating func measureAcknowledgement(of stamp: UInt64) {
+        let now = commits.identifiers.nanoseconds
+        guard now > 0, let accepted = Identifiers.acceptedNanoseconds(of: stamp) else { return }
+        acknowledgementTimes.record((now > accepted ? now - accepted : 0) / 1_000)
+    }
 }
 
 /// The owner of a queue.

@@ -159,6 +159,12 @@ public struct LMDBQueueStore: ~Copyable {
         hasFailed = false
     }
 
+    /// Bytes of the pages of each table after the last commit, by the table's name.
+    public func tableByteCounts() -> [(name: String, byteCount: UInt64)] {
+        checkUse()
+        return isReaderOpen ? reader.byteCounts(of: tables) : []
+    }
+
     /// Whether LMDB keeps much memory that no transaction has needed for a while.
     public func keepsPages(at now: Instant) -> Bool { keptPages.areUnused(at: now) }
 

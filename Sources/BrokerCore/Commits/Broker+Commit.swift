@@ -399,7 +399,9 @@ extension Broker {
         live.connectedSessions[connected].endLoad()
         live.connectedSessions[connected].takeFromBacklog(UInt64(load.entries.count))
         for entry in load.entries {
-            let message = memory.resident(entry, in: bytes) { commits.identifiers.makeStamp() }
+            let message = memory.resident(entry, in: bytes) {
+                commits.identifiers.makeUnmeasuredStamp()
+            }
             memory.retain(message)
             live.connectedSessions[connected].append(
                 WindowEntry(
@@ -437,9 +439,10 @@ extension Broker {
         }
         sessions[sender].outbox[position].isComplete = true
         sessions[sender].outbox[position].refusedCount += memory.messages[message].refusedCount
-        reportResult(
+        let isTold = reportResult(
             sender, position, messageIdentifier: memory.messages[message].messageIdentifier,
             in: &step)
+        if isTold { measureAcknowledgement(of: memory.messages[message].stamp) }
     }
 
     /// The store refused an accepted message, and no receiver took it. Nothing of it remains, and
@@ -471,17 +474,19 @@ extension Broker {
         return (sender.index, position)
     }
 
-    /// Sends the result to a sender that is connected.
+    /// Sends the result to a sender that is connected. Returns whether it is.
+    @discardableResult
     func reportResult(
         _ sender: Index<Session>, _ position: Int, messageIdentifier: UnsafeRawBufferPointer,
         in step: inout Step
-    ) {
+    ) -> Bool {
         let connection = liveConnection(of: sender)
-        guard connection != .none else { return }
+        guard connection != .none else { return false }
         let entry = sessions[sender].outbox[position]
         step.effects[connection.loop].appendResult(
             connection, number: entry.number, reason: entry.reason,
             messageIdentifier: messageIdentifier, refusedCount: entry.refusedCount,
             refusals: refusals(of: entry, sender))
+        return true
     }
 }

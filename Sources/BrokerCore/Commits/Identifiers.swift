@@ -6,7 +6,11 @@ struct Identifiers {
     private(set) var nextIdentifier: UInt64 = 1
     private(set) var identifiersReservedThrough: UInt64 = 0
     private(set) var nextMessageIdentifier: UInt64 = 1
-    private var nextStamp: UInt64 = 1
+    private var lastStamp: UInt64 = 0
+    /// The present time of a monotonic clock; 0 without one.
+    var nanoseconds: UInt64 = 0
+    /// Set in stamps that are no times of acceptance.
+    private static let unmeasured: UInt64 = 1 << 63
 
     /// A new durable identifier, and whether the reservation has grown and must be written.
     mutating func makeIdentifier() -> (identifier: UInt64, needsReservation: Bool) {
@@ -24,10 +28,22 @@ struct Identifiers {
         return nextMessageIdentifier
     }
 
-    /// A number that no other message in memory has had.
+    /// A number that no other message in memory has had: the time of its acceptance, or a few
+    /// nanoseconds more for those that are accepted at the same time.
     mutating func makeStamp() -> UInt64 {
-        defer { nextStamp += 1 }
-        return nextStamp
+        lastStamp = max(lastStamp + 1, nanoseconds)
+        return lastStamp
+    }
+
+    /// The same for a message that was accepted earlier: it was loaded, or is sent again.
+    mutating func makeUnmeasuredStamp() -> UInt64 {
+        lastStamp += 1
+        return lastStamp | Identifiers.unmeasured
+    }
+
+    /// When the message with a stamp was accepted; nil if the stamp does not tell.
+    static func acceptedNanoseconds(of stamp: UInt64) -> UInt64? {
+        stamp == 0 || stamp >= unmeasured ? nil : stamp
     }
 
     /// Continues after the identifiers that the store has reserved.

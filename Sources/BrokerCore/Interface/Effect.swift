@@ -143,6 +143,11 @@ public struct Publication: Hashable, BitwiseCopyable, Sendable {
     /// The message block, in the event loop's bytes.
     public var block: ByteRange
     public var deadline: Instant
+    var stamp: UInt64 = 0
+
+    /// When the message was accepted, by the clock of ``Broker/noteTime(nanoseconds:)``; nil for
+    /// one that is not sent as it was accepted, such as one that waited in the store.
+    public var acceptedNanoseconds: UInt64? { Identifiers.acceptedNanoseconds(of: stamp) }
 }
 
 /// The result of a send.

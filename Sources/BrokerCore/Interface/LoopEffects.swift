@@ -44,7 +44,8 @@ public struct LoopEffects: ~Copyable, Sendable {
         stamp: UInt64, deadline: Instant, _ append: (inout ByteArena) -> ByteRange
     ) -> UInt32 {
         if lastStamp != stamp {
-            publications.append(Publication(block: append(&bytes), deadline: deadline))
+            publications.append(
+                Publication(block: append(&bytes), deadline: deadline, stamp: stamp))
             lastStamp = stamp
         }
         return UInt32(publications.count - 1)

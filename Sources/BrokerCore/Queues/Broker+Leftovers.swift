@@ -294,7 +294,9 @@ extension Broker {
         in step: inout Step
     ) {
         for loaded in load.entries {
-            let message = memory.resident(loaded, in: bytes) { commits.identifiers.makeStamp() }
+            let message = memory.resident(loaded, in: bytes) {
+                commits.identifiers.makeUnmeasuredStamp()
+            }
             memory.retain(message)
             let entry = WindowEntry(
                 number: loaded.number, message: message, batchEntry: .max,

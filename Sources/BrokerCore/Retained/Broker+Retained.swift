@@ -170,13 +170,13 @@ extension Broker {
                 let connection = liveConnection(of: session)
                 guard connection != .none else { return }
                 step.effects[connection.loop].deliver(
-                    stamp: makeStamp(), block: block, deadline: deadline, to: connection,
+                    stamp: makeUnmeasuredStamp(), block: block, deadline: deadline, to: connection,
                     sessions[session].dialect, state: state)
                 counters.deliveries += 1
                 return
             }
             let message = memory.insert(
-                copying: block, stamp: makeStamp(), deadline: deadline)
+                copying: block, stamp: makeUnmeasuredStamp(), deadline: deadline)
             var tally = RoutingTally(stamp: memory.messages[message].stamp)
             enqueue(message, session: session, state: state, tally: &tally, in: &step)
             counters.receiversRefused += UInt64(tally.refusedCount)

@@ -92,7 +92,7 @@ extension Broker {
         guard connection != .none else { return }
         let state = EntryState(
             grade: .transient, options: .retain, subscriptionIdentifier: subscriptionIdentifier)
-        let stamp = makeStamp()
+        let stamp = makeUnmeasuredStamp()
         retention.systemTopics.blocks[index].bytes.withUnsafeBytes {
             step.effects[connection.loop].deliver(
                 stamp: stamp, block: $0, deadline: .never, to: connection,

@@ -380,7 +380,7 @@ extension Broker {
         // A message is stored once, so the other session gets a copy. The copy has no sender to be
         // told.
         let copy = memory.insert(
-            copying: memory.messages[entry.message].block, stamp: makeStamp(),
+            copying: memory.messages[entry.message].block, stamp: makeUnmeasuredStamp(),
             deadline: memory.messages[entry.message].deadline)
         var tally = RoutingTally(stamp: memory.messages[copy].stamp)
         enqueue(

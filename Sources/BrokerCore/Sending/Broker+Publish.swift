@@ -207,6 +207,7 @@ extension Broker {
         guard liveConnection(of: sender) != .none else { return }
         while !sessions[sender].outbox.isEmpty, sessions[sender].outbox[0].isComplete {
             let entry = sessions[sender].outbox.remove(at: 0)
+            if !entry.reason.isFailure { measureAcknowledgement(of: entry.stamp) }
             answer(sender, entry, named: refusals(of: entry, sender), in: &step)
             if entry.grade == .once && !entry.reason.isFailure {
                 keepAnswer(entry, of: sender)

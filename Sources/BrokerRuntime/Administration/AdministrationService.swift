@@ -147,8 +147,13 @@ struct AdministrationService {
     func writeMetrics(at now: Instant) {
         let page = listeners.web.metrics
         guard page.isAwaited else { return }
-        let text = PrometheusText.text(statistics())
-        var waiting = page.replace(with: text, until: now.advanced(bySeconds: 1))
+        let statistics = statistics()
+        let histograms = MetricHistogram.all(
+            shared, acknowledgementTimes: shared.look { $0.acknowledgementTimes })
+        let tables = shared.commits.tables.withLock { $0 }
+        var waiting = page.replace(until: now.advanced(bySeconds: 1)) { form in
+            PrometheusText.text(statistics, histograms: histograms, tables: tables, as: form)
+        }
         while waiting != 0 {
             shared.loopHandles[waiting.trailingZeroBitCount].wake()
             waiting &= waiting - 1

@@ -42,6 +42,10 @@ package protocol BrokerLoop: ConnectionHost, ~Copyable {
     /// Gives a connection that has not logged in the whole time for it again.
     mutating func restartAuthentication(_ connection: ConnectionID)
 
+    /// Takes note that this turn sends a message that was accepted at a time of the monotonic
+    /// clock, in nanoseconds.
+    mutating func noteAccepted(at time: UInt64)
+
     func peer(of connection: ConnectionID) -> SocketAddress
     /// Whether a proxy named that address.
     func isPeerNamed(of connection: ConnectionID) -> Bool

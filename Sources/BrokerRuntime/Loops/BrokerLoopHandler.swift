@@ -376,6 +376,9 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
 
     private mutating func carryOut(_ loop: inout some BrokerLoop & ~Copyable) {
         guard !effects.isEmpty else { return }
+        for publication in effects.publications.elements {
+            if let time = publication.acceptedNanoseconds { loop.noteAccepted(at: time) }
+        }
         if isTracing {
             encodeTraced(&loop)
         } else {

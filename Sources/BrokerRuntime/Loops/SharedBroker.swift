@@ -29,6 +29,8 @@ package final class SharedBroker: Sendable {
     private var everyLoop: UInt64 { .max >> UInt64(64 - loopHandles.count) }
     /// Wakes the writer when a batch is pending.
     let writerSignal: WakeSignal
+    /// What the writer has measured.
+    let commits = CommitMeasurements()
     /// Wakes the thread that waits for a commit.
     private let commitSignal = WakeSignal()
 
@@ -96,7 +98,10 @@ package final class SharedBroker: Sendable {
     ) -> Result {
         var loopsToWake: UInt64 = 0
         var hasBatch = false
+        // Before the lock: a wait for it is a part of what is measured.
+        let nanoseconds = EventLoop.readNanoseconds()
         let result = state.withLock { state in
+            state.broker.noteTime(nanoseconds: nanoseconds)
             let result = body(&state)
             for index in 0..<loopHandles.count
             where UInt8(index) != loopIndex && !state.effects[UInt8(index)].isEmpty {

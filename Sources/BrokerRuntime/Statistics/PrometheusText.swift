@@ -1,5 +1,6 @@
-// The statistics in Prometheus's text format 0.0.4. Names are those of `martlet stats` in the form
-// that Prometheus recommends: a prefix, base units, and `_total` for what only increases.
+// The statistics in Prometheus's text format 0.0.4, or as OpenMetrics 1.0. Names are those of
+// `martlet stats` in the form that Prometheus recommends: a prefix, base units, and `_total` for
+// what only increases.
 
 import Administration
 
@@ -18,9 +19,29 @@ enum PrometheusText {
         "tls/certificate/days", "tls/revocation_list/days",
     ]
 
+    /// A form of the text.
+    enum Form: CaseIterable {
+        case plain
+        case openMetrics
+
+        /// Its place among the forms.
+        var index: Int { self == .plain ? 0 : 1 }
+
+        var contentType: StaticString {
+            switch self {
+            case .plain: "text/plain; version=0.0.4; charset=utf-8"
+            case .openMetrics: "application/openmetrics-text; version=1.0.0; charset=utf-8"
+            }
+        }
+    }
+
     /// The whole page.
-    static func text(_ statistics: ReadStatistics.Reply) -> [UInt8] {
+    static func text(
+        _ statistics: ReadStatistics.Reply, histograms: [MetricHistogram] = [],
+        tables: [(name: String, byteCount: UInt64)] = [], as form: Form = .plain
+    ) -> [UInt8] {
         var text = ""
+        text.reserveCapacity(32_768)
         append(
             to: &text, "martlet_build_info{version=\"\(escaped(statistics.brokerVersion))\"} 1",
             name: "martlet_build_info", kind: "gauge", help: "The version of the broker")
@@ -34,10 +55,28 @@ enum PrometheusText {
             let name = metricName(counter.name, isGauge: isGauge)
             // Days are no base unit; 86,400 seconds are one.
             let value = isDays ? counter.value * 86_400 : counter.value
+            // A family of counters is named without the suffix of its samples.
+            let family =
+                form == .openMetrics && !isGauge ? String(name.dropLast("_total".count)) : name
             append(
-                to: &text, "\(name) \(value)", name: name, kind: isGauge ? "gauge" : "counter",
+                to: &text, "\(name) \(value)", name: family,
+                kind: isGauge ? "gauge" : "counter",
                 help: "The statistic \(counter.name)" + (isDays ? " in seconds" : ""))
         }
+        if !tables.isEmpty {
+            let name = "martlet_store_table_bytes"
+            append(
+                to: &text,
+                tables.map { "\(name){table=\"\($0.name)\"} \($0.byteCount)" }
+                    .joined(separator: "\n"),
+                name: name, kind: "gauge", help: "Bytes of the pages of a table of the store")
+        }
+        for histogram in histograms {
+            append(
+                to: &text, String(histogram.samples.dropLast()), name: histogram.name,
+                kind: "histogram", help: histogram.help)
+        }
+        if form == .openMetrics { text += "# EOF\n" }
         return Array(text.utf8)
     }
 

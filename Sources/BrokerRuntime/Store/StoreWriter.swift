@@ -4,6 +4,7 @@
 
 import BrokerCore
 import CLinuxShims
+import NetTransport
 import QueueStore
 
 /// Executes the core's batches until it is stopped.
@@ -14,6 +15,9 @@ struct StoreWriter: ~Copyable {
     private let backups: BackupRunner
     private var batch = StoreBatch()
     private var result = StoreResult()
+    /// When the sizes of the tables are read again.
+    private var tablesDue: UInt64 = 0
+    private static let tablesIntervalNanoseconds: UInt64 = 1_000_000_000
 
     init(
         store: consuming LMDBQueueStore, shared: SharedBroker, clock: BrokerClock,
@@ -23,6 +27,8 @@ struct StoreWriter: ~Copyable {
         self.store = store
         self.shared = shared
         self.clock = clock
+        let sizes = self.store.tableByteCounts()
+        shared.commits.tables.withLock { $0 = sizes }
     }
 
     /// Runs on its own thread. A batch that is pending at the stop is still stored.
@@ -34,11 +40,28 @@ struct StoreWriter: ~Copyable {
         while isRunning {
             isRunning = shared.writerSignal.wait()
             while takeBatch() {
-                try store.carryOut(batch, into: &result)
+                try carryOut()
                 shared.finish(result, at: clock.moment())
             }
             backups.serve(store)
             try releasePages()
+        }
+    }
+
+    /// Executes the batch and measures it. Batches that change nothing commit nothing.
+    private mutating func carryOut() throws(StoreError) {
+        guard batch.changesStore else { return try store.carryOut(batch, into: &result) }
+        let begin = EventLoop.readNanoseconds()
+        try store.carryOut(batch, into: &result)
+        let end = EventLoop.readNanoseconds()
+        let commits = shared.commits
+        commits.times.record((end - begin) / 1_000)
+        commits.messageCounts.record(UInt64(batch.messages.count))
+        commits.byteCounts.record(UInt64(batch.blocks.count))
+        if end >= tablesDue {
+            let sizes = store.tableByteCounts()
+            commits.tables.withLock { $0 = sizes }
+            tablesDue = end + Self.tablesIntervalNanoseconds
         }
     }
 

@@ -69,7 +69,7 @@ struct WebRequest {
 /// What a request leads to.
 enum WebAction {
     case respond(HTTPResponse, detail: StaticString? = nil)
-    case metrics
+    case metrics(PrometheusText.Form)
     /// A request for the administration thread, which has no content.
     case api(APIRequest)
     /// A request for the administration thread whose content follows.
@@ -114,7 +114,10 @@ extension WebConnections {
             return .respond(.text(.contentTooLarge, "no content is read here"))
         }
         if let file = request.dashboardFile { return .respond(.dashboard(file)) }
-        if part == .metrics { return .metrics }
+        if part == .metrics {
+            return .metrics(
+                request.head.traits.contains(.prefersOpenMetrics) ? .openMetrics : .plain)
+        }
         var findings = settings.health.current
         if isDraining { findings.insert(.draining) }
         if request.hasPath("/healthz") { findings.formIntersection(.fatal) }
@@ -248,8 +251,10 @@ extension HTTPResponse {
         return response
     }
 
-    /// The metrics in Prometheus's text format.
-    static func metrics(_ text: [UInt8]) -> HTTPResponse {
-        HTTPResponse(.ok, contentType: "text/plain; version=0.0.4; charset=utf-8", content: text)
+    /// The metrics.
+    static func metrics(_ text: [UInt8], as form: PrometheusText.Form) -> HTTPResponse {
+        var response = HTTPResponse(.ok, contentType: form.contentType, content: text)
+        response.fields = ["Vary: Accept"]
+        return response
     }
 }

@@ -19,7 +19,8 @@ struct WebConnections: ~Copyable {
     let log: LogWriter
     var connections: [ConnectionID: Connection] = [:]
     /// Requests that wait for the text of the metrics.
-    private var waiting: [(connection: ConnectionID, answer: Answer)] = []
+    private var waiting: [(connection: ConnectionID, answer: Answer, form: PrometheusText.Form)] =
+        []
     /// Connections with more requests than a turn answers, or whose client does not read.
     private var paused: [ConnectionID] = []
     /// Connections with requests that the administration thread has.
@@ -160,13 +161,16 @@ struct WebConnections: ~Copyable {
                 case .respond(let response, let detail):
                     respond(
                         response, to: request.answer, of: connection, detail: detail, in: &loop)
-                case .metrics:
-                    guard let text = settings.metrics.text(at: loop.now, for: loopIndex) else {
+                case .metrics(let form):
+                    guard
+                        let text = settings.metrics.text(
+                            at: loop.now, for: loopIndex, as: form)
+                    else {
                         loop.pauseReading(connection, for: .answers)
-                        waiting.append((connection, request.answer))
+                        waiting.append((connection, request.answer, form))
                         return .consumed(offset)
                     }
-                    respond(.metrics(text), to: request.answer, of: connection, in: &loop)
+                    respond(.metrics(text, as: form), to: request.answer, of: connection, in: &loop)
                 case .api(let waiting):
                     execute(waiting, answering: request.answer, in: &loop)
                     if isHeld(connection) { return .consumed(offset) }
@@ -232,13 +236,15 @@ struct WebConnections: ~Copyable {
     mutating func endTurn(_ loop: inout some BrokerLoop & ~Copyable) {
         if !paused.isEmpty { resumePaused(&loop) }
         if !executing.isEmpty { takeAnswers(in: &loop) }
-        guard !waiting.isEmpty,
-            let text = settings.metrics.text(at: loop.now, for: loopIndex)
-        else { return }
+        guard !waiting.isEmpty else { return }
         let requests = waiting
         waiting = []
-        for (connection, answer) in requests where contains(connection) {
-            respond(.metrics(text), to: answer, of: connection, in: &loop)
+        for (connection, answer, form) in requests where contains(connection) {
+            guard let text = settings.metrics.text(at: loop.now, for: loopIndex, as: form) else {
+                waiting.append((connection, answer, form))
+                continue
+            }
+            respond(.metrics(text, as: form), to: answer, of: connection, in: &loop)
             loop.resumeReading(connection, from: .answers)
         }
     }

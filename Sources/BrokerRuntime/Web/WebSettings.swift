@@ -135,7 +135,8 @@ final class BrokerHealth: Sendable {
 /// core for about ten milliseconds.
 final class MetricsPage: Sendable {
     private struct State {
-        var text: [UInt8] = []
+        /// In the order of the forms.
+        var texts = PrometheusText.Form.allCases.map { _ in [UInt8]() }
         /// When the text is too old.
         var end = Instant(milliseconds: 0)
         /// A bit for each loop that waits.
@@ -149,9 +150,9 @@ final class MetricsPage: Sendable {
     func setWriter(_ thread: LoopHandle) { administrator.withLock { $0 = thread } }
 
     /// The text, if it is new enough. Otherwise the loop is woken when there is one.
-    func text(at now: Instant, for loop: UInt8) -> [UInt8]? {
+    func text(at now: Instant, for loop: UInt8, as form: PrometheusText.Form) -> [UInt8]? {
         let text: [UInt8]? = state.withLock { state in
-            if now < state.end { return state.text }
+            if now < state.end { return state.texts[form.index] }
             state.waitingLoops |= 1 << UInt64(loop)
             return nil
         }
@@ -161,10 +162,11 @@ final class MetricsPage: Sendable {
 
     var isAwaited: Bool { state.withLock { $0.waitingLoops != 0 } }
 
-    /// Takes a new text. Returns the loops that wait for it, a bit each.
-    func replace(with text: [UInt8], until end: Instant) -> UInt64 {
-        state.withLock { state in
-            state.text = text
+    /// Takes new texts. Returns the loops that wait for them, a bit each.
+    func replace(until end: Instant, with text: (PrometheusText.Form) -> [UInt8]) -> UInt64 {
+        let texts = PrometheusText.Form.allCases.map(text)
+        return state.withLock { state in
+            state.texts = texts
             state.end = end
             defer { state.waitingLoops = 0 }
             return state.waitingLoops

@@ -106,6 +106,9 @@ public struct EventLoop: ~Copyable {
     public internal(set) var beginsRound = true
     /// Turns since the last such turn.
     private var turnsOfRound = 0
+    /// When this turn began, in nanoseconds.
+    private var turnBegin: UInt64 = 0
+    private var acceptanceTimes = AcceptanceTimes()
     /// Connections to read without epoll: OpenSSL holds their bytes, or kept bytes must be passed
     /// on.
     var toRead: SlotList
@@ -245,7 +248,8 @@ public struct EventLoop: ~Copyable {
         let count = epoll_wait(
             epoll, events, Int32(TransportLimits.eventsPerTurnMaximum), waitMilliseconds(maximum))
         precondition(count >= 0 || errno == EINTR, "epoll_wait: \(systemErrorText(errno))")
-        now = EventLoop.readClock(offset: configuration.clockOffsetMilliseconds)
+        turnBegin = EventLoop.readNanoseconds()
+        now = EventLoop.instant(of: turnBegin, offset: configuration.clockOffsetMilliseconds)
         handshakesLeft = configuration.handshakesPerTurn
         counters.turns += 1
         noteRound(isHeard: Int(count) < TransportLimits.eventsPerTurnMaximum)
@@ -328,6 +332,9 @@ public struct EventLoop: ~Copyable {
     ) -> Bool {
         wakeListeners(&handler)
         trimPool()
+        let end = EventLoop.readNanoseconds()
+        handle.turnTimes.record((end - turnBegin) / 1_000)
+        acceptanceTimes.record(until: end, in: handle.deliveryTimes)
         counters.pending = UInt64(pendingCount)
         counters.outgoingHeld = UInt64(outgoingHeld)
         counters.handshaking = UInt64(handshakingCount)
@@ -354,10 +361,27 @@ public struct EventLoop: ~Copyable {
     }
 
     static func readClock(offset: Int64) -> Instant {
+        instant(of: readNanoseconds(), offset: offset)
+    }
+
+    private static func instant(of nanoseconds: UInt64, offset: Int64) -> Instant {
+        Instant(milliseconds: UInt64(max(0, Int64(nanoseconds / 1_000_000) + offset)))
+    }
+
+    /// CLOCK_MONOTONIC, in nanoseconds.
+    public static func readNanoseconds() -> UInt64 {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)
-        let milliseconds = Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000 + offset
-        return Instant(milliseconds: UInt64(max(0, milliseconds)))
+        return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+    }
+
+    /// Takes note that this turn sends a message.
+    ///
+    /// - Parameter time: when the message was accepted, as ``readNanoseconds()`` reads it.
+    public mutating func noteAccepted(at time: UInt64) {
+        if acceptanceTimes.take(time) { return }
+        acceptanceTimes.record(until: EventLoop.readNanoseconds(), in: handle.deliveryTimes)
+        _ = acceptanceTimes.take(time)
     }
 
     // MARK: - Slots

@@ -9,6 +9,11 @@ public final class LoopHandle: Sendable {
     private let wakePending = Atomic(false)
     private let stopRequested = Atomic(false)
     private let published = PublishedCounters()
+    /// How long turns took from the end of their wait until everything was sent, in microseconds.
+    public let turnTimes = PublishedHistogram()
+    /// How long messages took from their acceptance until the end of the turn that sent them, in
+    /// microseconds.
+    public let deliveryTimes = PublishedHistogram()
 
     public init() throws(TransportError) {
         eventDescriptor = eventfd(0, Int32(EFD_NONBLOCK | EFD_CLOEXEC))

@@ -145,6 +145,25 @@ struct Tables {
         damaged = try open("damaged")
     }
 
+    /// The tables by name, with LMDB's list of free pages.
+    private var named: [(name: String, table: MDB_dbi)] {
+        [
+            ("free", 0), ("meta", meta), ("messages", messages), ("releases", releases),
+            ("entries", entries), ("records", records), ("doomed", doomed), ("damaged", damaged),
+        ]
+    }
+
+    /// Bytes of the pages of each table within a transaction.
+    func byteCounts(transaction: OpaquePointer) -> [(name: String, byteCount: UInt64)] {
+        named.map { name, table in
+            var statistics = MDB_stat()
+            guard mdb_stat(transaction, table, &statistics) == MDB_SUCCESS else { return (name, 0) }
+            let pages =
+                statistics.ms_branch_pages + statistics.ms_leaf_pages + statistics.ms_overflow_pages
+            return (name, UInt64(pages) * UInt64(statistics.ms_psize))
+        }
+    }
+
     /// Bytes of all pages in use within a transaction, including LMDB's own list of free pages.
     func usedByteCount(transaction: OpaquePointer) -> UInt64 {
         let freeList: MDB_dbi = 0

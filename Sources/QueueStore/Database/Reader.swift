@@ -52,6 +52,13 @@ struct Reader: ~Copyable {
         mdb_txn_abort(handle)
     }
 
+    /// Bytes of the pages of each table after the last commit; nothing if it cannot be read.
+    func byteCounts(of tables: Tables) -> [(name: String, byteCount: UInt64)] {
+        guard mdb_txn_renew(handle) == MDB_SUCCESS else { return [] }
+        defer { mdb_txn_reset(handle) }
+        return tables.byteCounts(transaction: handle)
+    }
+
     /// Takes the state after the last commit.
     func begin() throws(StoreError) {
         try check(mdb_txn_renew(handle), "mdb_txn_renew")

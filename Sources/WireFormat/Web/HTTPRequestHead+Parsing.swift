@@ -36,6 +36,9 @@ private struct HeadReader: ~Escapable {
     let bytes: RawSpan
     var head = HTTPRequestHead()
     var seen: Seen = []
+    /// Weights in `Accept`, in thousandths.
+    var openMetricsWeight = 0
+    var plainTextWeight = 0
     /// The offset of the next line.
     var offset = 0
 
@@ -202,6 +205,7 @@ private struct HeadReader: ~Escapable {
         case 6 where name.isEqual(ignoringCase: "origin"):
             try note(.origin)
             head.origin = range(value)
+        case 6 where name.isEqual(ignoringCase: "accept"): readAccept(value)
         case 6 where name.isEqual(ignoringCase: "expect"):
             let isKnown = text(value).isEqual(ignoringCase: "100-continue")
             head.traits.insert(isKnown ? .expectsContinue : .expectsOther)
@@ -243,6 +247,61 @@ private struct HeadReader: ~Escapable {
             readSubprotocols(value)
         default: break
         }
+    }
+
+    /// Reads the weights of the two forms of metrics (RFC 9110, 12.5.1). Of several ranges of one
+    /// form, which name its versions, the highest weight counts.
+    private mutating func readAccept(_ value: Range<Int>) {
+        var rest = value
+        while let element = nextElement(of: &rest) {
+            let end = index(of: UInt8(ascii: ";"), in: element) ?? element.upperBound
+            let type = text(trimmed(element.lowerBound..<end))
+            if type.isEqual(ignoringCase: "application/openmetrics-text") {
+                openMetricsWeight = max(openMetricsWeight, weight(in: end..<element.upperBound))
+            } else if type.isEqual(ignoringCase: "text/plain") {
+                plainTextWeight = max(plainTextWeight, weight(in: end..<element.upperBound))
+            }
+        }
+        if openMetricsWeight > 0, openMetricsWeight >= plainTextWeight {
+            head.traits.insert(.prefersOpenMetrics)
+        } else {
+            head.traits.remove(.prefersOpenMetrics)
+        }
+    }
+
+    /// The parameter `q` in thousandths; 1,000 without one, and 0 for a malformed one.
+    private func weight(in parameters: Range<Int>) -> Int {
+        var start = parameters.lowerBound
+        while start < parameters.upperBound {
+            // The first byte is a semicolon.
+            let next =
+                index(of: UInt8(ascii: ";"), in: start + 1..<parameters.upperBound)
+                ?? parameters.upperBound
+            let parameter = trimmed(start + 1..<next)
+            start = next
+            guard parameter.count >= 2, bytes[parameter.lowerBound] | 0x20 == UInt8(ascii: "q"),
+                bytes[parameter.lowerBound + 1] == UInt8(ascii: "=")
+            else { continue }
+            return thousandths(parameter.lowerBound + 2..<parameter.upperBound)
+        }
+        return 1_000
+    }
+
+    /// A number of 0 to 1 with at most three digits behind the point; 0 for what is none.
+    private func thousandths(_ place: Range<Int>) -> Int {
+        guard (1...5).contains(place.count) else { return 0 }
+        var (number, digits) = (0, 0)
+        for (position, index) in place.enumerated() {
+            if position == 1 {
+                guard bytes[index] == UInt8(ascii: ".") else { return 0 }
+                continue
+            }
+            guard bytes[index] >= 0x30, bytes[index] <= 0x39 else { return 0 }
+            number = number * 10 + Int(bytes[index] - 0x30)
+            digits += 1
+        }
+        for _ in digits..<4 { number *= 10 }
+        return number <= 1_000 ? number : 0
     }
 
     private mutating func note(_ field: Seen) throws(HTTPFault) {

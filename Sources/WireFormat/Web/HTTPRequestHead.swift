@@ -44,6 +44,9 @@ public struct HTTPRequestHead: Sendable, Equatable {
         public static let expectsOther = Traits(rawValue: 1 << 8)
         /// `Content-Encoding`.
         public static let isCoded = Traits(rawValue: 1 << 9)
+        /// `Accept` names `application/openmetrics-text`, and not `text/plain` with a higher
+        /// weight.
+        public static let prefersOpenMetrics = Traits(rawValue: 1 << 10)
     }
 
     public internal(set) var method = Method.other

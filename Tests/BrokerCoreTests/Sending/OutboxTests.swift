@@ -32,6 +32,44 @@ import Testing
         #expect(first.last == "bob/pc: result 1 (m), sent, 1 refused [1: topicNameInvalid]")
     }
 
+    @Test func `measures how long a result took, of sends that were accepted now`() {
+        world.begin("bob/pc", "ann/phone")
+        world.broker.noteTime(nanoseconds: 1_000_000)
+        world.send("bob/pc", 1, to: .user("ann"), "x")
+        world.send("bob/pc", 2, to: .user("nobody"), "x")
+        world.send("bob/pc", 3, to: .user("ann"), "x", grade: .transient)
+        #expect(world.broker.acknowledgementTimes.count == 0)
+        world.broker.noteTime(nanoseconds: 4_000_000)
+        world.settle()
+        #expect(world.broker.acknowledgementTimes.count == 1)
+        #expect(world.broker.acknowledgementTimes.sum == 3_000)
+        // It is told again, and is not measured again.
+        world.send("bob/pc", 1, to: .user("ann"), "x")
+        world.settle()
+        #expect(world.broker.acknowledgementTimes.count == 1)
+        // A sender who is away is not told.
+        world.send("bob/pc", 4, to: .user("ann"), "x")
+        world.lose("bob/pc")
+        world.settle()
+        #expect(world.broker.acknowledgementTimes.count == 1)
+    }
+
+    @Test func `tells of a message when it was accepted, unless it comes from the store`() {
+        world.begin("bob/pc", "ann/phone")
+        world.broker.noteTime(nanoseconds: 5_000)
+        world.send("bob/pc", 1, to: .user("ann"), "x")
+        #expect(world.acceptances == [5_000])
+        world.settle()
+        world.acceptances = []
+        world.lose("ann/phone")
+        world.send("bob/pc", 2, to: .user("ann"), "y")
+        world.settle()
+        #expect(world.acceptances.isEmpty)
+        world.connect("ann/phone")
+        world.settle()
+        #expect(!world.acceptances.isEmpty && world.acceptances.allSatisfy { $0 == nil })
+    }
+
     @Test func `recognises a send across connections, and tells its result there`() {
         world.begin("bob/pc", "ann/phone")
         world.send("bob/pc", 1, to: .user("ann"), "x")

@@ -29,6 +29,8 @@ final class World {
     var showsNotes = false
     private var effects = Effects(loopCount: 2)
     private var transcript: [String] = []
+    /// When each message that the broker sent was accepted, since it was last emptied.
+    var acceptances: [UInt64?] = []
     private var batch = StoreBatch()
     private var result = StoreResult()
     /// What the edge has verified for claims of the next event.
@@ -544,6 +546,7 @@ final class World {
                 if case .note = effect, !showsNotes { continue }
                 transcript.append(effects[loop].line(effect) { names[$0] ?? "nobody" })
             }
+            acceptances += effects[loop].publications.elements.map(\.acceptedNanoseconds)
             effects[loop].removeAll()
         }
     }

@@ -106,6 +106,55 @@ struct PrometheusTextTests {
                 """)
     }
 
+    @Test func `are OpenMetrics for clients who prefer it`() {
+        let text = PrometheusText.text(
+            ReadStatistics.Reply(
+                brokerVersion: "1", uptimeSeconds: 7,
+                counters: [
+                    ReadStatistics.Counter(name: "clients/connected", value: 2),
+                    ReadStatistics.Counter(name: "clients/expired", value: 3),
+                ]), as: .openMetrics)
+        #expect(
+            String(decoding: text, as: UTF8.self).hasSuffix(
+                """
+                # TYPE martlet_clients_connected gauge
+                martlet_clients_connected 2
+                # HELP martlet_clients_expired The statistic clients/expired
+                # TYPE martlet_clients_expired counter
+                martlet_clients_expired_total 3
+                # EOF
+
+                """))
+    }
+
+    @Test func `count the values of a histogram up to each bound`() {
+        var values = Histogram()
+        for value in [3, 4, 5, 1_500_000, 1 << 39] as [UInt64] { values.record(value) }
+        let times = MetricHistogram(
+            name: "t", help: "", exponents: 2...4, isTime: true, values: values)
+        #expect(
+            times.samples == """
+                t_bucket{le="0.000004"} 2
+                t_bucket{le="0.000008"} 3
+                t_bucket{le="0.000016"} 3
+                t_bucket{le="+Inf"} 5
+                t_sum 549757.3139
+                t_count 5
+
+                """)
+        let sizes = MetricHistogram(
+            name: "s", help: "", exponents: 20...21, isTime: false, values: values)
+        #expect(
+            sizes.samples == """
+                s_bucket{le="1048576.0"} 3
+                s_bucket{le="2097152.0"} 4
+                s_bucket{le="+Inf"} 5
+                s_sum 549757313900
+                s_count 5
+
+                """)
+    }
+
     @Test func `name gauges that are statistics`() throws {
         let broker = try RunningBroker()
         let names = try broker.administrator().send(ReadStatistics()).counters.map(\.name)
@@ -114,5 +163,8 @@ struct PrometheusTextTests {
             PrometheusText.metricName($0, isGauge: PrometheusText.gauges.contains($0))
         }
         #expect(Set(metrics).count == names.count)
+        // OpenMetrics names a family of counters without the suffix.
+        let families = metrics.map { $0.hasSuffix("_total") ? String($0.dropLast(6)) : $0 }
+        #expect(Set(families).count == names.count)
     }
 }

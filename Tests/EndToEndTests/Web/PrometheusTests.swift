@@ -1,6 +1,7 @@
 // Metrics as Prometheus reads them, and the rules and the dashboard that are shipped for it.
 
 import Foundation
+import MartletClient
 import TestSurroundings
 import Testing
 
@@ -43,6 +44,53 @@ extension EndToEndTests {
                 #expect(used.count > 10)
                 for name in used { #expect(names.contains(name), "\(file): \(name)") }
             }
+        }
+
+        @Test func `reads OpenMetrics with the time that messages took`() async throws {
+            let broker = try await TestBroker(listeners: ["http://localhost:0"])
+            let (alice, bob) = (try await broker.client("alice"), try await broker.client("bob"))
+            for number in 1...20 {
+                try await alice.send(OutgoingMessage(to: .user("bob"), text: "\(number)"))
+            }
+            let port = try await broker.port("http")
+            let reader = """
+                import sys
+                from prometheus_client.openmetrics.parser import text_string_to_metric_families
+                for family in text_string_to_metric_families(sys.stdin.read()):
+                    for sample in family.samples:
+                        if sample.name.endswith("_count"):
+                            print(family.name, int(sample.value))
+                        if family.name == "martlet_store_table_bytes":
+                            print(sample.labels["table"], int(sample.value))
+                """
+            let text = try await run(
+                "/usr/bin/curl",
+                [
+                    "-sS", "-i", "-H",
+                    "Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5",
+                    "http://localhost:\(port)/metrics",
+                ])
+            #expect(
+                text.contains(
+                    "Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8"))
+            let start = try #require(text.range(of: "# HELP"))
+            let read = try await run(
+                "/usr/bin/python3", ["-c", reader], input: text[start.lowerBound...] + "\n")
+            let counts = Dictionary(
+                uniqueKeysWithValues: read.split(separator: "\n").map {
+                    let words = $0.split(separator: " ")
+                    return (String(words[0]), Int(words[1])!)
+                })
+            #expect(counts["martlet_message_acknowledgement_duration_seconds"] == 20)
+            #expect((counts["martlet_message_delivery_duration_seconds"] ?? 0) >= 20)
+            for name in [
+                "martlet_loop_turn_duration_seconds", "martlet_store_commit_duration_seconds",
+                "martlet_store_commit_messages", "martlet_store_commit_bytes", "records",
+            ] {
+                #expect((counts[name] ?? 0) > 0, "\(name) in \(read)")
+            }
+            await alice.close()
+            await bob.close()
         }
 
         @Test func `scrapes a broker`() async throws {

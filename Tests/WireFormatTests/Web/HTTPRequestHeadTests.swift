@@ -51,6 +51,33 @@ struct HTTPRequestHeadTests {
         #expect(!head.wantsWebSocket)
     }
 
+    @Test(arguments: [
+        ("", false), ("Accept: */*\r\n", false), ("Accept: text/plain\r\n", false),
+        ("Accept: application/openmetrics-text\r\n", true),
+        ("accept: Application/OpenMetrics-Text; version=1.0.0; charset=utf-8\r\n", true),
+        (
+            "Accept: application/openmetrics-text;version=1.0.0;q=0.5,"
+                + "application/openmetrics-text;version=0.0.1;q=0.4,text/plain;q=0.3,*/*;q=0.2\r\n",
+            true
+        ),
+        ("Accept: application/openmetrics-text;q=0.3, text/plain;q=0.31\r\n", false),
+        ("Accept: application/openmetrics-text;q=0.3, text/plain\r\n", false),
+        ("Accept: text/plain;q=0.9\r\nAccept: application/openmetrics-text\r\n", true),
+        ("Accept: application/openmetrics-text\r\nAccept: text/plain;q=0.9\r\n", true),
+        ("Accept: application/openmetrics-text;q=0\r\n", false),
+        ("Accept: application/openmetrics-text;q=0.000\r\n", false),
+        ("Accept: application/openmetrics-text;q=0.001\r\n", true),
+        ("Accept: application/openmetrics-text;q=1.001\r\n", false),
+        ("Accept: application/openmetrics-text;q=\r\n", false),
+        ("Accept: application/openmetrics-text;q=0,5\r\n", false),
+        ("Accept: application/openmetrics-text;;;\r\n", true),
+        ("Accept: ;q=1,,;\r\n", false), ("Accept:\r\n", false),
+    ])
+    func `prefers a form of metrics by its weight`(fields: String, isPreferred: Bool) throws {
+        let head = try Self.head("GET /metrics HTTP/1.1\r\nHost: a\r\n\(fields)\r\n")
+        #expect(head.traits.contains(.prefersOpenMetrics) == isPreferred)
+    }
+
     @Test func `takes its authority from an absolute target`() throws {
         let text = "HEAD http://other:80/healthz HTTP/1.1\r\nHost: example.com\r\n\r\n"
         let head = try Self.head(text)

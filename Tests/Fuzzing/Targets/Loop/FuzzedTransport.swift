@@ -293,6 +293,8 @@ struct FuzzedTransport: BrokerLoop, ~Copyable {
         peers[slot]!.cause = cause
     }
 
+    mutating func noteAccepted(at time: UInt64) {}
+
     func peer(of connection: ConnectionID) -> SocketAddress { .local }
     func isPeerNamed(of connection: ConnectionID) -> Bool { false }
     mutating func namePeer(_ peer: SocketAddress, of connection: ConnectionID) -> Bool { true }
