@@ -12,8 +12,8 @@ import WireFormat
 struct EventStreamLogin {
     /// A CONNECT of MRT.
     let connect: [UInt8]
-    /// Requests to subscribe, which follow when the login is accepted.
-    let subscriptions: [UInt8]
+    /// What follows when the login is accepted.
+    let subscriptions: StreamSubscriptions
 
     /// Filters of one request. Each becomes a subscription as from a client's packet.
     static let filterCountMaximum = 64
@@ -62,7 +62,7 @@ extension WebConnections {
     /// Notes that the response of a connection is an event stream.
     mutating func beginStream(_ connection: ConnectionID, _ login: EventStreamLogin) {
         connections[connection]?.isStream = true
-        if !login.subscriptions.isEmpty { subscribing[connection] = login.subscriptions }
+        if login.subscriptions.filterCount > 0 { subscribing[connection] = login.subscriptions }
     }
 
     func isStream(_ connection: ConnectionID) -> Bool {
@@ -86,18 +86,12 @@ extension WebConnections {
         return false
     }
 
-    /// Takes the subscriptions of streams whose login is accepted, as many as the turn has room
-    /// for.
+    /// Takes the subscriptions of streams whose login is accepted, as many as the turn has room and
+    /// time for.
     mutating func takeSubscriptions(
         room: Int, isAccepted: (ConnectionID) -> Bool
     ) -> [(connection: ConnectionID, packets: [UInt8])] {
-        var taken: [(connection: ConnectionID, packets: [UInt8])] = []
-        var room = room
-        for (connection, packets) in subscribing where isAccepted(connection) {
-            guard packets.count <= room else { break }
-            room -= packets.count
-            taken.append((connection, packets))
-        }
+        let taken = StreamSubscriptions.next(of: subscribing, room: room, isAccepted: isAccepted)
         for (connection, _) in taken { subscribing[connection] = nil }
         return taken
     }
@@ -163,7 +157,7 @@ extension EventStreamLogin {
             connect.resume = try Self.position(place.bytes(in: request.bytes).bytes)
         }
         self.connect = connect.encoded(from: text)
-        subscriptions = packets
+        subscriptions = StreamSubscriptions(filterCount: filterCount, packets: packets)
     }
 
     /// The REQUEST that subscribes to a filter.

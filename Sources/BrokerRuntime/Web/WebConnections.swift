@@ -23,12 +23,13 @@ struct WebConnections: ~Copyable {
         []
     /// Connections with more requests than a turn answers, or whose client does not read.
     private var paused: [ConnectionID] = []
+    private var streams = StreamPacing()
     /// Connections with requests that the administration thread has.
     private var executing: [ConnectionID: AwaitedAnswers] = [:]
     /// Connections whose content is being read.
     private var readingCount = 0
     /// The subscriptions of event streams whose login is not accepted yet.
-    var subscribing: [ConnectionID: [UInt8]] = [:]
+    var subscribing: [ConnectionID: StreamSubscriptions] = [:]
 
     struct Connection {
         let terms: WebSettings.Terms
@@ -155,6 +156,11 @@ struct WebConnections: ~Copyable {
                     head: head, bytes: rest,
                     client: client(of: head, rest.bytes, from: connection, in: loop))
                 if holds(request, of: connection, in: &loop) { return .consumed(offset) }
+                if request.hasPath("/api/v1/events"), !streams.admits(in: loop.turn) {
+                    loop.pauseReading(connection, for: .answers)
+                    streams.wait(connection)
+                    return .consumed(offset)
+                }
                 offset += byteCount
                 let action = route(request, from: connection, isDraining: isDraining, in: loop)
                 switch action {
@@ -235,6 +241,12 @@ struct WebConnections: ~Copyable {
     /// the metrics if it is there.
     mutating func endTurn(_ loop: inout some BrokerLoop & ~Copyable) {
         if !paused.isEmpty { resumePaused(&loop) }
+        if !streams.isEmpty {
+            let known = connections
+            for connection in streams.takeNext(where: { known[$0] != nil }) {
+                loop.resumeReading(connection, from: .answers)
+            }
+        }
         if !executing.isEmpty { takeAnswers(in: &loop) }
         guard !waiting.isEmpty else { return }
         let requests = waiting

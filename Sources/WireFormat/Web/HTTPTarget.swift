@@ -16,9 +16,12 @@ public enum HTTPTarget {
     public static func segments(of path: RawSpan) -> [String]? {
         guard path.byteCount > 0, path[0] == UInt8(ascii: "/") else { return nil }
         var segments: [String] = []
-        for part in parts(of: path.extracting(droppingFirst: 1), endingWith: UInt8(ascii: "/")) {
-            guard let text = text(part) else { return nil }
+        var start = 1
+        while start <= path.byteCount {
+            let end = path.firstIndex(of: UInt8(ascii: "/"), from: start) ?? path.byteCount
+            guard let text = text(of: path.extracting(start..<end)) else { return nil }
             segments.append(text)
+            start = end + 1
         }
         return segments
     }
@@ -28,10 +31,15 @@ public enum HTTPTarget {
     public static func members(of query: RawSpan) -> [Member]? {
         var members: [Member] = []
         guard query.byteCount > 0 else { return members }
-        for part in parts(of: query, endingWith: UInt8(ascii: "&")) {
-            guard !part.contains(UInt8(ascii: "+")),
-                let equals = part.firstIndex(of: UInt8(ascii: "=")), equals > 0,
-                let name = text(part[..<equals]), let value = text(part[(equals + 1)...])
+        var start = 0
+        while start <= query.byteCount {
+            let end = query.firstIndex(of: UInt8(ascii: "&"), from: start) ?? query.byteCount
+            let part = query.extracting(start..<end)
+            start = end + 1
+            guard part.firstIndex(of: UInt8(ascii: "+"), from: 0) == nil,
+                let equals = part.firstIndex(of: UInt8(ascii: "="), from: 0), equals > 0,
+                let name = text(of: part.extracting(first: equals)),
+                let value = text(of: part.extracting(droppingFirst: equals + 1))
             else { return nil }
             members.append(Member(name: name, value: value))
         }
@@ -40,37 +48,41 @@ public enum HTTPTarget {
 
     /// A text without its escapes; nil where one is malformed or the text is not UTF-8.
     public static func text(of escaped: RawSpan) -> String? {
-        text(escaped.withUnsafeBytes { Array($0) })
-    }
-
-    private static func parts(of bytes: RawSpan, endingWith separator: UInt8) -> [[UInt8]] {
-        var parts: [[UInt8]] = [[]]
-        for offset in bytes.byteOffsets {
-            if bytes[offset] == separator {
-                parts.append([])
-            } else {
-                parts[parts.count - 1].append(bytes[offset])
-            }
+        guard escaped.firstIndex(of: UInt8(ascii: "%"), from: 0) != nil else {
+            return escaped.withUnsafeBytes { String(validating: $0, as: UTF8.self) }
         }
-        return parts
-    }
-
-    private static func text(_ escaped: some Sequence<UInt8>) -> String? {
         var bytes: [UInt8] = []
-        var rest = escaped.makeIterator()
-        while let byte = rest.next() {
-            guard byte == UInt8(ascii: "%") else {
-                bytes.append(byte)
+        bytes.reserveCapacity(escaped.byteCount)
+        var offset = 0
+        while offset < escaped.byteCount {
+            guard escaped[offset] == UInt8(ascii: "%") else {
+                bytes.append(escaped[offset])
+                offset += 1
                 continue
             }
-            guard let high = rest.next().flatMap(digit), let low = rest.next().flatMap(digit)
+            guard offset + 2 < escaped.byteCount, let high = digit(escaped[offset + 1]),
+                let low = digit(escaped[offset + 2])
             else { return nil }
             bytes.append(high << 4 | low)
+            offset += 3
         }
         return String(validating: bytes, as: UTF8.self)
     }
 
     private static func digit(_ byte: UInt8) -> UInt8? {
-        Character(UnicodeScalar(byte)).hexDigitValue.map { UInt8($0) }
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
+        default: nil
+        }
+    }
+}
+
+extension RawSpan {
+    /// The offset of the first byte with a value, not before `start`.
+    fileprivate func firstIndex(of byte: UInt8, from start: Int) -> Int? {
+        for offset in start..<byteCount where self[offset] == byte { return offset }
+        return nil
     }
 }

@@ -31,6 +31,14 @@ public enum WebLimits {
     /// Maximum number of requests of a connection that are answered in one turn of its event loop.
     /// A request costs a microsecond: the requests of 1,000 connections cost less than a turn may.
     public static let requestsPerTurnMaximum = 16
+
+    /// Event streams that a turn opens. A request for one costs up to a hundred times as much as
+    /// one for health, because of its filters; the others wait for the next turn, in their order.
+    public static let streamsPerTurnMaximum = 16
+
+    /// Filters that a turn subscribes to for event streams whose login was accepted, or those of
+    /// one stream. Many are accepted at once, because logins share a commit.
+    public static let streamFiltersPerTurnMaximum = 1_024
     /// Maximum bytes of pongs that wait for a client to read: 30 of the longest. The client needs
     /// the last one only (RFC 6455, 5.5.3).
     public static let waitingPongByteCountMaximum = 4_096
