@@ -28,6 +28,25 @@ extension EndToEndTests {
                 script.lines.filter { $0.hasSuffix(" well") }.count == count, "\(script.text)")
         }
 
+        @Test func `streams that are opened at once let others be answered between them`()
+            async throws
+        {
+            let broker = try await TestBroker(
+                "limits.connectionsPerAddress=1000", "limits.pendingLogins=1000", web: true)
+            let script = try ChildProcess(
+                "/usr/bin/python3",
+                [
+                    "-B", Self.script.replacing("json_clients", with: "event_streams"),
+                    "\(broker.wsPort)", try broker.variable("MARTLET_APP_KEY"), "250", "60",
+                ])
+            let exit = try await script.exit()
+            #expect(exit == .code(0), "\(script.text)")
+            // 250 streams take 16 turns; a client who asks again and again gets an answer in one
+            // of two. If one turn opens all streams, there is one answer.
+            let answered = Int(script.lines.last ?? "") ?? 0
+            #expect(answered >= 4, "\(script.text)")
+        }
+
         @Test func `a stream goes on exactly where it was, over kills of the broker`()
             async throws
         {
