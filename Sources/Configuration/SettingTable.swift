@@ -399,9 +399,10 @@ public enum SettingTable {
         .texts(
             "web.allowedOrigins", at: \.web.allowedOrigins, domain: "list of origins",
             reload: .atOnce,
-            "Origins whose pages may open a WebSocket, such as `https://app.example.com`, beside "
-                + "the address that they connect to. A browser sends the origin of its page; "
-                + "programs send none and are always let in. `*` allows every page."),
+            "Origins whose pages may open a WebSocket and use the HTTP API, such as "
+                + "`https://app.example.com`, beside the address that they connect to. A browser "
+                + "sends the origin of its page; programs send none and are always let in. `*` "
+                + "lets every page open a WebSocket, and none use the HTTP API."),
         .choice(
             "web.metrics", at: \.web.metrics, reload: .atOnce,
             "Who may read `GET /metrics`: clients on this machine, `anyone` who reaches the "

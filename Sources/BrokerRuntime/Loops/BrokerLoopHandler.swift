@@ -133,7 +133,8 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         case .webSocket(let terms, let json):
             decoder.conversations.open(connection, terms: terms, json: json)
         case .eventStream(let login, let terms):
-            decoder.conversations.open(connection, terms: terms, json: .eventStream)
+            decoder.conversations.open(
+                connection, terms: terms, json: .eventStream, sharing: login.sharing)
             // The packet is written over the request, whose fields have longer names.
             precondition(
                 login.connect.count <= bytes.count,

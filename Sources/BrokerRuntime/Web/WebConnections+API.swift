@@ -23,6 +23,10 @@ extension WebConnections {
         _ request: WebRequest, from connection: ConnectionID,
         in loop: borrowing some BrokerLoop & ~Copyable
     ) -> WebAction {
+        // A preflight has no credential.
+        if request.head.method == .options, request.head.traits.contains(.isPreflight) {
+            return preflightAPI(request)
+        }
         let now = clock.moment(at: loop.now)
         let credential: APICredential
         do throws(APICredentials.Refusal) {
@@ -126,7 +130,8 @@ extension WebConnections {
                 APIContent(
                     request: waiting, decoder: try HTTPContentDecoder(head),
                     answer: WebConnections.Answer(
-                        isHead: false, closes: !head.isPersistent, client: request.client),
+                        isHead: false, closes: !head.isPersistent, client: request.client,
+                        sharing: request.sharing),
                     awaitsContinue: head.traits.contains(.expectsContinue)
                         && !head.traits.contains(.isVersion10)))
         } catch {

@@ -14,6 +14,8 @@ struct WebRequest {
     let bytes: UnsafeRawBufferPointer
     /// The client, if a reverse proxy named it; otherwise the connection's peer.
     let client: SocketAddress?
+    /// Which pages of other origins may read the response; nil for none.
+    let sharing: HTTPSharing?
 
     func hasPath(_ path: StaticString) -> Bool { head.path.bytes(in: bytes).bytes.isEqual(path) }
 
@@ -62,7 +64,7 @@ struct WebRequest {
         WebConnections.Answer(
             isHead: head.method == .head,
             // Content is not read: what follows it cannot be found.
-            closes: !head.isPersistent || head.hasContent, client: client)
+            closes: !head.isPersistent || head.hasContent, client: client, sharing: sharing)
     }
 }
 
@@ -207,16 +209,24 @@ extension WebConnections {
             let host = origin.extracting(droppingFirst: end)
             if host.isEqual(ignoringCase: request.head.authority.bytes(in: bytes)) { return true }
         }
-        for allowed in settings.values.allowedOrigins {
-            if allowed == [UInt8(ascii: "*")] { return true }
-            if origin.isEqual(ignoringCase: allowed.span.bytes) { return true }
-        }
-        return false
+        let allowed = settings.values.allowedOrigins
+        return allowed.contains(WebOrigin.any) || WebOrigin.isListed(origin, in: allowed)
     }
 }
 
 /// The form of an origin (RFC 6454, 6.2): `https://HOST` or `https://HOST:PORT`.
 enum WebOrigin {
+    /// Stands for every origin, and lets pages open WebSockets only.
+    static let any = [UInt8(ascii: "*")]
+
+    /// Whether an origin is one of a list. Browsers write scheme and host in lower case.
+    static func isListed(_ origin: RawSpan, in allowed: [[UInt8]]) -> Bool {
+        for element in allowed where origin.isEqual(ignoringCase: element.span.bytes) {
+            return true
+        }
+        return false
+    }
+
     /// Where the host begins; nil for `null` and what is no origin of the web.
     static func schemeEnd(of origin: RawSpan) -> Int? {
         for scheme in ["http://", "https://"] as [StaticString] {

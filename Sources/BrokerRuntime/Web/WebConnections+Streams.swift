@@ -14,6 +14,8 @@ struct EventStreamLogin {
     let connect: [UInt8]
     /// What follows when the login is accepted.
     let subscriptions: StreamSubscriptions
+    /// Which pages of other origins may read the stream; nil for none.
+    let sharing: HTTPSharing?
 
     /// Filters of one request. Each becomes a subscription as from a client's packet.
     static let filterCountMaximum = 64
@@ -24,6 +26,11 @@ extension WebConnections {
     func openEventStream(
         _ request: WebRequest, of connection: ConnectionID, isDraining: Bool
     ) -> WebAction {
+        if request.head.method == .options, request.head.traits.contains(.isPreflight) {
+            return preflight(
+                request, methods: ["GET"],
+                fields: ["authorization", "last-event-id"])
+        }
         guard request.head.method == .get else {
             var response = HTTPResponse.problem(
                 .methodNotAllowed, "only GET", reason: .implementationSpecificError)
@@ -158,6 +165,7 @@ extension EventStreamLogin {
         }
         self.connect = connect.encoded(from: text)
         subscriptions = StreamSubscriptions(filterCount: filterCount, packets: packets)
+        sharing = request.sharing
     }
 
     /// The REQUEST that subscribes to a filter.

@@ -65,6 +65,8 @@ struct WebConnections: ~Copyable {
         let closes: Bool
         /// The client, if the request named it; otherwise the connection's peer.
         let client: SocketAddress?
+        /// Which pages of other origins may read it; nil for none.
+        let sharing: HTTPSharing?
     }
 
     init(
@@ -154,7 +156,8 @@ struct WebConnections: ~Copyable {
                 connections[connection]?.isWithinRequest = false
                 let request = WebRequest(
                     head: head, bytes: rest,
-                    client: client(of: head, rest.bytes, from: connection, in: loop))
+                    client: client(of: head, rest.bytes, from: connection, in: loop),
+                    sharing: sharing(of: head, rest.bytes))
                 if holds(request, of: connection, in: &loop) { return .consumed(offset) }
                 if request.hasPath("/api/v1/events"), !streams.admits(in: loop.turn) {
                     loop.pauseReading(connection, for: .answers)
@@ -420,6 +423,7 @@ struct WebConnections: ~Copyable {
     ) {
         var response = response
         response.omitsContent = answer.isHead
+        response.sharing = answer.sharing
         // While others wait for a login, a connection gets no further time for requests.
         response.closes = response.closes || answer.closes || (isLast && loop.isCrowded)
         settings.count(isRefusal: response.status.rawValue >= 400)

@@ -228,12 +228,14 @@ struct JSONEffectEncoder {
     ) {
         let isStream = context.conversations.streams[connection] != nil
         if isStream {
+            let sharing = context.conversations.streams[connection]?.sharing
             context.conversations.streams[connection] = EventStream(
-                epoch: acceptance.epoch, remainingCount: Int(acceptance.inboxWindow))
+                epoch: acceptance.epoch, remainingCount: Int(acceptance.inboxWindow),
+                sharing: sharing)
             JSONMessage.send(
                 HTTPEventStream.head(
                     unixSeconds: acceptance.unixMilliseconds / 1_000,
-                    retryMilliseconds: JSONLimits.retryMilliseconds),
+                    retryMilliseconds: JSONLimits.retryMilliseconds, sharing: sharing),
                 to: connection, in: context.conversations, through: &context.connections)
         }
         var writer = JSONMessage.begin("connected")
@@ -315,7 +317,7 @@ extension JSONMessage {
         in conversations: borrowing ConversationTable,
         through host: inout some ConnectionHost & ~Copyable
     ) {
-        guard conversations.streams[connection] != nil else {
+        guard let stream = conversations.streams[connection] else {
             var writer = begin("refused")
             writer.write(reason)
             if retryAfterSeconds > 0 {
@@ -326,7 +328,8 @@ extension JSONMessage {
         }
         send(
             HTTPEventStream.refusal(
-                HTTPStatus(refusing: reason), reason, retryAfterSeconds: UInt64(retryAfterSeconds)),
+                HTTPStatus(refusing: reason), reason, retryAfterSeconds: UInt64(retryAfterSeconds),
+                sharing: stream.sharing),
             to: connection, in: conversations, through: &host)
     }
 }

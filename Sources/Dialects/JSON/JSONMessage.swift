@@ -19,6 +19,8 @@ struct EventStream {
     var epoch: UInt64 = 0
     /// Numbered events that may follow. The next request acknowledges them.
     var remainingCount = 0
+    /// Which pages of other origins may read the stream; nil for none.
+    var sharing: HTTPSharing?
 }
 
 /// The messages of the broker.

@@ -6,14 +6,19 @@ import BrokerTerms
 public enum HTTPEventStream {
     /// The head of the response, and the first field of the stream.
     ///
-    /// - Parameter retryMilliseconds: how long a client waits before it asks for the rest.
-    public static func head(unixSeconds: UInt64, retryMilliseconds: UInt64) -> [UInt8] {
+    /// - Parameters:
+    ///   - retryMilliseconds: how long a client waits before it asks for the rest.
+    ///   - sharing: which pages of other origins may read the stream; nil for none.
+    public static func head(
+        unixSeconds: UInt64, retryMilliseconds: UInt64, sharing: HTTPSharing? = nil
+    ) -> [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(256)
         HTTPResponse.appendStatusLine(.ok, to: &bytes)
         bytes.append("Date: ")
         HTTPDate.append(unixSeconds: unixSeconds, to: &bytes)
         bytes.append("\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n")
+        sharing?.append(to: &bytes)
         // Read by nginx, which would otherwise wait until a buffer is full.
         bytes.append("X-Accel-Buffering: no\r\nConnection: close\r\n\r\nretry: ")
         bytes.append(decimal: retryMilliseconds)
@@ -26,9 +31,12 @@ public enum HTTPEventStream {
 
     /// The response that refuses a stream: problem details (RFC 9457).
     ///
-    /// - Parameter retryAfterSeconds: 0 for none.
+    /// - Parameters:
+    ///   - retryAfterSeconds: 0 for none.
+    ///   - sharing: which pages of other origins may read it; nil for none.
     public static func refusal(
-        _ status: HTTPStatus, _ reason: ReasonCode, retryAfterSeconds: UInt64
+        _ status: HTTPStatus, _ reason: ReasonCode, retryAfterSeconds: UInt64,
+        sharing: HTTPSharing? = nil
     ) -> [UInt8] {
         var writer = JSONWriter()
         writer.write("type", "about:blank")
@@ -53,6 +61,7 @@ public enum HTTPEventStream {
             bytes.append(decimal: retryAfterSeconds)
             bytes.append("\r\n")
         }
+        sharing?.append(to: &bytes)
         bytes.append("Cache-Control: no-store\r\nConnection: close\r\n\r\n")
         return bytes + content
     }

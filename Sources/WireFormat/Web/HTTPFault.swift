@@ -6,6 +6,7 @@ public enum HTTPStatus: UInt16, CaseIterable, Sendable {
     case ok = 200
     case created = 201
     case accepted = 202
+    case noContent = 204
     case badRequest = 400
     case unauthorized = 401
     case forbidden = 403
@@ -34,6 +35,7 @@ public enum HTTPStatus: UInt16, CaseIterable, Sendable {
         case .ok: "OK"
         case .created: "Created"
         case .accepted: "Accepted"
+        case .noContent: "No Content"
         case .badRequest: "Bad Request"
         case .unauthorized: "Unauthorized"
         case .forbidden: "Forbidden"

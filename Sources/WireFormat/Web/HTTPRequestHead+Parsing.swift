@@ -245,6 +245,8 @@ private struct HeadReader: ~Escapable {
             if text(value).isEqual("13") { head.traits.insert(.isWebSocketVersion13) }
         case 22 where name.isEqual(ignoringCase: "sec-websocket-protocol"):
             readSubprotocols(value)
+        case 29 where name.isEqual(ignoringCase: "access-control-request-method"):
+            head.traits.insert(.isPreflight)
         default: break
         }
     }

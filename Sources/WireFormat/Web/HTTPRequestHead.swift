@@ -47,6 +47,8 @@ public struct HTTPRequestHead: Sendable, Equatable {
         /// `Accept` names `application/openmetrics-text`, and not `text/plain` with a higher
         /// weight.
         public static let prefersOpenMetrics = Traits(rawValue: 1 << 10)
+        /// `Access-Control-Request-Method`: a browser asks whether a page may make a request.
+        public static let isPreflight = Traits(rawValue: 1 << 11)
     }
 
     public internal(set) var method = Method.other

@@ -12,6 +12,10 @@ public struct HTTPResponse: Sendable {
     public var fields: [StaticString] = []
     /// The methods of an Allow field; empty for none.
     public var allowed: [StaticString] = []
+    /// Which pages of other origins may read it; nil for none, whatever the origin.
+    public var sharing: HTTPSharing?
+    /// What pages of other origins may send; nil in an answer to anything but a preflight.
+    public var preflight: HTTPPreflight?
     /// The seconds of a Retry-After field; nil for none.
     public var retryAfterSeconds: UInt64?
     /// Whether the connection closes after the response.
@@ -43,9 +47,12 @@ public struct HTTPResponse: Sendable {
             bytes.append(contentType)
             bytes.append("\r\n")
         }
-        bytes.append("Content-Length: ")
-        bytes.append(decimal: UInt64(content.count))
-        bytes.append("\r\n")
+        // A 204 has no length (RFC 9110, 8.6).
+        if status != .noContent {
+            bytes.append("Content-Length: ")
+            bytes.append(decimal: UInt64(content.count))
+            bytes.append("\r\n")
+        }
         // Measured values are valid for a moment only. A cache could also give them to a page of
         // another origin.
         bytes.append("Cache-Control: no-store\r\n")
@@ -53,11 +60,9 @@ public struct HTTPResponse: Sendable {
             bytes.append(field)
             bytes.append("\r\n")
         }
-        for (index, method) in allowed.enumerated() {
-            bytes.append(index == 0 ? "Allow: " : ", ")
-            bytes.append(method)
-        }
-        if !allowed.isEmpty { bytes.append("\r\n") }
+        bytes.append(list: allowed, named: "Allow: ")
+        sharing?.append(to: &bytes)
+        preflight?.append(to: &bytes)
         if let retryAfterSeconds {
             bytes.append("Retry-After: ")
             bytes.append(decimal: retryAfterSeconds)

@@ -6,7 +6,8 @@ import WireFormat
 @testable import BrokerRuntime
 
 @Suite struct `Awaited answers` {
-    private let answer = WebConnections.Answer(isHead: false, closes: false, client: nil)
+    private let answer = WebConnections.Answer(
+        isHead: false, closes: false, client: nil, sharing: nil)
 
     private func response(_ number: UInt32) -> HTTPResponse {
         HTTPResponse(.ok, content: Array("\(number)".utf8))

@@ -1,0 +1,77 @@
+// Pages of other origins: which may read the responses of the API and of event streams, and what
+// they may send (Fetch Standard, 3.2). Without a list, which is the default, no page may.
+
+import Administration
+import BrokerTerms
+import Primitives
+import WireFormat
+
+extension WebConnections {
+    /// Which pages of other origins may read the response to a request; nil if the request is not
+    /// for the API, or if no page of another origin may.
+    ///
+    /// An origin has to be named: `*` in the list does not suffice, because whoever reads answers
+    /// can read what only the reader's network reaches.
+    func sharing(of head: HTTPRequestHead, _ bytes: RawSpan) -> HTTPSharing? {
+        let path = head.path.bytes(in: bytes)
+        let root: StaticString = "/api/v1/"
+        guard path.byteCount > root.utf8CodeUnitCount,
+            path.extracting(first: root.utf8CodeUnitCount).isEqual(root)
+        else { return nil }
+        let listed = settings.values.allowedOrigins.filter { $0 != WebOrigin.any }
+        if listed.isEmpty { return nil }
+        guard let origin = head.origin?.bytes(in: bytes), WebOrigin.isListed(origin, in: listed)
+        else { return HTTPSharing() }
+        return HTTPSharing(origin: origin.withUnsafeBytes { Array($0) })
+    }
+
+    /// Answers a browser that asks whether a page may make a request.
+    func preflight(
+        _ request: WebRequest, methods: [StaticString], fields: [StaticString]
+    ) -> WebAction {
+        guard !request.head.hasContent else {
+            return .respond(
+                .problem(.contentTooLarge, "no content is read here", reason: .packetTooLarge))
+        }
+        guard let sharing = request.sharing, !sharing.origin.isEmpty else {
+            let detail: StaticString = "the origin is not allowed"
+            var response = HTTPResponse.problem(
+                .forbidden, "\(detail)", reason: .notAuthorized)
+            response.closes = true
+            return .respond(response, detail: detail)
+        }
+        var response = HTTPResponse(.noContent)
+        response.preflight = HTTPPreflight(methods: methods, fields: fields)
+        return .respond(response)
+    }
+
+    /// Answers a browser that asks whether a page may make a request to the API.
+    func preflightAPI(_ request: WebRequest) -> WebAction {
+        if request.hasPath("/api/v1/openapi.json") {
+            return preflight(request, methods: ["GET"], fields: ["authorization"])
+        }
+        let segments = HTTPTarget.segments(of: request.head.path.bytes(in: request.bytes).bytes)
+        guard let place = segments.flatMap(APIPlace.init) else {
+            return .respond(.problem(.notFound, "there is nothing here", reason: .topicNameInvalid))
+        }
+        var fields: [StaticString] = ["authorization"]
+        let operations = place.operations.map(\.operation)
+        if operations.contains(where: \.takesContent) { fields.append("content-type") }
+        if operations.contains(where: { $0.kind == .sendMessage }) {
+            fields += ["idempotency-key", "martlet-user"]
+        }
+        return preflight(request, methods: Self.methods(place), fields: fields)
+    }
+
+    /// The methods of a place, without HEAD, which needs no leave.
+    private static func methods(_ place: APIPlace) -> [StaticString] {
+        place.methods.map { method in
+            switch method {
+            case .get: "GET"
+            case .post: "POST"
+            case .put: "PUT"
+            case .delete: "DELETE"
+            }
+        }
+    }
+}
