@@ -28,6 +28,9 @@ public struct SendMessage: AdministrationRequest {
     public var payload: String?
     /// Bytes in base64 (RFC 4648, section 4); only to a topic.
     public var base64: String?
+    /// The media type of ``payload`` or ``base64``, which receivers of MQTT 5 see; nil for none.
+    /// At most ``contentTypeByteCountMaximum`` bytes.
+    public var contentType: String?
 
     /// The type of ``b``; 0 if absent.
     public var t: UInt8?
@@ -39,6 +42,11 @@ public struct SendMessage: AdministrationRequest {
     public var isRetained: Bool?
     /// Whether it is kept in the conversation of `from` and its receivers; to users or a group.
     public var isKept: Bool?
+
+    /// Maximum bytes of ``contentType``: a type and a subtype of 127 bytes each (RFC 6838, 4.2)
+    /// and the slash; those in use have fewer than 100 with their parameters. Each stored message
+    /// keeps it.
+    public static let contentTypeByteCountMaximum = 255
 
     /// How often a message arrives.
     public enum Grade: String, Codable, Hashable, Sendable, CaseIterable {
@@ -53,7 +61,8 @@ public struct SendMessage: AdministrationRequest {
     public init(
         app: String, from: String, users: [String]? = nil, group: String? = nil,
         topic: String? = nil, everybody: Bool? = nil, b: String? = nil, payload: String? = nil,
-        base64: String? = nil, t: UInt8? = nil, grade: Grade? = nil, expirySeconds: UInt64? = nil,
+        base64: String? = nil, contentType: String? = nil, t: UInt8? = nil, grade: Grade? = nil,
+        expirySeconds: UInt64? = nil,
         isRetained: Bool? = nil, isKept: Bool? = nil
     ) {
         self.app = app
@@ -65,6 +74,7 @@ public struct SendMessage: AdministrationRequest {
         self.b = b
         self.payload = payload
         self.base64 = base64
+        self.contentType = contentType
         self.t = t
         self.grade = grade
         self.expirySeconds = expirySeconds
@@ -107,6 +117,15 @@ public struct SendMessage: AdministrationRequest {
     public func content() throws(AdministrationRefusal) -> Content {
         guard [b, payload, base64].count(where: { $0 != nil }) == 1 else {
             throw .malformed("missing content: one of b, payload and base64")
+        }
+        if let contentType {
+            guard b == nil else {
+                throw .malformed("contentType is the one of payload or base64, which are absent")
+            }
+            guard (1...Self.contentTypeByteCountMaximum).contains(contentType.utf8.count) else {
+                throw .malformed(
+                    "contentType has 1 to \(Self.contentTypeByteCountMaximum) bytes")
+            }
         }
         if let b { return .message(type: t ?? 0, text: b) }
         if t != nil { throw .malformed("t is the type of b, which is absent") }

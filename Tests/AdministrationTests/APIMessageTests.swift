@@ -67,7 +67,8 @@ struct APIMessageTests {
         SendMessage(app: "demo", from: "a", group: "g", b: ""),
         SendMessage(app: "demo", from: "a", everybody: true, b: "x", grade: .transient),
         SendMessage(app: "demo", from: "a", topic: "a/ü", payload: "\0", isRetained: true),
-        SendMessage(app: "demo", from: "a", topic: "a", base64: "AP8="),
+        SendMessage(
+            app: "demo", from: "a", topic: "a", base64: "AP8=", contentType: "text/plain; a=\"b\""),
         AddOperator(operator: "ci", role: .operate, expirySeconds: 1),
         AddOperator(operator: "ci", role: .view, expirySeconds: nil), ListOperators(),
         RevokeOperator(operator: "ci"), MakeLoginLink(operator: "ci", role: .view),

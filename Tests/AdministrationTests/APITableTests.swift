@@ -116,7 +116,11 @@ struct APITableTests {
         for operation in APIOperation.all {
             let required = operation.members.filter { $0.isRequired && $0.place != .path }
             let plain = try Self.command(operation, required)
-            for member in operation.members where !member.isRequired {
+            // `wait` changes when the answer comes.
+            let members = operation.members.filter {
+                !$0.isRequired && !(operation.isAnsweredEarly && $0.name == "wait")
+            }
+            for member in members {
                 #expect(try Self.command(operation, required + [member]) != plain, "\(member)")
             }
         }

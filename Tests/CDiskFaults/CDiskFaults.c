@@ -5,7 +5,8 @@
 //     what a disk may hold when the power goes: the loss of power keeps no page cache;
 //   * kill the process at the n-th call that writes or syncs (DISK_FAULTS_KILL_AT), in the middle
 //     of it where it is a write;
-//   * have no space left (as long as the file that DISK_FAULTS_FULL names exists).
+//   * have no space left (as long as the file that DISK_FAULTS_FULL names exists);
+//   * sync nothing (as long as the file that DISK_FAULTS_SLOW names exists).
 //
 // It knows nothing of LMDB but the name of its file, and is no part of the product.
 //
@@ -43,6 +44,7 @@ static int log_descriptor = -1;
 static long kill_at = 0;
 static long calls = 0;
 static const char *full_path = NULL;
+static const char *slow_path = NULL;
 
 __attribute__((constructor)) static void prepare(void) {
     const char *log = getenv("DISK_FAULTS_LOG");
@@ -50,6 +52,7 @@ __attribute__((constructor)) static void prepare(void) {
     const char *number = getenv("DISK_FAULTS_KILL_AT");
     if (number) kill_at = atol(number);
     full_path = getenv("DISK_FAULTS_FULL");
+    slow_path = getenv("DISK_FAULTS_SLOW");
 }
 
 static int ends_with(const char *path, size_t length, const char *tail) {
@@ -127,6 +130,8 @@ static ssize_t write_at(int descriptor, const void *bytes, size_t count, off_t o
 static int synced(int descriptor, long number, uint32_t kind) {
     pthread_mutex_lock(&mutex);
     if (is_last()) die();
+    // A sync takes until the disk is not slow any more.
+    while (slow_path && access(slow_path, F_OK) == 0) usleep(1000);
     int result = (int)syscall(number, descriptor);
     if (result == 0) note(kind, 0, NULL, 0);
     pthread_mutex_unlock(&mutex);

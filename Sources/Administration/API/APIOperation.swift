@@ -31,6 +31,8 @@ public struct APIOperation: Sendable {
     public let status: UInt16
     /// Those of the path first, in its order.
     public let members: [APIMember]
+    /// Members of the query that stand for those of the content where the content is a payload.
+    public let payloadMembers: [APIMember]
     /// What it does, as one sentence.
     public let summary: String
     /// The position of the app among the members of the path; nil if the credential names the app.
@@ -46,7 +48,7 @@ public struct APIOperation: Sendable {
     init(
         _ kind: AdministrationCommand.Kind, _ method: APIMethod, at path: String,
         role: OperatorRole, serves: [APIPrincipal.Kind]? = nil, status: UInt16 = 200,
-        summary: String, members: [APIMember] = [],
+        summary: String, members: [APIMember] = [], payloadMembers: [APIMember] = [],
         reading: @escaping Reading
     ) {
         self.kind = kind
@@ -58,6 +60,7 @@ public struct APIOperation: Sendable {
         self.serves = serves ?? (isOfApp && role < .own ? [.operator, .appKey] : [.operator])
         self.status = status
         self.summary = summary
+        self.payloadMembers = payloadMembers
         self.reading = reading
         let words = path.split(separator: "/")
         segments = words.map { $0.hasPrefix("{") ? .member : .word(String($0)) }
@@ -89,6 +92,18 @@ public struct APIOperation: Sendable {
     /// Whether the field `Martlet-User` names the user as whom it acts.
     public var takesActingUser: Bool { kind == .sendMessage }
 
+    /// Whether `wait=0` asks for an answer before the commit, with the status 202.
+    public var isAnsweredEarly: Bool { kind == .sendMessage }
+
+    /// Whether `Idempotency-Key` makes it safe to repeat.
+    public var takesIdempotencyKey: Bool { kind == .sendMessage }
+
+    /// Whether the content of a request is a payload, if its type is not `application/json`: the
+    /// query names the receiver.
+    public func takesPayload(query: [(name: String, value: String)]) -> Bool {
+        !payloadMembers.isEmpty && query.contains { $0.name == "topic" || $0.name == "user" }
+    }
+
     /// Whether it takes content.
     public var takesContent: Bool { members.contains { $0.place == .body } }
 
@@ -114,13 +129,25 @@ public struct APIOperation: Sendable {
     /// - Parameters:
     ///   - path: the values of the members of the path.
     ///   - content: a JSON object; may be empty.
+    ///   - payload: the content, if it is no JSON object.
     ///   - requester: who makes it; nil for an operator who acts for nobody.
     public func command(
         path: [String], query: [(name: String, value: String)], content: [UInt8],
-        by requester: APIRequester? = nil
+        payload: APIPayload? = nil, by requester: APIRequester? = nil
     ) throws(AdministrationRefusal) -> AdministrationCommand {
+        if payload == nil {
+            for (name, _) in query where payloadMembers.contains(where: { $0.name == name }) {
+                throw .malformed(
+                    "?\(name) goes with a payload: content of another type than application/json")
+            }
+        }
+        // Of the members in a JSON object none may be in the query.
+        let known =
+            payload == nil ? members : members.filter { $0.place != .body } + payloadMembers
         let command = try reading(
-            APIValues(members, path: path, query: query, content: content, by: requester))
+            APIValues(
+                known, path: path, query: query, content: content, payload: payload,
+                by: requester))
         try command.check()
         return command
     }

@@ -199,46 +199,6 @@ extension APIOperation {
         ]
     }
 
-    // MARK: - Messages
-
-    private static let messageMembers: [APIMember] = [
-        .body("from"), .body("users", .texts), .body("group"), .body("topic"),
-        .body("everybody", .boolean), .body("b"), .body("payload"), .body("base64"),
-        .body("t", .number(maximum: 255)),
-        .body("grade", .choice(SendMessage.Grade.allCases.map(\.rawValue))),
-        .body("expirySeconds", .number(maximum: .max)), .body("isRetained", .boolean),
-        .body("isKept", .boolean),
-    ]
-
-    private static var sendMessage: [APIOperation] {
-        let reading: Reading = { values throws(AdministrationRefusal) in
-            .sendMessage(
-                SendMessage(
-                    app: try values.app(), from: try values.sender(),
-                    users: values.texts(optional: "users"),
-                    group: values.text(optional: "group"),
-                    topic: values.text(optional: "topic"),
-                    everybody: values.boolean("everybody"), b: values.text(optional: "b"),
-                    payload: values.text(optional: "payload"),
-                    base64: values.text(optional: "base64"),
-                    t: values.number("t", as: UInt8.self),
-                    grade: try values.word(optional: "grade", as: SendMessage.Grade.self),
-                    expirySeconds: values.number("expirySeconds", as: UInt64.self),
-                    isRetained: values.boolean("isRetained"), isKept: values.boolean("isKept")))
-        }
-        return [
-            APIOperation(
-                .sendMessage, .post, at: "/apps/{app}/messages", role: .operate,
-                summary: "Sends a message as a user, and waits until it is stored.",
-                members: messageMembers, reading: reading),
-            APIOperation(
-                .sendMessage, .post, at: "/messages", role: .operate, serves: [.appKey, .user],
-                summary: "Sends a message with the rights of the key or token, and waits until it "
-                    + "is stored.",
-                members: messageMembers, reading: reading),
-        ]
-    }
-
     // MARK: - Tokens
 
     private static let tokenSelection: [APIMember] = [

@@ -27,6 +27,13 @@ public struct APIMember: Hashable, Sendable {
     public let form: Form
     public let isRequired: Bool
 
+    init(name: String, place: Place, form: Form, isRequired: Bool) {
+        self.name = name
+        self.place = place
+        self.form = form
+        self.isRequired = isRequired
+    }
+
     static func path(_ name: String, _ form: Form = .text) -> APIMember {
         APIMember(name: name, place: .path, form: form, isRequired: true)
     }
@@ -45,9 +52,23 @@ public struct APIMember: Hashable, Sendable {
     }
 }
 
+/// Content that is the payload of a message, instead of a JSON object.
+public struct APIPayload: Hashable, Sendable {
+    public var bytes: [UInt8]
+    /// `Content-Type`; nil without one.
+    public var mediaType: String?
+
+    public init(bytes: [UInt8], mediaType: String?) {
+        self.bytes = bytes
+        self.mediaType = mediaType
+    }
+}
+
 /// The members of a request by their names.
 struct APIValues {
     private var values: [String: JSONValue] = [:]
+    /// The content, if it is a payload.
+    let payload: APIPayload?
     private let requester: APIRequester?
 
     /// Reads a request whose path fits the operation.
@@ -55,9 +76,10 @@ struct APIValues {
     /// - Throws: a refusal that names the member.
     init(
         _ members: [APIMember], path: [String], query: [(name: String, value: String)],
-        content: [UInt8], by requester: APIRequester? = nil
+        content: [UInt8], payload: APIPayload? = nil, by requester: APIRequester? = nil
     ) throws(AdministrationRefusal) {
         self.requester = requester
+        self.payload = payload
         for (member, text) in zip(members.filter { $0.place == .path }, path) {
             values[member.name] = try Self.value(of: member, text)
         }
@@ -178,7 +200,9 @@ struct APIValues {
             }
             return user.user
         }
-        guard let named else { throw .malformed("/from is missing") }
+        guard let named else {
+            throw .malformed("\(payload == nil ? "/" : "?")from is missing")
+        }
         return named
     }
 

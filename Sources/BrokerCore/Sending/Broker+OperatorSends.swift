@@ -102,6 +102,9 @@ struct OperatorSends {
         if isTakenBack { refuse(number) }
     }
 
+    /// Forgets a result, complete or not.
+    mutating func forget(_ number: UInt64) { entries[number] = nil }
+
     /// Removes and returns a complete result.
     mutating func take(_ number: UInt64) -> OperatorSendResult? {
         guard let entry = entries[number], entry.isComplete, !entry.awaitsKey else {
@@ -258,6 +261,12 @@ extension Broker {
         if isTakenBack { counters.sendsTakenBack += 1 }
         operatorSends.complete(
             number, isTakenBack: isTakenBack, refusedCount: memory.messages[message].refusedCount)
+    }
+
+    /// Forgets the result of an operator's send whose sender does not wait for it. The send goes
+    /// on.
+    public mutating func forgetResult(ofOperatorSend number: UInt64) {
+        operatorSends.forget(number)
     }
 
     /// Removes and returns the result of an operator's send; nil if it is not final.

@@ -1,6 +1,7 @@
 // Executes requests of the HTTP API on the administration thread.
 
 import Administration
+import BrokerCore
 import BrokerTerms
 import NetTransport
 import WireFormat
@@ -35,7 +36,9 @@ extension AdministrationService {
             }
             let command = try request.operation.command(
                 path: request.path, query: request.query.map { ($0.name, $0.value) },
-                content: request.content,
+                content: request.isPayload ? [] : request.content,
+                payload: request.isPayload
+                    ? APIPayload(bytes: request.content, mediaType: request.mediaType) : nil,
                 by: APIRequester(credential.principal, actingFor: request.actingUser))
             if case .showSelf(let own) = command, case .operator(let known) = credential {
                 return own.object(replying: showSelf(known))
@@ -51,6 +54,10 @@ extension AdministrationService {
                 return try execute(command, replyingAs: .object)
             }
             let key = request.idempotencyKey.map { IdempotencyKey.sendKey($0, of: request) }
+            guard request.waits else {
+                try beginOnly(message, of: request, by: credential, key: key)
+                return Self.empty
+            }
             switch try begin(message, by: credential, key: key) {
             case .complete(let reply): return message.object(replying: reply)
             case .pending(let send):
@@ -61,6 +68,27 @@ extension AdministrationService {
         return pending
     }
 
+    /// Hands a message to the core for a client that does not wait for its commit.
+    private func beginOnly(
+        _ message: SendMessage, of request: APIRequest, by credential: APICredential,
+        key: SendKey?
+    ) throws(AdministrationRefusal) {
+        let progress: SendProgress
+        do throws(AdministrationRefusal) {
+            progress = try begin(message, by: credential, key: key)
+        } catch  where error.cause == .underWay {
+            // The first request with the key was taken too.
+            return
+        }
+        guard case .pending(let send) = progress else { return }
+        shared.enter { $0.broker.forgetResult(ofOperatorSend: send.number) }
+        let isFull = listeners.web.requests.noteUnstored(
+            byteCount: request.content.count, batch: send.sequence)
+        if isFull { shared.waitForCommit(of: send.sequence) }
+    }
+
+    private static let empty = [UInt8]("{}\n".utf8)
+
     /// Answers a request with what `body` returns, unless that is nil.
     private func answer(
         _ request: APIRequest, _ body: () throws(AdministrationRefusal) -> [UInt8]?
@@ -70,8 +98,8 @@ extension AdministrationService {
         do throws(AdministrationRefusal) {
             guard let content = try body() else { return }
             response = HTTPResponse(
-                HTTPStatus(rawValue: operation.status) ?? .ok, contentType: "application/json",
-                content: content)
+                request.waits ? HTTPStatus(rawValue: operation.status) ?? .ok : .accepted,
+                contentType: "application/json", content: content)
         } catch  where error.reason == ReasonCode.badUserNameOrPassword.rawValue {
             response = .problem(.unauthorized, error.message, reason: .badUserNameOrPassword)
             response.fields = [

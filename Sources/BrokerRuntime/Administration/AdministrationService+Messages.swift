@@ -215,6 +215,16 @@ private struct EncodedSend {
             isRaw: isRaw, payload: payload, messageByteCount: UInt32(byteCount))
         request.isRetained = isRetained
         request.isKept = message.isKept ?? false
+        if let type = message.contentType {
+            let type = Array(type.utf8)
+            guard TextRules.isUTF8(type.span.bytes) else {
+                throw AdministrationRefusal(.malformedPacket, "contentType has a zero character")
+            }
+            // The property of MQTT 5 (section 3.3.2.3.9): its identifier, a length of two bytes,
+            // and the text.
+            request.properties = append(
+                [MQTT.PropertyIdentifier.contentType.rawValue, 0, UInt8(type.count)] + type)
+        }
         self.request = request
         self.bytes = bytes
     }

@@ -19,6 +19,9 @@ struct APIRequest: Sendable {
     let path: [String]
     let query: [HTTPTarget.Member]
     var content: [UInt8] = []
+    /// Whether the content is the payload of a message, of this type, and no JSON object.
+    var isPayload = false
+    var mediaType: String?
     /// Makes a message safe to repeat; nil without one.
     var idempotencyKey: [UInt8]?
     /// As it was when the head of the request arrived.
@@ -28,6 +31,11 @@ struct APIRequest: Sendable {
     let address: SocketAddress
     /// Path and query as they were sent, for the log.
     let target: String
+
+    /// Whether the answer follows the commit.
+    var waits: Bool {
+        !operation.isAnsweredEarly || !query.contains { $0.name == "wait" && $0.value == "0" }
+    }
 }
 
 /// The requests that wait and the answers that loops have not taken.
@@ -42,6 +50,9 @@ final class APIQueue: Sendable {
         /// By loop.
         var answers: [[Answer]] = []
         var answered: UInt64 = 0
+        /// Messages that were answered before their commit, of the batch ``unstoredBatch``.
+        var (unstoredCount, unstoredByteCount) = (0, 0)
+        var unstoredBatch: UInt64 = 0
     }
 
     /// The answer to a request of a connection.
@@ -92,6 +103,25 @@ final class APIQueue: Sendable {
         state.withLock { state in
             defer { state.requests = [] }
             return state.requests
+        }
+    }
+
+    /// Notes a message that is answered before its commit.
+    ///
+    /// - Parameter batch: the one that stores it.
+    /// - Returns: whether the batch has as many as may wait for an answer, so that the next message
+    ///   waits for its commit. Otherwise clients that do not wait would fill the memory while the
+    ///   disk is slow.
+    func noteUnstored(byteCount: Int, batch: UInt64) -> Bool {
+        state.withLock { state in
+            if batch != state.unstoredBatch {
+                (state.unstoredCount, state.unstoredByteCount) = (0, 0)
+                state.unstoredBatch = batch
+            }
+            state.unstoredCount += 1
+            state.unstoredByteCount += byteCount
+            return state.unstoredCount >= Self.messageCountMaximum
+                || state.unstoredByteCount >= Self.contentByteCountMaximum
         }
     }
 

@@ -43,8 +43,12 @@ enum IdempotencyKey {
     /// The key as the core remembers it: one principal does not meet the keys of others.
     static func sendKey(_ key: [UInt8], of request: APIRequest) -> SendKey {
         var content: [UInt8] = []
-        let parts = request.path + request.query.flatMap { [$0.name, $0.value] }
-        for part in parts + [request.actingUser ?? ""] {
+        // A repeat may wait for the result that the first request did not wait for.
+        let query = request.query.filter { $0.name != "wait" }
+        var parts = request.path + query.flatMap { [$0.name, $0.value] }
+        parts.append(request.actingUser ?? "")
+        if request.isPayload { parts.append(request.mediaType ?? "") }
+        for part in parts {
             withUnsafeBytes(of: UInt32(part.utf8.count)) { content += $0 }
             content += part.utf8
         }

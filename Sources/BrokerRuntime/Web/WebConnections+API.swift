@@ -84,9 +84,24 @@ extension WebConnections {
             connection: connection, loop: loopIndex, operation: operation, path: path,
             query: query, credential: credential, actingUser: actingUser,
             address: peer(of: request, on: connection, in: loop), target: request.target)
+        if operation.takesPayload(query: query.map { ($0.name, $0.value) }), !request.hasJSON {
+            waiting.isPayload = true
+            if let field = request.head.contentType, !field.isEmpty {
+                let text = String(
+                    validating: field.bytes(in: request.bytes), as: UTF8.self)
+                guard let text, text.utf8.count <= SendMessage.contentTypeByteCountMaximum else {
+                    return .respond(
+                        .problem(
+                            .badRequest,
+                            "Content-Type has more than \(SendMessage.contentTypeByteCountMaximum)"
+                                + " bytes, or is not UTF-8", reason: .malformedPacket))
+                }
+                waiting.mediaType = text
+            }
+        }
         if let field = request.head.idempotencyKey, request.head.method == .post {
             // Who repeats a request because of its key must not do it in vain.
-            guard operation.kind == .sendMessage else {
+            guard operation.takesIdempotencyKey else {
                 return .respond(
                     .problem(
                         .badRequest, "only messages have an Idempotency-Key",
@@ -120,7 +135,7 @@ extension WebConnections {
             return refused(
                 .contentTooLarge, "this operation takes no content", reason: .packetTooLarge)
         }
-        guard !head.traits.contains(.isCoded), request.hasJSON else {
+        guard !head.traits.contains(.isCoded), request.hasJSON || waiting.isPayload else {
             return refused(
                 .unsupportedMediaType, "the content must be application/json without a coding",
                 reason: .payloadFormatInvalid)

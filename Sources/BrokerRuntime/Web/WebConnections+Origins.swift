@@ -57,9 +57,8 @@ extension WebConnections {
         var fields: [StaticString] = ["authorization"]
         let operations = place.operations.map(\.operation)
         if operations.contains(where: \.takesContent) { fields.append("content-type") }
-        if operations.contains(where: { $0.kind == .sendMessage }) {
-            fields += ["idempotency-key", "martlet-user"]
-        }
+        if operations.contains(where: \.takesIdempotencyKey) { fields.append("idempotency-key") }
+        if operations.contains(where: \.takesActingUser) { fields.append("martlet-user") }
         return preflight(request, methods: Self.methods(place), fields: fields)
     }
 

@@ -56,8 +56,10 @@ struct WebRequest {
     /// Whether it sends a message: the path begins and ends as that of the operation does.
     var isMessage: Bool {
         let path = head.path.bytes(in: bytes)
-        return head.method == .post && path.starts(with: "/api/v1/apps/".utf8)
-            && path.suffix(9).elementsEqual("/messages".utf8)
+        return head.method == .post
+            && (hasPath("/api/v1/messages")
+                || path.starts(with: "/api/v1/apps/".utf8)
+                    && path.suffix(9).elementsEqual("/messages".utf8))
     }
 
     var answer: WebConnections.Answer {

@@ -40,6 +40,25 @@ import Testing
         #expect(world.lines() == ["ann/phone: #1 \"x\" from ops"])
     }
 
+    @Test func `goes on when its result is forgotten`() {
+        world.begin("ann/phone")
+        let sent = send(to: .user("ann"), "x")
+        guard case .pending(let number) = sent else {
+            Issue.record("\(String(describing: sent)) is not pending")
+            return
+        }
+        world.broker.forgetResult(ofOperatorSend: number)
+        world.settle()
+        #expect(result(of: sent) == nil)
+        #expect(world.lines() == ["ann/phone: #1 \"x\" from ops"])
+        // A result that is final is forgotten too.
+        let second = send(to: .user("ann"), "y")
+        world.settle()
+        guard case .pending(let number) = second else { return }
+        world.broker.forgetResult(ofOperatorSend: number)
+        #expect(result(of: second) == nil)
+    }
+
     @Test func `is complete at once when its receivers acknowledge before the commit`() {
         world.begin("ann/phone")
         let sent = send(to: .user("ann"), "x")

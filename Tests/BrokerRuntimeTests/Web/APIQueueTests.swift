@@ -56,6 +56,20 @@ extension `The queue of requests` {
         }
     }
 
+    @Test func `lets a batch have as many messages without an answer as may wait for one`() {
+        let queue = APIQueue()
+        func countUntilFull(_ byteCount: Int, batch: UInt64) -> Int {
+            var count = 1
+            while !queue.noteUnstored(byteCount: byteCount, batch: batch) { count += 1 }
+            return count
+        }
+        #expect(countUntilFull(0, batch: 1) == 1_024)
+        // Another batch has room again.
+        #expect(countUntilFull(0, batch: 2) == 1_024)
+        #expect(countUntilFull(65_536, batch: 3) == 64)
+        #expect(!queue.noteUnstored(byteCount: 65_536, batch: 4))
+    }
+
     @Test func `has room for 4 MiB of content`() throws {
         let queue = APIQueue()
         for _ in 0..<64 { #expect(queue.add(try request("message.send", byteCount: 65_536))) }

@@ -19,12 +19,13 @@ final class DiskFaults: Sendable {
 
     private var logPath: String { files.file("log") }
     private var fullPath: String { files.file("full") }
+    private var slowPath: String { files.file("slow") }
 
     /// For the broker's process.
     var environment: [String: String] {
         var variables = [
             "LD_PRELOAD": ChildProcess.programs.appending(path: "libDiskFaults.so").path,
-            "DISK_FAULTS_FULL": fullPath,
+            "DISK_FAULTS_FULL": fullPath, "DISK_FAULTS_SLOW": slowPath,
         ]
         if isLogging { variables["DISK_FAULTS_LOG"] = logPath }
         if killAt > 0 { variables["DISK_FAULTS_KILL_AT"] = "\(killAt)" }
@@ -32,11 +33,17 @@ final class DiskFaults: Sendable {
     }
 
     /// Whether the disk has no space left.
-    func setFull(_ isFull: Bool) {
-        if isFull {
-            _ = FileManager.default.createFile(atPath: fullPath, contents: nil)
+    func setFull(_ isFull: Bool) { set(fullPath, isFull) }
+
+    /// Whether syncs last until this is false again. A process that waits for the core meanwhile
+    /// waits too.
+    func setSlow(_ isSlow: Bool) { set(slowPath, isSlow) }
+
+    private func set(_ path: String, _ isThere: Bool) {
+        if isThere {
+            _ = FileManager.default.createFile(atPath: path, contents: nil)
         } else {
-            try? FileManager.default.removeItem(atPath: fullPath)
+            try? FileManager.default.removeItem(atPath: path)
         }
     }
 

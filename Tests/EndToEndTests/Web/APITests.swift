@@ -13,9 +13,10 @@ final class APIBroker {
     /// By role.
     let tokens: [OperatorRole: String]
 
-    init(_ settings: String...) async throws {
+    init(_ settings: String..., faults: DiskFaults? = nil) async throws {
         broker = try await TestBroker(
-            settings: settings, listeners: ["https://localhost:0", "http://localhost:0"])
+            settings: settings, faults: faults,
+            listeners: ["https://localhost:0", "http://localhost:0"])
         http = try await broker.port("http")
         https = try await broker.port("https")
         let client = try AdministrationClient(dataDirectory: broker.directory)

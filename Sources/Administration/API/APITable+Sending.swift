@@ -1,0 +1,83 @@
+// The operations that send messages.
+
+import FoundationEssentials
+
+extension APIOperation {
+    private static let waiting = APIMember.query("wait", .number(maximum: 1))
+
+    private static let messageMembers: [APIMember] = [
+        waiting, .body("from"), .body("users", .texts), .body("group"), .body("topic"),
+        .body("everybody", .boolean), .body("b"), .body("payload"), .body("base64"),
+        .body("contentType"), .body("t", .number(maximum: 255)),
+        .body("grade", .choice(SendMessage.Grade.allCases.map(\.rawValue))),
+        .body("expirySeconds", .number(maximum: .max)), .body("isRetained", .boolean),
+        .body("isKept", .boolean),
+    ]
+
+    private static let payloadMembers: [APIMember] = [
+        .query("from"), .query("user"), .query("topic"), .query("t", .number(maximum: 255)),
+        .query("grade", .choice(SendMessage.Grade.allCases.map(\.rawValue))),
+        .query("expirySeconds", .number(maximum: .max)), .query("isRetained", .boolean),
+    ]
+
+    static var sendMessage: [APIOperation] {
+        let reading: Reading = { values throws(AdministrationRefusal) in
+            var message = SendMessage(
+                app: try values.app(), from: try values.sender(),
+                users: values.texts(optional: "users"),
+                group: values.text(optional: "group"),
+                topic: values.text(optional: "topic"),
+                everybody: values.boolean("everybody"), b: values.text(optional: "b"),
+                payload: values.text(optional: "payload"),
+                base64: values.text(optional: "base64"),
+                contentType: values.text(optional: "contentType"),
+                t: values.number("t", as: UInt8.self),
+                grade: try values.word(optional: "grade", as: SendMessage.Grade.self),
+                expirySeconds: values.number("expirySeconds", as: UInt64.self),
+                isRetained: values.boolean("isRetained"),
+                    isKept: values.boolean("isKept"))
+            if let payload = values.payload {
+                try message.take(payload, user: values.text(optional: "user"))
+            }
+            return .sendMessage(message)
+        }
+        return [
+            APIOperation(
+                .sendMessage, .post, at: "/apps/{app}/messages", role: .operate,
+                summary: "Sends a message as a user, and waits until it is stored.",
+                members: messageMembers, payloadMembers: payloadMembers, reading: reading),
+            APIOperation(
+                .sendMessage, .post, at: "/messages", role: .operate, serves: [.appKey, .user],
+                summary: "Sends a message with the rights of the key or token, and waits until it "
+                    + "is stored.",
+                members: messageMembers, payloadMembers: payloadMembers, reading: reading),
+        ]
+    }
+}
+
+extension SendMessage {
+    /// Takes content that is the payload: bytes for a topic, the text ``b`` for a user.
+    fileprivate mutating func take(
+        _ content: APIPayload, user: String?
+    ) throws(AdministrationRefusal) {
+        guard (user == nil) != (topic == nil) else {
+            throw .malformed("one of ?topic and ?user names the receiver")
+        }
+        guard let user else {
+            if let text = String(validating: content.bytes, as: UTF8.self) {
+                payload = text
+            } else {
+                base64 = Data(content.bytes).base64EncodedString()
+            }
+            contentType = content.mediaType
+            return
+        }
+        users = [user]
+        guard let text = String(validating: content.bytes, as: UTF8.self) else {
+            // 0x99: payload format invalid.
+            throw AdministrationRefusal(
+                reason: 0x99, message: "the content for a user is not UTF-8")
+        }
+        b = text
+    }
+}
