@@ -17,6 +17,7 @@ public enum APIDescription {
             ],
             "servers": [["url": .text(APIOperation.root)]],
             "paths": .object(paths),
+            "x-martlet-fields": .object(fields.mapValues(JSONValue.text)),
             "components": [
                 "securitySchemes": .object(securitySchemes),
                 "schemas": ["Problem": problem],
@@ -30,6 +31,7 @@ public enum APIDescription {
             paths[operation.path, default: [:]][operation.method.rawValue.lowercased()] =
                 value(of: operation)
         }
+        for (path, stream) in streams { paths[path] = ["get": stream] }
         return paths.mapValues(JSONValue.object)
     }
 
@@ -40,31 +42,72 @@ public enum APIDescription {
             // A request presents one of these credentials.
             "security": .array(operation.serves.map { .object([$0.rawValue: .array([])]) }),
             "parameters": .array(
-                operation.members.filter { $0.place != .body }.map { member in
-                    [
-                        "name": .text(member.name), "in": .text(member.place.rawValue),
-                        "required": .boolean(member.isRequired), "schema": schema(of: member.form),
-                    ]
-                } + (operation.takesActingUser ? [actingUser] : [])),
-            "responses": [
-                "\(operation.status)": [
-                    "description": "Success",
-                    "content": ["application/json": ["schema": schema(of: operation.answer)]],
-                ],
-                "default": [
-                    "description": "A refusal",
-                    "content": [
-                        "application/problem+json": [
-                            "schema": ["$ref": "#/components/schemas/Problem"]
-                        ]
-                    ],
-                ],
-            ],
+                operation.members.filter { $0.place != .body }.map { parameter(of: $0) }
+                    + operation.payloadMembers.map {
+                        parameter(of: $0, "Only with a payload as content.")
+                    }
+                    + (operation.takesActingUser ? [actingUser] : [])
+                    + (operation.takesIdempotencyKey ? [idempotencyKey] : [])),
+            "responses": .object(responses(of: operation)),
         ]
         if operation.needsRole { value["x-martlet-role"] = .text(operation.role.rawValue) }
         if operation.takesContent { value["requestBody"] = content(of: operation) }
         return .object(value)
     }
+
+    private static func parameter(of member: APIMember, _ description: String? = nil) -> JSONValue {
+        var value: [String: JSONValue] = [
+            "name": .text(member.name), "in": .text(member.place.rawValue),
+            "required": .boolean(member.isRequired), "schema": schema(of: member.form),
+        ]
+        if let description { value["description"] = .text(description) }
+        return .object(value)
+    }
+
+    private static func responses(of operation: APIOperation) -> [String: JSONValue] {
+        var responses: [String: JSONValue] = [
+            "\(operation.status)": [
+                "description": "Success",
+                "content": ["application/json": ["schema": schema(of: operation.answer)]],
+            ],
+            "default": refusal,
+        ]
+        if operation.isAnsweredEarly {
+            responses["202"] = [
+                "description": "With wait=0: the broker has the message, and has not stored it.",
+                "content": ["application/json": ["schema": ["type": "object"]]],
+            ]
+        }
+        return responses
+    }
+
+    static var refusal: JSONValue {
+        [
+            "description": "A refusal",
+            "content": [
+                "application/problem+json": ["schema": ["$ref": "#/components/schemas/Problem"]]
+            ],
+        ]
+    }
+
+    /// The fields of HTTP that the broker reads in every request, by name. OpenAPI describes others
+    /// as parameters of operations, `Authorization` as the security of them, and `Content-Type` by
+    /// the types of their content.
+    static let fields = [
+        "Host": "Required. The dashboard's and the page's own origin are compared with it.",
+        "Connection": "close, keep-alive and upgrade are obeyed.",
+        "Content-Length": "The bytes of the content, at most 65,536.",
+        "Transfer-Encoding": "chunked; no other coding.",
+        "Content-Encoding": "Refused with 415: content is read as it is.",
+        "Expect": "100-continue; any other expectation is refused with 417.",
+        "Origin": "Sent by browsers. Pages of other origins need web.allowedOrigins.",
+        "Access-Control-Request-Method": "Sent by browsers in a preflight (OPTIONS).",
+        "X-Forwarded-For": "The client, from reverse proxies that the listener names.",
+        "Upgrade": "websocket, for /socket.",
+        "Sec-WebSocket-Key": "Required for /socket.",
+        "Sec-WebSocket-Version": "13, for /socket.",
+        "Sec-WebSocket-Protocol": "mqtt, mqttv3.1 or mrt, for /mqtt and /mrt.",
+    ]
 
     /// The kinds of principals, by what their credentials begin with.
     private static var securitySchemes: [String: JSONValue] {
@@ -87,25 +130,33 @@ public enum APIDescription {
         ]
     }
 
+    private static var idempotencyKey: JSONValue {
+        [
+            "name": "Idempotency-Key", "in": "header", "required": false,
+            "schema": ["type": "string"],
+            "description": "Makes the message safe to repeat for 24 hours: 1 to 128 characters.",
+        ]
+    }
+
     private static func content(of operation: APIOperation) -> JSONValue {
         let members = operation.members.filter { $0.place == .body }
         let required = members.filter(\.isRequired).map { JSONValue.text($0.name) }
-        return [
-            "required": .boolean(!required.isEmpty),
-            "content": [
-                "application/json": [
-                    "schema": [
-                        "type": "object", "additionalProperties": false,
-                        "required": .array(required),
-                        "properties": .object(
-                            [String: JSONValue](
-                                uniqueKeysWithValues: members.map {
-                                    ($0.name, schema(of: $0.form))
-                                })),
-                    ]
+        var types: [String: JSONValue] = [
+            "application/json": [
+                "schema": [
+                    "type": "object", "additionalProperties": false,
+                    "required": .array(required),
+                    "properties": .object(
+                        [String: JSONValue](
+                            uniqueKeysWithValues: members.map {
+                                ($0.name, schema(of: $0.form))
+                            })),
                 ]
-            ],
+            ]
         ]
+        // Any other type is the payload itself, which has no schema (OpenAPI 3.1, 4.8.14).
+        if !operation.payloadMembers.isEmpty { types["*/*"] = .object([:]) }
+        return ["required": .boolean(!required.isEmpty), "content": .object(types)]
     }
 
     private static func schema(of form: APIMember.Form) -> JSONValue {
