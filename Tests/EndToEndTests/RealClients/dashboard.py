@@ -199,6 +199,33 @@ try:
     look("sent")
 
     page("Apps", "demo")
+
+    page("Keys", "default")
+    fill("key", "ci")
+    fill("rights", "send:*, publish:site/#")
+    fill("days", "30")
+    press("Add a key")
+    shows("mk1_", "a new key")
+    shows("send:*, publish:site/#", "the rights of the key")
+    look("key-added")
+    press("Add a key")
+    wait.until(
+        lambda _: "has a key" in driver.find_element(By.ID, "status").text)
+    check(text().count("mk1_") == 1, "a key whose name is taken")
+    page("Apps", "demo")
+    page("Keys", "ci")
+    check("mk1_" not in text(), "a key that is shown twice")
+    driver.find_element(
+        By.XPATH, "//*[@id='main']//tr[td[1]='ci']//button[normalize-space()='Revoke']").click()
+    wait.until(lambda _: driver.find_element(By.ID, "confirmation").is_displayed())
+    check("the key ci of demo" in driver.find_element(By.ID, "confirmation").text, "what is asked")
+    press("Revoke", "confirmation")
+    wait.until(lambda _: "send:*" not in text())
+    shows("default", "the other key")
+    check("is revoked; 0 connections" in driver.find_element(By.ID, "status").text, "a revoked key")
+    # On a phone, what it says covers the buttons at the bottom until it goes.
+    wait.until(lambda _: not driver.find_element(By.ID, "status").text)
+
     page("Operators", "own")
 
     page("Listeners", "https://localhost")
@@ -248,6 +275,8 @@ try:
     page("Broker", "which was checked")
     page("Tokens", "carol")
     check(driver.find_elements(By.CSS_SELECTOR, "#main button") == [], "buttons of the role view")
+    page("Keys", "default")
+    check(driver.find_elements(By.CSS_SELECTOR, "#main button") == [], "buttons of keys")
     driver.find_element(By.ID, "sign-out").click()
     shows("Operator's token", "signed out again")
     driver.get(address + "#login=" + code)
@@ -255,7 +284,7 @@ try:
     look("used-link")
     # The refused requests of the checks above are expected; nothing else is.
     for entry in driver.get_log("browser"):
-        check("status of 401" in entry["message"] or "status of 404" in entry["message"],
+        check(any(f"status of {one}" in entry["message"] for one in [401, 404, 409]),
               entry["message"])
     loaded = driver.execute_script(
         "return performance.getEntriesByType('resource').map((one) => one.name)")
