@@ -15,7 +15,6 @@ public enum AdministrationCommand: Hashable, Sendable {
     case addUser(AddUser)
     case listUsers(ListUsers)
     case showUser(ShowUser)
-    case showOwnUser(ShowOwnUser)
     case sendMessage(SendMessage)
     case mintTokens(MintTokens)
     case listTokens(ListTokens)
@@ -67,7 +66,6 @@ public enum AdministrationCommand: Hashable, Sendable {
         case addUser = "user.add"
         case listUsers = "user.list"
         case showUser = "user.show"
-        case showOwnUser = "user.self"
         case sendMessage = "message.send"
         case mintTokens = "token.mint"
         case listTokens = "token.list"
@@ -104,7 +102,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case listOperators = "operator.list"
         case revokeOperator = "operator.revoke"
         case makeLoginLink = "operator.link"
-        case showSelf = "operator.self"
+        case showSelf = "self.show"
     }
 
     public var kind: Kind {
@@ -120,7 +118,6 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .addUser: .addUser
         case .listUsers: .listUsers
         case .showUser: .showUser
-        case .showOwnUser: .showOwnUser
         case .sendMessage: .sendMessage
         case .mintTokens: .mintTokens
         case .listTokens: .listTokens
@@ -196,7 +193,6 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .addUser: self = .addUser(try Self.body(line))
         case .listUsers: self = .listUsers(try Self.body(line))
         case .showUser: self = .showUser(try Self.body(line))
-        case .showOwnUser: self = .showOwnUser(try Self.body(line))
         case .sendMessage: self = .sendMessage(try Self.body(line))
         case .mintTokens: self = .mintTokens(try Self.body(line))
         case .listTokens: self = .listTokens(try Self.body(line))

@@ -152,23 +152,41 @@ public struct OperatorLogin: Codable, Hashable, Sendable {
     public var bytes: [UInt8] { AdministrationLine.encode(self) }
 }
 
-/// Shows who makes the request, and in which role.
+/// Shows whose credential a request has, and what it allows.
 public struct ShowSelf: AdministrationRequest {
-    public static let name = "operator.self"
+    public static let name = "self.show"
 
     public init() {}
 
-    public struct Reply: Codable, Hashable, Sendable {
-        /// Empty over the admin socket, where nobody has a name.
-        public var `operator`: String
-        public var role: OperatorRole
-        /// Nil for unlimited.
-        public var expiresUnixSeconds: UInt64?
+    /// Sessions of a user in a reply. A user has a few devices.
+    public static let sessionCountMaximum = 256
 
-        public init(`operator`: String, role: OperatorRole, expiresUnixSeconds: UInt64?) {
-            self.operator = `operator`
-            self.role = role
-            self.expiresUnixSeconds = expiresUnixSeconds
+    public struct Reply: Codable, Hashable, Sendable {
+        public var kind: APIPrincipal.Kind
+        /// An operator's name, empty over the admin socket, where nobody has one; nil for others.
+        public var `operator`: String?
+        /// Of an operator or a key.
+        public var role: OperatorRole?
+        /// Of a key or a user.
+        public var app: String?
+        /// The name of a key.
+        public var key: String?
+        public var user: String?
+        /// The only device that may use the token of a user; nil for any.
+        public var device: String?
+        /// Those of a user's token; of a key, those that it has of its own.
+        public var rights: [String]?
+        /// Of an operator's token or a key; nil for unlimited.
+        public var expiresUnixSeconds: UInt64?
+        /// Those of a user, at most ``ShowSelf/sessionCountMaximum``.
+        public var sessions: [ListSessions.Session]?
+        /// How many a user has.
+        public var sessionCount: Int?
+        /// The messages that wait while no session of the user receives them.
+        public var queue: Queue?
+
+        public init(_ kind: APIPrincipal.Kind) {
+            self.kind = kind
         }
     }
 }

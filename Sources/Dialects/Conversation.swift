@@ -111,6 +111,8 @@ public struct ConversationTable: ~Copyable {
     private var outgoingAliases: ContiguousArray<OutgoingAliases> = []
     /// The event streams among the connections.
     var streams: [ConnectionID: EventStream] = [:]
+    /// The users for whom holders of app keys connect, as the handshakes of JSON sockets name them.
+    private(set) var actingUsers: [ConnectionID: [UInt8]] = [:]
     /// The smallest packet maximum of any client of this loop: a shorter packet needs no check of
     /// its client.
     private(set) var clientPacketMaximumFloor = Int.max
@@ -141,6 +143,14 @@ public struct ConversationTable: ~Copyable {
         if json == .eventStream { streams[connection] = EventStream(sharing: sharing) }
     }
 
+    /// Notes the user for whom the holder of an app's key connects, if CONNECT names none.
+    ///
+    /// - Parameter user: an identifier.
+    public mutating func setActingUser(_ user: [UInt8], of connection: ConnectionID) {
+        precondition(self[connection] != nil, "\(connection) is not open")
+        actingUsers[connection] = user
+    }
+
     /// A connection has ended, and its channels with it.
     public mutating func close(_ connection: ConnectionID) {
         guard self[connection] != nil else { return }
@@ -151,6 +161,7 @@ public struct ConversationTable: ~Copyable {
         }
         conversations[connection.slot] = nil
         if !streams.isEmpty { streams[connection] = nil }
+        if !actingUsers.isEmpty { actingUsers[connection] = nil }
         if connection.slot < users.count { users[connection.slot] = [] }
         if connection.slot < incomingAliases.count {
             incomingAliases[connection.slot] = IncomingAliases()

@@ -119,7 +119,10 @@ public struct PacketDecoder: ~Copyable {
             let isFirst = conversation.phase == .awaitingConnect
             let maximum = isFirst ? firstPacketMaximum : packetMaximum
             if case .json(.socket) = conversation.dialect {
-                switch nextMessage(in: arena, at: offset, packetMaximum: maximum) {
+                switch nextMessage(
+                    in: arena, at: offset, packetMaximum: maximum,
+                    hasActingUser: conversations.actingUsers[connection] != nil)
+                {
                 case .incomplete(let minimum):
                     return Outcome(consumed: offset - start, awaited: minimum, work: work)
                 case .fault(let fault):

@@ -101,8 +101,7 @@ struct APIMessageTests {
             #expect(operation.takesContent == (message.content != nil))
             kinds.insert(command.kind)
         }
-        // Only a user's token asks for its own user.
-        #expect(kinds == Set(AdministrationCommand.Kind.allCases).subtracting([.showOwnUser]))
+        #expect(kinds == Set(AdministrationCommand.Kind.allCases))
     }
 
     @Test func `has an answer with a reply, a refusal, or what is no answer`() throws {

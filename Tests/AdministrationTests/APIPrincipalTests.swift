@@ -48,23 +48,24 @@ struct APIPrincipalTests {
         let operate = Self.names(Self.key(.operate))
         #expect(view.contains("GET /apps/{app}") && view.contains("GET /apps/{app}/keys"))
         #expect(view.contains("POST /messages") && !view.contains("POST /apps/{app}/messages"))
-        #expect(view.allSatisfy { $0.hasPrefix("GET /apps/{app}") || $0 == "POST /messages" })
+        let own: Set<String> = ["POST /messages", "GET /me"]
+        #expect(view.allSatisfy { $0.hasPrefix("GET /apps/{app}") || own.contains($0) })
         #expect(operate.isStrictSuperset(of: view))
         #expect(operate.contains("POST /apps/{app}/tokens"))
         for operation in APIOperation.all where operation.appMember != nil {
             let name = "\(operation.method.rawValue) \(operation.path)"
             #expect(operate.contains(name) == (operation.role < .own), "\(name)")
         }
-        #expect(operate.allSatisfy { $0.contains(" /apps/{app}") || $0 == "POST /messages" })
+        #expect(operate.allSatisfy { $0.contains(" /apps/{app}") || own.contains($0) })
     }
 
     @Test func `that is a key has nothing of another app, of operators or of users`() throws {
-        #expect(Self.names(Self.key(.operate), app: "other") == ["POST /messages"])
+        #expect(Self.names(Self.key(.operate), app: "other") == ["POST /messages", "GET /me"])
         let cases: [(String, APIMethod, APIRefusal)] = [
             ("/apps/{app}/keys", .post, .needsRole(.own)),
             ("/apps/{app}/rights", .put, .needsRole(.own)),
             ("/apps", .get, .notForKeys), ("/operators", .get, .notForKeys),
-            ("/statistics", .get, .notForKeys), ("/me", .get, .notForKeys),
+            ("/statistics", .get, .notForKeys),
         ]
         for (path, method, expected) in cases {
             let operation = try #require(

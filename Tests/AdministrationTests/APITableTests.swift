@@ -289,7 +289,6 @@ extension AdministrationCommand {
         case .addUser(let request): request.line
         case .listUsers(let request): request.line
         case .showUser(let request): request.line
-        case .showOwnUser(let request): request.line
         case .sendMessage(let request): request.line
         case .mintTokens(let request): request.line
         case .listTokens(let request): request.line

@@ -186,6 +186,20 @@ struct JSONReadingTests {
             let packet = try JSONPacketReader.packet(of: Array(json.utf8).span.bytes)
             #expect(packet.count < json.utf8.count, "\(json)")
         }
+        // The handshake has named the user, which is not in the packet.
+        let keyed = #"{"type":"connect","key":"k","app":""}"#
+        let packet = try JSONPacketReader.packet(
+            of: Array(keyed.utf8).span.bytes, hasActingUser: true)
+        #expect(packet.count < keyed.utf8.count)
+        #expect(throws: JSONFault.self) {
+            try JSONPacketReader.packet(of: Array(keyed.utf8).span.bytes)
+        }
+        // A new credential on an open connection has its user.
+        #expect(throws: JSONFault.self) {
+            try JSONPacketReader.packet(
+                of: Array(#"{"type":"authenticate","key":"k","app":""}"#.utf8).span.bytes,
+                hasActingUser: true)
+        }
     }
 
     static let faults: [(String, String)] = [

@@ -41,6 +41,9 @@ public struct APIAnswerMember: Hashable, Sendable {
     static func objects(_ name: String, _ members: APIAnswerMember...) -> Self {
         objects(name, members)
     }
+    static func objects(optional name: String, _ members: [APIAnswerMember]) -> Self {
+        Self(name, .objects(members), isOptional: true)
+    }
     static func objects(_ name: String, _ members: [APIAnswerMember]) -> Self {
         Self(name, .objects(members))
     }
@@ -96,12 +99,6 @@ extension APIOperation {
                     .number(optional: "awaySeconds"),
                     .object(optional: "credential", [.text("kind"), .text(optional: "id")]),
                     .object("queue", Self.queue), .number("underWayCount")),
-            ]
-        case .showOwnUser:
-            [
-                .text("app"), .text("user"), .text(optional: "device"), .texts("rights"),
-                .objects("sessions", Self.session), .number("sessionCount"),
-                .object("queue", Self.queue),
             ]
         case .sendMessage:
             [
@@ -193,7 +190,14 @@ extension APIOperation {
                     .number(optional: "expiresUnixSeconds"))
             ]
         case .showSelf:
-            [.text("operator"), .text("role"), .number(optional: "expiresUnixSeconds")]
+            [
+                .text("kind"), .text(optional: "operator"), .text(optional: "role"),
+                .text(optional: "app"), .text(optional: "key"), .text(optional: "user"),
+                .text(optional: "device"), .texts(optional: "rights"),
+                .number(optional: "expiresUnixSeconds"),
+                .objects(optional: "sessions", Self.session), .number(optional: "sessionCount"),
+                .object(optional: "queue", Self.queue),
+            ]
         case .makeLoginLink: [.text("code"), .number("expiresUnixSeconds"), .texts("addresses")]
         case .setAppRights, .changeGroup, .stopTrace, .revokeOperator, .dropQueueMessage,
             .removeFromHistory:

@@ -31,6 +31,7 @@ extension APIDescription {
                         "Last-Event-ID",
                         about: "The id of the last event that the client has: it and those before "
                             + "it are acknowledged."),
+                    actingUser,
                 ],
                 "responses": [
                     "200": [
@@ -44,13 +45,26 @@ extension APIDescription {
                 "operationId": "json-socket",
                 "summary": "Becomes a WebSocket whose messages are JSON; the first one logs in.",
                 "security": .array([]),
-                "parameters": .array([]),
+                "parameters": [
+                    query(
+                        "user", ["type": "string"],
+                        about: "The user of an app key, if connect names none: browsers cannot "
+                            + "send Martlet-User with a handshake."),
+                    actingUser,
+                ],
                 "responses": [
                     "101": ["description": "The WebSocket"],
                     "default": ["description": "A refusal, as text"],
                 ],
             ],
         ]
+    }
+
+    private static var actingUser: JSONValue {
+        header(
+            "Martlet-User",
+            about: "The user for whom an app key logs in, if the query names none, with the "
+                + "escapes of a path.")
     }
 
     private static func number(_ range: ClosedRange<UInt64>) -> JSONValue {

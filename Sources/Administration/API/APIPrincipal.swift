@@ -4,7 +4,7 @@
 /// The principal of a request, as its credential proves it.
 public enum APIPrincipal: Hashable, Sendable {
     /// The kinds of principals. An operation serves some of them.
-    public enum Kind: String, Hashable, Sendable, CaseIterable {
+    public enum Kind: String, Codable, Hashable, Sendable, CaseIterable {
         case `operator`, appKey, user
     }
 

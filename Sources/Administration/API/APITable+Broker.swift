@@ -68,8 +68,9 @@ extension APIOperation {
     static var showSelf: [APIOperation] {
         [
             APIOperation(
-                .showSelf, .get, at: "/self", role: .view,
-                summary: "Shows who makes the request, and in which role."
+                .showSelf, .get, at: "/me", role: .view, serves: [.operator, .appKey, .user],
+                summary: "Shows whose credential the request has: an operator, a key, or a user "
+                    + "with the user's sessions."
             ) { _ in .showSelf(ShowSelf()) }
         ]
     }

@@ -18,7 +18,6 @@ extension APIOperation {
         case .addUser: addUser
         case .listUsers: listUsers
         case .showUser: showUser
-        case .showOwnUser: showOwnUser
         case .sendMessage: sendMessage
         case .mintTokens: mintTokens
         case .listTokens: listTokens
@@ -184,17 +183,6 @@ extension APIOperation {
                 summary: "Makes a user known."
             ) { values throws(AdministrationRefusal) in
                 .addUser(AddUser(app: try values.text("app"), user: try values.text("user")))
-            }
-        ]
-    }
-
-    private static var showOwnUser: [APIOperation] {
-        [
-            APIOperation(
-                .showOwnUser, .get, at: "/me", role: .view, serves: [.user],
-                summary: "Shows the user of the token, with its rights and the user's sessions."
-            ) { values throws(AdministrationRefusal) in
-                .showOwnUser(ShowOwnUser(app: try values.app(), user: try values.sender()))
             }
         ]
     }

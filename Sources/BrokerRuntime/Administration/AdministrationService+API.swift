@@ -40,11 +40,8 @@ extension AdministrationService {
                 payload: request.isPayload
                     ? APIPayload(bytes: request.content, mediaType: request.mediaType) : nil,
                 by: APIRequester(credential.principal, actingFor: request.actingUser))
-            if case .showSelf(let own) = command, case .operator(let known) = credential {
-                return own.object(replying: showSelf(known))
-            }
-            if case .showOwnUser(let user) = command {
-                return user.object(replying: try show(user, for: credential))
+            if case .showSelf(let own) = command {
+                return own.object(replying: try showSelf(credential))
             }
             if case .startTrace(let start) = command {
                 return start.object(

@@ -71,13 +71,6 @@ extension AdministrationService {
         return RevokeOperator.Reply()
     }
 
-    /// - Parameter requester: nil for who can open the admin socket, and so may everything.
-    func showSelf(_ requester: Operators.Operator?) -> ShowSelf.Reply {
-        ShowSelf.Reply(
-            operator: requester?.name ?? "", role: requester?.role ?? .own,
-            expiresUnixSeconds: requester?.expiresUnixSeconds)
-    }
-
     func makeLink(
         _ request: MakeLoginLink
     ) throws(AdministrationRefusal) -> MakeLoginLink.Reply {

@@ -18,28 +18,6 @@ extension AdministrationService {
             next: mayHaveMore ? sessions.last?.cursor : nil)
     }
 
-    /// - Parameter credential: of the request; nil for one of the admin socket.
-    func show(
-        _ request: ShowOwnUser, for credential: APICredential? = nil
-    ) throws(AdministrationRefusal) -> ShowOwnUser.Reply {
-        let moment = clock.moment()
-        let found = shared.look { broker in
-            broker.ownUserDescription(
-                app: Array(request.app.utf8), user: Array(request.user.utf8),
-                sessionCountMaximum: ShowOwnUser.sessionCountMaximum, at: moment)
-        }
-        guard let found else { throw Self.unknownUser(request.user, request.app) }
-        var (rights, device) = (found.rights, [UInt8]?.none)
-        if case .presented(_, let holder)? = credential, case .user(_, let bound) = holder.kind {
-            (rights, device) = (holder.rights, bound)
-        }
-        return ShowOwnUser.Reply(
-            app: request.app, user: request.user,
-            device: device.map { String(decoding: $0, as: UTF8.self) },
-            rights: Self.texts(rights), sessions: found.sessions.map(ListSessions.Session.init),
-            sessionCount: found.sessionCount, queue: Queue(found.offlineQueue))
-    }
-
     func kick(_ request: KickSessions) throws(AdministrationRefusal) -> SessionCount {
         try changeSessions(request.selection, request: "session.kick") { state, filter, moment in
             state.broker.kickSessions(
@@ -119,7 +97,7 @@ extension SessionFilter {
 }
 
 extension ListSessions.Session {
-    fileprivate init(_ session: SessionDescription) {
+    init(_ session: SessionDescription) {
         let isConnected = session.connection != nil
         self.init(
             user: String(decoding: session.user, as: UTF8.self),

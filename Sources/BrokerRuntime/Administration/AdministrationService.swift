@@ -86,7 +86,6 @@ struct AdministrationService {
         case .addUser(let request): return answer(request, with: try addUser(request))
         case .listUsers(let request): return answer(request, with: try list(request))
         case .showUser(let request): return answer(request, with: try show(request))
-        case .showOwnUser(let request): return answer(request, with: try show(request))
         case .sendMessage(let request): return answer(request, with: try send(request))
         case .mintTokens(let request): return answer(request, with: try mint(request))
         case .listTokens(let request): return answer(request, with: listTokens(request))
@@ -125,7 +124,7 @@ struct AdministrationService {
         case .listOperators(let request): return answer(request, with: listOperators())
         case .revokeOperator(let request): return answer(request, with: try revoke(request))
         case .makeLoginLink(let request): return answer(request, with: try makeLink(request))
-        case .showSelf(let request): return answer(request, with: showSelf(nil))
+        case .showSelf(let request): return answer(request, with: try showSelf(nil))
         }
     }
 

@@ -130,8 +130,9 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
     ) -> Consumption {
         switch web.receive(bytes, from: connection, isDraining: isDrained, in: &loop) {
         case .consumed(let count): return Consumption(consumed: count)
-        case .webSocket(let terms, let json):
+        case .webSocket(let terms, let json, let actingUser):
             decoder.conversations.open(connection, terms: terms, json: json)
+            if let actingUser { decoder.conversations.setActingUser(actingUser, of: connection) }
         case .eventStream(let login, let terms):
             decoder.conversations.open(
                 connection, terms: terms, json: .eventStream, sharing: login.sharing)

@@ -63,15 +63,13 @@ extension WebConnections {
             return .respond(.problem(.forbidden, refusal.text, reason: .notAuthorized))
         }
         var actingUser: String?
-        if let field = request.head.actingUser, operation.takesActingUser {
-            let user = HTTPTarget.text(of: field.bytes(in: request.bytes).bytes)
-            guard let user, !user.isEmpty else {
+        if operation.takesActingUser {
+            do throws(ActingUserFault) {
+                actingUser = try request.actingUser
+            } catch {
                 return .respond(
-                    .problem(
-                        .badRequest, "Martlet-User is no user in UTF-8, with % as %25",
-                        reason: .malformedPacket))
+                    .problem(.badRequest, error.detail, reason: .malformedPacket))
             }
-            actingUser = user
         }
         guard let query = request.queryMembers else {
             return .respond(
@@ -234,7 +232,22 @@ extension WebConnections {
     }
 }
 
+/// The field `Martlet-User` is malformed.
+struct ActingUserFault: Error {
+    let detail = "Martlet-User is no user in UTF-8, with % as %25"
+}
+
 extension WebRequest {
+    /// The user in `Martlet-User`; nil without the field.
+    var actingUser: String? {
+        get throws(ActingUserFault) {
+            guard let field = head.actingUser else { return nil }
+            guard let user = HTTPTarget.text(of: field.bytes(in: bytes).bytes), !user.isEmpty
+            else { throw ActingUserFault() }
+            return user
+        }
+    }
+
     /// The place of the token in `Authorization: Bearer TOKEN` (RFC 6750, 2.1); nil without one.
     var bearerToken: ByteRange? {
         guard let field = head.authorization else { return nil }

@@ -78,7 +78,7 @@ enum WebAction {
     case api(APIRequest)
     /// A request for the administration thread whose content follows.
     case content(APIContent)
-    case webSocket([UInt8], terms: UInt8, json: JSONForm?)
+    case webSocket([UInt8], terms: UInt8, json: JSONForm?, actingUser: [UInt8]?)
     case eventStream(EventStreamLogin, terms: UInt8)
 }
 
@@ -189,10 +189,39 @@ extension WebConnections {
         guard !isDraining, let terms = connections[connection]?.terms else {
             return refused(.unavailable, "the broker is stopping")
         }
+        var actingUser: [UInt8]?
+        if isJSON {
+            guard let named = Self.actingUser(of: request) else {
+                return refused(
+                    .badRequest, "the acting user in Martlet-User or ?user is not a user")
+            }
+            actingUser = named.isEmpty ? nil : named
+        }
         let digest = HandshakeDigest.sha1(WebSocketHandshake.digestInput(key: key.bytes))
         return .webSocket(
             WebSocketHandshake.response(digest: digest, subprotocol: subprotocol),
-            terms: isMRT || isJSON ? terms.mrt : terms.mqtt, json: isJSON ? .socket : nil)
+            terms: isMRT || isJSON ? terms.mrt : terms.mqtt, json: isJSON ? .socket : nil,
+            actingUser: actingUser)
+    }
+
+    /// The user for whom the holder of an app's key connects: `user` of the query, because browsers
+    /// send no fields of their own with a handshake, or `Martlet-User`. Empty if there is none, nil
+    /// if it is malformed.
+    private static func actingUser(of request: WebRequest) -> [UInt8]? {
+        guard let members = request.queryMembers else { return nil }
+        let named = members.filter { $0.name == "user" }
+        guard named.count <= 1 else { return nil }
+        var user = named.first?.value
+        if user == nil {
+            do throws(ActingUserFault) {
+                user = try request.actingUser
+            } catch {
+                return nil
+            }
+        }
+        guard let user else { return [] }
+        let bytes = Array(user.utf8)
+        return TextRules.isIdentifier(bytes.span.bytes) ? bytes : nil
     }
 
     private static func subprotocol(of head: HTTPRequestHead, isMRT: Bool) -> StaticString? {

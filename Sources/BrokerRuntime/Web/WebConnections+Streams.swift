@@ -29,7 +29,7 @@ extension WebConnections {
         if request.head.method == .options, request.head.traits.contains(.isPreflight) {
             return preflight(
                 request, methods: ["GET"],
-                fields: ["authorization", "last-event-id"])
+                fields: ["authorization", "last-event-id", "martlet-user"])
         }
         guard request.head.method == .get else {
             var response = HTTPResponse.problem(
@@ -150,6 +150,19 @@ extension EventStreamLogin {
                     try member.number(in: 0...UInt64(UInt32.max)))
             default: throw EventStreamFault("\"\(member.name)\" is no member of this request")
             }
+        }
+        // A client that can set fields names the user there, others in the query.
+        let named: String?
+        do throws(ActingUserFault) {
+            named = try request.actingUser
+        } catch {
+            throw EventStreamFault(error.detail)
+        }
+        if let named, user.isEmpty {
+            guard named.utf8.count <= UInt8.max else {
+                throw EventStreamFault("Martlet-User has more than 255 bytes")
+            }
+            user = text.append(named.utf8)
         }
         if let token = request.bearerToken {
             let range = text.append(token.bytes(in: request.bytes))

@@ -113,7 +113,10 @@ struct WebConnections: ~Copyable {
     enum Outcome {
         case consumed(Int)
         /// It speaks WebSocket from now on, and its packets have these terms.
-        case webSocket(terms: UInt8, json: JSONForm?)
+        ///
+        /// - Parameter actingUser: for whom the holder of an app's key connects; nil if the
+        ///   handshake names nobody.
+        case webSocket(terms: UInt8, json: JSONForm?, actingUser: [UInt8]?)
         /// The response is an event stream, for a client that logs in with this.
         case eventStream(EventStreamLogin, terms: UInt8)
     }
@@ -196,7 +199,7 @@ struct WebConnections: ~Copyable {
                     settings.count(isRefusal: false)
                     beginStream(connection, login)
                     return .eventStream(login, terms: terms)
-                case .webSocket(let handshake, let terms, let json):
+                case .webSocket(let handshake, let terms, let json, let actingUser):
                     guard offset == bytes.count else {
                         // A client sends no frame before it has the answer (RFC 6455, 4.1).
                         refuse(
@@ -210,7 +213,7 @@ struct WebConnections: ~Copyable {
                     settings.count(isRefusal: false)
                     connections[connection] = nil
                     loop.startWebSocket(connection, json == nil ? .binary : .text)
-                    return .webSocket(terms: terms, json: json)
+                    return .webSocket(terms: terms, json: json, actingUser: actingUser)
                 }
             } catch {
                 refuse(connection, with: error.status, Self.detail(of: error, rest), in: &loop)

@@ -840,7 +840,7 @@ async function open(hash) {
 }
 
 async function begin() {
-  ({ role } = await ask("GET", "/self"));
+  ({ role } = await ask("GET", "/me"));
   for (const link of document.querySelectorAll("#navigation a")) {
     link.hidden = !may(pages[link.hash.slice(1)].role ?? "view");
   }

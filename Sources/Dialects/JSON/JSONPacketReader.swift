@@ -23,13 +23,22 @@ struct JSONPacketReader {
     private var knownMembers: [StaticString] = ["type"]
     private var packet: [UInt8] = []
 
-    private init(_ object: JSONObject) {
+    /// Whether `connect` with an app key needs no user.
+    private let hasActingUser: Bool
+
+    private init(_ object: JSONObject, hasActingUser: Bool) {
         self.object = object
+        self.hasActingUser = hasActingUser
         source = object.text
     }
 
     /// The packet of a message.
-    static func packet(of json: RawSpan) throws(JSONFault) -> [UInt8] {
+    ///
+    /// - Parameter hasActingUser: whether the handshake named the user of an app key. Then
+    ///   `connect` need not, and its packet has an empty one.
+    static func packet(
+        of json: RawSpan, hasActingUser: Bool = false
+    ) throws(JSONFault) -> [UInt8] {
         let object: JSONObject
         do throws(WireError) {
             object = try JSONObject(json)
@@ -37,7 +46,7 @@ struct JSONPacketReader {
             throw JSONFault(
                 reason: .malformedPacket, detail: "the message is not a JSON object of its form")
         }
-        var reader = JSONPacketReader(object)
+        var reader = JSONPacketReader(object, hasActingUser: hasActingUser)
         try reader.read()
         try reader.refuseOtherMembers()
         return reader.packet
@@ -78,7 +87,7 @@ struct JSONPacketReader {
 
     private mutating func readConnect() throws(JSONFault) {
         var connect = MRT.Connect()
-        connect.credential = try credential() ?? .none
+        connect.credential = try credential(ofConnect: true) ?? .none
         connect.device = try shortText("device") ?? .empty
         connect.isCleanStart = try flag("cleanStart")
         connect.isReconnect = try flag("isReconnect")
@@ -110,7 +119,9 @@ struct JSONPacketReader {
         write(connect)
     }
 
-    private mutating func credential() throws(JSONFault) -> MRT.Credential? {
+    private mutating func credential(
+        ofConnect isConnect: Bool = false
+    ) throws(JSONFault) -> MRT.Credential? {
         if let token = try text("token") {
             guard (1...WireLimits.tokenByteCountMaximum).contains(Int(token.count)) else {
                 throw fault("is empty or too long", "token")
@@ -119,9 +130,12 @@ struct JSONPacketReader {
         }
         guard let key = try shortText("key") else { return nil }
         guard !key.isEmpty else { throw fault("is empty", "key") }
-        return .appKey(
-            app: try required("app", shortText("app")), key: key,
-            user: try required("user", shortText("user")))
+        let app = try required("app", shortText("app"))
+        let user = try shortText("user")
+        if user == nil, isConnect, hasActingUser {
+            return .appKey(app: app, key: key, user: .empty)
+        }
+        return .appKey(app: app, key: key, user: try required("user", user))
     }
 
     private mutating func requiredCredential() throws(JSONFault) -> MRT.Credential {

@@ -18,8 +18,11 @@ extension PacketDecoder {
     }
 
     /// Finds the next message at `offset`, and replaces it by its packet.
+    ///
+    /// - Parameter hasActingUser: whether the handshake named the user of an app key.
     func nextMessage(
-        in arena: UnsafeMutableRawBufferPointer, at offset: Int, packetMaximum: Int
+        in arena: UnsafeMutableRawBufferPointer, at offset: Int, packetMaximum: Int,
+        hasActingUser: Bool
     ) -> JSONFraming {
         // Joins the frames of the message behind the length of the first one.
         let start = offset + FramedText.headerByteCount
@@ -52,7 +55,8 @@ extension PacketDecoder {
         if fragmentCount > 1 { join(arena, from: offset) }
         do throws(JSONFault) {
             let packet = try JSONPacketReader.packet(
-                of: UnsafeRawBufferPointer(rebasing: arena[start..<end]).bytes)
+                of: UnsafeRawBufferPointer(rebasing: arena[start..<end]).bytes,
+                hasActingUser: hasActingUser)
             return place(packet, in: arena, at: offset, room: next - offset)
         } catch {
             return .fault(error)

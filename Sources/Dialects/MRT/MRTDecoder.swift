@@ -12,11 +12,13 @@ enum MRTDecoder {
     /// The event of a CONNECT, or the reason to refuse it.
     ///
     /// - Parameters:
+    ///   - actingUser: the user of an app key, if CONNECT names none and the handshake does; its
+    ///     place is behind the packet.
     ///   - dialect: MRT, or JSON, whose messages are read as packets.
     ///   - gateway: the connection that carries it, if it is a channel.
     static func event(
-        of connect: MRT.Connect, _ packet: ReceivedPacket, dialect: Conversation.Dialect,
-        gateway: ConnectionID?, terms: ListenerTerms,
+        of connect: MRT.Connect, _ packet: ReceivedPacket, actingUser: ByteRange? = nil,
+        dialect: Conversation.Dialect, gateway: ConnectionID?, terms: ListenerTerms,
         in context: inout some DecodingContext & ~Copyable
     ) -> Result<Event, DialectRefusal> {
         var device = packet.place(connect.device)
@@ -25,7 +27,9 @@ enum MRTDecoder {
         }
         let claim: Claim
         if connect.credential != .none {
-            switch self.claim(connect.credential, packet, gateway: gateway, in: &context) {
+            switch self.claim(
+                connect.credential, packet, actingUser: actingUser, gateway: gateway, in: &context)
+            {
             case .success(let known): claim = known
             case .failure(let refusal): return .failure(refusal)
             }
@@ -68,8 +72,8 @@ enum MRTDecoder {
 
     /// The claim of a credential, or the reason why the credential is invalid.
     private static func claim(
-        _ credential: MRT.Credential, _ packet: ReceivedPacket, gateway: ConnectionID?,
-        in context: inout some DecodingContext & ~Copyable
+        _ credential: MRT.Credential, _ packet: ReceivedPacket, actingUser: ByteRange? = nil,
+        gateway: ConnectionID?, in context: inout some DecodingContext & ~Copyable
     ) -> Result<Claim, DialectRefusal> {
         let known: Claim?
         switch credential {
@@ -79,12 +83,15 @@ enum MRTDecoder {
             known = context.claim(
                 token: packet.place(token), in: packet.bytes, from: packet.connection)
         case .appKey(let app, let key, let user):
-            guard TextRules.isIdentifier(user.bytes(in: packet.body.bytes)) else {
+            // The handshake was refused if its user was no identifier.
+            guard
+                actingUser != nil || TextRules.isIdentifier(user.bytes(in: packet.body.bytes))
+            else {
                 return .failure(DialectRefusal(reason: .clientIdentifierNotValid))
             }
             known = context.claim(
-                app: packet.place(app), key: packet.place(key), user: packet.place(user),
-                in: packet.bytes)
+                app: packet.place(app), key: packet.place(key),
+                user: actingUser ?? packet.place(user), in: packet.bytes)
         case .attached(let user):
             guard let gateway else {
                 return .failure(DialectRefusal(reason: .badAuthenticationMethod))

@@ -2,6 +2,7 @@
 
 import BrokerCore
 import BrokerTerms
+import Primitives
 import WireFormat
 
 extension PacketDecoder {
@@ -13,8 +14,17 @@ extension PacketDecoder {
             guard packet.frame.flags == 0, packet.frame.hasMinimalLength else { throw .malformed }
             let connect = try MRT.Connect(body: packet.body.bytes)
             conversations.setClientPacketMaximum(connect.packetMaximum, for: connection)
+            var actingUser: ByteRange?
+            if case .appKey(_, _, let user) = connect.credential, user.isEmpty,
+                let named = conversations.actingUsers[connection]
+            {
+                let place = named.withUnsafeBytes { context.appendIncoming($0) }
+                burstEnd = max(burstEnd, place.endOffset)
+                actingUser = place
+            }
             let decoded = MRTDecoder.event(
-                of: connect, packet, dialect: conversations[known: connection].dialect,
+                of: connect, packet, actingUser: actingUser,
+                dialect: conversations[known: connection].dialect,
                 gateway: conversations.gateway(of: connection), terms: terms(of: connection),
                 in: &context)
             switch decoded {

@@ -3,7 +3,7 @@ streams read with Python's own HTTP client. Ends with code 0 when all is as it s
 
     json_clients.py PORT ALICE-TOKEN BOB-TOKEN APP-KEY PART [FILE]
 
-PART is `exchange`, `faults`, `streams`, or, for a broker that is killed meanwhile, `send` and
+PART is `exchange`, `faults`, `streams`, `acting`, or, for a broker that is killed meanwhile, `send` and
 `read`, which write what they have to FILE.
 """
 
@@ -176,11 +176,13 @@ async def faults():
 class Stream:
     """An event stream: iterates over the ids and the messages."""
 
-    def __init__(self, query="", token=BOB, last=None):
+    def __init__(self, query="", token=BOB, last=None, user=None):
         self.connection = http.client.HTTPConnection("localhost", int(PORT), timeout=30)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         if last:
             headers["Last-Event-ID"] = last
+        if user:
+            headers["Martlet-User"] = user
         self.connection.request("GET", "/api/v1/events?" + query, headers=headers)
         self.response = self.connection.getresponse()
 
@@ -272,6 +274,61 @@ async def streams():
     well("keys")
 
 
+async def acting():
+    """The user of an app key, as a handshake or the request of a stream names it."""
+    cases = [
+        # The query, the field, and the user of the message: the first that there is decides.
+        ("?user=carol", None, None, "carol"),
+        ("", "carol", None, "carol"),
+        ("", "j%C3%BCrgen%25", None, "j\u00fcrgen%"),
+        ("?user=j%C3%BCrgen%25", "carol", None, "j\u00fcrgen%"),
+        ("?user=carol", "bob", "alice", "alice"),
+    ]
+    for query, field, named, expected in cases:
+        headers = {"Martlet-User": field} if field else {}
+        opened = await websockets.connect(
+            f"ws://localhost:{PORT}/api/v1/socket{query}", extra_headers=headers)
+        connect = {"type": "connect", "key": KEY, "app": "demo"}
+        if named:
+            connect["user"] = named
+        await opened.send(json.dumps(connect))
+        answer = json.loads(await asyncio.wait_for(opened.recv(), PATIENCE_SECONDS))
+        assert (answer["type"], answer.get("user")) == ("connected", expected), answer
+        await opened.close()
+    well("sockets")
+
+    # A token has its own user, whomever a handshake names.
+    opened = await websockets.connect(f"ws://localhost:{PORT}/api/v1/socket?user=carol")
+    await opened.send(json.dumps({"type": "connect", "token": BOB}))
+    answer = json.loads(await asyncio.wait_for(opened.recv(), PATIENCE_SECONDS))
+    assert answer["user"] == "bob", answer
+    # Without a name in handshake and message there is a fault; a longer one comes in full.
+    opened = await websockets.connect(f"ws://localhost:{PORT}/api/v1/socket")
+    await opened.send(json.dumps({"type": "connect", "key": KEY, "app": "demo"}))
+    answer = json.loads(await asyncio.wait_for(opened.recv(), PATIENCE_SECONDS))
+    assert (answer["type"], answer["member"]) == ("error", "user"), answer
+    for query, field in [("?user=", None), ("?user=a/b", None), ("?user=a&user=b", None),
+                         ("?user=%zz", None), ("", "%zz"), ("", "a#"), ("", "x" * 65)]:
+        try:
+            await websockets.connect(
+                f"ws://localhost:{PORT}/api/v1/socket{query}",
+                extra_headers={"Martlet-User": field} if field else {})
+            assert False, (query, field)
+        except websockets.InvalidStatusCode as refused:
+            assert refused.status_code == 400, (query, field, refused)
+    well("refused sockets")
+
+    for query, field, expected in [
+            ("&user=carol", None, "carol"), ("", "carol", "carol"),
+            ("", "j%C3%BCrgen%25", "j\u00fcrgen%"), ("&user=bob", "carol", "bob")]:
+        stream = Stream("app=demo" + query, token=KEY, user=field)
+        assert next(iter(stream))[1]["user"] == expected, (query, field)
+    for field, status in [("%zz", 400), ("x" * 300, 400), ("a/b", 400), (None, 400)]:
+        stream = Stream("app=demo", token=KEY, user=field)
+        assert stream.response.status == status, (field, stream.response.status)
+    well("streams")
+
+
 async def send(file):
     """Sends numbered messages until 400 have their results, over restarts of the broker."""
     seen, number, highest = 0, 1, 0
@@ -327,4 +384,5 @@ if PART == "read":
 elif PART == "send":
     asyncio.run(send(sys.argv[6]))
 else:
-    asyncio.run({"exchange": exchange, "faults": faults, "streams": streams}[PART]())
+    parts = {"exchange": exchange, "faults": faults, "streams": streams, "acting": acting}
+    asyncio.run(parts[PART]())

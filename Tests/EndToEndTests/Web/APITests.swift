@@ -290,8 +290,8 @@ extension EndToEndTests {
                     body: #"{"operator":"dave","role":"view","expirySeconds":60}"#,
                     answer: #"{"token":"mo1_"#),
                 Step(
-                    method: "GET", template: "/self", path: "/self",
-                    answer: #"{"operator":"own","role":"own"}"#),
+                    method: "GET", template: "/me", path: "/me",
+                    answer: #"{"kind":"operator","operator":"own","role":"own"}"#),
                 Step(
                     method: "GET", template: "/operators", path: "/operators",
                     answer: #""operator":"dave","role":"view"}"#),

@@ -76,7 +76,7 @@ extension EndToEndTests {
                 ("/apps/demo/groups/g/allowed", "PUT, DELETE", "authorization, content-type"),
                 ("/apps/demo/sessions", "GET, DELETE", "authorization"),
                 ("/openapi.json", "GET", "authorization"),
-                ("/events", "GET", "authorization, last-event-id"),
+                ("/events", "GET", "authorization, last-event-id, martlet-user"),
             ]
             for (path, methods, fields) in places {
                 let leave = try await preflight(api, path, "GET", from: Self.listed)

@@ -17,10 +17,10 @@ extension EndToEndTests {
             ]
         }
 
-        @Test(arguments: [("exchange", 6), ("faults", 1), ("streams", 3)])
+        @Test(arguments: [("exchange", 6), ("faults", 1), ("streams", 3), ("acting", 3)])
         func `clients exchange all that there is`(part: String, count: Int) async throws {
             let broker = try await TestBroker(web: true)
-            try broker.addUsers("carol")
+            try broker.addUsers("carol", "jürgen%")
             let script = try ChildProcess("/usr/bin/python3", try words(broker) + [part])
             let exit = try await script.exit()
             #expect(exit == .code(0), "is python3-websockets there? \(script.text)")

@@ -70,7 +70,7 @@ extension EndToEndTests {
                 ),
                 (APICall("GET", "/api/v1/apps", token: operate), 403, "for operators"),
                 (APICall("GET", "/api/v1/statistics", token: operate), 403, "for operators"),
-                (APICall("GET", "/api/v1/me", token: operate), 403, "for operators"),
+                (APICall("GET", "/api/v1/me", token: operate), 200, ""),
                 (APICall("GET", "/api/v1/nothing", token: operate), 404, "nothing here"),
                 (
                     APICall(
@@ -191,17 +191,30 @@ extension EndToEndTests {
             #expect(answers[4].detail.contains("makes no tokens"))
         }
 
-        @Test func `a user sees the own sessions`() async throws {
-            let (api, _, _) = try await broker()
+        @Test func `an operator, a key and a user are told who they are`() async throws {
+            let (api, operate, _) = try await broker()
+            let limited = try add("few", .view, rights: ["send:alice"], expiry: 3_600, to: api)
             let device = try await api.broker.client("bob", device: "phone")
             let token = try api.broker.token("bob", rights: ["send:alice"])
             let answers = try await APIScript.ask(
                 [
                     APICall("GET", "/api/v1/me", token: token),
                     APICall("GET", "/api/v1/me", token: api.own),
+                    APICall("GET", "/api/v1/me", token: operate),
+                    APICall("GET", "/api/v1/me", token: limited),
+                    APICall("GET", "/api/v1/self", token: api.own),
                 ], port: api.http)
-            #expect(answers.map(\.status) == [200, 403])
+            #expect(answers.map(\.status) == [200, 200, 200, 200, 404])
+            #expect(answers[1].body == #"{"kind":"operator","operator":"own","role":"own"}"# + "\n")
+            #expect(
+                answers[2].body == #"{"app":"demo","key":"ci","kind":"appKey","role":"operate"}"#
+                    + "\n")
+            let key = answers[3].object
+            #expect(key["key"] as? String == "few" && key["role"] as? String == "view")
+            #expect(key["rights"] as? [String] == ["send:alice"])
+            #expect(key["expiresUnixSeconds"] as? UInt64 ?? 0 > 1_700_000_000)
             let me = answers[0].object
+            #expect(me["kind"] as? String == "user" && me["role"] == nil)
             #expect(me["app"] as? String == "demo" && me["user"] as? String == "bob")
             #expect(me["rights"] as? [String] == ["send:alice"])
             let sessions = me["sessions"] as? [[String: Any]]
