@@ -69,9 +69,9 @@ public struct ShowUser: AdministrationRequest {
         }
 
         public var kind: Kind
-        /// The public half of the token; the key that signed the web token; the serial number of
-        /// the certificate; the identity of the pre-shared key; the gateway as `user/device`. Nil
-        /// for the others.
+        /// The public half of the token; the name of the app's key; the key that signed the web
+        /// token; the serial number of the certificate; the identity of the pre-shared key; the
+        /// gateway as `user/device`. Nil for the others.
         public var id: String?
 
         public init(kind: Kind, id: String? = nil) {
@@ -91,6 +91,12 @@ public struct ShowUser: AdministrationRequest {
         public var awaySeconds: UInt64?
         /// Nil while it is disconnected.
         public var credential: Credential?
+        /// Where the connection comes from, as in the log: of a sensor, that of its gateway. Nil
+        /// while it is disconnected, and if its event loop does not say.
+        public var address: String?
+        /// The listener that accepted the connection, such as `tls://127.0.0.1:8883`; nil as for
+        /// ``address``.
+        public var listener: String?
         public var queue: Queue
         /// Deliveries that are not acknowledged.
         public var underWayCount: UInt32
@@ -98,7 +104,7 @@ public struct ShowUser: AdministrationRequest {
         public init(
             device: String, dialect: String, isPersistent: Bool,
             connectedUnixMilliseconds: UInt64?, awaySeconds: UInt64?, credential: Credential?,
-            queue: Queue, underWayCount: UInt32
+            address: String?, listener: String?, queue: Queue, underWayCount: UInt32
         ) {
             self.device = device
             self.dialect = dialect
@@ -106,6 +112,8 @@ public struct ShowUser: AdministrationRequest {
             self.connectedUnixMilliseconds = connectedUnixMilliseconds
             self.awaySeconds = awaySeconds
             self.credential = credential
+            self.address = address
+            self.listener = listener
             self.queue = queue
             self.underWayCount = underWayCount
         }

@@ -30,8 +30,8 @@ public struct Conversation: Sendable {
     /// What an MQTT client requested, until its CONNACK is written.
     var keepAliveRequested: UInt16 = 0
     var sessionExpiryRequested: UInt32 = 0
-    /// The listener that accepted the connection.
-    let terms: UInt8
+    /// The index of the terms of the listener that accepted the connection.
+    public let terms: UInt8
     /// The largest packet that the client accepts; 0 for any. Until the client has stated it, only
     /// the shortest CONNACK is certain to be accepted.
     var clientPacketMaximum = unreadPacketMaximum

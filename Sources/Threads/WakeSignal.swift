@@ -29,6 +29,14 @@ public final class WakeSignal: Sendable {
         notify()
     }
 
+    /// Waits for a call of ``notify()``, at most so long. False after ``stop()``, and if the time
+    /// is over.
+    public func wait(milliseconds: Int32) -> Bool {
+        var question = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        guard poll(&question, 1, milliseconds) > 0 else { return false }
+        return wait()
+    }
+
     /// Waits for a call of ``notify()``. False after ``stop()``.
     public func wait() -> Bool {
         var count: eventfd_t = 0

@@ -207,9 +207,12 @@ import Testing
         #expect(device.device == "d1" && device.awaySeconds == nil && device.isPersistent)
         #expect(device.credential?.kind == .token)
         #expect(device.credential?.id.map { tokens[0].contains($0) } == true)
+        #expect(device.address?.hasPrefix("127.0.0.1:") == true)
+        #expect(device.listener == "tcp://127.0.0.1:\(broker.port)")
         let offline = try show("bob")
         #expect(offline.devices.map(\.queue.messageCount) == [1])
         #expect(offline.devices.first?.credential == nil)
+        #expect(offline.devices.first?.address == nil && offline.devices.first?.listener == nil)
         #expect(offline.devices.first?.awaySeconds != nil)
         #expect(try show("carol").devices.isEmpty)
         #expect(throws: AdministrationError.self) { try show("dave") }

@@ -98,6 +98,7 @@ extension APIOperation {
                     .number(optional: "connectedUnixMilliseconds"),
                     .number(optional: "awaySeconds"),
                     .object(optional: "credential", [.text("kind"), .text(optional: "id")]),
+                    .text(optional: "address"), .text(optional: "listener"),
                     .object("queue", Self.queue), .number("underWayCount")),
             ]
         case .sendMessage:

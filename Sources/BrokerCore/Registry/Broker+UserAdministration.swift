@@ -75,7 +75,8 @@ public struct DeviceDescription: Hashable, Sendable {
 public enum CredentialDescription: Hashable, Sendable {
     /// An opaque token, by its public part.
     case token([UInt8])
-    case appKey
+    /// A key of the app, by its name.
+    case appKey([UInt8])
     case anonymous
     /// A verified identity, by the object that proved it.
     case verified(VerifiedIdentity.Proof, voucher: [UInt8])
@@ -160,7 +161,8 @@ extension Broker {
         switch live.accesses[access].source {
         // A token that is revoked ends its connections.
         case .token(let handle): return registry.tokens[handle].map { .token($0.identifier) }
-        case .appKey: return .appKey
+        // A key that is revoked ends its connections.
+        case .appKey(let handle): return registry.keys[handle].map { .appKey($0.key.name) }
         case .anonymous: return .anonymous
         case .verified(let identity):
             return .verified(identity.proof, voucher: identity.voucher)

@@ -33,6 +33,8 @@ extension AdministrationService {
             }
             throw Self.unknownUser(request.user, request.app)
         }
+        let places = shared.inquiries.places(
+            of: description.devices.compactMap(\.session.connection), in: shared.loopHandles)
         return ShowUser.Reply(
             user: request.user, sessionCount: description.summary.sessionCount,
             connectionCount: description.summary.connectionCount,
@@ -40,7 +42,12 @@ extension AdministrationService {
             groupCount: description.groupCount,
             lastSeenUnixMilliseconds: Self.time(description.summary.lastSeenUnixMilliseconds),
             offlineQueue: Queue(description.offlineQueue),
-            devices: description.devices.map(ShowUser.Device.init))
+            devices: description.devices.map { device in
+                let place = device.session.connection.flatMap { places[$0] }
+                return ShowUser.Device(
+                    device, address: place.map { "\($0.peer)" },
+                    listener: place.map { listeners.name(ofTerms: $0.terms) })
+            })
     }
 
     private func tokenCounts(of users: [[UInt8]], app: [UInt8]) -> [[UInt8]: Int] {
@@ -57,7 +64,7 @@ extension AdministrationService {
 }
 
 extension ShowUser.Device {
-    fileprivate init(_ device: DeviceDescription) {
+    fileprivate init(_ device: DeviceDescription, address: String?, listener: String?) {
         let session = device.session
         let isConnected = session.connection != nil
         self.init(
@@ -66,7 +73,8 @@ extension ShowUser.Device {
             connectedUnixMilliseconds: isConnected ? session.connectedUnixMilliseconds : nil,
             awaySeconds: isConnected ? nil : session.awaySeconds,
             credential: device.credential.map(ShowUser.Credential.init),
-            queue: Queue(session.queue), underWayCount: session.underWayCount)
+            address: address, listener: listener, queue: Queue(session.queue),
+            underWayCount: session.underWayCount)
     }
 }
 
@@ -75,7 +83,7 @@ extension ShowUser.Credential {
         func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
         switch credential {
         case .token(let identifier): self.init(kind: .token, id: text(identifier))
-        case .appKey: self.init(kind: .appKey)
+        case .appKey(let name): self.init(kind: .appKey, id: text(name))
         case .anonymous: self.init(kind: .anonymous)
         case .verified(.webToken, let voucher): self.init(kind: .webToken, id: text(voucher))
         case .verified(.certificate, let voucher): self.init(kind: .certificate, id: text(voucher))

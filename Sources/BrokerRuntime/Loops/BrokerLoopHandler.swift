@@ -263,11 +263,30 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
 
     package mutating func woken(in loop: inout some BrokerLoop & ~Copyable) {
         isWoken = true
+        answerInquiry(in: loop)
         if tracer.isOutdated {
             isTracing = tracer.refresh(
                 at: clock.moment(at: loop.now), conversations: decoder.conversations, in: loop)
             connectionLog.isTraced = isTracing
         }
+    }
+
+    /// Tells the thread of the administration where connections come from.
+    private func answerInquiry(in loop: borrowing some BrokerLoop & ~Copyable) {
+        guard let questions = shared.inquiries.questions(for: loopIndex) else { return }
+        var places: [ConnectionID: ConnectionPlace] = [:]
+        for connection in questions {
+            // A sensor has no connection of its own, but its gateway.
+            let transport =
+                connection.isChannel
+                ? decoder.conversations.channelOrigin(of: connection)?.gateway : connection
+            guard let transport, let conversation = decoder.conversations[transport] else {
+                continue
+            }
+            places[connection] = ConnectionPlace(
+                peer: loop.peer(of: transport), terms: conversation.terms)
+        }
+        shared.inquiries.answer(loopIndex, with: places)
     }
 
     package mutating func outgoingDrained(

@@ -70,6 +70,18 @@ struct ListenerSet {
         return result
     }
 
+    /// The listener of the clients with these terms, such as `tls://127.0.0.1:8883`.
+    ///
+    /// - Parameter terms: the index of them.
+    func name(ofTerms terms: UInt8) -> String {
+        let tag =
+            Int(terms) < settings.count
+            ? Int(terms)
+            : settings.indices.first { web.terms(tag: UInt32($0))?.mrt == terms }
+        guard let tag else { preconditionFailure("no listener has the terms \(terms)") }
+        return "\(settings[tag].transport.rawValue)://\(settings[tag].address)"
+    }
+
     /// Opens all addresses of one listener, on the same port.
     private static func open(
         _ settings: ListenerSettings, tls: ServerTLSContext?, tag: UInt32

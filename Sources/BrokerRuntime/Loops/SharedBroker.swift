@@ -33,6 +33,8 @@ package final class SharedBroker: Sendable {
     let commits = CommitMeasurements()
     /// Wakes the thread that waits for a commit.
     private let commitSignal = WakeSignal()
+    /// What the thread of the administration asks the event loops.
+    let inquiries = PeerInquiries()
 
     package init(_ broker: consuming Broker, loopHandles: [LoopHandle], writerSignal: WakeSignal) {
         precondition(

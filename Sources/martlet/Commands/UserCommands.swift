@@ -73,7 +73,8 @@ enum UserShowCommand {
             ]))
         guard !reply.devices.isEmpty else { return }
         var table = TextTable(
-            "DEVICE", "DIALECT", "STATE", "FOR", "CREDENTIAL", "WAITING", "BYTES", "UNDER WAY")
+            "DEVICE", "DIALECT", "STATE", "FOR", "CREDENTIAL", "ADDRESS", "LISTENER", "WAITING",
+            "BYTES", "UNDER WAY")
         for device in reply.devices { table.add(fields(device)) }
         StandardStream.output.print("")
         _ = table.printPage()
@@ -89,8 +90,9 @@ enum UserShowCommand {
         return [
             device.device, device.dialect,
             device.connectedUnixMilliseconds == nil ? "away" : "connected",
-            duration(seconds: seconds), credential ?? "", "\(device.queue.messageCount)",
-            "\(device.queue.byteCount)", "\(device.underWayCount)",
+            duration(seconds: seconds), credential ?? "", device.address ?? "",
+            device.listener ?? "", "\(device.queue.messageCount)", "\(device.queue.byteCount)",
+            "\(device.underWayCount)",
         ]
     }
 }

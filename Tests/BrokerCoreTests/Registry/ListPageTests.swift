@@ -115,7 +115,7 @@ import Testing
         #expect(
             credentials["3"] == .gateway(user: Array("bob".utf8), device: Array("pc".utf8)))
         let bob = try #require(describe("bob"))
-        #expect(bob.devices.map(\.credential) == [.appKey])
+        #expect(bob.devices.map(\.credential) == [.appKey(Array("default".utf8))])
         #expect(describe("eve") == nil)
     }
 

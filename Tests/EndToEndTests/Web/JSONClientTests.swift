@@ -47,6 +47,47 @@ extension EndToEndTests {
             #expect(answered >= 4, "\(script.text)")
         }
 
+        /// Each of its listeners has terms for MQTT, and others for MRT and JSON.
+        @Test func `a device is shown with its address, its listener and its credential`()
+            async throws
+        {
+            let api = try await APIBroker()
+            try api.broker.addUsers("carol")
+            let key = try api.broker.variable("MARTLET_APP_KEY")
+            var streams: [ChildProcess] = []
+            for (scheme, port) in [("http", api.http), ("https", api.https)] {
+                streams.append(
+                    try ChildProcess(
+                        "/usr/bin/curl",
+                        [
+                            "-sSN", "--max-time", "60", "--cacert", api.broker.authority,
+                            "-H", "Authorization: Bearer \(key)", "-H", "Martlet-User: carol",
+                            "\(scheme)://localhost:\(port)/api/v1/events?app=demo&device=\(scheme)",
+                        ]))
+            }
+            for stream in streams { _ = try await stream.line(with: "connected") }
+            let answers = try await APIScript.ask(
+                [APICall("GET", "/api/v1/apps/demo/users/carol", token: api.own)], port: api.http)
+            let devices = try #require(answers[0].object["devices"] as? [[String: Any]])
+            #expect(devices.count == 2)
+            for device in devices {
+                let scheme = try #require(device["device"] as? String)
+                let listener = device["listener"] as? String ?? ""
+                let port = scheme == "http" ? api.http : api.https
+                #expect(listener.hasPrefix("\(scheme)://") && listener.hasSuffix(":\(port)"))
+                let address = device["address"] as? String ?? ""
+                #expect(address.hasPrefix("127.0.0.1:") || address.hasPrefix("[::1]:"))
+                let credential = device["credential"] as? [String: String]
+                #expect(credential == ["kind": "appKey", "id": "default"])
+            }
+            let shown = try ChildProcess(
+                "martlet", ["user", "show", "carol"],
+                environment: try api.broker.environment("operator"))
+            #expect(try await shown.exit() == .code(0))
+            #expect(shown.text.contains("appKey default") && shown.text.contains("https://"))
+            for stream in streams { stream.signal(SIGTERM) }
+        }
+
         @Test func `a stream goes on exactly where it was, over kills of the broker`()
             async throws
         {
