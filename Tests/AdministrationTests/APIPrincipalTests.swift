@@ -54,7 +54,9 @@ struct APIPrincipalTests {
         #expect(operate.contains("POST /apps/{app}/tokens"))
         for operation in APIOperation.all where operation.appMember != nil {
             let name = "\(operation.method.rawValue) \(operation.path)"
-            #expect(operate.contains(name) == (operation.role < .own), "\(name)")
+            // All traces share their places, and a key can neither list nor read one.
+            let isServed = operation.role < .own && operation.kind != .startTrace
+            #expect(operate.contains(name) == isServed, "\(name)")
         }
         #expect(operate.allSatisfy { $0.contains(" /apps/{app}") || own.contains($0) })
     }
@@ -64,6 +66,7 @@ struct APIPrincipalTests {
         let cases: [(String, APIMethod, APIRefusal)] = [
             ("/apps/{app}/keys", .post, .needsRole(.own)),
             ("/apps/{app}/rights", .put, .needsRole(.own)),
+            ("/apps/{app}/traces", .post, .notForKeys),
             ("/apps", .get, .notForKeys), ("/operators", .get, .notForKeys),
             ("/statistics", .get, .notForKeys),
         ]

@@ -4,7 +4,9 @@ extension APIOperation {
     static var startTrace: [APIOperation] {
         [
             APIOperation(
-                .startTrace, .post, at: "/apps/{app}/traces", role: .operate, status: 201,
+                // A key could not read it, and would take the place of those that operators read.
+                .startTrace, .post, at: "/apps/{app}/traces", role: .operate,
+                serves: [.operator], status: 201,
                 summary: "Starts a trace of a user's packets.",
                 members: [
                     .body("user", required: true), .body("device"),
