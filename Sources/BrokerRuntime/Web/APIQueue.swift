@@ -61,13 +61,16 @@ final class APIQueue: Sendable {
     private let state = Locked(State())
     private let administrator = Locked<LoopHandle?>(nil)
 
-    /// Requests that may wait, without messages. Each is executed in about a millisecond, and one
-    /// that waits for a commit in the time of a sync: with 100 ms the last one waits for 6 s.
+    // ``RequestShare`` says how much more the requests of app keys and operators may use.
+
+    /// Requests of users that may wait, without messages. Each is executed in about a millisecond,
+    /// and one that waits for a commit in the time of a sync: with 100 ms the last of the 96 that
+    /// operators may have waits for 10 s.
     static let countMaximum = 64
-    /// Messages that may wait. They share commits, so that their number decides how many are sent
+    /// Messages of users that may wait. They share commits, so that their number decides how many are sent
     /// in a second: with a sync of 7 ms, 64 were 3,500.
     static let messageCountMaximum = 1_024
-    /// Bytes of content that may wait: 64 requests with the largest content.
+    /// Bytes of content of users that may wait: 64 requests with the largest content.
     static let contentByteCountMaximum = countMaximum * WebLimits.contentByteCountMaximum
 
     /// Requests that have been executed.
@@ -80,12 +83,16 @@ final class APIQueue: Sendable {
     func add(_ request: APIRequest) -> Bool {
         let isTaken = state.withLock { state in
             let isMessage = request.operation.kind == .sendMessage
+            let kind = request.credential.principal.kind
+            func maximum(_ usersMaximum: Int) -> Int {
+                RequestShare.maximum(usersMaximum, for: kind)
+            }
             let hasRoom =
                 isMessage
-                ? state.messageCount < Self.messageCountMaximum
-                : state.count - state.messageCount < Self.countMaximum
+                ? state.messageCount < maximum(Self.messageCountMaximum)
+                : state.count - state.messageCount < maximum(Self.countMaximum)
             let byteCount = state.contentByteCount + request.content.count
-            guard hasRoom, byteCount <= Self.contentByteCountMaximum else { return false }
+            guard hasRoom, byteCount <= maximum(Self.contentByteCountMaximum) else { return false }
             state.count += 1
             if isMessage { state.messageCount += 1 }
             state.contentByteCount = byteCount

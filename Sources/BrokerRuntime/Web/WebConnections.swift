@@ -2,6 +2,7 @@
 // what the loop knows, and the connection stays, becomes a WebSocket or closes. It has no more than
 // the time for a login between two requests, and counts as one that has not logged in.
 
+import Administration
 import BrokerTerms
 import Configuration
 import Dialects
@@ -26,8 +27,9 @@ struct WebConnections: ~Copyable {
     private var streams = StreamPacing()
     /// Connections with requests that the administration thread has.
     private var executing: [ConnectionID: AwaitedAnswers] = [:]
-    /// Connections whose content is being read.
+    /// Connections whose content is being read, all and those of each user's tokens.
     private var readingCount = 0
+    private var readingCounts: [APIPrincipal.User: Int] = [:]
     /// The subscriptions of event streams whose login is not accepted yet.
     var subscribing: [ConnectionID: StreamSubscriptions] = [:]
 
@@ -56,8 +58,12 @@ struct WebConnections: ~Copyable {
         }
     }
 
-    /// Contents that a loop reads at a time, which bounds their memory to 4 MiB.
+    /// Contents of users that a loop reads at a time. With those of app keys and operators
+    /// (``RequestShare``) there are 96, which bounds their memory to 6 MiB.
     static let contentsMaximum = 64
+    /// Contents of one user that a loop reads at a time: each is there until its time is over, so
+    /// that the holder of one token must not have all of them.
+    static let contentsPerUserMaximum = 16
 
     /// How a response is sent, whatever it is.
     struct Answer {
@@ -106,6 +112,10 @@ struct WebConnections: ~Copyable {
         guard let content = connections[connection]?.content else { return nil }
         connections[connection]?.content = nil
         readingCount -= 1
+        if case .user(let user) = content.request.credential.principal {
+            readingCounts[user, default: 0] -= 1
+            if readingCounts[user] == 0 { readingCounts[user] = nil }
+        }
         return content
     }
 
@@ -357,15 +367,26 @@ struct WebConnections: ~Copyable {
         _ content: APIContent, of connection: ConnectionID,
         in loop: inout some BrokerLoop & ~Copyable
     ) {
-        guard readingCount < Self.contentsMaximum else {
+        guard takesContent(of: content.request.credential.principal) else {
             respond(Self.busy, to: content.answer.closing, of: connection, in: &loop)
             return
         }
         readingCount += 1
+        if case .user(let user) = content.request.credential.principal {
+            readingCounts[user, default: 0] += 1
+        }
         connections[connection]?.content = content
         if content.awaitsContinue { append(HTTPResponse.continuation, to: connection, in: &loop) }
         // It has as much time as a head.
         loop.restartAuthentication(connection)
+    }
+
+    /// Whether another content is read, now.
+    private func takesContent(of principal: APIPrincipal) -> Bool {
+        let maximum = RequestShare.maximum(Self.contentsMaximum, for: principal.kind)
+        guard readingCount < maximum else { return false }
+        guard case .user(let user) = principal else { return true }
+        return readingCounts[user, default: 0] < Self.contentsPerUserMaximum
     }
 
     /// Reads content, and executes its request when it is complete. Returns how many bytes were

@@ -7,6 +7,7 @@ import NetTransport
 import Testing
 import WireFormat
 
+@testable import BrokerCore
 @testable import BrokerRuntime
 
 @Suite struct `The queue of requests` {
@@ -21,17 +22,33 @@ import WireFormat
 }
 
 extension `The queue of requests` {
-    private func request(_ kind: String, byteCount: Int) throws -> APIRequest {
+    private static func credential(_ kind: APIPrincipal.Kind) -> APICredential {
+        func presented(_ kind: CredentialHolder.Kind) -> APICredential {
+            .presented(
+                .token(identifier: [], Digest(words: (0, 0, 0, 0))),
+                CredentialHolder(app: [97], kind: kind, ownRights: nil, rights: Rights()))
+        }
+        switch kind {
+        case .operator:
+            return .operator(
+                Operators.Operator(
+                    name: "a", role: .own, madeUnixSeconds: 0, expiresUnixSeconds: nil,
+                    digest: SHA256Digest(of: [UInt8]().span.bytes)))
+        case .appKey: return presented(.appKey(name: [107], role: .operate))
+        case .user: return presented(.user([117], device: nil))
+        }
+    }
+
+    private func request(
+        _ kind: String, by principal: APIPrincipal.Kind = .user, byteCount: Int
+    ) throws -> APIRequest {
         let operation = try #require(
             APIOperation.all.first { $0.kind.rawValue == kind })
         return APIRequest(
             connection: ConnectionID(loop: 0, slot: 0, generation: 1), loop: 0,
             operation: operation, path: [], query: [],
             content: [UInt8](repeating: 0, count: byteCount),
-            credential: .operator(
-                Operators.Operator(
-                    name: "a", role: .own, madeUnixSeconds: 0, expiresUnixSeconds: nil,
-                    digest: SHA256Digest(of: [UInt8]().span.bytes))),
+            credential: Self.credential(principal),
             actingUser: nil, address: .local, target: "")
     }
 
@@ -70,10 +87,30 @@ extension `The queue of requests` {
         #expect(!queue.noteUnstored(byteCount: 65_536, batch: 4))
     }
 
-    @Test func `has room for 4 MiB of content`() throws {
+    @Test func `has room for 4 MiB of content of users`() throws {
         let queue = APIQueue()
         for _ in 0..<64 { #expect(queue.add(try request("message.send", byteCount: 65_536))) }
         #expect(!queue.add(try request("message.send", byteCount: 1)))
         #expect(queue.add(try request("app.list", byteCount: 0)))
+        // The others have a quarter and a half more.
+        for (kind, count) in [(APIPrincipal.Kind.appKey, 16), (.operator, 16)] {
+            for _ in 0..<count {
+                #expect(queue.add(try request("message.send", by: kind, byteCount: 65_536)))
+            }
+            #expect(!queue.add(try request("message.send", by: kind, byteCount: 1)))
+        }
+    }
+
+    @Test(arguments: [("app.list", 64), ("message.send", 1_024)])
+    func `keeps room for app keys, and more for operators`(kind: String, usersMaximum: Int) throws {
+        let queue = APIQueue()
+        for _ in 0..<usersMaximum { #expect(queue.add(try request(kind, byteCount: 0))) }
+        #expect(!queue.add(try request(kind, byteCount: 0)))
+        for principal in [APIPrincipal.Kind.appKey, .operator] {
+            for _ in 0..<usersMaximum / 4 {
+                #expect(queue.add(try request(kind, by: principal, byteCount: 0)))
+            }
+            #expect(!queue.add(try request(kind, by: principal, byteCount: 0)))
+        }
     }
 }

@@ -196,7 +196,7 @@ extension EndToEndTests {
             let start = head(
                 "POST /api/v1/apps", api, "Content-Type: application/json", "Content-Length: 9")
             var clients: [WireClient] = []
-            for _ in 0..<64 {
+            for _ in 0..<96 {
                 let client = try WireClient(port: api.http)
                 try client.send(Array((start + "{").utf8))
                 clients.append(client)
@@ -208,6 +208,42 @@ extension EndToEndTests {
             try clients[0].send(Array(#""app":1}"#.utf8))
             try clients[0].wait(milliseconds: 300)
             #expect(statuses(text(clients[0])) == ["400"])
+        }
+
+        /// Found with 64 requests of one device, after which operators got 503 until their time was
+        /// over, again and again.
+        @Test func `contents that users do not complete keep nobody else away`() async throws {
+            let api = try await APIBroker()
+            func start(_ token: String) -> [UInt8] {
+                Array(
+                    ("POST /api/v1/messages HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer \(token)"
+                        + "\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{").utf8)
+            }
+            var clients: [WireClient] = []
+            for user in ["u1", "u2", "u3", "u4"] {
+                try api.broker.addUsers(user)
+                let token = start(try api.broker.token(user))
+                for _ in 0..<16 {
+                    clients.append(try WireClient(port: api.http))
+                    try clients[clients.count - 1].send(token)
+                }
+                try clients[clients.count - 1].wait(milliseconds: 100)
+                // A user has a part of them only.
+                let more = try end(api.http, String(decoding: token, as: UTF8.self))
+                #expect(statuses(more) == ["503"] && more.contains("Retry-After: 1"), "\(more)")
+            }
+            for client in clients { try client.wait(milliseconds: 5) }
+            #expect(clients.allSatisfy { text($0).isEmpty })
+            let other = try api.broker.token("bob")
+            let refused = try end(api.http, String(decoding: start(other), as: UTF8.self))
+            #expect(statuses(refused) == ["503"], "\(refused)")
+            let body = #"{"app":"plant"}"#
+            let answer = try end(
+                api.http,
+                head(
+                    "POST /api/v1/apps", api, "Content-Type: application/json",
+                    "Content-Length: \(body.utf8.count)", "Connection: close") + body)
+            #expect(statuses(answer) == ["201"], "\(answer)")
         }
 
         @Test func `who pipelines large answers and reads late gets all of them`() async throws {
