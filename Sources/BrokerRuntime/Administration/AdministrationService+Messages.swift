@@ -86,12 +86,19 @@ extension AdministrationService {
             sender.device = device ?? []
             // A user becomes known with the first use of a web token, as with the first login.
             if case .verified = presented {
-                _ = try growAndCommit { (state) throws(NoRoom) in
-                    try state.broker.addUser(user, app: holder.app)
-                }
+                try makeKnown(user, app: holder.app)
             }
         }
         return sender
+    }
+
+    /// Adds a user, unless it is known. Waits for no commit: a message that is answered after one is
+    /// in the same batch or a later one, and messages that are begun together share it.
+    private func makeKnown(_ user: [UInt8], app: [UInt8]) throws(AdministrationRefusal) {
+        let outcome = shared.enter { state in
+            Result { () throws(NoRoom) in try state.broker.addUser(user, app: app) }
+        }
+        if case .failure = outcome { throw Self.fullStore }
     }
 
     /// Takes the result of a send whose batch is committed.

@@ -53,13 +53,14 @@ struct WebRequest {
 
     var isRead: Bool { head.method == .get || head.method == .head }
 
-    /// Whether it sends a message: the path begins and ends as that of the operation does.
+    /// Whether it sends a message: the path is, or begins and ends as, that of an operation that
+    /// does.
     var isMessage: Bool {
+        guard head.method == .post else { return false }
         let path = head.path.bytes(in: bytes)
-        return head.method == .post
-            && (hasPath("/api/v1/messages")
-                || path.starts(with: "/api/v1/apps/".utf8)
-                    && path.suffix(9).elementsEqual("/messages".utf8))
+        return hasPath("/api/v1/messages")
+            || path.starts(with: "/api/v1/apps/".utf8)
+                && path.suffix(9).elementsEqual("/messages".utf8)
     }
 
     var answer: WebConnections.Answer {

@@ -254,6 +254,37 @@ extension EndToEndTests {
             #expect(answers[4].detail.contains("web token"), "\(answers[4].detail)")
         }
 
+        /// Found: each message of a web token waited for the commit of the one before, although its
+        /// user was known.
+        @Test func `pipelined messages of a web token share commits`() async throws {
+            let identities = try Identities()
+            try await identities.makeKey("k", "ES256")
+            let key = identities.file("k.pub")
+            let api = try await APIBroker(
+                #"jwt.keys=[{app:"demo",kid:"k",algorithm:"ES256",file:"\#(key)"}]"#)
+            try api.broker.addUsers("alice", "poet")
+            let expiry = Int(Date().timeIntervalSince1970) + 600
+            let token = try await identities.token(
+                "k", claims: #"{"iss":"demo","sub":"poet","exp":\#(expiry)}"#, algorithm: "ES256")
+            let body = #"{"users":["alice"],"b":"x"}"#
+            func request(_ connection: String) -> String {
+                "POST \(messages) HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer \(token)\r\n"
+                    + "Content-Type: application/json\r\nConnection: \(connection)\r\n"
+                    + "Content-Length: \(body.utf8.count)\r\n\r\n" + body
+            }
+            let requests =
+                String(repeating: request("keep-alive"), count: 199) + request("close")
+            let before = try api.broker.counter("store/batches")
+            let client = try WireClient(port: api.http)
+            try client.send(Array(requests.utf8))
+            try client.waitForClose()
+            let text = String(decoding: client.untaken, as: UTF8.self)
+            #expect(text.components(separatedBy: "HTTP/1.1 200").count == 201)
+            // A turn of the event loop reads 16 of a connection.
+            let commitCount = try api.broker.counter("store/batches") - before
+            #expect(commitCount < 100, "\(commitCount) commits of 200 messages")
+        }
+
         @Test func `what is revoked, expired or unknown is refused and counted`() async throws {
             let (api, operate, view) = try await broker()
             let client = try AdministrationClient(dataDirectory: api.broker.directory)
