@@ -35,7 +35,7 @@ extension APIOperation {
                 grade: try values.word(optional: "grade", as: SendMessage.Grade.self),
                 expirySeconds: values.number("expirySeconds", as: UInt64.self),
                 isRetained: values.boolean("isRetained"),
-                    isKept: values.boolean("isKept"))
+                isKept: values.boolean("isKept"))
             if let payload = values.payload {
                 try message.take(payload, user: values.text(optional: "user"))
             }
