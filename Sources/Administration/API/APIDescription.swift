@@ -103,6 +103,7 @@ public enum APIDescription {
         "Origin": "Sent by browsers. Pages of other origins need web.allowedOrigins.",
         "Access-Control-Request-Method": "Sent by browsers in a preflight (OPTIONS).",
         "X-Forwarded-For": "The client, from reverse proxies that the listener names.",
+        "Accept": "application/openmetrics-text, for /metrics.",
         "Upgrade": "websocket, for /socket.",
         "Sec-WebSocket-Key": "Required for /socket.",
         "Sec-WebSocket-Version": "13, for /socket.",

@@ -67,8 +67,8 @@ final class APIQueue: Sendable {
     /// and one that waits for a commit in the time of a sync: with 100 ms the last of the 96 that
     /// operators may have waits for 10 s.
     static let countMaximum = 64
-    /// Messages of users that may wait. They share commits, so that their number decides how many are sent
-    /// in a second: with a sync of 7 ms, 64 were 3,500.
+    /// Messages of users that may wait. They share commits, so that their number decides how many
+    /// are sent in a second: with a sync of 7 ms, 64 were 3,500.
     static let messageCountMaximum = 1_024
     /// Bytes of content of users that may wait: 64 requests with the largest content.
     static let contentByteCountMaximum = countMaximum * WebLimits.contentByteCountMaximum
