@@ -286,6 +286,8 @@ struct WebConnections: ~Copyable {
                 loop.resumeReading(connection, from: .answers)
             } else {
                 paused.append(connection)
+                // This turn sends the answers when it ends, and nothing else may begin the next.
+                if !loop.isSendBlocked(connection) { loop.nextWake = loop.now }
             }
         }
     }
