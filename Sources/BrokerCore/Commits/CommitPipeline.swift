@@ -261,6 +261,13 @@ struct CommitPipeline: ~Copyable {
             && pendingBatch.loadByteCount < CoreLimits.loadsBytesMaximum
     }
 
+    /// Whether the pending batch has room for what a client reads of history. Queues come first:
+    /// three quarters of the loads are theirs.
+    var takesHistory: Bool {
+        pendingBatch.loadCount < CoreLimits.loadsCountMaximum / 4
+            && pendingBatch.loadByteCount < CoreLimits.loadsBytesMaximum / 4
+    }
+
     /// Loads entries of a queue. `count` and `byteCount` are the expected maximum.
     mutating func load(
         _ request: LoadRequest, for owner: LoadOwner, expecting count: Int, byteCount: Int

@@ -207,8 +207,8 @@ extension Broker {
                         connection, requestIdentifier: identifier, next: 0, entries: .empty)))
             return
         }
-        // The store reads for one commit only as much as windows may load.
-        guard commits.takesLoads else {
+        // A client waits for one answer before it asks again, and all together for their share.
+        guard commits.takesHistory, inspections.begin(connection) else {
             return refuse(connection, request: identifier, .serverBusy, in: &step)
         }
         commits.open(RequestKey(connection: connection, identifier: identifier))
@@ -239,6 +239,7 @@ extension Broker {
         _ load: LoadedQueue, in blocks: [UInt8], to read: ClientHistoryRead, in step: inout Step
     ) {
         let connection = read.connection
+        inspections.end(connection)
         commits.close(
             RequestKey(connection: connection, identifier: read.requestIdentifier))
         guard session(of: connection) != nil else { return }

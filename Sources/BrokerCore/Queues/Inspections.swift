@@ -4,6 +4,7 @@
 //
 // Invariants: an inspection waits for one load, and its result is kept until it is taken.
 
+import BrokerTerms
 import Primitives
 
 /// A message that waits in a queue, as an operator sees it.
@@ -83,6 +84,8 @@ struct Inspections {
 
     private var entries: [UInt64: Entry] = [:]
     private var lastNumber: UInt64 = 0
+    /// Clients that wait for a page of history.
+    private var readers: Set<ConnectionID> = []
 
     /// Whether there is none, which is all that an ordinary commit pays for.
     @inline(__always)
@@ -102,6 +105,11 @@ struct Inspections {
         }
         return purpose
     }
+
+    /// Begins the reading of a client. Returns false if it waits for another page.
+    mutating func begin(_ reader: ConnectionID) -> Bool { readers.insert(reader).inserted }
+
+    mutating func end(_ reader: ConnectionID) { readers.remove(reader) }
 
     /// Ends an inspection whose result is told already.
     mutating func end(_ number: UInt64) { entries[number] = nil }

@@ -32,6 +32,8 @@ extension MQTTDecoder {
         request.isRetained = will.isRetained && request.isForTopic
         request.expirySeconds = will.messageExpirySeconds.map(UInt64.init)
         takeProperties(will.properties, of: .will, packet, into: &request)
+        // Wills are in no history.
+        request.isKept = false
         return request
     }
 

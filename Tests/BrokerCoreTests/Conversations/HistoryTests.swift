@@ -321,12 +321,21 @@ import Testing
         keep(1...1)
         world.settle()
         _ = world.lines()
-        for _ in 0..<400 { world.requestHistory("bob/pc", of: .user("ann")) }
-        let busy = world.lines().count { $0.hasSuffix("serverBusy") }
-        #expect(busy > 0 && busy < 400)
+        world.requestHistory("bob/pc", of: .user("ann"))
+        world.requestHistory("bob/pc", of: .user("ann"))
+        #expect(world.lines() == ["bob/pc: response 2, serverBusy"])
         world.lose("bob/pc")
         world.settle()
-        #expect(world.lines() == [], "nobody is there to hear the answers")
+        #expect(world.lines() == [], "nobody is there to hear the answer")
+        let names = (0..<60).map { "ann/\($0 + 2)" }
+        for name in names { world.connect(name) }
+        world.settle()
+        _ = world.lines()
+        for name in names { world.requestHistory(name, of: .user("bob")) }
+        let busyCount = world.lines().count { $0.hasSuffix("serverBusy") }
+        #expect(busyCount > 0 && busyCount < 60)
+        world.settle()
+        #expect(world.lines().count { $0.contains("history 1 [#1") } == 60 - busyCount)
     }
 
     @Test func `of a group ends with the group`() {
