@@ -39,8 +39,8 @@ public struct HTTPPreflight: Sendable, Equatable {
     }
 
     public static func == (a: Self, b: Self) -> Bool {
-        a.methods.map(\.description) == b.methods.map(\.description)
-            && a.fields.map(\.description) == b.fields.map(\.description)
+        a.methods.map { $0.description } == b.methods.map { $0.description }
+            && a.fields.map { $0.description } == b.fields.map { $0.description }
     }
 
     func append(to bytes: inout [UInt8]) {
