@@ -39,6 +39,7 @@ extension Client {
     /// (``OutgoingMessage/isKept``), from the newest to older ones.
     ///
     /// - Parameters:
+    ///   - party: the user or the group of the conversation.
     ///   - number: the page begins before this number, the ``HistoryPage/next`` of another page;
     ///     nil for the newest message.
     ///   - count: 1...100; a page may have fewer, because it is one packet.
