@@ -18,9 +18,12 @@ extension Broker {
         checkWills()
         sendKeys.checkInvariants()
         checkConversations()
+        var filterCount = 0
         for session in sessions.places where sessions.contains(session) {
             check(session: session)
+            filterCount += Int(sessions[session].filterCount)
         }
+        expect(routing.filterCount, equals: filterCount, "filters of all sessions")
     }
 
     // MARK: - Keys
@@ -334,7 +337,7 @@ extension Broker {
     // MARK: - Queues
 
     private func checkQueues() {
-        var waiting: UInt64 = 0
+        var (waiting, waitingBytes) = (UInt64(0), UInt64(0))
         var owners = 0
         for session in sessions.places
         where sessions.contains(session) && sessions[session].isPersistent {
@@ -342,6 +345,7 @@ extension Broker {
                 preconditionFailure("session \(session.place) does not own its queue")
             }
             waiting += UInt64(sessions[session].inbox.count)
+            waitingBytes += sessions[session].inbox.byteCount
             owners += 1
         }
         for user in registry.users.places
@@ -352,10 +356,12 @@ extension Broker {
                 preconditionFailure("user \(user.place) does not own its offline queue")
             }
             waiting += UInt64(queues.offlineQueues[offlineQueue].count)
+            waitingBytes += queues.offlineQueues[offlineQueue].byteCount
             owners += 1
         }
         for leftover in queues.leftovers.places where queues.leftovers.contains(leftover) {
             waiting += queues.leftovers[leftover].count
+            waitingBytes += queues.leftovers[leftover].byteCount
             owners += 1
         }
         owners += conversationTable.conversations.count
@@ -365,6 +371,7 @@ extension Broker {
             queues.queueOwners.count + queues.sessionQueues.count, equals: owners,
             "queues with an owner")
         expect(queues.queuedCount, equals: waiting, "entries in all queues")
+        expect(queues.queuedByteCount, equals: waitingBytes, "bytes of entries in all queues")
         var trimmed: [UInt64: UInt64] = [:]
         for trim in commits.pendingBatch.trims {
             trimmed[trim.queue.raw, default: 0] += trim.amount.count

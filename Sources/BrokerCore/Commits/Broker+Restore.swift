@@ -38,7 +38,7 @@ extension Broker: StoreVisitor {
         switch owner(of: queue) {
         case .session(let session)?:
             sessions[session].inbox.restore(outline.tally, lastNumber: outline.lastNumber)
-            queues.countIn(outline.tally.count)
+            queues.countIn(outline.tally.count, byteCount: outline.tally.byteCount)
         case .offlineQueue(let user)?:
             queues.restore(outline, ofOfflineQueue: offlineQueueIndex(of: user))
         case .leftover(let leftover)?:

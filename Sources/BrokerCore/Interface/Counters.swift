@@ -120,6 +120,8 @@ public struct Gauges: Hashable, Sendable {
     public var spareBytes: Int
     /// Bytes of the messages of sessions that are not persistent.
     public var memoryQueueBytes: Int
+    /// Entries of the queues that the store has: of persistent sessions, of users without one, and
+    /// of shared subscriptions.
     public var queuedMessages: UInt64
     public var queuedBytes: UInt64
     public var isStoreFull: Bool

@@ -357,8 +357,8 @@ extension Broker {
     /// Subtracts entries that have left a session's queue.
     @inline(__always)
     mutating func countOut(session: Index<Session>, count: UInt64, byteCount: UInt64) {
-        sessions[session].inbox.subtract(count: count, byteCount: byteCount)
-        if sessions[session].isPersistent { queues.countOut(count) }
+        let subtracted = sessions[session].inbox.subtract(count: count, byteCount: byteCount)
+        if sessions[session].isPersistent { queues.countOut(count, byteCount: subtracted) }
     }
 
     /// Subtracts entries that have left a session's queue and were not in its window.

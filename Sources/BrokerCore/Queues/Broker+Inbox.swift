@@ -115,7 +115,7 @@ extension Broker {
         var state = state
         if memory.messages[message].isOwnOnly { state.options.insert(.ownOnly) }
         let number = sessions[session].inbox.add(byteCount: byteCount)
-        queues.countIn(1)
+        queues.countIn(1, byteCount: UInt64(byteCount))
         reserveNumbers(session)
         let batchEntry = addPendingEntry(
             message, queue: sessions[session].inbox.queue, number: number, byteCount: byteCount,

@@ -92,7 +92,7 @@ extension Broker {
             transferToSuccessor(inbox.queue, amount, to: successor)
         }
         counters.discarded += UInt64(inbox.count)
-        queues.countOut(UInt64(inbox.count))
+        queues.countOut(UInt64(inbox.count), byteCount: inbox.byteCount)
         commits.delete(inbox.queue)
     }
 
@@ -231,7 +231,7 @@ extension Broker {
         case .inherited, .leftover, .conversation, nil: return false
         }
         sessions[session].inbox.countIn(tally)
-        queues.countIn(tally.count)
+        queues.countIn(tally.count, byteCount: tally.byteCount)
         guard let connected = sessions[session].connected else { return true }
         live.connectedSessions[connected].addToBacklog(UInt32(tally.count))
         commits.deliverWithResult(to: live.connectedSessions.handle(connected))

@@ -6,8 +6,9 @@
 // It knows sessions by their index and the queue of their inbox, users and apps by their index, and
 // no message. It requests nothing from the store: `CommitPipeline` does.
 //
-// Invariants: a queue has at most one owner; the sum of all counts is `queuedCount`; a leftover is
-// in the list of its user; a trim is pending until the store has answered it.
+// Invariants: a queue has at most one owner; `queuedCount` and `queuedByteCount` are the sums of
+// those of all queues; a leftover is in the list of its user; a trim is pending until the store has
+// answered it.
 
 import Primitives
 
@@ -25,6 +26,8 @@ struct Queues: ~Copyable {
     private(set) var leftoversOfUsers: [Index<User>?: [Index<Leftover>]] = [:]
     /// Entries in all queues.
     private(set) var queuedCount: UInt64 = 0
+    /// Bytes of these entries.
+    private(set) var queuedByteCount: UInt64 = 0
     /// Trims that the policy `oldest` has requested and the store has not confirmed, by queue.
     private(set) var pendingTrims: [UInt64: PendingTrim] = [:]
     /// Connected sessions and leftovers that wait for more entries of their queues, in order.
@@ -78,12 +81,16 @@ struct Queues: ~Copyable {
 
     /// Adds to the sum entries that the queues themselves have counted.
     @inline(__always)
-    mutating func countIn(_ count: UInt64) { queuedCount += count }
+    mutating func countIn(_ count: UInt64, byteCount: UInt64) {
+        queuedCount += count
+        queuedByteCount += byteCount
+    }
 
     /// Subtracts from the sum entries that the queues themselves have subtracted.
     @inline(__always)
-    mutating func countOut(_ count: UInt64) {
+    mutating func countOut(_ count: UInt64, byteCount: UInt64) {
         queuedCount -= count
+        queuedByteCount -= byteCount
     }
 
     /// Notes whether the queues of some app exceed its limit.
@@ -110,20 +117,20 @@ struct Queues: ~Copyable {
 
     /// Counts a new message and returns its number.
     mutating func add(toOfflineQueue index: Index<Inbox>, byteCount: UInt32) -> UInt64 {
-        queuedCount += 1
+        countIn(1, byteCount: UInt64(byteCount))
         return offlineQueues[index].add(byteCount: byteCount)
     }
 
     /// Adds entries that a transfer has brought into an offline queue, with their numbers.
     mutating func countIn(_ tally: QueueTally, toOfflineQueue index: Index<Inbox>) {
         offlineQueues[index].countIn(tally)
-        queuedCount += tally.count
+        countIn(tally.count, byteCount: tally.byteCount)
     }
 
     /// Subtracts entries that have left an offline queue.
     mutating func countOut(offlineQueue: Index<Inbox>, count: UInt64, byteCount: UInt64) {
-        offlineQueues[offlineQueue].subtract(count: count, byteCount: byteCount)
-        queuedCount -= count
+        let subtracted = offlineQueues[offlineQueue].subtract(count: count, byteCount: byteCount)
+        countOut(count, byteCount: subtracted)
     }
 
     /// Counts messages that a full offline queue has refused or dropped.
@@ -139,7 +146,7 @@ struct Queues: ~Copyable {
     /// Sets the counts of an offline queue to those of the store.
     mutating func restore(_ outline: QueueOutline, ofOfflineQueue index: Index<Inbox>) {
         offlineQueues[index].restore(outline.tally, lastNumber: outline.lastNumber)
-        queuedCount += outline.tally.count
+        countIn(outline.tally.count, byteCount: outline.tally.byteCount)
     }
 
     // MARK: - Leftovers
@@ -175,13 +182,14 @@ struct Queues: ~Copyable {
     /// Sets the counts of a leftover to those of the store.
     mutating func restore(_ tally: QueueTally, of index: Index<Leftover>) {
         leftovers[index].restore(tally)
-        queuedCount += tally.count
+        countIn(tally.count, byteCount: tally.byteCount)
     }
 
     /// Subtracts entries that have left a leftover.
     mutating func countOut(leftover: Index<Leftover>, count: UInt64, byteCount: UInt64) {
+        let before = leftovers[leftover].byteCount
         leftovers[leftover].subtract(count: count, byteCount: byteCount)
-        queuedCount -= count
+        countOut(count, byteCount: before - leftovers[leftover].byteCount)
     }
 
     /// Continues the round over a leftover after an entry.

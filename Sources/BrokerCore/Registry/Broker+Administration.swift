@@ -141,25 +141,9 @@ extension Broker {
         return true
     }
 
-    /// Current counts. Walks over all sessions, so it is meant for statistics and not for every
-    /// message.
+    /// Current counts. The work grows with the apps, not with the sessions: a scrape of the
+    /// metrics does not delay messages.
     public func gauges() -> Gauges {
-        var queuedMessages: UInt64 = 0
-        var queuedBytes: UInt64 = 0
-        var subscriptionCount = 0
-        for index in sessions.places where sessions.contains(index) {
-            queuedMessages += UInt64(sessions[index].inbox.count)
-            queuedBytes += sessions[index].inbox.byteCount
-            subscriptionCount += Int(sessions[index].filterCount)
-        }
-        for index in queues.offlineQueues.places where queues.offlineQueues.contains(index) {
-            queuedMessages += UInt64(queues.offlineQueues[index].count)
-            queuedBytes += queues.offlineQueues[index].byteCount
-        }
-        for index in queues.leftovers.places where queues.leftovers.contains(index) {
-            queuedMessages += queues.leftovers[index].count
-            queuedBytes += queues.leftovers[index].byteCount
-        }
         var sharedSubscriptions = 0
         var retainedBytes = 0
         for app in registry.apps.places where registry.apps.contains(app) {
@@ -169,14 +153,15 @@ extension Broker {
         return Gauges(
             apps: registry.apps.count, users: registry.users.count, sessions: sessions.count,
             groups: groupTable.groups.count, wills: willTable.wills.count,
-            connections: live.connections.count, subscriptions: subscriptionCount,
+            connections: live.connections.count, subscriptions: routing.filterCount,
             sharedSubscriptions: sharedSubscriptions, retainedMessages: retention.retained.count,
             retainedBytes: retainedBytes, tokens: registry.tokens.count,
             sendKeys: sendKeys.count, conversations: conversationTable.conversations.count,
             keptMessages: conversationTable.keptCount,
             messagesInMemory: memory.messages.count, spareBytes: memory.spareByteCount,
-            memoryQueueBytes: memory.memoryQueueByteCount, queuedMessages: queuedMessages,
-            queuedBytes: queuedBytes, isStoreFull: commits.room.isFull,
+            memoryQueueBytes: memory.memoryQueueByteCount,
+            queuedMessages: queues.queuedCount, queuedBytes: queues.queuedByteCount,
+            isStoreFull: commits.room.isFull,
             storeUsedBytes: commits.room.usedByteCount,
             storeLimitBytes: commits.room.limitByteCount)
     }

@@ -33,8 +33,9 @@ struct Inbox {
         return nextNumber - 1
     }
 
-    /// Subtracts entries that left the queue.
-    mutating func subtract(count: UInt64, byteCount: UInt64) {
+    /// Subtracts entries that left the queue. Returns the bytes that were subtracted.
+    @discardableResult
+    mutating func subtract(count: UInt64, byteCount: UInt64) -> UInt64 {
         precondition(
             count <= self.count && byteCount <= self.byteCount,
             "\(count) messages of \(byteCount) bytes, and the inbox has \(self.count) "
@@ -43,7 +44,9 @@ struct Inbox {
         self.count -= UInt32(count)
         // The size of a damaged entry is not known. When the queue is empty, its bytes are set to
         // 0.
-        self.byteCount = self.count == 0 ? 0 : self.byteCount - byteCount
+        let subtracted = self.count == 0 ? self.byteCount : byteCount
+        self.byteCount -= subtracted
+        return subtracted
     }
 
     /// Adds the entries of a queue that is moved to the end of this one, and reserves numbers for

@@ -350,7 +350,7 @@ extension Broker {
     ) -> (number: UInt64, state: EntryState) {
         counters.sharesHandedOver += 1
         let number = sessions[other.session].inbox.add(byteCount: entry.byteCount)
-        queues.countIn(1)
+        queues.countIn(1, byteCount: UInt64(entry.byteCount))
         reserveNumbers(other.session)
         return (number, state(of: entry, for: other))
     }

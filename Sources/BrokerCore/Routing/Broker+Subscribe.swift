@@ -304,6 +304,7 @@ extension Broker {
             addShare(new, filter: filter, app: app, stored: storedShare)
         }
         sessions[session].filterCount += 1
+        routing.countFilter(isNew: true)
         let index = join(
             session: session, audience: audience!, grade: grade, identifier: identifier,
             options: options.stored, subscriptionIdentifier: subscriptionIdentifier)
@@ -346,6 +347,7 @@ extension Broker {
         let filter = routing.audiences[subscription.audience].filter
         guard !filter.isEmpty else { return }
         sessions[session].filterCount -= 1
+        routing.countFilter(isNew: false)
         if sessions[session].isPersistent {
             commits.remove(
                 .subscriptions,

@@ -18,6 +18,8 @@ struct Routing: ~Copyable {
     private(set) var subscriptions = Slab<Subscription>()
     private(set) var audiences = Slab<Audience>()
     private(set) var shareSets = Slab<ShareSet>()
+    /// Filters of all sessions; each session counts its own.
+    private(set) var filterCount = 0
     /// The union of several audiences, while one message is routed to it.
     let mergedAudience: Index<Audience>
     /// The members that shared subscriptions choose, while one message is routed to them.
@@ -55,6 +57,9 @@ struct Routing: ~Copyable {
     }
 
     // MARK: - Subscriptions
+
+    /// Counts a filter that a session has added or removed.
+    mutating func countFilter(isNew: Bool) { filterCount += isNew ? 1 : -1 }
 
     /// The subscriber of a subscription.
     func subscriber(of subscription: Index<Subscription>) -> Subscriber {
