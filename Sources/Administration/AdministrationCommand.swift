@@ -25,6 +25,7 @@ public enum AdministrationCommand: Hashable, Sendable {
     case showOfflineQueue(ShowOfflineQueue)
     case listQueueMessages(ListQueueMessages)
     case dropQueueMessage(DropQueueMessage)
+    case listConversations(ListConversations)
     case listHistory(ListHistory)
     case removeFromHistory(RemoveFromHistory)
     case purgeQueues(PurgeQueues)
@@ -76,6 +77,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case showOfflineQueue = "queue.show"
         case listQueueMessages = "queue.messages"
         case dropQueueMessage = "queue.drop"
+        case listConversations = "conversation.list"
         case listHistory = "history.list"
         case removeFromHistory = "history.remove"
         case purgeQueues = "queue.purge"
@@ -128,6 +130,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .showOfflineQueue: .showOfflineQueue
         case .listQueueMessages: .listQueueMessages
         case .dropQueueMessage: .dropQueueMessage
+        case .listConversations: .listConversations
         case .listHistory: .listHistory
         case .removeFromHistory: .removeFromHistory
         case .purgeQueues: .purgeQueues
@@ -203,6 +206,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .showOfflineQueue: self = .showOfflineQueue(try Self.body(line))
         case .listQueueMessages: self = .listQueueMessages(try Self.body(line))
         case .dropQueueMessage: self = .dropQueueMessage(try Self.body(line))
+        case .listConversations: self = .listConversations(try Self.body(line))
         case .listHistory: self = .listHistory(try Self.body(line))
         case .removeFromHistory: self = .removeFromHistory(try Self.body(line))
         case .purgeQueues: self = .purgeQueues(try Self.body(line))
@@ -253,6 +257,8 @@ public enum AdministrationCommand: Hashable, Sendable {
         switch self {
         case .listQueueMessages(let request):
             request.limit.map { ($0, ListQueueMessages.countMaximum) }
+        case .listConversations(let request):
+            request.limit.map { ($0, ListConversations.countMaximum) }
         case .listHistory(let request): request.limit.map { ($0, ListHistory.countMaximum) }
         case .listRetained(let request): request.limit.map { ($0, ListRetained.countMaximum) }
         case .listUsers(let request): request.limit.map { ($0, ListUsers.countMaximum) }

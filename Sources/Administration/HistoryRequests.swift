@@ -1,4 +1,67 @@
-// Requests about the kept messages of one conversation.
+// Requests about conversations and their kept messages.
+
+/// Lists the conversations of a user that have kept messages, in the order in which they began.
+public struct ListConversations: AdministrationRequest {
+    public static let name = "conversation.list"
+    public var app: String
+    public var user: String
+    /// Whether only conversations with unread messages are listed.
+    public var isUnreadOnly: Bool?
+    /// Continues after this place, the `next` of the previous reply.
+    public var after: UInt64?
+    /// Conversations of the reply; nil for ``countMaximum``.
+    public var limit: Int?
+
+    /// Conversations of one reply.
+    public static let countMaximum = 1_000
+
+    public init(
+        app: String, user: String, isUnreadOnly: Bool? = nil, after: UInt64? = nil,
+        limit: Int? = nil
+    ) {
+        self.app = app
+        self.user = user
+        self.isUnreadOnly = isUnreadOnly
+        self.after = after
+        self.limit = limit
+    }
+
+    public struct Conversation: Codable, Hashable, Sendable {
+        // The other party: a user, or a group.
+
+        public var user: String?
+        public var groupid: String?
+        /// The number of the newest message.
+        public var lastNumber: UInt64
+        /// The user has read up to this number; 0 if nothing.
+        public var readThrough: UInt64
+        /// Unread messages of others.
+        public var unreadCount: UInt64
+
+        public init(
+            user: String?, groupid: String?, lastNumber: UInt64, readThrough: UInt64,
+            unreadCount: UInt64
+        ) {
+            self.user = user
+            self.groupid = groupid
+            self.lastNumber = lastNumber
+            self.readThrough = readThrough
+            self.unreadCount = unreadCount
+        }
+    }
+
+    public struct Reply: Codable, Hashable, Sendable {
+        /// There may be none although there are more, if none that were examined are selected.
+        public var conversations: [Conversation]
+        /// The place to continue after; nil at the end.
+        public var next: UInt64?
+
+        public init(conversations: [Conversation], next: UInt64?) {
+            self.conversations = conversations
+            self.next = next
+        }
+    }
+}
 
 /// Lists kept messages of a conversation, from newer ones to older ones.
 public struct ListHistory: AdministrationRequest {

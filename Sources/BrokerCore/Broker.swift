@@ -107,6 +107,12 @@ public struct Broker: ~Copyable, Sendable {
         case .historyRequested(let connection, let identifier, let request):
             guard admits(connection, request: identifier, in: &step) else { return }
             requestHistory(connection, identifier: identifier, request, in: &step)
+        case .conversationsRequested(let connection, let identifier, let request):
+            guard admits(connection, request: identifier, in: &step) else { return }
+            reportConversations(to: connection, identifier: identifier, request, in: &step)
+        case .markReadRequested(let connection, let identifier, let request):
+            guard admits(connection, request: identifier, in: &step) else { return }
+            markRead(connection, identifier: identifier, request, in: &step)
         case .willSet(let connection, let identifier, let request):
             guard admits(connection, request: identifier, in: &step) else { return }
             setWill(of: connection, identifier: identifier, request, in: &step)

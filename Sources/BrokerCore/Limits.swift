@@ -343,6 +343,8 @@ public struct CoreLimits: Sendable {
     /// Maximum number of entries and bytes that the store reads for one page of a queue: less than
     /// a millisecond of its time, in which no commit is made.
     public static let inspectionCountMaximum = 100
+    /// Maximum number of conversations that a page examines for those with unread messages.
+    static let conversationLooksMaximum = 1_000
     public static let inspectionBytesMaximum = 256 << 10
     /// Maximum number of devices that are shown of one user: a reply of 4 MiB has room for them.
     public static let describedDevicesMaximum = 1_000

@@ -465,8 +465,9 @@ extension Event {
     fileprivate var requestCount: Int {
         switch self {
         case .subscribeReceived, .unsubscribeReceived: partCount
-        case .sendReceived, .presenceQueried, .groupRequested, .historyRequested, .willSet,
-            .willCleared, .requestFaulted, .credentialPresented, .credentialRefused:
+        case .sendReceived, .presenceQueried, .groupRequested, .historyRequested,
+            .conversationsRequested, .markReadRequested, .willSet, .willCleared,
+            .requestFaulted, .credentialPresented, .credentialRefused:
             1
         case .connectReceived(_, let request): request.will == nil ? 0 : 1
         case .connectionClosed, .inboxAcknowledged, .resultsSeen, .packetAnswered,

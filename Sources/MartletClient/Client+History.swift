@@ -1,4 +1,4 @@
-// Kept messages of the user's conversations.
+// The user's conversations: their kept messages, and what the user has read of them.
 
 import Primitives
 import WireFormat
@@ -34,6 +34,26 @@ public struct HistoryPage: Hashable, Sendable {
     public var next: UInt64?
 }
 
+/// A conversation of this user that has kept messages.
+public struct Conversation: Hashable, Sendable {
+    /// The other user, or the group.
+    public var party: ConversationParty
+    /// The number of the newest message.
+    public var lastNumber: UInt64
+    /// The user has read up to this number; 0 if nothing.
+    public var readThrough: UInt64
+    /// Messages of others that the user has not read.
+    public var unreadCount: UInt64
+}
+
+/// Conversations of this user, in the order in which they began.
+public struct ConversationList: Hashable, Sendable {
+    /// At most 100; there may be none although there is a next page.
+    public var conversations: [Conversation]
+    /// Where the next page begins; nil at the end. A page may be empty and have a next one.
+    public var next: UInt64?
+}
+
 extension Client {
     /// The messages of a conversation that their senders wanted kept
     /// (``OutgoingMessage/isKept``), from the newest to older ones.
@@ -52,17 +72,90 @@ extension Client {
             throw .invalid("a page of history has 1 to \(WireLimits.historyCountMaximum) messages")
         }
         var bytes = ByteBuilder()
-        let wire: MRT.ConversationParty =
-            switch party {
-            case .user(let user): .user(try bytes.append(identifier: user))
-            case .group(let group): .group(try bytes.append(identifier: group))
-            }
+        let wire = try bytes.append(party)
         let answer = try await request(
             .history,
             part: MRT.HistoryQuery(party: wire, before: number ?? 0, count: UInt8(count)),
             bytes: bytes)
         guard let page = HistoryPage(answer.content) else { throw .unreadableAnswer }
         return page
+    }
+
+    /// The conversations of this user that have kept messages, with what is unread in each.
+    ///
+    /// - Parameters:
+    ///   - place: the page begins after this place, the ``ConversationList/next`` of another page;
+    ///     nil for the first page.
+    ///   - isUnreadOnly: whether only conversations with unread messages are listed.
+    ///   - count: 1...100; a page may have fewer.
+    /// - Throws: ``MartletError/refused(_:_:)`` if the broker refuses the request.
+    public func conversations(
+        after place: UInt64? = nil, isUnreadOnly: Bool = false, count: Int = 100
+    ) async throws(MartletError) -> ConversationList {
+        guard (1...Int(WireLimits.historyCountMaximum)).contains(count) else {
+            throw .invalid("a page has 1 to \(WireLimits.historyCountMaximum) conversations")
+        }
+        let answer = try await request(
+            .conversations,
+            part: MRT.ConversationQuery(
+                after: place ?? 0, isUnreadOnly: isUnreadOnly, count: UInt8(count)),
+            bytes: ByteBuilder())
+        guard let list = ConversationList(answer.content) else { throw .unreadableAnswer }
+        return list
+    }
+
+    /// Tells the broker that this user has read a conversation, on whatever device. Nothing else
+    /// does: a message is unread also if it was delivered, acknowledged or looked at.
+    ///
+    /// - Parameters:
+    ///   - party: the user or the group of the conversation.
+    ///   - number: all messages up to this ``KeptMessage/number`` are read. A lower number than
+    ///     before changes nothing.
+    /// - Throws: ``MartletError/refused(_:_:)`` if there is no such user, group or message, or if
+    ///   the user is not a member.
+    public func markRead(
+        _ party: ConversationParty, through number: UInt64
+    ) async throws(MartletError) {
+        guard (1...WireLimits.varIntMaximum).contains(number) else {
+            throw .invalid("messages have numbers from 1 to \(WireLimits.varIntMaximum)")
+        }
+        var bytes = ByteBuilder()
+        let wire = try bytes.append(party)
+        _ = try await request(
+            .markRead, part: MRT.ReadMark(party: wire, number: number), bytes: bytes)
+    }
+}
+
+extension ByteBuilder {
+    fileprivate mutating func append(
+        _ party: ConversationParty
+    ) throws(MartletError) -> MRT.ConversationParty {
+        switch party {
+        case .user(let user): .user(try append(identifier: user))
+        case .group(let group): .group(try append(identifier: group))
+        }
+    }
+}
+
+extension ConversationList {
+    init?(_ content: [UInt8]) {
+        let bytes = content.span.bytes
+        guard let list = try? MRT.ConversationList(bytes) else { return nil }
+        conversations = []
+        next = list.next == 0 ? nil : list.next
+        var walk = MRT.ConversationEntryList(list.entries, in: bytes)
+        while let entry = walk.next() {
+            let name = String(decoding: content[entry.party.name.offsets], as: UTF8.self)
+            let party: ConversationParty =
+                switch entry.party {
+                case .user: .user(name)
+                case .group: .group(name)
+                }
+            conversations.append(
+                Conversation(
+                    party: party, lastNumber: entry.lastNumber, readThrough: entry.readThrough,
+                    unreadCount: entry.unreadCount))
+        }
     }
 }
 

@@ -4,7 +4,8 @@
 
 /// The pages of `martlet help`: the first words of the commands.
 enum HelpTopic: String, CaseIterable {
-    case send, listen, presence, group, token, session, queue, history, retained, user, app
+    case send, listen, presence, group, token, session, queue, conversations, history
+    case retained, user, app
     case explain, trace, backup, stats
     case `operator`, dashboard, listeners, refusals, reload
     case logLevel = "log-level"
@@ -19,6 +20,7 @@ enum HelpTopic: String, CaseIterable {
         case .token: HelpPages.token
         case .session: HelpPages.session
         case .queue: HelpPages.queue
+        case .conversations: HelpPages.conversations
         case .history: HelpPages.history
         case .retained: HelpPages.retained
         case .user: HelpPages.user
@@ -54,6 +56,7 @@ enum HelpPages {
           martlet token (mint | list | revoke)
           martlet session (list | show | kick | delete)
           martlet queue (show | messages | drop | purge) USER
+          martlet conversations --user USER [--unread]
           martlet history (--user USER --with USER | --group ID) [--search TEXT]
           martlet history remove NUMBER
           martlet retained (list | show | delete) [TOPIC]
@@ -321,6 +324,20 @@ enum HelpPages {
           --away               only sessions without a connection
           --older-than TIME    only sessions disconnected for at least this long, such as 90d
           --json               one JSON object per queue or message; purge, drop: one object
+        \(administration)
+        """
+
+    static let conversations = """
+        martlet conversations --user USER [--unread] [--limit N]
+
+        Lists the conversations of a user that have kept messages (martlet send --history), in the
+        order in which they began, with the number of the newest message, the number up to which
+        the user has read, and the messages of others after it.
+
+          --user USER          the user
+          --unread             only conversations with unread messages
+          --limit N            show at most N
+          --json               one JSON object per conversation
         \(administration)
         """
 

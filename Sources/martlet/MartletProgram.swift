@@ -31,6 +31,7 @@ enum Command: String, CaseIterable {
     case queueMessages = "queue messages"
     case queueDrop = "queue drop"
     case queuePurge = "queue purge"
+    case conversations
     case history
     case historyRemove = "history remove"
     case retainedList = "retained list"
@@ -152,6 +153,7 @@ enum MartletProgram {
             case .sessionDelete: try SessionDeleteCommand.run(arguments)
             case .queueShow: try QueueShowCommand.run(arguments)
             case .queueMessages: try QueueMessagesCommand.run(arguments)
+            case .conversations: try ConversationsCommand.run(arguments)
             case .history: try HistoryCommand.run(arguments)
             case .historyRemove: try HistoryRemoveCommand.run(arguments)
             case .queueDrop: try QueueDropCommand.run(arguments)

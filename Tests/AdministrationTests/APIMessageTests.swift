@@ -40,6 +40,8 @@ struct APIMessageTests {
         ShowRetained(app: "plant", topic: "a b/?&=#"), DeleteRetained(app: "plant", filter: "#"),
         DropQueueMessage(app: "plant", user: "u", number: .max),
         DropQueueMessage(app: "plant", user: "u", device: "ü", number: 0),
+        ListConversations(app: "plant", user: "ü"),
+        ListConversations(app: "plant", user: "u", isUnreadOnly: true, after: .max, limit: 1_000),
         ListHistory(app: "plant", user: "u", with: "ü"), ListHistory(app: "plant", groupid: "g"),
         ListHistory(
             app: "plant", groupid: "g", before: .max, limit: 1, search: "a b/?&=#", from: "u",

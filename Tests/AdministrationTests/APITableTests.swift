@@ -299,6 +299,7 @@ extension AdministrationCommand {
         case .showOfflineQueue(let request): request.line
         case .listQueueMessages(let request): request.line
         case .dropQueueMessage(let request): request.line
+        case .listConversations(let request): request.line
         case .listHistory(let request): request.line
         case .removeFromHistory(let request): request.line
         case .purgeQueues(let request): request.line

@@ -270,6 +270,11 @@ private final class AmplificationTable {
         case .history:
             let query = [0] + Packets.string8("nobody") + [0, 100]
             row("history with nobody", Packets.request(operation, query, id: 6), owner)
+        case .conversations:
+            row("no conversations", Packets.request(operation, [0, 0, 100], id: 6), owner)
+        case .markRead:
+            let mark = [0] + Packets.string8("nobody") + [1]
+            row("read of nobody", Packets.request(operation, mark, id: 6), owner)
         case .groupSetMeta:
             row(
                 "set meta of a group of 100",

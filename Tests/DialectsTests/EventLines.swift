@@ -8,6 +8,12 @@ func line(_ event: Event, _ bytes: UnsafeRawBufferPointer) -> String {
     func text(_ range: ByteRange) -> String {
         String(decoding: range.bytes(in: bytes), as: UTF8.self)
     }
+    func party(_ party: HistoryRequest.Party) -> String {
+        switch party {
+        case .user(let name): text(name)
+        case .group(let name): "group \(text(name))"
+        }
+    }
     switch event {
     case .connectReceived(_, let request):
         return line(request, text, names)
@@ -38,13 +44,14 @@ func line(_ event: Event, _ bytes: UnsafeRawBufferPointer) -> String {
     case .presenceQueried(_, let identifier, let user):
         return "presence \(identifier) \(text(user))"
     case .historyRequested(_, let identifier, let request):
-        let party =
-            switch request.party {
-            case .user(let name): text(name)
-            case .group(let name): "group \(text(name))"
-            }
+        let party = party(request.party)
         let end = request.before == .max ? "" : " before \(request.before)"
         return "history \(identifier): \(request.countMaximum) of \(party)\(end)"
+    case .conversationsRequested(_, let identifier, let request):
+        return "conversations \(identifier): \(request.countMaximum) after \(request.after)"
+            + (request.isUnreadOnly ? " with unread messages" : "")
+    case .markReadRequested(_, let identifier, let request):
+        return "read \(identifier): \(party(request.party)) up to \(request.number)"
     case .groupRequested(_, let identifier, let request):
         return "group \(identifier) \(line(request, text, names))"
     case .willSet(_, let identifier, let will):

@@ -147,6 +147,15 @@ struct JSONReadingTests {
                     group: ByteRange(offset: 0, count: 1),
                     allowList: .only(count: 1, ids: ByteRange(offset: 1, count: 2))), "g\u{1}b")
         ),
+        (
+            #"{"type":"history","request":12,"user":"bob","before":18,"count":2}"#,
+            packet("request-history")
+        ),
+        (
+            #"{"type":"conversations","request":13,"unread":true,"count":50}"#,
+            packet("request-conversations")
+        ),
+        (#"{"type":"read","request":14,"user":"bob","number":19}"#, packet("request-read")),
     ]
 
     @Test(arguments: meanings)
@@ -181,6 +190,9 @@ struct JSONReadingTests {
             #"{"type":"createGroup","request":1,"key":"0000000000000000","title":"","allowed":[]}"#,
             #"{"type":"setGroupAllowed","request":1,"group":""}"#,
             #"{"type":"disconnect","sendsWill":true,"sessionExpirySeconds":1}"#,
+            #"{"type":"history","request":1,"user":"","before":\#(number)}"#,
+            #"{"type":"conversations","request":1,"after":\#(number)}"#,
+            #"{"type":"read","request":1,"group":"","number":\#(number)}"#,
         ]
         for json in objects {
             let packet = try JSONPacketReader.packet(of: Array(json.utf8).span.bytes)
@@ -229,6 +241,10 @@ struct JSONReadingTests {
             #"{"type":"joinGroup","request":1,"group":"\#(String(repeating: "g", count: 256))"}"#,
             "255"
         ),
+        (#"{"type":"history","request":1,"user":"u","group":"g"}"#, "exactly one of user"),
+        (#"{"type":"read","request":1,"number":1}"#, "exactly one of user"),
+        (#"{"type":"read","request":1,"user":"u","number":0}"#, "of its range"),
+        (#"{"type":"conversations","request":1,"count":101}"#, "of its range"),
         (#"{"type":"ping","a":{"b":{"c":{}}}}"#, "not a JSON object"),
     ]
 
@@ -391,6 +407,14 @@ struct JSONWritingTests {
                     entries: loop.history([("bob", 3, 7, "\"on\"")])),
                 #"{"type":"response","request":5,"reason":0,"name":"success","next":3,"#
                     + #""messages":[{"number":3,"from":"bob","time":7,"t":0,"b":"\"on\""}]}"#
+            ),
+            (
+                .reportConversations(
+                    loop.connection, requestIdentifier: 6, next: 0,
+                    entries: loop.conversations([("bob", false, 3, 1, 2), ("g1", true, 9, 9, 0)])),
+                #"{"type":"response","request":6,"reason":0,"name":"success","#
+                    + #""conversations":[{"user":"bob","last":3,"read":1,"unread":2},"#
+                    + #"{"group":"g1","last":9,"read":9,"unread":0}]}"#
             ),
         ]
         loop.carryOut { effects in for (answer, _) in answers { effects.append(.mrt(answer)) } }

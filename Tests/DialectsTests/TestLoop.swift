@@ -112,6 +112,20 @@ final class TestLoop {
         return run.withUnsafeBytes { effects.bytes.append($0) }
     }
 
+    /// Conversations, as the core reports them.
+    func conversations(
+        _ entries: [(name: String, isGroup: Bool, last: UInt64, read: UInt64, unread: UInt64)]
+    ) -> ByteRange {
+        var bytes: [UInt8] = []
+        for entry in entries {
+            for number in [entry.last, entry.read, entry.unread] {
+                withUnsafeBytes(of: number.littleEndian) { bytes += $0 }
+            }
+            bytes += [entry.isGroup ? 1 : 0, UInt8(entry.name.utf8.count)] + entry.name.utf8
+        }
+        return bytes.withUnsafeBytes { effects.bytes.append($0) }
+    }
+
     /// Kept messages of type 0, as the core reports them.
     func history(
         _ messages: [(sender: String, number: UInt64, time: UInt64, text: String)]

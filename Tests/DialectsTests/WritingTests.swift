@@ -173,6 +173,19 @@ struct WritingTests {
         #expect(loop.written() == packet("response-history"))
     }
 
+    @Test func `answer a request for conversations`() {
+        let range = loop.conversations([
+            ("bob", false, 19, 17, 1), ("fleet-7", true, 300, 0, 255),
+        ])
+        loop.carryOut {
+            $0.append(
+                .mrt(
+                    .reportConversations(
+                        loop.connection, requestIdentifier: 13, next: 0, entries: range)))
+        }
+        #expect(loop.written() == packet("response-conversations"))
+    }
+
     @Test func `replace an answer that is larger than the client accepts`() {
         let loop = TestLoop()
         loop.establish(packetMaximum: 128)

@@ -35,6 +35,12 @@ private func understandParameters(
     of operation: MRT.Operation, _ bytes: UnsafeRawBufferPointer
 ) throws(WireError) -> Meaning {
     func text(_ name: String, _ range: ByteRange) -> String { "\(name)=" + escape(range, bytes) }
+    func party(_ party: MRT.ConversationParty) -> String {
+        switch party {
+        case .user(let name): text("user", name)
+        case .group(let name): text("group", name)
+        }
+    }
     switch operation {
     case .setWill:
         let will = try MRT.Will(bytes.bytes)
@@ -67,14 +73,18 @@ private func understandParameters(
             change, in: bytes, text("group", change.group), words(change.allowList, bytes))
     case .history:
         let query = try MRT.HistoryQuery(bytes.bytes)
-        let party: String? =
-            switch query.party {
-            case .user(let name): text("user", name)
-            case .group(let name): text("group", name)
-            }
         return meaning(
-            query, in: bytes, party, query.before == 0 ? nil : "before=\(query.before)",
+            query, in: bytes, party(query.party),
+            query.before == 0 ? nil : "before=\(query.before)",
             "count=\(query.count)")
+    case .conversations:
+        let query = try MRT.ConversationQuery(bytes.bytes)
+        return meaning(
+            query, in: bytes, query.after == 0 ? nil : "after=\(query.after)",
+            mark("unread", query.isUnreadOnly), "count=\(query.count)")
+    case .markRead:
+        let mark = try MRT.ReadMark(bytes.bytes)
+        return meaning(mark, in: bytes, party(mark.party), "number=\(mark.number)")
     case .subscribe, .unsubscribe, .clearWill, .presence:
         preconditionFailure("whole packets show these")
     }
@@ -117,6 +127,19 @@ private func understandResult(
         }
         return meaning(
             page, in: bytes, page.next == 0 ? nil : "next=\(page.next)",
+            entries.isEmpty ? nil : entries.joined(separator: " "))
+    case .conversations:
+        let list = try MRT.ConversationList(bytes.bytes)
+        var walk = MRT.ConversationEntryList(list.entries, in: bytes.bytes)
+        var entries: [String] = []
+        while let entry = walk.next() {
+            let name = escape(entry.party.name, bytes)
+            let kind = if case .group = entry.party { "group" } else { "user" }
+            entries.append(
+                "\(kind)=\(name),\(entry.lastNumber),\(entry.readThrough),\(entry.unreadCount)")
+        }
+        return meaning(
+            list, in: bytes, list.next == 0 ? nil : "next=\(list.next)",
             entries.isEmpty ? nil : entries.joined(separator: " "))
     default: preconditionFailure("an operation without a result of its own")
     }

@@ -203,6 +203,13 @@ extension APIOperation {
         case .setAppRights, .changeGroup, .stopTrace, .revokeOperator, .dropQueueMessage,
             .removeFromHistory:
             []
+        case .listConversations:
+            [
+                .objects(
+                    "conversations", .text(optional: "user"), .text(optional: "groupid"),
+                    .number("lastNumber"), .number("readThrough"), .number("unreadCount")),
+                .number(optional: "next"),
+            ]
         case .listHistory:
             [
                 .objects(

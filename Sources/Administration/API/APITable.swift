@@ -28,6 +28,7 @@ extension APIOperation {
         case .showOfflineQueue: showOfflineQueue
         case .listQueueMessages: listQueueMessages
         case .dropQueueMessage: dropQueueMessage
+        case .listConversations: listConversations
         case .listHistory: listHistory
         case .removeFromHistory: removeFromHistory
         case .purgeQueues: purgeQueues

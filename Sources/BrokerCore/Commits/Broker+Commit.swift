@@ -25,6 +25,7 @@ extension Broker {
         batch.moment = moment
         settleReceivers()
         writeDirtySessions()
+        writeChangedReaders()
         commits.handOver()
         requestWaitingLoads()
         writeMessages(to: &batch)

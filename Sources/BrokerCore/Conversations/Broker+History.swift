@@ -165,6 +165,11 @@ struct HistoryRead {
     let contentMaximum: Int
 }
 
+/// Why a user may not read a conversation.
+struct ReadRefusal: Error {
+    let reason: ReasonCode
+}
+
 /// The answer that a client waits for.
 struct ClientHistoryRead {
     let connection: ConnectionID
@@ -184,21 +189,11 @@ extension Broker {
     ) {
         guard let session = session(of: connection) else { return }
         let user = sessions[session].user
-        let app = registry.users[user].app
         let parties: ConversationParties
-        switch request.party {
-        case .user(let name):
-            guard let other = self.user(named: name.bytes(in: step.bytes), app: app) else {
-                return refuse(connection, request: identifier, .topicNameInvalid, in: &step)
-            }
-            parties = .users(of: user, and: other)
-        case .group(let name):
-            guard let group = registry.apps[app].groups.value(for: name.bytes(in: step.bytes))
-            else { return refuse(connection, request: identifier, .topicNameInvalid, in: &step) }
-            guard membership(of: user, in: group) != nil else {
-                return refuse(connection, request: identifier, .notAuthorized, in: &step)
-            }
-            parties = .group(group)
+        switch self.parties(of: request.party, for: user, in: step) {
+        case .success(let found): parties = found
+        case .failure(let refusal):
+            return refuse(connection, request: identifier, refusal.reason, in: &step)
         }
         guard let index = conversationTable.find(parties) else {
             step.effects[connection.loop].effects.append(
@@ -212,8 +207,9 @@ extension Broker {
             return refuse(connection, request: identifier, .serverBusy, in: &step)
         }
         commits.open(RequestKey(connection: connection, identifier: identifier))
-        let start = conversationTable.start(
-            of: ConversationTable.Reader(conversation: index, user: user))
+        let start = conversationTable.reading(
+            of: ConversationTable.Reader(conversation: index, user: user)
+        ).start
         _ = inspect(
             conversationTable.conversations[index].kept.queue, after: start,
             before: request.before,
@@ -225,7 +221,30 @@ extension Broker {
                     byteCountMaximum: request.byteCountMaximum)))
     }
 
-    private mutating func refuse(
+    /// The conversation that a user names by its other party, whether or not it has begun.
+    func parties(
+        of party: HistoryRequest.Party, for user: Index<User>, in step: borrowing Step
+    ) -> Result<ConversationParties, ReadRefusal> {
+        let app = registry.users[user].app
+        switch party {
+        case .user(let name):
+            guard let other = self.user(named: name.bytes(in: step.bytes), app: app) else {
+                return .failure(ReadRefusal(reason: .topicNameInvalid))
+            }
+            return .success(.users(of: user, and: other))
+        case .group(let name):
+            guard let group = registry.apps[app].groups.value(for: name.bytes(in: step.bytes))
+            else {
+                return .failure(ReadRefusal(reason: .topicNameInvalid))
+            }
+            guard membership(of: user, in: group) != nil else {
+                return .failure(ReadRefusal(reason: .notAuthorized))
+            }
+            return .success(.group(group))
+        }
+    }
+
+    mutating func refuse(
         _ connection: ConnectionID, request identifier: UInt64, _ reason: ReasonCode,
         in step: inout Step
     ) {
@@ -277,51 +296,6 @@ extension Broker {
                 .reportHistory(
                     connection, requestIdentifier: read.requestIdentifier, next: next,
                     entries: entries)))
-    }
-
-    // MARK: - Members
-
-    /// Lets a new member read what is kept from now on.
-    mutating func beginReading(_ user: Index<User>, _ group: Index<Group>) {
-        guard let index = conversationTable.find(.group(group)) else { return }
-        let lastNumber = conversationTable.conversations[index].lastNumber
-        guard lastNumber > 0 else { return }
-        conversationTable.setStart(
-            lastNumber, of: ConversationTable.Reader(conversation: index, user: user))
-        var row = RecordWriter(version: 1)
-        row.write(lastNumber)
-        commits.renew(
-            RecordChange(
-                table: .readers, key: readerKey(index, user), value: row.bytes))
-    }
-
-    /// Forgets a member.
-    mutating func endReading(_ user: Index<User>, _ group: Index<Group>) {
-        guard let index = conversationTable.find(.group(group)),
-            conversationTable.remove(
-                ConversationTable.Reader(conversation: index, user: user))
-        else { return }
-        commits.remove(.readers, key: readerKey(index, user))
-    }
-
-    private func readerKey(
-        _ index: Index<KeptConversation>, _ user: Index<User>
-    ) -> [UInt8] {
-        RecordKey.number(conversationTable.conversations[index].kept.queue.raw)
-            + Array(registry.users[user].name)
-    }
-
-    /// Restores one row. That of the conversation has been restored before.
-    mutating func restoreReader(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
-        var row = try RecordReader(value, version: 1, table: .readers, key: key)
-        let start = try row.readCounter()
-        guard key.count > 8,
-            case .conversation(let index)? = owner(of: QueueID(raw: RecordKey.readNumber(key))),
-            let user = user(
-                named: Array(key[8...]), app: conversationTable.conversations[index].app)
-        else { throw .danglingRecord(.readers, key: key) }
-        conversationTable.setStart(
-            start, of: ConversationTable.Reader(conversation: index, user: user))
     }
 }
 

@@ -76,7 +76,11 @@ extension Broker {
         guard let parties = parties(of: target, fromUser: user) else {
             preconditionFailure("message \(message.place) was admitted to no conversation")
         }
-        for parties in parties { keep(message, in: conversation(of: parties, fromUser: user)) }
+        for parties in parties {
+            let index = conversation(of: parties, fromUser: user)
+            keep(message, in: index)
+            countOwn(user, in: index)
+        }
     }
 
     private mutating func keep(_ message: Index<Message>, in index: Index<KeptConversation>) {
@@ -155,8 +159,13 @@ extension Broker {
         conversationTable.note(storedNumber: conversation.lastNumber, of: index)
     }
 
-    /// Ends a conversation, and removes its messages.
+    /// Ends a conversation, and removes its messages. A group has no members any more.
     mutating func remove(conversation index: Index<KeptConversation>) {
+        if case .users(let first, let second) = conversationTable.conversations[index].parties {
+            for user in [first, second] {
+                remove(reader: ConversationTable.Reader(conversation: index, user: user))
+            }
+        }
         let queue = conversationTable.remove(index)
         queues.takeFromConversation(queue)
         commits.delete(queue)

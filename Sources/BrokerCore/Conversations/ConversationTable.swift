@@ -4,7 +4,7 @@
 // store has them. It requests nothing from the store.
 //
 // Invariants: a conversation is found by its parties; the sums of an app are those of its
-// conversations; `keptCount` is the sum of all.
+// conversations; `keptCount` is the sum of all; a reader has read no number that is not assigned.
 
 import Primitives
 
@@ -15,14 +15,29 @@ struct ConversationTable: ~Copyable {
     /// Conversations of two users, by each of them.
     private var ofUsers: [Index<User>: [Index<KeptConversation>]] = [:]
     private var sums: [Index<App>: Sum] = [:]
-    private var readers: [Reader: UInt64] = [:]
+    private var readers: [Reader: Reading] = [:]
+    /// Readers with own messages that their rows do not count yet.
+    private var changedReaders: Set<Reader> = []
     /// Messages in all conversations.
     private(set) var keptCount: UInt64 = 0
 
-    /// A member of a group that has a conversation.
+    /// One of two users, or a member of a group, that has a conversation.
     struct Reader: Hashable {
         let conversation: Index<KeptConversation>
         let user: Index<User>
+    }
+
+    /// What a reader has read.
+    struct Reading: Equatable {
+        /// The number after which it may read; 0 for a member from the beginning.
+        var start: UInt64 = 0
+        /// It has read all messages up to this number.
+        var mark: UInt64 = 0
+        /// Its own messages after both numbers. Messages that were removed may be among them.
+        var ownCount: UInt64 = 0
+
+        /// The number after which messages are unread.
+        var readThrough: UInt64 { max(start, mark) }
     }
 
     /// The conversations of one app.
@@ -38,9 +53,22 @@ struct ConversationTable: ~Copyable {
 
     func find(_ parties: ConversationParties) -> Index<KeptConversation>? { indexes[parties] }
 
-    /// The conversations of a user with other users, in the order in which they began.
-    func conversations(ofUser user: Index<User>) -> [Index<KeptConversation>] {
-        ofUsers[user] ?? []
+    /// The conversations of a user with other users, in the order in which they began, which is
+    /// that of their queues: those with queues behind `queue`, at most `countMaximum`.
+    func conversations(
+        ofUser user: Index<User>, behind queue: UInt64 = 0, countMaximum: Int = .max
+    ) -> ArraySlice<Index<KeptConversation>> {
+        guard let all = ofUsers[user] else { return [] }
+        var (start, end) = (0, all.count)
+        while start < end {
+            let middle = (start + end) / 2
+            if conversations[all[middle]].kept.queue.raw > queue {
+                end = middle
+            } else {
+                start = middle + 1
+            }
+        }
+        return all[start...].prefix(countMaximum)
     }
 
     // MARK: - Conversations
@@ -76,13 +104,44 @@ struct ConversationTable: ~Copyable {
 
     // MARK: - Readers
 
-    /// The number after which a member may read; 0 for a member from the beginning.
-    func start(of reader: Reader) -> UInt64 { readers[reader] ?? 0 }
+    /// What a reader has read; nothing yet if it has no row.
+    func reading(of reader: Reader) -> Reading { readers[reader] ?? Reading() }
 
-    mutating func setStart(_ number: UInt64, of reader: Reader) { readers[reader] = number }
+    /// Whether the reader has a row.
+    func contains(_ reader: Reader) -> Bool { readers[reader] != nil }
 
-    /// Removes what is known of a member. Returns whether there was anything.
-    mutating func remove(_ reader: Reader) -> Bool { readers.removeValue(forKey: reader) != nil }
+    mutating func set(_ reading: Reading, of reader: Reader) {
+        readers[reader] = reading
+        changedReaders.remove(reader)
+    }
+
+    /// Counts a message of the reader itself; its row counts it with the pending batch.
+    mutating func countOwn(of reader: Reader) {
+        readers[reader, default: Reading()].ownCount += 1
+        changedReaders.insert(reader)
+    }
+
+    /// Messages of others that a reader has not read, and that the conversation still has.
+    func unreadCount(of reader: Reader) -> UInt64 {
+        let (reading, conversation) = (
+            reading(of: reader), conversations[reader.conversation]
+        )
+        let behind = conversation.lastNumber.missing(from: reading.readThrough)
+        return min(behind.missing(from: reading.ownCount), UInt64(conversation.kept.count))
+    }
+
+    /// Returns the readers whose rows must be written with the pending batch, each once.
+    mutating func takeChangedReaders() -> Set<Reader> {
+        guard !changedReaders.isEmpty else { return [] }
+        defer { changedReaders.removeAll(keepingCapacity: changedReaders.count < 64) }
+        return changedReaders
+    }
+
+    /// Removes what is known of a reader. Returns whether there was anything.
+    mutating func remove(_ reader: Reader) -> Bool {
+        changedReaders.remove(reader)
+        return readers.removeValue(forKey: reader) != nil
+    }
 
     // MARK: - Messages
 
@@ -147,10 +206,21 @@ struct ConversationTable: ~Copyable {
         expect(
             ofUsers.values.reduce(0) { $0 + $1.count }, equals: pairs,
             "conversations in the lists of users")
-        for reader in readers.keys {
+        for list in ofUsers.values {
+            let queues = list.map { conversations[$0].kept.queue.raw }
+            precondition(queues == queues.sorted(), "the order of a user's queues \(queues)")
+        }
+        for (reader, reading) in readers {
             precondition(
                 conversations.contains(reader.conversation),
                 "user \(reader.user.place) reads conversation \(reader.conversation.place)")
+            expect(
+                reading.readThrough, atMost: conversations[reader.conversation].lastNumber,
+                "what user \(reader.user.place) has read")
+        }
+        for reader in changedReaders {
+            precondition(
+                contains(reader), "user \(reader.user.place) has changed, and is no reader")
         }
         precondition(sums == byApp, "sums of conversations by app: \(sums), and \(byApp)")
     }

@@ -50,6 +50,10 @@ public enum MRTEffect: BitwiseCopyable, Sendable {
     /// page begins before the number `next`, which is 0 at the end.
     case reportHistory(
         ConnectionID, requestIdentifier: UInt64, next: UInt64, entries: ByteRange)
+    /// Report a page of a user's conversations, which ``ConversationEntry/read(_:in:)`` reads. The
+    /// next page begins after the place `next`, which is 0 at the end.
+    case reportConversations(
+        ConnectionID, requestIdentifier: UInt64, next: UInt64, entries: ByteRange)
 }
 
 /// The answers to packets with an identifier, which MRT does not have.
@@ -258,7 +262,7 @@ extension MRTEffect {
         switch self {
         case .respond(let connection, _, _, _), .reportPresence(let connection, _, _, _, _, _),
             .reportGroups(let connection, _, _, _), .reportGroup(let connection, _, _),
-            .reportHistory(let connection, _, _, _):
+            .reportHistory(let connection, _, _, _), .reportConversations(let connection, _, _, _):
             connection
         }
     }

@@ -23,6 +23,8 @@ public enum Event: Sendable {
     case presenceQueried(ConnectionID, requestIdentifier: UInt64, user: ByteRange)
     case groupRequested(ConnectionID, requestIdentifier: UInt64, GroupRequest)
     case historyRequested(ConnectionID, requestIdentifier: UInt64, HistoryRequest)
+    case conversationsRequested(ConnectionID, requestIdentifier: UInt64, ConversationListRequest)
+    case markReadRequested(ConnectionID, requestIdentifier: UInt64, ReadMarkRequest)
     case willSet(ConnectionID, requestIdentifier: UInt64, WillRequest)
     case willCleared(ConnectionID, requestIdentifier: UInt64)
     /// A request that the dialect refused: the operation is unknown or its parameters are invalid.
@@ -51,7 +53,8 @@ extension Event {
             .resultsSeen(let connection, _), .packetAnswered(let connection, _, _, _),
             .subscribeReceived(let connection, _), .unsubscribeReceived(let connection, _),
             .presenceQueried(let connection, _, _), .groupRequested(let connection, _, _),
-            .historyRequested(let connection, _, _), .willSet(let connection, _, _),
+            .historyRequested(let connection, _, _), .conversationsRequested(let connection, _, _),
+            .markReadRequested(let connection, _, _), .willSet(let connection, _, _),
             .willCleared(let connection, _),
             .requestFaulted(let connection, _, _), .credentialPresented(let connection, _),
             .credentialRefused(let connection, _), .disconnectReceived(let connection, _),
@@ -67,8 +70,7 @@ extension Event {
         case .connectionClosed, .disconnectReceived, .peerFaulted: true
         case .connectReceived, .sendReceived, .inboxAcknowledged, .resultsSeen, .packetAnswered,
             .subscribeReceived, .unsubscribeReceived, .presenceQueried, .groupRequested,
-            .historyRequested,
-            .willSet,
+            .historyRequested, .conversationsRequested, .markReadRequested, .willSet,
             .willCleared, .requestFaulted, .credentialPresented, .credentialRefused,
             .deliveryTooLarge, .outgoingDrained:
             false
@@ -78,15 +80,16 @@ extension Event {
     /// The effect of the event on the pending batch.
     public var batchEffect: BatchEffect {
         switch self {
-        case .presenceQueried, .requestFaulted, .deliveryTooLarge, .outgoingDrained: .none
+        case .presenceQueried, .conversationsRequested, .requestFaulted, .deliveryTooLarge,
+            .outgoingDrained:
+            .none
         case .packetAnswered(_, _, .release, _): .adds
         case .inboxAcknowledged, .resultsSeen, .packetAnswered: .settles
         case .sendReceived(_, let request):
             request.grade != .transient || request.isRetained ? .adds : .none
         case .connectReceived, .connectionClosed, .subscribeReceived, .unsubscribeReceived,
-            .groupRequested, .historyRequested, .willSet, .willCleared, .credentialPresented,
-            .credentialRefused,
-            .disconnectReceived, .peerFaulted:
+            .groupRequested, .historyRequested, .markReadRequested, .willSet, .willCleared,
+            .credentialPresented, .credentialRefused, .disconnectReceived, .peerFaulted:
             .adds
         }
     }

@@ -1,4 +1,4 @@
-// A user's request for kept messages, and its answer, as plain data.
+// A user's requests about conversations and kept messages, and their answers, as plain data.
 
 import Primitives
 
@@ -60,6 +60,79 @@ extension HistoryEntry {
                         littleEndian: bytes.loadInteger(at: offset + 8, as: UInt64.self)),
                     sender: sender, payload: payload))
             offset = payload.endOffset
+        }
+        return entries
+    }
+}
+
+/// A request for a page of the conversations that the user takes part in and that have kept
+/// messages.
+public struct ConversationListRequest: Sendable {
+    /// The page begins after this place, which an earlier page has told; 0 for the first page.
+    public var after: UInt64
+    /// Whether only conversations with unread messages are listed.
+    public var isUnreadOnly: Bool
+    /// Conversations that the page has at most; at least 1.
+    public var countMaximum: Int
+    /// Bytes of the answer.
+    public var byteCountMaximum: Int
+
+    public init(after: UInt64, isUnreadOnly: Bool, countMaximum: Int, byteCountMaximum: Int) {
+        self.after = after
+        self.isUnreadOnly = isUnreadOnly
+        self.countMaximum = countMaximum
+        self.byteCountMaximum = byteCountMaximum
+    }
+}
+
+/// A user has read a conversation up to a number.
+public struct ReadMarkRequest: Sendable {
+    public var party: HistoryRequest.Party
+    /// The number of a kept message; at least 1.
+    public var number: UInt64
+
+    public init(party: HistoryRequest.Party, number: UInt64) {
+        self.party = party
+        self.number = number
+    }
+}
+
+/// One conversation of an answer. Ranges are in the event loop's bytes.
+public struct ConversationEntry: Hashable, Sendable {
+    public var isGroup: Bool
+    /// The other user, or the id of the group.
+    public var name: ByteRange
+    /// The number of the newest message.
+    public var lastNumber: UInt64
+    /// The user has read up to this number; 0 if nothing.
+    public var readThrough: UInt64
+    /// Unread messages of others.
+    public var unreadCount: UInt64
+}
+
+extension ConversationEntry {
+    /// Bytes of an entry before its name.
+    static let headByteCount = 26
+    /// Bytes that an entry takes on the wire besides its name, at most.
+    static let wireOverhead = 2 + 3 * 9
+
+    /// The conversations of an answer: for each the last number, the number read through and the
+    /// unread messages in eight bytes each, one byte that is 1 for a group, the length of the name
+    /// in one byte, and the name.
+    public static func read(_ range: ByteRange, in bytes: RawSpan) -> [ConversationEntry] {
+        func number(_ offset: Int) -> UInt64 {
+            UInt64(littleEndian: bytes.loadInteger(at: offset, as: UInt64.self))
+        }
+        var entries: [ConversationEntry] = []
+        var offset = Int(range.offset)
+        while offset < range.endOffset {
+            let name = ByteRange(
+                offset: offset + headByteCount, count: Int(bytes[offset + 25]))
+            entries.append(
+                ConversationEntry(
+                    isGroup: bytes[offset + 24] == 1, name: name, lastNumber: number(offset),
+                    readThrough: number(offset + 8), unreadCount: number(offset + 16)))
+            offset = name.endOffset
         }
         return entries
     }

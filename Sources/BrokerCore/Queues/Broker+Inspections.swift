@@ -202,6 +202,9 @@ extension Broker {
             case .clientHistory(let read):
                 inspections.end(number)
                 report(result.loads[index], in: result.blocks, to: read, in: &step)
+            case .mark(let mark):
+                inspections.end(number)
+                take(result.loads[index], in: result.blocks, for: mark, in: &step)
             }
         }
     }

@@ -73,6 +73,8 @@ struct Inspections {
         case history(HistoryRead)
         /// A page of a conversation for a client.
         case clientHistory(ClientHistoryRead)
+        /// The own messages that a mark makes read.
+        case mark(PendingMark)
     }
 
     private enum Entry {
@@ -84,7 +86,7 @@ struct Inspections {
 
     private var entries: [UInt64: Entry] = [:]
     private var lastNumber: UInt64 = 0
-    /// Clients that wait for a page of history.
+    /// Clients that wait for a page of history, or for a mark.
     private var readers: Set<ConnectionID> = []
 
     /// Whether there is none, which is all that an ordinary commit pays for.

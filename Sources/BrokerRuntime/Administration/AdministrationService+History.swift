@@ -1,10 +1,31 @@
-// Operations on the kept messages of conversations.
+// Operations on conversations and their kept messages.
 
 import Administration
 import BrokerCore
 import Primitives
 
 extension AdministrationService {
+    func list(
+        _ request: ListConversations
+    ) throws(AdministrationRefusal) -> ListConversations.Reply {
+        let page = shared.enter {
+            $0.broker.conversations(
+                ofUser: Array(request.user.utf8), app: Array(request.app.utf8),
+                after: request.after ?? 0, isUnreadOnly: request.isUnreadOnly ?? false,
+                countMaximum: request.limit ?? ListConversations.countMaximum)
+        }
+        guard let page else { throw noConversation(request.app, .users(request.user, "")) }
+        return ListConversations.Reply(
+            conversations: page.conversations.map { conversation in
+                let name = String(decoding: conversation.name, as: UTF8.self)
+                return ListConversations.Conversation(
+                    user: conversation.isGroup ? nil : name,
+                    groupid: conversation.isGroup ? name : nil,
+                    lastNumber: conversation.lastNumber, readThrough: conversation.readThrough,
+                    unreadCount: conversation.unreadCount)
+            }, next: page.next)
+    }
+
     func list(_ request: ListHistory) throws(AdministrationRefusal) -> ListHistory.Reply {
         let name = try ConversationName(
             user: request.user, with: request.with, groupid: request.groupid)

@@ -96,6 +96,7 @@ struct AdministrationService {
         case .showOfflineQueue(let request): return answer(request, with: try show(request))
         case .listQueueMessages(let request): return answer(request, with: try list(request))
         case .dropQueueMessage(let request): return answer(request, with: try drop(request))
+        case .listConversations(let request): return answer(request, with: try list(request))
         case .listHistory(let request): return answer(request, with: try list(request))
         case .removeFromHistory(let request):
             return answer(request, with: try remove(request))

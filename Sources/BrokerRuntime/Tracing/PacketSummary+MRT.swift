@@ -203,15 +203,22 @@ extension PacketSummary {
             words.append("user \(Self.text(member.user.bytes(in: parameters)))")
         case .history:
             let query = try MRT.HistoryQuery(parameters)
-            let name = Self.text(query.party.name.bytes(in: parameters))
-            if case .group = query.party {
-                packet.receiver = "group \(name)"
-            } else {
-                packet.receiver = name
-            }
+            packet.receiver = Self.text(query.party, in: parameters)
+        case .markRead:
+            let mark = try MRT.ReadMark(parameters)
+            packet.receiver = Self.text(mark.party, in: parameters)
+            words.append("through \(mark.number)")
         case .clearWill, .groupCreate, .groupList, .groupDescribe, .groupSetMeta,
-            .groupSetAllowList:
+            .groupSetAllowList, .conversations:
             break
+        }
+    }
+
+    private static func text(_ party: MRT.ConversationParty, in bytes: RawSpan) -> String {
+        let name = text(party.name.bytes(in: bytes))
+        return switch party {
+        case .user: name
+        case .group: "group \(name)"
         }
     }
 }

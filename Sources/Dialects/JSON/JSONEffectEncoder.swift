@@ -179,6 +179,21 @@ struct JSONEffectEncoder {
                     }
                 }
             }
+        case .reportConversations(_, let identifier, let next, let entries):
+            writer.write("request", identifier)
+            writer.write(.success)
+            if next > 0 { writer.write("next", next) }
+            writer.write("conversations") { (list: inout JSONList) in
+                for entry in ConversationEntry.read(entries, in: bytes.bytes) {
+                    list.append { (writer: inout JSONWriter) in
+                        writer.write(
+                            entry.isGroup ? "group" : "user", entry.name.bytes(in: bytes).bytes)
+                        writer.write("last", entry.lastNumber)
+                        writer.write("read", entry.readThrough)
+                        writer.write("unread", entry.unreadCount)
+                    }
+                }
+            }
         }
         send(writer, to: answer.connection, in: context)
     }

@@ -69,8 +69,7 @@ struct JSONPacketReader {
         case .disconnect: try readDisconnect()
         case .subscribe, .unsubscribe, .presence, .setWill, .clearWill, .createGroup, .joinGroup,
             .leaveGroup, .kickMember, .banMember, .listGroups, .describeGroup, .history,
-            .setGroupMeta,
-            .setGroupAllowed:
+            .conversations, .read, .setGroupMeta, .setGroupAllowed:
             try readRequest(known)
         }
     }
@@ -80,7 +79,7 @@ struct JSONPacketReader {
         case connect, authenticate, send, ack, ping, disconnect
         case subscribe, unsubscribe, presence, setWill, clearWill
         case createGroup, joinGroup, leaveGroup, kickMember, banMember, listGroups, describeGroup
-        case setGroupMeta, setGroupAllowed, history
+        case setGroupMeta, setGroupAllowed, history, conversations, read
     }
 
     // MARK: - Connections
@@ -312,19 +311,27 @@ struct JSONPacketReader {
                 .groupDescribe,
                 MRT.GroupQuery(group: try group(), after: try shortText("after") ?? .empty))
         case .history:
-            let (user, group) = (try shortText("user"), try shortText("group"))
-            guard (user == nil) != (group == nil) else {
-                throw JSONFault(
-                    reason: .malformedPacket,
-                    detail: "history needs exactly one of user and group")
-            }
-            let count = try number("count", in: 1...UInt64(WireLimits.historyCountMaximum))
+            let party = try conversationParty()
             ask(
                 .history,
                 MRT.HistoryQuery(
-                    party: user.map { .user($0) } ?? .group(group ?? .empty),
+                    party: party,
                     before: try number("before", in: 1...WireLimits.varIntMaximum) ?? 0,
-                    count: UInt8(count ?? UInt64(WireLimits.historyCountMaximum))))
+                    count: try pageCount()))
+        case .conversations:
+            ask(
+                .conversations,
+                MRT.ConversationQuery(
+                    after: try number("after", in: 1...WireLimits.varIntMaximum) ?? 0,
+                    isUnreadOnly: try flag("unread"), count: try pageCount()))
+        case .read:
+            let party = try conversationParty()
+            ask(
+                .markRead,
+                MRT.ReadMark(
+                    party: party,
+                    number: try required(
+                        "number", number("number", in: 1...WireLimits.varIntMaximum))))
         case .setGroupMeta:
             ask(
                 .groupSetMeta,
@@ -340,6 +347,24 @@ struct JSONPacketReader {
 
     private mutating func group() throws(JSONFault) -> ByteRange {
         try required("group", shortText("group"))
+    }
+
+    /// The other party of a conversation.
+    private mutating func conversationParty() throws(JSONFault) -> MRT.ConversationParty {
+        switch (try shortText("user"), try shortText("group")) {
+        case (let user?, nil): return .user(user)
+        case (nil, let group?): return .group(group)
+        case (nil, nil), (_?, _?):
+            throw JSONFault(
+                reason: .malformedPacket,
+                detail: "a conversation is named by exactly one of user and group")
+        }
+    }
+
+    /// Entries of a page.
+    private mutating func pageCount() throws(JSONFault) -> UInt8 {
+        let maximum = WireLimits.historyCountMaximum
+        return UInt8(try number("count", in: 1...UInt64(maximum)) ?? UInt64(maximum))
     }
 
     /// Users who may join; everybody if there is no list.

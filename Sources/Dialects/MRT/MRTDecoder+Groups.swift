@@ -104,21 +104,43 @@ extension MRTDecoder {
                 byteCountMaximum: request.resultByteCountMaximum))
     }
 
-    // MARK: - History
+    // MARK: - Conversations
 
     static func queryHistory(_ request: ReceivedRequest) throws(WireError) -> Event {
         let query = try MRT.HistoryQuery(request.content.bytes)
-        let party: HistoryRequest.Party =
-            switch query.party {
-            case .user(let name): .user(request.place(name))
-            case .group(let name): .group(request.place(name))
-            }
         return .historyRequested(
             request.connection, requestIdentifier: request.identifier,
             HistoryRequest(
-                party: party, before: query.before == 0 ? .max : query.before,
+                party: party(query.party, request),
+                before: query.before == 0 ? .max : query.before,
                 countMaximum: Int(query.count),
                 byteCountMaximum: request.resultByteCountMaximum))
+    }
+
+    static func queryConversations(_ request: ReceivedRequest) throws(WireError) -> Event {
+        let query = try MRT.ConversationQuery(request.content.bytes)
+        return .conversationsRequested(
+            request.connection, requestIdentifier: request.identifier,
+            ConversationListRequest(
+                after: query.after, isUnreadOnly: query.isUnreadOnly,
+                countMaximum: Int(query.count),
+                byteCountMaximum: request.resultByteCountMaximum))
+    }
+
+    static func markRead(_ request: ReceivedRequest) throws(WireError) -> Event {
+        let mark = try MRT.ReadMark(request.content.bytes)
+        return .markReadRequested(
+            request.connection, requestIdentifier: request.identifier,
+            ReadMarkRequest(party: party(mark.party, request), number: mark.number))
+    }
+
+    private static func party(
+        _ party: MRT.ConversationParty, _ request: ReceivedRequest
+    ) -> HistoryRequest.Party {
+        switch party {
+        case .user(let name): .user(request.place(name))
+        case .group(let name): .group(request.place(name))
+        }
     }
 
     /// Whether all users on an allow list have valid names. Users who are not known yet may be on

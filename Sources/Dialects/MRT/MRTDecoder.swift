@@ -253,6 +253,10 @@ enum MRTDecoder {
             return try queryGroups(request)
         case .history:
             return try queryHistory(request)
+        case .conversations:
+            return try queryConversations(request)
+        case .markRead:
+            return try markRead(request)
         case nil:
             return request.fault(.implementationSpecificError)
         }

@@ -175,8 +175,24 @@ struct MRTEncoder: ~Copyable {
             let group = MRT.GroupDescription(report)
             respond(to: connection, request: identifier, with: group, in: context)
         case .reportHistory(let connection, let identifier, let next, let entries):
-            let answer = HistoryAnswer(next: next, entries: entries, in: context.bytes.bytes)
-            respond(to: connection, request: identifier, with: answer, in: context)
+            let page = RunAnswer(
+                next: next,
+                entries: HistoryEntry.read(entries, in: context.bytes.bytes).map {
+                    MRT.HistoryEntry(
+                        number: $0.number, from: $0.sender, time: $0.unixMilliseconds,
+                        payload: $0.payload)
+                })
+            respond(to: connection, request: identifier, with: page, in: context)
+        case .reportConversations(let connection, let identifier, let next, let entries):
+            let list = RunAnswer(
+                next: next,
+                entries: ConversationEntry.read(entries, in: context.bytes.bytes).map {
+                    MRT.ConversationEntry(
+                        party: $0.isGroup ? .group($0.name) : .user($0.name),
+                        lastNumber: $0.lastNumber, readThrough: $0.readThrough,
+                        unreadCount: $0.unreadCount)
+                })
+            respond(to: connection, request: identifier, with: list, in: context)
         }
     }
 
@@ -311,20 +327,10 @@ extension MRT.GroupDescription {
     }
 }
 
-/// A page of history as the result of its request.
-private struct HistoryAnswer: RequestPart {
+/// A page of entries as the result of its request.
+private struct RunAnswer<Entry: RequestPart>: RequestPart {
     let next: UInt64
-    let entries: [MRT.HistoryEntry]
-
-    /// - Parameter bytes: those that the ranges of the entries are in.
-    init(next: UInt64, entries range: ByteRange, in bytes: RawSpan) {
-        self.next = next
-        entries = HistoryEntry.read(range, in: bytes).map {
-            MRT.HistoryEntry(
-                number: $0.number, from: $0.sender, time: $0.unixMilliseconds,
-                payload: $0.payload)
-        }
-    }
+    let entries: [Entry]
 
     var byteCount: Int {
         entries.reduce(VariableInteger.byteCount(next)) { $0 + $1.byteCount }

@@ -1,9 +1,14 @@
-// What a REQUEST for kept messages holds, and its result. Ranges are relative to the parameters, or
-// the content, that was decoded.
+// What a REQUEST about conversations holds, and its result. Ranges are relative to the parameters,
+// or the content, that was decoded.
 //
 //     25 history  | u8 0 user, 2 group | string8 name | varint before | u8 count |
 //       ->        | varint next, 0 at the end |
 //                 | run of: varint number, string8 from, varint time ms, stringv t and b |
+//     26 list     | varint after | u8 options: 1 with unread messages only | u8 count |
+//       ->        | varint next, 0 at the end |
+//                 | run of: u8 0 user, 2 group, string8 name, varint last number, varint read |
+//                 |         varint unread |
+//     27 read     | u8 0 user, 2 group | string8 name | varint number |
 
 import Primitives
 
@@ -19,6 +24,22 @@ extension MRT {
             case .user: 0
             case .group: 2
             }
+        }
+
+        init(_ reader: inout PacketReader) throws(WireError) {
+            let kind = try reader.readByte()
+            let name = try reader.readString8()
+            switch kind {
+            case 0: self = .user(name)
+            case 2: self = .group(name)
+            default: throw .malformed
+            }
+        }
+
+        var byteCount: Int { 1 + name.string8ByteCount }
+        func write(to writer: inout PacketWriter, from source: RawSpan) {
+            writer.write(byte: code)
+            writer.write(string8: name.bytes(in: source))
         }
 
         /// The id of the user or the group.
@@ -45,13 +66,7 @@ extension MRT {
 
         public init(_ parameters: RawSpan) throws(WireError) {
             var reader = PacketReader(parameters)
-            let kind = try reader.readByte()
-            let name = try reader.readString8()
-            switch kind {
-            case 0: party = .user(name)
-            case 2: party = .group(name)
-            default: throw .malformed
-            }
+            party = try ConversationParty(&reader)
             before = try reader.readVarInt()
             count = try reader.readByte()
             guard (1...WireLimits.historyCountMaximum).contains(count) else { throw .malformed }
@@ -59,11 +74,10 @@ extension MRT {
         }
 
         public var byteCount: Int {
-            2 + party.name.string8ByteCount + VariableInteger.byteCount(before)
+            party.byteCount + VariableInteger.byteCount(before) + 1
         }
         public func write(to writer: inout PacketWriter, from source: RawSpan) {
-            writer.write(byte: party.code)
-            writer.write(string8: party.name.bytes(in: source))
+            party.write(to: &writer, from: source)
             writer.write(varInt: before)
             writer.write(byte: count)
         }
@@ -156,6 +170,153 @@ extension MRT {
         public mutating func next() -> HistoryEntry? {
             // They were checked when the page was decoded.
             reader.isAtEnd ? nil : try? HistoryEntry(&reader)
+        }
+    }
+
+    // MARK: - Conversations
+
+    /// The parameters of ``Operation/conversations``: a page of the user's conversations.
+    public struct ConversationQuery: Hashable, Sendable, RequestPart {
+        /// The page begins after this place; 0 for the first page.
+        public var after: UInt64
+        /// Whether only conversations with unread messages are listed.
+        public var isUnreadOnly: Bool
+        /// Conversations of the page, 1...``WireLimits/historyCountMaximum``.
+        public var count: UInt8
+
+        public init(after: UInt64 = 0, isUnreadOnly: Bool = false, count: UInt8) {
+            self.after = after
+            self.isUnreadOnly = isUnreadOnly
+            self.count = count
+        }
+
+        public init(_ parameters: RawSpan) throws(WireError) {
+            var reader = PacketReader(parameters)
+            after = try reader.readVarInt()
+            let options = try reader.readByte()
+            guard options <= 1 else { throw .malformed }
+            isUnreadOnly = options == 1
+            count = try reader.readByte()
+            guard (1...WireLimits.historyCountMaximum).contains(count) else { throw .malformed }
+            try reader.expectEnd()
+        }
+
+        public var byteCount: Int { VariableInteger.byteCount(after) + 2 }
+        public func write(to writer: inout PacketWriter, from source: RawSpan) {
+            writer.write(varInt: after)
+            writer.write(byte: isUnreadOnly ? 1 : 0)
+            writer.write(byte: count)
+        }
+    }
+
+    /// The result of ``Operation/conversations``.
+    public struct ConversationList: Hashable, Sendable, RequestPart {
+        /// What ``ConversationQuery/after`` of the next page is; 0 at the end. A page may be empty
+        /// and have a next one.
+        public var next: UInt64
+        /// The conversations; ``ConversationEntryList`` walks them.
+        public var entries: ByteRange
+
+        public init(next: UInt64, entries: ByteRange) {
+            self.next = next
+            self.entries = entries
+        }
+
+        public init(_ content: RawSpan) throws(WireError) {
+            var reader = PacketReader(content)
+            next = try reader.readVarInt()
+            let start = reader.offset
+            while !reader.isAtEnd { _ = try ConversationEntry(&reader) }
+            entries = ByteRange(offset: start, count: reader.offset - start)
+        }
+
+        public var byteCount: Int { VariableInteger.byteCount(next) + Int(entries.count) }
+        public func write(to writer: inout PacketWriter, from source: RawSpan) {
+            writer.write(varInt: next)
+            writer.write(bytes: entries.bytes(in: source))
+        }
+    }
+
+    /// One conversation of the user.
+    public struct ConversationEntry: Hashable, Sendable, RequestPart {
+        public var party: ConversationParty
+        /// The number of the newest kept message.
+        public var lastNumber: UInt64
+        /// The user has read up to this number; 0 if nothing.
+        public var readThrough: UInt64
+        /// Unread messages of others.
+        public var unreadCount: UInt64
+
+        public init(
+            party: ConversationParty, lastNumber: UInt64, readThrough: UInt64, unreadCount: UInt64
+        ) {
+            self.party = party
+            self.lastNumber = lastNumber
+            self.readThrough = readThrough
+            self.unreadCount = unreadCount
+        }
+
+        init(_ reader: inout PacketReader) throws(WireError) {
+            party = try ConversationParty(&reader)
+            lastNumber = try reader.readVarInt(in: 1...WireLimits.varIntMaximum)
+            readThrough = try reader.readVarInt()
+            unreadCount = try reader.readVarInt()
+        }
+
+        public var byteCount: Int {
+            party.byteCount + VariableInteger.byteCount(lastNumber)
+                + VariableInteger.byteCount(readThrough) + VariableInteger.byteCount(unreadCount)
+        }
+        public func write(to writer: inout PacketWriter, from source: RawSpan) {
+            party.write(to: &writer, from: source)
+            writer.write(varInt: lastNumber)
+            writer.write(varInt: readThrough)
+            writer.write(varInt: unreadCount)
+        }
+    }
+
+    /// Walks the entries of a ``ConversationList``.
+    public struct ConversationEntryList: ~Escapable {
+        private var reader: PacketReader
+
+        /// `range` is one that ``ConversationList`` gave out for `bytes`.
+        @_lifetime(copy bytes)
+        public init(_ range: ByteRange, in bytes: RawSpan) {
+            precondition(
+                range.endOffset <= bytes.byteCount,
+                "a range to \(range.endOffset) of \(bytes.byteCount) bytes")
+            reader = PacketReader(bytes.extracting(..<range.endOffset), from: Int(range.offset))
+        }
+
+        /// The next entry, relative to the buffer.
+        public mutating func next() -> ConversationEntry? {
+            // They were checked when the list was decoded.
+            reader.isAtEnd ? nil : try? ConversationEntry(&reader)
+        }
+    }
+
+    /// The parameters of ``Operation/markRead``: the user has read a conversation up to a number.
+    public struct ReadMark: Hashable, Sendable, RequestPart {
+        public var party: ConversationParty
+        /// The number of a kept message.
+        public var number: UInt64
+
+        public init(party: ConversationParty, number: UInt64) {
+            self.party = party
+            self.number = number
+        }
+
+        public init(_ parameters: RawSpan) throws(WireError) {
+            var reader = PacketReader(parameters)
+            party = try ConversationParty(&reader)
+            number = try reader.readVarInt(in: 1...WireLimits.varIntMaximum)
+            try reader.expectEnd()
+        }
+
+        public var byteCount: Int { party.byteCount + VariableInteger.byteCount(number) }
+        public func write(to writer: inout PacketWriter, from source: RawSpan) {
+            party.write(to: &writer, from: source)
+            writer.write(varInt: number)
         }
     }
 }

@@ -10,7 +10,7 @@ import Primitives
 extension MRT {
     /// What a REQUEST asks for. The parameters and results of 1 to 5 stand in
     /// `Request+Operations.swift`, those of 16 to 24 in `GroupRequests.swift` and
-    /// `GroupAnswers.swift`, those of 25 in `HistoryRequests.swift`.
+    /// `GroupAnswers.swift`, those of 25 to 27 in `HistoryRequests.swift`.
     public enum Operation: UInt8, Hashable, Sendable {
         case subscribe = 1
         case unsubscribe = 2
@@ -27,6 +27,8 @@ extension MRT {
         case groupSetMeta = 23
         case groupSetAllowList = 24
         case history = 25
+        case conversations = 26
+        case markRead = 27
     }
 
     public struct Request: Hashable, Sendable, Packet {

@@ -24,6 +24,13 @@ extension LoopEffects {
                 + " \(entryNames(in: entries))\(hasMore ? " and more" : "")"
         case .mrt(.reportGroup(let connection, let identifier, let report)):
             return "\(name(connection)): group \(identifier), \(text(of: report))"
+        case .mrt(.reportConversations(let connection, let identifier, let next, let entries)):
+            let lines = ConversationEntry.read(entries, in: bytes.bytes.bytes).map {
+                "\($0.isGroup ? "group " : "")\(text($0.name)) \($0.unreadCount) unread after "
+                    + "\($0.readThrough) of \($0.lastNumber)"
+            }
+            return "\(name(connection)): conversations \(identifier) "
+                + "[\(lines.joined(separator: ", "))]" + (next == 0 ? "" : " and more")
         case .mrt(.reportHistory(let connection, let identifier, let next, let entries)):
             let texts = HistoryEntry.read(entries, in: bytes.bytes.bytes).map {
                 "#\($0.number) \(text($0.payload).dropFirst()) of \(text($0.sender))"

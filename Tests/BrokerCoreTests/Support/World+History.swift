@@ -51,12 +51,7 @@ extension World {
         byteCount: Int = 16_384
     ) {
         var bytes: [UInt8] = []
-        let wanted: HistoryRequest.Party =
-            switch party.append(to: &bytes) {
-            case .user(let user): .user(user)
-            case .group(let group): .group(group)
-            default: preconditionFailure("\(party) is no conversation")
-            }
+        let wanted = conversationParty(party, &bytes)
         step(
             .historyRequested(
                 connections[name]!, requestIdentifier: freeRequest(name),
@@ -64,6 +59,56 @@ extension World {
                     party: wanted, before: number, countMaximum: count,
                     byteCountMaximum: byteCount)),
             bytes: bytes)
+    }
+
+    private func conversationParty(
+        _ party: Target, _ bytes: inout [UInt8]
+    ) -> HistoryRequest.Party {
+        switch party.append(to: &bytes) {
+        case .user(let user): .user(user)
+        case .group(let group): .group(group)
+        default: preconditionFailure("\(party) is no conversation")
+        }
+    }
+
+    /// A user tells what it has read.
+    func markRead(_ name: String, of party: Target, through number: UInt64) {
+        var bytes: [UInt8] = []
+        let wanted = conversationParty(party, &bytes)
+        step(
+            .markReadRequested(
+                connections[name]!, requestIdentifier: freeRequest(name),
+                ReadMarkRequest(party: wanted, number: number)),
+            bytes: bytes)
+    }
+
+    /// A user asks for its conversations.
+    func requestConversations(
+        _ name: String, after place: UInt64 = 0, isUnreadOnly: Bool = false, count: Int = 100,
+        byteCount: Int = 16_384
+    ) {
+        step(
+            .conversationsRequested(
+                connections[name]!, requestIdentifier: freeRequest(name),
+                ConversationListRequest(
+                    after: place, isUnreadOnly: isUnreadOnly, countMaximum: count,
+                    byteCountMaximum: byteCount)))
+    }
+
+    /// The conversations of a user, as operators see them.
+    func conversations(
+        of user: String, isUnreadOnly: Bool = false, pageCount: Int = 100
+    ) -> [ConversationSummary] {
+        var all: [ConversationSummary] = []
+        var place: UInt64? = 0
+        while let after = place {
+            let page = broker.conversations(
+                ofUser: Array(user.utf8), app: World.app, after: after,
+                isUnreadOnly: isUnreadOnly, countMaximum: pageCount)!
+            all += page.conversations
+            place = page.next
+        }
+        return all
     }
 
     func removeFromHistory(_ number: UInt64, _ selection: ConversationSelection) -> QueueDrop? {

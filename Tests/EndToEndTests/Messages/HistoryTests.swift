@@ -46,9 +46,36 @@ extension EndToEndTests {
                 "history", "--user=alice", "--with=nobody", of: broker)
             #expect(unknown.exit == .code(0x90) && unknown.text.contains("nobody"))
             let usage = try await martlet("history", "--user=alice", of: broker)
+            try await checkReading(of: broker)
             #expect(usage.exit == .code(1))
             #expect(try broker.counter("history/messages") == 1)
             #expect(try broker.counter("history/messages/kept") == 2)
+        }
+
+        /// Alice reads what bob has sent, and an operator sees it.
+        private func checkReading(of broker: TestBroker) async throws {
+            let alice = try await broker.client("alice")
+            let before = try #require(
+                try await alice.conversations(isUnreadOnly: true).conversations.first)
+            #expect(before.party == .user("bob"))
+            #expect([before.lastNumber, before.readThrough, before.unreadCount] == [2, 0, 1])
+            try await alice.markRead(.user("bob"), through: 2)
+            await #expect(throws: MartletError.self) {
+                try await alice.markRead(.user("bob"), through: 3)
+            }
+            #expect(try await alice.conversations(isUnreadOnly: true).conversations == [])
+            await alice.close()
+            let listed = try await martlet("conversations", "--user=alice", of: broker)
+            #expect(
+                listed.text.split(separator: "\n").last?.split(separator: " ")
+                    == ["bob", "2", "2", "0"], "\(listed.text)")
+            let unread = try await martlet(
+                "conversations", "--user=bob", "--unread", "--json", of: broker)
+            #expect(
+                unread.text
+                    == #"{"lastNumber":2,"readThrough":0,"unreadCount":1,"user":"alice"}"#)
+            let unknown = try await martlet("conversations", "--user=nobody", of: broker)
+            #expect(unknown.exit == .code(0x90) && unknown.text.contains("nobody"))
         }
 
         @Test

@@ -164,6 +164,11 @@ extension EndToEndTests {
                     method: "DELETE", template: "/apps/{app}/users/{user}/queue/messages/{number}",
                     path: "/apps/plant/users/pump%207%C3%BC/queue/messages/1", answer: "{}"),
                 Step(
+                    method: "GET", template: "/apps/{app}/users/{user}/conversations",
+                    path: "/apps/plant/users/pump%207%C3%BC/conversations",
+                    query: "?limit=1&after=0&isUnreadOnly=false",
+                    answer: #""lastNumber":1,"readThrough":0,"unreadCount":0,"user":"pump 7ü""#),
+                Step(
                     method: "GET", template: "/apps/{app}/users/{user}/history/{with}",
                     path: "/apps/plant/users/pump%207%C3%BC/history/pump%207%C3%BC",
                     query: "?limit=1&search=x&from=pump%207%C3%BC&since=1",

@@ -39,11 +39,12 @@ func fuzzMRT(_ bytes: UnsafeRawBufferPointer) {
 }
 
 private let resultsOfTheirOwn: Set<MRT.Operation> = [
-    .groupCreate, .groupList, .groupDescribe, .history,
+    .groupCreate, .groupList, .groupDescribe, .history, .conversations,
 ]
 private let parametersOfTheirOwn: Set<MRT.Operation> = [
     .setWill, .groupCreate, .groupJoin, .groupLeave, .groupKick, .groupBan, .groupList,
-    .groupDescribe, .groupSetMeta, .groupSetAllowList, .history,
+    .groupDescribe, .groupSetMeta, .groupSetAllowList, .history, .conversations,
+    .markRead,
 ]
 
 /// The first byte chooses the version and who speaks.

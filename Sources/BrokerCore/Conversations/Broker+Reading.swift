@@ -1,0 +1,212 @@
+// What the readers of a conversation have read: from where on they may read, up to which number
+// they have read, and how many of the later messages are their own. Reading a page changes none of
+// it: a reader tells what it has read.
+
+import BrokerTerms
+import Primitives
+
+extension Broker {
+    // MARK: - Readers
+
+    /// Lets a new member read what is kept from now on.
+    mutating func beginReading(_ user: Index<User>, _ group: Index<Group>) {
+        guard let index = conversationTable.find(.group(group)) else { return }
+        let lastNumber = conversationTable.conversations[index].lastNumber
+        guard lastNumber > 0 else { return }
+        let reader = ConversationTable.Reader(conversation: index, user: user)
+        conversationTable.set(ConversationTable.Reading(start: lastNumber), of: reader)
+        commits.renew(row(of: reader))
+        // If the newest messages are refused, only the row knows that their numbers are used.
+        storeLastNumber(of: index)
+    }
+
+    /// Forgets a member.
+    mutating func endReading(_ user: Index<User>, _ group: Index<Group>) {
+        guard let index = conversationTable.find(.group(group)) else { return }
+        remove(reader: ConversationTable.Reader(conversation: index, user: user))
+    }
+
+    /// Forgets a reader.
+    mutating func remove(reader: ConversationTable.Reader) {
+        let key = readerKey(reader)
+        if conversationTable.remove(reader) { commits.remove(.readers, key: key) }
+    }
+
+    /// Counts a kept message for its sender, who has no need to read it.
+    mutating func countOwn(
+        _ user: Index<User>, in index: Index<KeptConversation>
+    ) {
+        if case .group(let group) = conversationTable.conversations[index].parties,
+            membership(of: user, in: group) == nil
+        {
+            return
+        }
+        conversationTable.countOwn(
+            of: ConversationTable.Reader(conversation: index, user: user))
+    }
+
+    /// Writes the rows of the senders of kept messages into the pending batch: once for each,
+    /// however many messages it has.
+    mutating func writeChangedReaders() {
+        for reader in conversationTable.takeChangedReaders() {
+            commits.putWithSends(row(of: reader))
+        }
+    }
+
+    // MARK: - Marks
+
+    /// Notes that a user has read a conversation up to a number. The answer waits until that is on
+    /// disk.
+    mutating func markRead(
+        _ connection: ConnectionID, identifier: UInt64, _ request: ReadMarkRequest,
+        in step: inout Step
+    ) {
+        guard let session = session(of: connection) else { return }
+        let user = sessions[session].user
+        let parties: ConversationParties
+        switch self.parties(of: request.party, for: user, in: step) {
+        case .success(let found): parties = found
+        case .failure(let refusal):
+            return refuse(connection, request: identifier, refusal.reason, in: &step)
+        }
+        guard let index = conversationTable.find(parties),
+            request.number <= conversationTable.conversations[index].lastNumber
+        else {
+            // A mark before the messages would hide them when they come.
+            return refuse(connection, request: identifier, .topicNameInvalid, in: &step)
+        }
+        let reader = ConversationTable.Reader(conversation: index, user: user)
+        let reading = conversationTable.reading(of: reader)
+        let mark = PendingMark(
+            connection: connection, requestIdentifier: identifier, reader: reader,
+            number: request.number, start: reading.readThrough)
+        if request.number <= reading.readThrough {
+            respondAtCommit(to: connection, request: identifier, reason: .success, body: [])
+        } else if reading.ownCount == 0
+            || request.number == conversationTable.conversations[index].lastNumber
+        {
+            finish(mark, ownCount: 0, in: &step)
+        } else {
+            guard commits.takesHistory, inspections.begin(connection) else {
+                return refuse(connection, request: identifier, .serverBusy, in: &step)
+            }
+            commits.open(RequestKey(connection: connection, identifier: identifier))
+            countOwn(for: mark, before: request.number + 1)
+        }
+    }
+
+    /// Asks the store for own messages that become read, from the mark down to what was read
+    /// before.
+    private mutating func countOwn(for mark: PendingMark, before number: UInt64) {
+        _ = inspect(
+            conversationTable.conversations[mark.reader.conversation].kept.queue,
+            after: mark.start, before: number, countMaximum: CoreLimits.inspectionCountMaximum,
+            for: .mark(mark))
+    }
+
+    /// Continues with what the store has read for a mark.
+    mutating func take(
+        _ load: LoadedQueue, in blocks: [UInt8], for mark: PendingMark, in step: inout Step
+    ) {
+        var mark = mark
+        let (connection, identifier) = (mark.connection, mark.requestIdentifier)
+        let key = RequestKey(connection: connection, identifier: identifier)
+        guard session(of: connection) != nil,
+            case .conversation(mark.reader.conversation)? = owner(of: load.queue)
+        else {
+            inspections.end(connection)
+            commits.close(key)
+            return refuse(connection, request: identifier, .topicNameInvalid, in: &step)
+        }
+        let user = registry.users[mark.reader.user].name
+        for entry in load.entries {
+            blocks.withUnsafeBytes { bytes in
+                if user == MessageBlock(entry.block.bytes(in: bytes)).sender {
+                    mark.ownCount += 1
+                }
+            }
+        }
+        guard load.reachedEnd else {
+            return countOwn(for: mark, before: load.examinedThrough)
+        }
+        let reading = conversationTable.reading(of: mark.reader)
+        if mark.number > reading.readThrough, mark.start != reading.readThrough {
+            // Another device of the user was faster, and did not read as far.
+            mark.start = reading.readThrough
+            mark.ownCount = 0
+            return countOwn(for: mark, before: mark.number + 1)
+        }
+        inspections.end(connection)
+        commits.close(key)
+        if mark.number <= reading.readThrough {
+            respondAtCommit(to: connection, request: identifier, reason: .success, body: [])
+        } else {
+            finish(mark, ownCount: reading.ownCount.missing(from: mark.ownCount), in: &step)
+        }
+    }
+
+    /// Sets a mark, with the number of own messages after it.
+    private mutating func finish(_ mark: PendingMark, ownCount: UInt64, in step: inout Step) {
+        let isNew = !conversationTable.contains(mark.reader)
+        var reading = conversationTable.reading(of: mark.reader)
+        reading.mark = mark.number
+        reading.ownCount = min(
+            ownCount,
+            conversationTable.conversations[mark.reader.conversation].lastNumber.missing(
+                from: mark.number))
+        let growth = isNew ? row(of: mark.reader).pageByteCount : 0
+        guard let permit = admitGrowth(of: growth) else {
+            return refuse(
+                mark.connection, request: mark.requestIdentifier, .quotaExceeded, in: &step)
+        }
+        conversationTable.set(reading, of: mark.reader)
+        commits.put(row(of: mark.reader), permit)
+        storeLastNumber(of: mark.reader.conversation)
+        respondAtCommit(
+            to: mark.connection, request: mark.requestIdentifier, reason: .success, body: [])
+    }
+
+    // MARK: - Rows
+
+    private func row(of reader: ConversationTable.Reader) -> RecordChange {
+        let reading = conversationTable.reading(of: reader)
+        var row = RecordWriter(version: 1)
+        row.write(reading.start)
+        row.write(reading.mark)
+        row.write(reading.ownCount)
+        return RecordChange(table: .readers, key: readerKey(reader), value: row.bytes)
+    }
+
+    private func readerKey(_ reader: ConversationTable.Reader) -> [UInt8] {
+        let queue = conversationTable.conversations[reader.conversation].kept.queue
+        return RecordKey.number(queue.raw) + Array(registry.users[reader.user].name)
+    }
+
+    /// Restores one row. That of the conversation has been restored before; its messages have not.
+    mutating func restoreReader(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
+        var row = try RecordReader(value, version: 1, table: .readers, key: key)
+        let reading = ConversationTable.Reading(
+            start: try row.readCounter(), mark: try row.readCounter(),
+            ownCount: try row.readCounter())
+        guard key.count > 8,
+            case .conversation(let index)? = owner(of: QueueID(raw: RecordKey.readNumber(key))),
+            let user = user(
+                named: Array(key[8...]), app: conversationTable.conversations[index].app)
+        else { throw .danglingRecord(.readers, key: key) }
+        conversationTable.set(
+            reading, of: ConversationTable.Reader(conversation: index, user: user))
+    }
+}
+
+/// A mark whose request has not been answered.
+struct PendingMark {
+    let connection: ConnectionID
+    let requestIdentifier: UInt64
+    let reader: ConversationTable.Reader
+    /// The reader has read all messages up to this number.
+    let number: UInt64
+    /// What the reader had read when the count began.
+    var start: UInt64
+    /// Messages of the reader itself that become read, as far as the store has been asked.
+    var ownCount: UInt64 = 0
+}
