@@ -42,6 +42,7 @@ public enum AdministrationCommand: Hashable, Sendable {
     case readStatistics(ReadStatistics)
     case listListeners(ListListeners)
     case listRefusals(ListRefusals)
+    case listLogLines(ListLogLines)
     case reloadConfiguration(ReloadConfiguration)
     case setLogLevel(SetLogLevel)
     case startTrace(StartTrace)
@@ -94,6 +95,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case readStatistics = "statistics.read"
         case listListeners = "listener.list"
         case listRefusals = "refusal.list"
+        case listLogLines = "log.list"
         case reloadConfiguration = "configuration.reload"
         case setLogLevel = "log.level"
         case startTrace = "trace.start"
@@ -147,6 +149,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .readStatistics: .readStatistics
         case .listListeners: .listListeners
         case .listRefusals: .listRefusals
+        case .listLogLines: .listLogLines
         case .reloadConfiguration: .reloadConfiguration
         case .setLogLevel: .setLogLevel
         case .startTrace: .startTrace
@@ -223,6 +226,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .readStatistics: self = .readStatistics(try Self.body(line))
         case .listListeners: self = .listListeners(try Self.body(line))
         case .listRefusals: self = .listRefusals(try Self.body(line))
+        case .listLogLines: self = .listLogLines(try Self.body(line))
         case .reloadConfiguration: self = .reloadConfiguration(try Self.body(line))
         case .setLogLevel: self = .setLogLevel(try Self.body(line))
         case .startTrace: self = .startTrace(try Self.body(line))
@@ -263,6 +267,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .listRetained(let request): request.limit.map { ($0, ListRetained.countMaximum) }
         case .listUsers(let request): request.limit.map { ($0, ListUsers.countMaximum) }
         case .listRefusals(let request): request.limit.map { ($0, ListRefusals.countMaximum) }
+        case .listLogLines(let request): request.limit.map { ($0, ListLogLines.countMaximum) }
         case .listTokens(let request): request.limit.map { ($0, ListTokens.countMaximum) }
         case .listSessions(let request): request.limit.map { ($0, ListSessions.countMaximum) }
         case .listGroups(let request): request.limit.map { ($0, ListGroups.countMaximum) }

@@ -104,6 +104,72 @@ public struct ListRefusals: AdministrationRequest {
     }
 }
 
+/// Lists the latest lines of the log, of level info and above whatever the level of the log is
+/// while somebody asks at least every 10 seconds.
+public struct ListLogLines: AdministrationRequest {
+    public static let name = "log.list"
+    /// Only those with a higher number, the oldest first; nil for the latest ones.
+    public var after: UInt64?
+    /// How many at most, up to ``countMaximum``; nil for ``countDefault``.
+    public var limit: Int?
+
+    public static let countDefault = 100
+    /// As many as the broker keeps.
+    public static let countMaximum = 1_000
+
+    public init(after: UInt64? = nil, limit: Int? = nil) {
+        self.after = after
+        self.limit = limit
+    }
+
+    public struct Field: Codable, Hashable, Sendable {
+        public var name: String
+        public var value: String
+
+        public init(name: String, value: String) {
+            self.name = name
+            self.value = value
+        }
+    }
+
+    public struct Line: Codable, Hashable, Sendable {
+        /// Rises by one with each line since the start. Numbers that are missing were left out: of
+        /// one event, 50 are kept in a second.
+        public var number: UInt64
+        public var unixMilliseconds: UInt64
+        /// error, warning or info.
+        public var level: String
+        /// The event, such as `client_connected`.
+        public var event: String
+        /// In the order of the line.
+        public var fields: [Field]
+
+        public init(
+            number: UInt64, unixMilliseconds: UInt64, level: String, event: String,
+            fields: [Field]
+        ) {
+            self.number = number
+            self.unixMilliseconds = unixMilliseconds
+            self.level = level
+            self.event = event
+            self.fields = fields
+        }
+    }
+
+    public struct Reply: Codable, Hashable, Sendable {
+        /// The oldest first.
+        public var lines: [Line]
+        /// The number of the latest one; 0 if there was none. It is lower than an earlier one if
+        /// the broker was started meanwhile.
+        public var last: UInt64
+
+        public init(lines: [Line], last: UInt64) {
+            self.lines = lines
+            self.last = last
+        }
+    }
+}
+
 /// Reads the configuration, certificates, keys and lists again, as SIGHUP does.
 public struct ReloadConfiguration: AdministrationRequest {
     public static let name = "configuration.reload"

@@ -7,7 +7,7 @@ enum HelpTopic: String, CaseIterable {
     case send, listen, presence, group, token, session, queue, conversations, history
     case retained, user, app
     case explain, trace, backup, stats
-    case `operator`, dashboard, listeners, refusals, reload
+    case `operator`, dashboard, listeners, refusals, log, reload
     case logLevel = "log-level"
 
     /// The page of a verb.
@@ -33,6 +33,7 @@ enum HelpTopic: String, CaseIterable {
         case .dashboard: HelpPages.dashboard
         case .listeners: HelpPages.listeners
         case .refusals: HelpPages.refusals
+        case .log: HelpPages.log
         case .reload: HelpPages.reload
         case .logLevel: HelpPages.logLevel
         }
@@ -68,6 +69,7 @@ enum HelpPages {
           martlet stats [--watch] [--json]
           martlet listeners
           martlet refusals [--follow] [--count N]
+          martlet log [--follow] [--count N]
           martlet reload
           martlet log-level LEVEL
           martlet operator (add | list | revoke)
@@ -454,6 +456,19 @@ enum HelpPages {
         certificate with the whole days until it expires.
 
           --json               one JSON object per listener
+        \(broker)
+        """
+
+    static let log = """
+        martlet log [--follow] [--count N]
+
+        Shows the latest lines of the broker's log, the oldest first: logins, disconnections,
+        refusals, limits, and what operators did. --follow also shows lines of level info that the
+        broker's log.level leaves out. Of one event, 50 lines are kept in a second.
+
+          -f, --follow         go on with those that come
+          -n, --count N        at most N, up to 1000 (100)
+          --json               one JSON object per line
         \(broker)
         """
 

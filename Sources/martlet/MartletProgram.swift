@@ -59,6 +59,7 @@ enum Command: String, CaseIterable {
     case stats
     case listeners
     case refusals
+    case log
     case reload
     case logLevel = "log-level"
 }
@@ -183,6 +184,7 @@ enum MartletProgram {
             case .stats: try StatsCommand.run(arguments)
             case .listeners: try ListenersCommand.run(arguments)
             case .refusals: try RefusalsCommand.run(arguments)
+            case .log: try LogCommand.run(arguments)
             case .reload: try ReloadCommand.run(arguments)
             case .logLevel: try LogLevelCommand.run(arguments)
             }

@@ -76,6 +76,7 @@ struct APIMessageTests {
         RevokeOperator(operator: "ci"), MakeLoginLink(operator: "ci", role: .view),
         ShowSelf(), ReloadConfiguration(), SetLogLevel(level: "debug"), ListListeners(),
         ListRefusals(), ListRefusals(after: .max, limit: 1),
+        ListLogLines(), ListLogLines(after: .max, limit: 1),
     ]
 
     @Test func `is read as the same request, whatever its texts contain`() throws {

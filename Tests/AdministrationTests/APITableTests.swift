@@ -316,6 +316,7 @@ extension AdministrationCommand {
         case .readStatistics(let request): request.line
         case .listListeners(let request): request.line
         case .listRefusals(let request): request.line
+        case .listLogLines(let request): request.line
         case .reloadConfiguration(let request): request.line
         case .setLogLevel(let request): request.line
         case .startTrace(let request): request.line

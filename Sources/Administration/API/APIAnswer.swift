@@ -171,6 +171,13 @@ extension APIOperation {
                     .number(optional: "certificateExpiresUnixSeconds"),
                     .number(optional: "certificateDays"))
             ]
+        case .listLogLines:
+            [
+                .objects(
+                    "lines", .number("number"), .number("unixMilliseconds"), .text("level"),
+                    .text("event"), .objects("fields", .text("name"), .text("value"))),
+                .number("last"),
+            ]
         case .listRefusals:
             [
                 .objects(

@@ -7,8 +7,9 @@ extension APIDescription {
         [
             "/events": [
                 "operationId": "event-stream",
-                "summary": "Logs in, and receives messages as server-sent events.",
-                "security": [["appKey": []], ["user": []]],
+                "summary":
+                    "Receives a user's messages, or an operator the log, as server-sent events.",
+                "security": [["appKey": []], ["user": []], ["operator": []]],
                 "parameters": [
                     query("device", ["type": "string"], about: "The device of the session."),
                     query(

@@ -44,6 +44,24 @@ extension APIOperation {
         ]
     }
 
+    static var listLogLines: [APIOperation] {
+        [
+            APIOperation(
+                .listLogLines, .get, at: "/log", role: .view,
+                summary: "Lists the latest lines of the log.",
+                members: [
+                    .query("after", .number(maximum: .max)),
+                    .limit(ListLogLines.countMaximum),
+                ]
+            ) { values in
+                .listLogLines(
+                    ListLogLines(
+                        after: values.number("after", as: UInt64.self),
+                        limit: values.limit))
+            }
+        ]
+    }
+
     static var reloadConfiguration: [APIOperation] {
         [
             APIOperation(

@@ -45,6 +45,7 @@ extension APIOperation {
         case .readStatistics: readStatistics
         case .listListeners: listListeners
         case .listRefusals: listRefusals
+        case .listLogLines: listLogLines
         case .reloadConfiguration: reloadConfiguration
         case .setLogLevel: setLogLevel
         case .startTrace: startTrace

@@ -26,6 +26,13 @@ extension AdministrationService {
         return log.refusals(after: request.after, limit: limit)
     }
 
+    func listLogLines(_ request: ListLogLines) -> ListLogLines.Reply {
+        let page = log.feed.page(
+            after: request.after, limit: request.limit ?? ListLogLines.countDefault,
+            unixMilliseconds: clock.moment().unixMilliseconds)
+        return ListLogLines.Reply(lines: page.lines.map(ListLogLines.Line.init), last: page.last)
+    }
+
     func reload() throws(AdministrationRefusal) -> ReloadConfiguration.Reply {
         log.write(.info, .administration, fields: ["request": "configuration.reload"])
         switch reloads.ask() {

@@ -114,6 +114,7 @@ struct AdministrationService {
         case .readStatistics(let request): return answer(request, with: statistics())
         case .listListeners(let request): return answer(request, with: listListeners())
         case .listRefusals(let request): return answer(request, with: listRefusals(request))
+        case .listLogLines(let request): return answer(request, with: listLogLines(request))
         case .reloadConfiguration(let request): return answer(request, with: try reload())
         case .setLogLevel(let request): return answer(request, with: try setLevel(request))
         case .startTrace(let request):

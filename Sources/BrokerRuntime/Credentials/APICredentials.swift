@@ -54,6 +54,13 @@ struct APICredentials: Sendable {
         let detail: String
     }
 
+    /// Whether a credential has the form of an operator's token: it is no key of an app, no token
+    /// of a user, and no web token, whose parts are joined by dots (RFC 7515, 7.1).
+    static func isOperatorToken(_ text: RawSpan) -> Bool {
+        !text.begins(with: AppKey.prefix) && !OpaqueToken.isToken(text)
+            && !text.contains(UInt8(ascii: "."))
+    }
+
     /// The credential in the field of a request.
     ///
     /// - Parameters:
@@ -64,6 +71,12 @@ struct APICredentials: Sendable {
     ) throws(Refusal) -> APICredential {
         let presented: PresentedCredential
         let refusal: Refusal
+        if Self.isOperatorToken(text) {
+            guard let known = operators.find(text, unixSeconds: now) else {
+                throw Refusal(detail: "no operator has this token")
+            }
+            return .operator(known)
+        }
         if text.begins(with: AppKey.prefix) {
             refusal = Refusal(detail: "no app has this key")
             guard let key = AppKey(presented: text) else { throw refusal }
@@ -73,8 +86,7 @@ struct APICredentials: Sendable {
             guard let token = OpaqueToken(presented: text) else { throw refusal }
             presented = .token(
                 identifier: Array(token.id.description.utf8), Digest(token.digest))
-        } else if text.contains(UInt8(ascii: ".")) {
-            // The parts of a web token are joined by dots (RFC 7515, 7.1).
+        } else {
             do throws(TrustRefusal) {
                 presented = .verified(
                     try trust.identity(webToken: text, unixSeconds: Int64(now)))
@@ -82,11 +94,6 @@ struct APICredentials: Sendable {
             } catch {
                 throw Refusal(detail: error.detail)
             }
-        } else {
-            guard let known = operators.find(text, unixSeconds: now) else {
-                throw Refusal(detail: "no operator has this token")
-            }
-            return .operator(known)
         }
         // The look-ups of keys and tokens are those of logins: hash tables.
         guard let holder = shared.look({ $0.holder(of: presented, unixSeconds: now) }) else {

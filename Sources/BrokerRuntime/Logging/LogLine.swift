@@ -86,15 +86,15 @@ public enum LogValue: Hashable, Sendable, ExpressibleByStringLiteral, Expressibl
 }
 
 /// One event to log.
-struct LogRecord {
+struct LogRecord: Sendable {
     let level: LogLevel
     let event: LogEventName
-    let fields: KeyValuePairs<String, LogValue>
+    var fields: [(key: String, value: LogValue)]
 
     init(_ level: LogLevel, _ event: LogEventName, fields: KeyValuePairs<String, LogValue>) {
         self.level = level
         self.event = event
-        self.fields = fields
+        self.fields = Array(fields)
     }
 }
 

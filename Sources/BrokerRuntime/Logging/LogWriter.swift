@@ -19,6 +19,8 @@ public final class LogWriter: Sendable {
     private let descriptor: Int32
     private let isJournal: Bool
     private let state: Locked<State>
+    /// The same lines for operators who follow the broker.
+    let feed = LogFeed()
 
     /// - Parameters:
     ///   - descriptor: where to write. It is never closed.
@@ -48,10 +50,11 @@ public final class LogWriter: Sendable {
         }
     }
 
-    /// Whether lines of this level are written, or kept as refusals. Call it before computing
-    /// costly fields.
+    /// Whether lines of this level are written, kept as refusals, or followed by an operator. Call
+    /// it before computing costly fields.
     public func writes(_ level: LogLevel) -> Bool {
         level <= .warning || state.withLock { level <= $0.level }
+            || level <= .info && feed.isFollowed(at: Self.unixMilliseconds())
     }
 
     /// The latest refusals, whatever the level is.
@@ -70,12 +73,17 @@ public final class LogWriter: Sendable {
         _ level: LogLevel, _ event: LogEventName, fields: KeyValuePairs<String, LogValue> = [:]
     ) {
         state.withLock { state in
-            guard level <= state.level || event.isRefusal else { return }
             let now = Self.unixMilliseconds()
+            let isWritten = level <= state.level
+            let isFollowed = isWritten || level <= .info && feed.isFollowed(at: now)
+            guard isFollowed || event.isRefusal else { return }
             if event.isRefusal, level == .warning {
                 state.refusals.take(event, fields, unixMilliseconds: now)
             }
-            guard level <= state.level else { return }
+            if level <= .info, isFollowed {
+                feed.take(LogRecord(level, event, fields: fields), unixMilliseconds: now)
+            }
+            guard isWritten else { return }
             reportSuppressed(&state, now)
             guard state.limiter.admits(event, unixMilliseconds: now) else { return }
             put(LogRecord(level, event, fields: fields), in: &state, at: now)

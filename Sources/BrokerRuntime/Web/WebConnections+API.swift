@@ -152,7 +152,7 @@ extension WebConnections {
         }
     }
 
-    private func credential(
+    func credential(
         of request: WebRequest, unixSeconds now: UInt64
     ) throws(APICredentials.Refusal) -> APICredential {
         guard let token = request.bearerToken else {
@@ -165,7 +165,7 @@ extension WebConnections {
     }
 
     /// Refuses a request without a valid credential.
-    private func refuseCredential(
+    func refuseCredential(
         _ request: WebRequest, from connection: ConnectionID, _ detail: String,
         in loop: borrowing some BrokerLoop & ~Copyable
     ) -> WebAction {

@@ -81,6 +81,7 @@ enum WebAction {
     case content(APIContent)
     case webSocket([UInt8], terms: UInt8, json: JSONForm?, actingUser: [UInt8]?)
     case eventStream(EventStreamLogin, terms: UInt8)
+    case logStream(LogStream)
 }
 
 extension WebConnections {
@@ -98,7 +99,7 @@ extension WebConnections {
             return routeAPI(request, from: connection, in: loop)
         }
         if request.hasPath("/api/v1/events") {
-            return openEventStream(request, of: connection, isDraining: isDraining)
+            return openEventStream(request, of: connection, isDraining: isDraining, in: loop)
         }
         if part == .mqtt || part == .mrt || part == .json {
             return openWebSocket(request, of: connection, isDraining: isDraining)

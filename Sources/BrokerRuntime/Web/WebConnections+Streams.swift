@@ -24,7 +24,8 @@ struct EventStreamLogin {
 extension WebConnections {
     /// Decides on a request for an event stream.
     func openEventStream(
-        _ request: WebRequest, of connection: ConnectionID, isDraining: Bool
+        _ request: WebRequest, of connection: ConnectionID, isDraining: Bool,
+        in loop: borrowing some BrokerLoop & ~Copyable
     ) -> WebAction {
         if request.head.method == .options, request.head.traits.contains(.isPreflight) {
             return preflight(
@@ -58,6 +59,7 @@ extension WebConnections {
             }
             return .respond(response)
         }
+        if request.hasOperatorToken { return openLogStream(request, from: connection, in: loop) }
         do throws(EventStreamFault) {
             return .eventStream(try EventStreamLogin(request), terms: terms.mrt)
         } catch {
@@ -80,6 +82,7 @@ extension WebConnections {
     mutating func sendComment(
         to connection: ConnectionID, in loop: inout some BrokerLoop & ~Copyable
     ) {
+        keepLogStream(connection, in: &loop)
         append(HTTPEventStream.comment, to: connection, in: &loop)
         loop.acceptConnection(connection, silenceMilliseconds: JSONLimits.heartbeatMilliseconds)
     }

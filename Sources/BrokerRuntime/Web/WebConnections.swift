@@ -32,6 +32,8 @@ struct WebConnections: ~Copyable {
     private var readingCounts: [APIPrincipal.User: Int] = [:]
     /// The subscriptions of event streams whose login is not accepted yet.
     var subscribing: [ConnectionID: StreamSubscriptions] = [:]
+    /// The event streams of operators.
+    var logStreams: [ConnectionID: LogStream] = [:]
 
     struct Connection {
         let terms: WebSettings.Terms
@@ -105,6 +107,7 @@ struct WebConnections: ~Copyable {
         connections[connection] = nil
         executing[connection] = nil
         subscribing[connection] = nil
+        endLogStream(connection)
     }
 
     @discardableResult
@@ -209,6 +212,15 @@ struct WebConnections: ~Copyable {
                     settings.count(isRefusal: false)
                     beginStream(connection, login)
                     return .eventStream(login, terms: terms)
+                case .logStream(let stream):
+                    guard offset == bytes.count else {
+                        refuse(
+                            connection, with: .badRequest, "data behind the request of a stream",
+                            in: &loop)
+                        return .consumed(bytes.count)
+                    }
+                    guard admits(request, on: connection, in: &loop) else { continue }
+                    beginLogStream(stream, answering: request.answer, on: connection, in: &loop)
                 case .webSocket(let handshake, let terms, let json, let actingUser):
                     guard offset == bytes.count else {
                         // A client sends no frame before it has the answer (RFC 6455, 4.1).
@@ -264,6 +276,7 @@ struct WebConnections: ~Copyable {
             }
         }
         if !executing.isEmpty { takeAnswers(in: &loop) }
+        if !logStreams.isEmpty { writeLogStreams(&loop) }
         guard !waiting.isEmpty else { return }
         let requests = waiting
         waiting = []

@@ -619,6 +619,37 @@ const pages = {
     },
   },
 
+  log: {
+    title: "Log",
+    async show() {
+      const about = element("p", { class: "quiet" });
+      const list = element("div");
+      main.append(element("h1", {}, "Log"), about, list);
+      let shown = [];
+      let last = null;
+      const refresh = async () => {
+        const reply = await ask("GET", "/log", { query: { after: last, limit: 200 } });
+        // A broker that was started again counts from the beginning.
+        if (last != null && reply.last < last) shown = [];
+        const isNew = last == null || reply.lines.length > 0 || reply.last < last;
+        last = reply.lines.at(-1)?.number ?? reply.last;
+        if (!isNew) return;
+        shown = [...shown, ...reply.lines].slice(-200);
+        about.textContent = `The latest ${counted(shown.length, "line")}, the newest first; `
+          + "new ones appear as they are written.";
+        list.replaceChildren(table("Log", ["Time", "Level", "Event", "Fields"],
+          [...shown].reverse().map((line) => [
+            time(line.unixMilliseconds), line.level, line.event.replaceAll("_", " "),
+            line.fields.filter((field) => field.value !== "")
+              .map((field) => `${field.name}=${field.value}`).join("  ")]),
+          "The log is empty."));
+      };
+      await refresh();
+      const timer = setInterval(() => refresh().catch((error) => say(error.message)), 1000);
+      leavePage = () => clearInterval(timer);
+    },
+  },
+
   broker: {
     title: "Broker",
     async show() {

@@ -46,32 +46,46 @@ enum RefusalsOption: String, AdministrationRules {
     }
 }
 
+extension ParsedOptions<RefusalsOption> {
+    /// Prints the latest things of a list, and with `--follow` those that come.
+    ///
+    /// - Parameters:
+    ///   - maximum: as many as the broker keeps.
+    ///   - read: reads at most so many things after a number, the latest ones for nil; returns a
+    ///     line for each, and the number of the last one.
+    fileprivate func printList(
+        count countDefault: Int, maximum: Int,
+        read: (_ after: UInt64?, _ limit: Int) throws -> (lines: [String], last: UInt64)
+    ) throws {
+        let limit = try integer(.count, in: 1...maximum) ?? countDefault
+        var page = try read(nil, limit)
+        while true {
+            for line in page.lines {
+                guard StandardStream.output.print(line) else { return }
+            }
+            guard has(.follow) else { return }
+            // A full page is followed by the next one at once.
+            if page.lines.count < maximum { sleep(1) }
+            // After a start of the broker, the numbers begin again.
+            page = try read(page.last, maximum)
+        }
+    }
+}
+
 /// `martlet refusals`
 enum RefusalsCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try OptionParser<RefusalsOption>.options(arguments)
-        let maximum = ListRefusals.countMaximum
-        var limit = ListRefusals.countDefault
-        if let word = options[.count] {
-            guard let count = Int(word), (1...maximum).contains(count) else {
-                throw UsageError("--count must be a number from 1 to \(maximum), not \"\(word)\"")
-            }
-            limit = count
-        }
         let broker = try options.administration()
-        var reply = try broker.send(ListRefusals(limit: limit))
-        var last = reply.last
-        while true {
-            for one in reply.refusals {
-                let line = options.has(.json) ? jsonLine(one) : text(of: one)
-                guard StandardStream.output.print(line) else { return }
-            }
-            guard options.has(.follow) else { return }
-            // A full page is followed by the next one at once.
-            if reply.refusals.count < maximum { sleep(1) }
-            reply = try broker.send(ListRefusals(after: last, limit: maximum))
-            // After a start of the broker, the numbers begin again.
-            last = reply.refusals.last?.number ?? reply.last
+        try options.printList(
+            count: ListRefusals.countDefault, maximum: ListRefusals.countMaximum
+        ) { after, limit in
+            let reply = try broker.send(ListRefusals(after: after, limit: limit))
+            let isJSON = options.has(.json)
+            return (
+                reply.refusals.map { isJSON ? jsonLine($0) : text(of: $0) },
+                reply.refusals.last?.number ?? reply.last
+            )
         }
     }
 
@@ -84,6 +98,32 @@ enum RefusalsCommand {
                 dateText(unixSeconds: one.unixMilliseconds / 1_000), one.event, one.address ?? "-",
                 who.isEmpty ? "-" : who,
             ] + why.compactMap { $0 }).map(printable).joined(separator: "  ")
+    }
+}
+
+/// `martlet log`
+enum LogCommand {
+    static func run(_ arguments: ArraySlice<String>) throws {
+        let options = try OptionParser<RefusalsOption>.options(arguments)
+        let broker = try options.administration()
+        try options.printList(
+            count: ListLogLines.countDefault, maximum: ListLogLines.countMaximum
+        ) { after, limit in
+            let reply = try broker.send(ListLogLines(after: after, limit: limit))
+            let isJSON = options.has(.json)
+            return (
+                reply.lines.map { isJSON ? jsonLine($0) : text(of: $0) },
+                reply.lines.last?.number ?? reply.last
+            )
+        }
+    }
+
+    /// One line: when, how serious, what, and the fields.
+    private static func text(of line: ListLogLines.Line) -> String {
+        let fields = line.fields.filter { !$0.value.isEmpty }.map { "\($0.name)=\($0.value)" }
+        return
+            ([dateText(unixSeconds: line.unixMilliseconds / 1_000), line.level, line.event]
+            + fields).map(printable).joined(separator: "  ")
     }
 }
 

@@ -237,6 +237,7 @@ try:
         "fetch('/api/v1/apps', {headers: {Authorization: 'Bearer mo1_again'}})")
     wait.until(lambda _: len(driver.find_elements(By.CSS_SELECTOR, "#main tbody tr")) > rows)
     check(True, "a refusal that comes meanwhile")
+    page("Log", "client connected")
 
     page("Broker", "made no backup")
     fill("directory", directory)

@@ -269,6 +269,9 @@ extension EndToEndTests {
                     method: "GET", template: "/listeners", path: "/listeners",
                     answer: #""scheme":"https""#),
                 Step(
+                    method: "GET", template: "/log", path: "/log", query: "?after=0&limit=10",
+                    answer: #""event":"broker_started""#),
+                Step(
                     method: "GET", template: "/refusals", path: "/refusals",
                     query: "?after=0&limit=10", answer: #""last":"#),
                 Step(
