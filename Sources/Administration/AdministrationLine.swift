@@ -45,7 +45,7 @@ public enum AdministrationLine {
         return data + [UInt8(ascii: "\n")]
     }
 
-    static func decode<Line: Decodable>(
+    package static func decode<Line: Decodable>(
         _ type: Line.Type, from line: [UInt8]
     ) throws(AdministrationRefusal) -> Line {
         // The decoder also reads UTF-16 and UTF-32, in which a text is longer than its bytes here,

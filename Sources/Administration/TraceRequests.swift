@@ -156,16 +156,16 @@ public struct TracedPacket: Codable, Hashable, Sendable {
     public var direction: Direction
     /// The broker's name of the connection, until it closes.
     public var connection = ""
-    /// The type of the packet as its specification names it, or the name of an event.
+    /// The type of the packet or message as its specification names it, or the name of an event.
     public var packet: String
-    /// Bytes of the packet without TLS and WebSocket; 0 for an event.
+    /// Bytes of the packet or JSON message without TLS and WebSocket; 0 for an event.
     public var byteCount: UInt64 = 0
     /// The address of the peer, where a connection begins.
     public var address: String?
     /// As CONNECT presents them, or as the broker knows them.
     public var user: String?
     public var device: String?
-    /// `MRT 1`, `MQTT 3.1`, `MQTT 3.1.1` or `MQTT 5.0`, in CONNECT.
+    /// `MRT 1`, `MQTT 3.1`, `MQTT 3.1.1`, `MQTT 5.0` or `JSON`, in CONNECT.
     public var dialect: String?
     public var topic: String?
     /// Users, a group, or everybody.

@@ -55,6 +55,12 @@ public struct Conversation: Sendable {
         return version
     }
 
+    /// How a JSON client sends and receives; nil for other dialects.
+    public var jsonForm: JSONForm? {
+        guard case .json(let form) = dialect else { return nil }
+        return form
+    }
+
     /// Size of a CONNACK of MQTT 5 without properties; those of other dialects are shorter.
     private static let unreadPacketMaximum: UInt32 = 5
 

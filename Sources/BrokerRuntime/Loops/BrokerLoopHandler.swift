@@ -155,6 +155,10 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         _ packets: ByteRange, for connection: ConnectionID,
         in loop: inout some BrokerLoop & ~Copyable
     ) {
+        guard !isTracing else {
+            _ = decodeTraced(packets, from: connection, workMaximum: .max, in: &loop)
+            return
+        }
         _ = decoder.receive(
             packets, of: loop.mutableArena, from: connection, host: &loop,
             authenticator: &verifier, log: &connectionLog)
@@ -419,8 +423,11 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         _ bytes: ByteRange, from connection: ConnectionID, workMaximum: Int,
         in loop: inout some BrokerLoop & ~Copyable
     ) -> PacketDecoder.Outcome {
+        let conversation = decoder.conversations[connection]
+        let received = bytes.bytes(in: loop.arena.bytes)
         tracer.beginRead(
-            bytes.bytes(in: loop.arena.bytes), from: connection, decoder.conversations[connection],
+            received, from: connection, conversation,
+            messages: { decoder.packets(ofMessages: received, from: connection) },
             peer: loop.peer(of: connection), at: clock.moment(at: loop.now))
         let arena = loop.mutableArena
         var host = TracingHost(consume loop, tracer)

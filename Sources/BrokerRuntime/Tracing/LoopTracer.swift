@@ -45,6 +45,8 @@ final class LoopTracer {
         let end: Int
         let place: TracedPlace
         let bytes: [UInt8]
+        /// Bytes of the message that became the packet; nil for a packet that the client sent.
+        var messageByteCount: Int?
     }
 
     private let registry: TraceRegistry
@@ -109,8 +111,7 @@ final class LoopTracer {
         for owner in owners {
             guard let place = place(of: owner.connection, in: conversations),
                 let conversation = conversations[owner.connection],
-                let dialect = conversation.isMRT
-                    ? TracedDialect.mrt : conversation.version.map(TracedDialect.mqtt)
+                let dialect = TracedDialect(conversation)
             else { continue }
             let name = owner.connection.description
             guard follow(place, dialect, name: name, for: [target]) else { continue }
@@ -157,9 +158,11 @@ final class LoopTracer {
 
     /// Copies the packets of traced connections out of the bytes of a read. The decoder may rewrite
     /// the bytes, and may leave packets for a later read.
+    ///
+    /// - Parameter messages: decodes the bytes of a JSON socket.
     func beginRead(
         _ bytes: RawSpan, from connection: ConnectionID, _ conversation: Conversation?,
-        peer: SocketAddress, at moment: Moment
+        messages: () -> [(packet: [UInt8], endOffset: Int)], peer: SocketAddress, at moment: Moment
     ) {
         self.moment = moment
         heldAnswers = []
@@ -175,6 +178,21 @@ final class LoopTracer {
             return
         }
         address = "\(peer)"
+        if conversation.jsonForm == .socket {
+            // Nothing behind the login is read before its answer.
+            let messages = messages()
+            let count = conversation.phase == .awaitingConnect ? 1 : messages.count
+            var start = 0
+            for message in messages.prefix(count) {
+                captures.append(
+                    Capture(
+                        end: message.endOffset, place: own, bytes: message.packet,
+                        messageByteCount: message.endOffset - start
+                            - FramedText.headerByteCount))
+                start = message.endOffset
+            }
+            return
+        }
         var offset = 0
         while case .packet(let frame) = PacketFrame.next(
             in: bytes, at: offset, packetMaximum: .max)
@@ -208,9 +226,10 @@ final class LoopTracer {
             let bytes = capture.bytes.span.bytes
             let isConnect = bytes[0] >> 4 == MRT.PacketType.connect.rawValue
             if isConnect, followed[capture.place]?.isClosed ?? true {
-                received(connect: bytes, at: capture.place)
+                received(capture, conversations[capture.place.transport])
             } else {
-                record(bytes, at: capture.place, from: .client)
+                record(
+                    bytes, at: capture.place, from: .client, byteCount: capture.messageByteCount)
             }
         }
         captures.removeAll(keepingCapacity: true)
@@ -223,13 +242,16 @@ final class LoopTracer {
     }
 
     /// A login begins.
-    private func received(connect bytes: RawSpan, at place: TracedPlace) {
+    private func received(_ capture: Capture, _ conversation: Conversation?) {
+        let (bytes, place) = (capture.bytes.span.bytes, capture.place)
         guard
             case .packet(let frame) = PacketFrame.next(in: bytes, at: 0, packetMaximum: .max),
             let name = try? ProtocolName.read(frame.body.bytes(in: bytes))
         else { return }
         let dialect: TracedDialect
-        if case .mrt = name {
+        if conversation?.jsonForm != nil {
+            dialect = .json
+        } else if case .mrt = name {
             dialect = .mrt
         } else if let version = MQTT.Version(name) {
             dialect = .mqtt(version)
@@ -243,6 +265,8 @@ final class LoopTracer {
         followed[place] = nil
         var packet = PacketSummary.packet(bytes, dialect: dialect, from: .client)
         packet.address = address
+        packet.dialect = dialect.text
+        if let byteCount = capture.messageByteCount { packet.byteCount = UInt64(byteCount) }
         let text = place.channel.map { "\(place.transport)/\($0)" } ?? "\(place.transport)"
         stamp(&packet, text)
         undecided[place] = Undecided(
@@ -280,11 +304,15 @@ final class LoopTracer {
 
     // MARK: - Records
 
-    private func record(_ bytes: RawSpan, at place: TracedPlace, from peer: MRT.Peer) {
+    /// - Parameter byteCount: bytes of the message that became the packet; nil for a packet.
+    private func record(
+        _ bytes: RawSpan, at place: TracedPlace, from peer: MRT.Peer, byteCount: Int? = nil
+    ) {
         if let known = followed[place], !known.isClosed {
             guard let traces = admitting(known.traces) else { return }
             var packet = PacketSummary.packet(bytes, dialect: known.dialect, from: peer)
             if known.dialect == .mrt { nameRequest(&packet, bytes, at: place) }
+            if let byteCount { packet.byteCount = UInt64(byteCount) }
             stamp(&packet, known.name)
             add(packet, to: traces)
         } else if let known = undecided[place] {
@@ -292,7 +320,10 @@ final class LoopTracer {
             var packet = PacketSummary.packet(bytes, dialect: known.dialect, from: peer)
             stamp(&packet, known.name)
             undecided[place]?.packets.append(packet)
-            guard packet.packet == "CONNACK", let code = packet.code, code < 0x80 else { return }
+            let isAccepted =
+                packet.packet == "connected"
+                || packet.packet == "CONNACK" && packet.code.map { $0 < 0x80 } == true
+            guard isAccepted else { return }
             undecided[place]?.isAccepted = true
             // Deliveries follow in the same turn. The names of a channel are known after it.
             if place.channel == nil { decide(place, connection: place.transport) }
@@ -435,6 +466,21 @@ final class LoopTracer {
         event.detail = detail.isEmpty ? "\(cause)" : "\(cause), \(detail)"
         stamp(&event, known.name)
         if let traces = admitting(known.traces) { add(event, to: traces) }
+    }
+}
+
+extension TracedDialect {
+    /// What a client speaks; nil if that is not known yet.
+    fileprivate init?(_ conversation: Conversation) {
+        if conversation.isMRT {
+            self = .mrt
+        } else if conversation.jsonForm != nil {
+            self = .json
+        } else if let version = conversation.version {
+            self = .mqtt(version)
+        } else {
+            return nil
+        }
     }
 }
 

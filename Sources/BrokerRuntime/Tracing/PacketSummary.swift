@@ -11,6 +11,8 @@ import WireFormat
 enum TracedDialect: Hashable, Sendable {
     case mrt
     case mqtt(MQTT.Version)
+    /// The messages of a client are shown by the packets that have their meaning.
+    case json
 
     var text: String {
         switch self {
@@ -18,6 +20,7 @@ enum TracedDialect: Hashable, Sendable {
         case .mqtt(.v31): "MQTT 3.1"
         case .mqtt(.v311): "MQTT 3.1.1"
         case .mqtt(.v5): "MQTT 5.0"
+        case .json: "JSON"
         }
     }
 }
@@ -44,6 +47,7 @@ struct PacketSummary: ~Escapable {
     static func packet(
         _ bytes: RawSpan, dialect: TracedDialect, from peer: MRT.Peer
     ) -> TracedPacket {
+        if dialect == .json, peer == .broker { return TracedPacket(message: bytes) }
         let direction: TracedPacket.Direction = peer == .client ? .in : .out
         let size = UInt64(bytes.byteCount)
         guard
@@ -55,6 +59,10 @@ struct PacketSummary: ~Escapable {
         do throws(WireError) {
             switch dialect {
             case .mrt: try summary.readMRT(try MRT.PacketType(frame, from: peer), from: peer)
+            case .json:
+                let type = try MRT.PacketType(frame, from: peer)
+                try summary.readMRT(type, from: peer)
+                summary.packet.packet = try summary.messageType(type)
             case .mqtt(let version):
                 try summary.readMQTT(
                     try MQTT.PacketType(frame, version, from: peer), version, from: peer)
@@ -70,7 +78,7 @@ struct PacketSummary: ~Escapable {
     /// The name of a type of packets in its specification.
     private static func name(ofType type: UInt8, _ dialect: TracedDialect) -> String {
         switch dialect {
-        case .mrt:
+        case .mrt, .json:
             switch MRT.PacketType(rawValue: type) {
             case .connect: "CONNECT"
             case .connack: "CONNACK"

@@ -100,6 +100,27 @@ extension PacketDecoder {
         return .packet(frame, endOffset: offset + room)
     }
 
+    /// The packets of the messages in the bytes of a JSON socket, each with the offset behind its
+    /// message, up to the first that is incomplete or has a fault. For a trace: decoding them again
+    /// does not change the bytes.
+    public func packets(
+        ofMessages bytes: RawSpan, from connection: ConnectionID
+    ) -> [(packet: [UInt8], endOffset: Int)] {
+        var copy = bytes.withUnsafeBytes { Array($0) }
+        let hasActingUser = conversations.actingUsers[connection] != nil
+        return copy.withUnsafeMutableBytes { arena in
+            var packets: [(packet: [UInt8], endOffset: Int)] = []
+            var offset = 0
+            while case .packet(let frame, let endOffset) = nextMessage(
+                in: arena, at: offset, packetMaximum: packetMaximum, hasActingUser: hasActingUser)
+            {
+                packets.append((Array(arena[offset..<frame.endOffset]), endOffset))
+                offset = endOffset
+            }
+            return packets
+        }
+    }
+
     /// Tells a client what is wrong with its message.
     mutating func explain(
         _ fault: JSONFault, to connection: ConnectionID,

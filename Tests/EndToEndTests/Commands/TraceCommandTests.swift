@@ -61,6 +61,54 @@ extension EndToEndTests {
             #expect(after.text.isEmpty, "the trace ended with its reader")
         }
 
+        @Test func `shows the messages of JSON clients, on a socket and on an event stream`()
+            async throws
+        {
+            let broker = try await TestBroker(web: true)
+            try broker.addUsers("carol")
+            let trace = try ChildProcess(
+                "martlet", ["trace", "--user=carol", "--payloads", "--seconds=20"],
+                environment: broker.environment("operator"))
+            _ = try await trace.line(with: "trace 1")
+            let token = try broker.token("carol")
+            let script = """
+                import asyncio, json, websockets
+                async def main():
+                    w = await websockets.connect('ws://localhost:\(broker.wsPort)/api/v1/socket')
+                    async def send(**members): await w.send(json.dumps(members))
+                    await send(type='connect', token='\(token)', device='tab')
+                    await w.recv()
+                    await send(type='send', number=1, users=['carol'], b='21 °C')
+                    await w.recv(); await w.recv()
+                    await send(type='history', request=7, user='carol')
+                    await w.recv(); await w.close()
+                asyncio.run(main())
+                """
+            let client = try ChildProcess(
+                "/usr/bin/python3", ["-c", script])
+            #expect(try await client.exit() == .code(0), "\(client.text)")
+            _ = try await trace.line(with: "> connect", "device=tab", "JSON")
+            _ = try await trace.line(with: "< connected", "carol")
+            _ = try await trace.line(with: "> send", "id=1", "\"21 °C\"")
+            _ = try await trace.line(with: "< message", "from carol", "\"21 °C\"")
+            _ = try await trace.line(with: "> history")
+            _ = try await trace.line(with: "< response", "id=7", "success")
+            let stream = try ChildProcess(
+                "/usr/bin/curl",
+                [
+                    "-sSN", "--max-time", "20", "-H", "Authorization: Bearer \(token)",
+                    "http://localhost:\(broker.wsPort)/api/v1/events?device=log&subscribe=site/%23",
+                ])
+            _ = try await trace.line(with: "> connect", "device=log", "JSON")
+            _ = try await trace.line(with: "> subscribe")
+            _ = try await trace.line(with: "< response", "id=1", "success")
+            stream.signal(SIGTERM)
+            _ = try await trace.line(with: "* client_disconnected")
+            trace.signal(SIGINT)
+            _ = try await trace.exit()
+            #expect(!trace.text.contains(token) && !trace.text.contains("mt1_"))
+        }
+
         @Test func `shows a client of MRT over the HTTP API as JSON, without payloads`()
             async throws
         {
