@@ -130,10 +130,15 @@ public struct KickSessions: AdministrationRequest {
     /// Whether their wills are sent, as for any lost connection; nil for yes. Otherwise they are
     /// discarded.
     public var sendsWills: Bool?
+    /// Continues after this place, the `next` of the previous reply.
+    public var after: UInt32?
 
-    public init(_ selection: SessionSelection, sendsWills: Bool? = nil) {
+    public init(
+        _ selection: SessionSelection, sendsWills: Bool? = nil, after: UInt32? = nil
+    ) {
         self.selection = selection
         self.sendsWills = sendsWills
+        self.after = after
     }
 
     public typealias Reply = SessionCount
@@ -146,10 +151,15 @@ public struct DeleteSessions: AdministrationRequest {
     public var selection: SessionSelection
     /// As for ``KickSessions/sendsWills``.
     public var sendsWills: Bool?
+    /// Continues after this place, the `next` of the previous reply.
+    public var after: UInt32?
 
-    public init(_ selection: SessionSelection, sendsWills: Bool? = nil) {
+    public init(
+        _ selection: SessionSelection, sendsWills: Bool? = nil, after: UInt32? = nil
+    ) {
         self.selection = selection
         self.sendsWills = sendsWills
+        self.after = after
     }
 
     public typealias Reply = SessionCount
@@ -158,9 +168,16 @@ public struct DeleteSessions: AdministrationRequest {
 /// The number of sessions that a request affected.
 public struct SessionCount: Codable, Hashable, Sendable {
     public var sessionCount: Int
+    /// The place to continue after: a request affects at most ``countMaximum``, so that others do
+    /// not wait for it and its caller can show progress. Nil if there are no more.
+    public var next: UInt32?
 
-    public init(sessionCount: Int) {
+    /// Sessions that one request affects.
+    public static let countMaximum = 1_000
+
+    public init(sessionCount: Int, next: UInt32?) {
         self.sessionCount = sessionCount
+        self.next = next
     }
 }
 
@@ -183,16 +200,22 @@ public struct PurgeQueues: AdministrationRequest {
     public static let name = "queue.purge"
     /// Must name more than the app.
     public var selection: SessionSelection
+    /// As for ``KickSessions/after``. The user's offline queue belongs to the first request.
+    public var after: UInt32?
 
-    public init(_ selection: SessionSelection) {
+    public init(_ selection: SessionSelection, after: UInt32? = nil) {
         self.selection = selection
+        self.after = after
     }
 
     public struct Reply: Codable, Hashable, Sendable {
         public var messageCount: UInt64
+        /// As ``SessionCount/next``.
+        public var next: UInt32?
 
-        public init(messageCount: UInt64) {
+        public init(messageCount: UInt64, next: UInt32?) {
             self.messageCount = messageCount
+            self.next = next
         }
     }
 }

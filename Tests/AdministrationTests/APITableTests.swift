@@ -190,7 +190,7 @@ struct APITableTests {
 
     @Test func `every list that has pages may be limited, in a line too`() throws {
         for operation in APIOperation.all
-        where operation.members.contains(where: { $0.name == "after" })
+        where operation.method == .get && operation.members.contains(where: { $0.name == "after" })
             // What a trace keeps is less than a page.
             && operation.kind != .readTrace
         {

@@ -120,7 +120,8 @@ extension APIOperation {
             [
                 .objects("sessions", Self.session), .number(optional: "next"),
             ]
-        case .kickSessions, .deleteSessions: [.number("sessionCount")]
+        case .kickSessions, .deleteSessions:
+            [.number("sessionCount"), .number(optional: "next")]
         case .showOfflineQueue: Self.queue
         case .listQueueMessages:
             [
@@ -132,7 +133,7 @@ extension APIOperation {
                     .object(optional: "content", Self.content)),
                 .number(optional: "next"),
             ]
-        case .purgeQueues: [.number("messageCount")]
+        case .purgeQueues: [.number("messageCount"), .number(optional: "next")]
         case .listRetained:
             [.objects("messages", of: Self.retained), .number(optional: "next")]
         case .showRetained:

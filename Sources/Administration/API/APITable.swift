@@ -250,14 +250,16 @@ extension APIOperation {
         .query("awaySeconds", .number(maximum: .max)),
     ]
 
+    private static let continuation = APIMember.query(
+        "after", .number(maximum: UInt64(UInt32.max)))
+
     private static var listSessions: [APIOperation] {
         [
             APIOperation(
                 .listSessions, .get, at: "/apps/{app}/sessions", role: .view,
                 summary: "Lists sessions.",
                 members: sessionSelection + [
-                    .query("after", .number(maximum: UInt64(UInt32.max))),
-                    .limit(ListSessions.countMaximum),
+                    continuation, .limit(ListSessions.countMaximum),
                 ]
             ) { values throws(AdministrationRefusal) in
                 .listSessions(
@@ -273,11 +275,12 @@ extension APIOperation {
             APIOperation(
                 .kickSessions, .delete, at: "/apps/{app}/connections", role: .operate,
                 summary: "Ends the connections of sessions, which remain.",
-                members: sessionSelection + [.query("sendsWills", .boolean)]
+                members: sessionSelection + [.query("sendsWills", .boolean), continuation]
             ) { values throws(AdministrationRefusal) in
                 .kickSessions(
                     KickSessions(
-                        try values.sessionSelection(), sendsWills: values.boolean("sendsWills")))
+                        try values.sessionSelection(), sendsWills: values.boolean("sendsWills"),
+                        after: values.number("after", as: UInt32.self)))
             }
         ]
     }
@@ -287,11 +290,12 @@ extension APIOperation {
             APIOperation(
                 .deleteSessions, .delete, at: "/apps/{app}/sessions", role: .operate,
                 summary: "Ends sessions.",
-                members: sessionSelection + [.query("sendsWills", .boolean)]
+                members: sessionSelection + [.query("sendsWills", .boolean), continuation]
             ) { values throws(AdministrationRefusal) in
                 .deleteSessions(
                     DeleteSessions(
-                        try values.sessionSelection(), sendsWills: values.boolean("sendsWills")))
+                        try values.sessionSelection(), sendsWills: values.boolean("sendsWills"),
+                        after: values.number("after", as: UInt32.self)))
             }
         ]
     }
@@ -314,9 +318,12 @@ extension APIOperation {
                 .purgeQueues, .delete, at: "/apps/{app}/queues", role: .operate,
                 summary:
                     "Discards the queues of disconnected sessions, and a user's offline queue.",
-                members: sessionSelection
+                members: sessionSelection + [continuation]
             ) { values throws(AdministrationRefusal) in
-                .purgeQueues(PurgeQueues(try values.sessionSelection()))
+                .purgeQueues(
+                    PurgeQueues(
+                        try values.sessionSelection(),
+                        after: values.number("after", as: UInt32.self)))
             }
         ]
     }

@@ -135,46 +135,7 @@ extension Broker {
 
     // MARK: - Sessions
 
-    /// The sessions that match a filter.
-    ///
-    /// - Parameters:
-    ///   - cursor: of the last session of the previous page; nil for the first page.
-    ///   - countMaximum: the maximum number of sessions.
-    /// - Returns: the sessions, and whether there may be more: because of the maximum, or of
-    ///   ``SessionDescription/filterBytesPerPage``.
-    public func sessionDescriptions(
-        matching filter: SessionFilter, after cursor: UInt32?, countMaximum: Int,
-        at moment: Moment
-    ) -> (sessions: [SessionDescription], mayHaveMore: Bool) {
-        var described: [SessionDescription] = []
-        var filterByteCount = 0
-        for session in sessionIndexes(
-            matching: filter, after: cursor, countMaximum: countMaximum, at: moment)
-        {
-            if filterByteCount >= SessionDescription.filterBytesPerPage { return (described, true) }
-            let description = description(
-                of: session, filterBytesMaximum: SessionDescription.filterBytesMaximum, at: moment)
-            filterByteCount += description.filters.reduce(0) { $0 + $1.count }
-            described.append(description)
-        }
-        return (described, described.count == countMaximum)
-    }
-
-    /// The indices of these sessions.
-    func sessionIndexes(
-        matching filter: SessionFilter, after cursor: UInt32?, countMaximum: Int, at moment: Moment
-    ) -> [Index<Session>] {
-        guard let app = app(named: filter.app) else { return [] }
-        var found: [Index<Session>] = []
-        for session in sessions.places.after(cursor)
-        where sessions.contains(session) && matches(session, filter: filter, app: app, at: moment) {
-            if found.count >= countMaximum { break }
-            found.append(session)
-        }
-        return found
-    }
-
-    private func matches(
+    func matches(
         _ session: Index<Session>, filter: SessionFilter, app: Index<App>, at moment: Moment
     ) -> Bool {
         let user = sessions[session].user

@@ -4,64 +4,58 @@
 import Primitives
 
 extension Broker {
-    /// Closes the connections of sessions with reason 0x98. The sessions remain and may connect
-    /// again. Returns the number of connections.
+    /// Closes the connections of the next slice of sessions with reason 0x98. The sessions remain
+    /// and may connect again. Returns false when the search is over.
     ///
-    /// - Parameter sendsWills: true sends wills as after any lost connection; false deletes them.
+    /// - Parameters:
+    ///   - search: for connected sessions.
+    ///   - sendsWills: true sends wills as after any lost connection; false deletes them.
     public mutating func kickSessions(
-        matching filter: SessionFilter, sendsWills: Bool = true, at moment: Moment,
+        _ search: inout SessionSearch, sendsWills: Bool = true, at moment: Moment,
         effects: inout Effects
-    ) -> Int {
+    ) -> Bool {
         var step = Step(at: moment, effects: effects)
-        var connected = filter
-        connected.isConnected = true
-        let indexes = sessionIndexes(
-            matching: connected, after: nil, countMaximum: .max, at: step.moment)
         let fate: WillFate = sendsWills ? .starts : .removed
-        for session in indexes {
-            close(session, .administrativeAction, willFate: fate, in: &step)
+        return takeSlice(of: &search, at: moment) { broker, _, handle in
+            broker.close(handle.index, .administrativeAction, willFate: fate, in: &step)
         }
-        return indexes.count
     }
 
-    /// Ends sessions, connected ones with reason 0x98, as if each had expired: the user's messages
-    /// in the queue of its last session wait offline, and its will is sent unless `sendsWills` is
-    /// false. Returns the number of sessions.
+    /// Ends the next slice of sessions, connected ones with reason 0x98, as if each had expired:
+    /// the user's messages in the queue of its last session wait offline, and its will is sent
+    /// unless `sendsWills` is false. Returns false when the search is over.
     public mutating func deleteSessions(
-        matching filter: SessionFilter, sendsWills: Bool = true, at moment: Moment,
+        _ search: inout SessionSearch, sendsWills: Bool = true, at moment: Moment,
         effects: inout Effects
-    ) -> Int {
+    ) -> Bool {
         var step = Step(at: moment, effects: effects)
-        let handles = sessionIndexes(
-            matching: filter, after: nil, countMaximum: .max, at: step.moment
-        ).map { sessions.handle($0) }
-        for handle in handles {
-            if !sendsWills { removeWill(of: handle.index) }
-            if sessions[handle.index].isConnected {
-                close(handle.index, .administrativeAction, in: &step)
+        return takeSlice(of: &search, at: moment) { broker, _, handle in
+            if !sendsWills { broker.removeWill(of: handle.index) }
+            if broker.sessions[handle.index].isConnected {
+                broker.close(handle.index, .administrativeAction, in: &step)
             }
             // A session that is not persistent has ended with its connection.
-            if sessions.contains(handle) {
-                destroy(handle.index, returnsUserMessages: true, in: &step)
+            if broker.sessions.contains(handle) {
+                broker.destroy(handle.index, returnsUserMessages: true, in: &step)
             }
         }
-        return handles.count
     }
 
-    /// Deletes the queues of sessions without a connection. Connected sessions are omitted, because
-    /// their messages are being delivered. Returns the number of messages.
-    public mutating func purgeQueues(matching filter: SessionFilter, at moment: Moment) -> UInt64 {
-        var away = filter
-        away.isConnected = false
-        var count: UInt64 = 0
-        for session in sessionIndexes(matching: away, after: nil, countMaximum: .max, at: moment) {
+    /// Deletes the queues of the next slice of sessions without a connection. Connected sessions
+    /// are omitted, because their messages are being delivered. Returns false when the search is
+    /// over.
+    public mutating func purgeQueues(_ search: inout SessionSearch, at moment: Moment) -> Bool {
+        takeSlice(of: &search, at: moment) { broker, search, handle in
+            let session = handle.index
             // The queue is empty, or its messages are being removed already.
-            guard sessions[session].inbox.hasUnacknowledged else { continue }
-            count += UInt64(sessions[session].inbox.count)
-            sessions[session].inbox.acknowledgedThrough = sessions[session].inbox.nextNumber - 1
-            discard(sessions[session].inbox)
+            guard !broker.sessions[session].isConnected,
+                broker.sessions[session].inbox.hasUnacknowledged
+            else { return }
+            search.countMessages(UInt64(broker.sessions[session].inbox.count))
+            broker.sessions[session].inbox.acknowledgedThrough =
+                broker.sessions[session].inbox.nextNumber - 1
+            broker.discard(broker.sessions[session].inbox)
         }
-        return count
     }
 
     /// Deletes the offline queue of a user. Returns the number of messages; nil if there is no such

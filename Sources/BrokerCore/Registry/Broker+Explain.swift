@@ -116,9 +116,10 @@ extension TokenTable {
     /// first. Walks over all tokens.
     fileprivate func candidates(app: [UInt8], user: [UInt8], device: [UInt8]) -> [Token] {
         var found: [Token] = []
-        forEach { _, token in
-            guard token.app == app, token.user == user else { return }
-            if let bound = token.device, bound != device { return }
+        for index in places {
+            guard let token = self[index], token.app == app, token.user == user,
+                token.device.map({ $0 == device }) ?? true
+            else { continue }
             found.append(token)
         }
         return found.sorted {

@@ -32,11 +32,24 @@ public struct TokenFilter: Hashable, Sendable {
     }
 }
 
-/// The result of a revocation.
-public struct Revocation: Hashable, Sendable {
-    public var tokenCount: Int
+/// A revocation of all tokens that match a filter, in slices: a batch may have a million, and no
+/// message waits for more than one slice.
+public struct Revocation: Sendable {
+    fileprivate let filter: TokenFilter
+    /// The place that was read last.
+    fileprivate var place: UInt32?
+    public fileprivate(set) var tokenCount = 0
     /// The number of connections that were closed.
-    public var connectionCount: Int
+    public fileprivate(set) var connectionCount = 0
+
+    /// Tokens that are read at a time: about a millisecond, if none is revoked.
+    static let readPerSlice = 16_384
+    /// Tokens that are revoked at a time. For each slice the connections of all apps are looked at.
+    static let revokedPerSlice = 2_048
+
+    public init(of filter: TokenFilter) {
+        self.filter = filter
+    }
 }
 
 /// A search for the first tokens that match a filter, in the order of their identifiers. The table
@@ -109,26 +122,40 @@ extension Broker {
         return false
     }
 
-    /// Revokes tokens. Connections that they admitted are closed with reason 0x87. Wills that
-    /// depend on them are not sent, also if the device has disconnected and the delay is running.
+    /// Revokes the tokens of the next slice. Connections that they admitted are closed with reason
+    /// 0x87. Wills that depend on them are not sent, also if the device has disconnected and the
+    /// delay is running.
+    /// Returns false when all were read.
     public mutating func revokeTokens(
-        matching filter: TokenFilter, at moment: Moment, effects: inout Effects
-    ) -> Revocation {
+        _ revocation: inout Revocation, at moment: Moment, effects: inout Effects
+    ) -> Bool {
         var step = Step(at: moment, effects: effects)
         var revoked: Set<Handle<Token>> = []
-        registry.tokens.forEach { handle, token in
-            if filter.matches(token) { revoked.insert(handle) }
+        var (readCount, isAtEnd) = (0, true)
+        for index in registry.tokens.places.after(revocation.place) {
+            guard readCount < Revocation.readPerSlice,
+                revoked.count < Revocation.revokedPerSlice
+            else {
+                isAtEnd = false
+                break
+            }
+            readCount += 1
+            revocation.place = index.place
+            guard let token = registry.tokens[index], revocation.filter.matches(token) else {
+                continue
+            }
+            revoked.insert(registry.tokens.handle(index))
         }
-        guard !revoked.isEmpty else { return Revocation(tokenCount: 0, connectionCount: 0) }
-        var connectionCount = 0
+        guard !revoked.isEmpty else { return !isAtEnd }
         for access in live.accesses.places where live.accesses.contains(access) {
             guard case .token(let handle) = live.accesses[access].source, revoked.contains(handle)
             else { continue }
             close(session(of: access), .notAuthorized, willFate: .removed, in: &step)
-            connectionCount += 1
+            revocation.connectionCount += 1
         }
         commits.remove(
             .tokens, renewable: Set(revoked.map { registry.remove($0).identifier }))
-        return Revocation(tokenCount: revoked.count, connectionCount: connectionCount)
+        revocation.tokenCount += revoked.count
+        return !isAtEnd
     }
 }

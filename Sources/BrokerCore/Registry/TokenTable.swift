@@ -52,6 +52,9 @@ struct TokenTable: ~Copyable {
     /// The number of an app's tokens.
     func count(ofApp app: [UInt8]) -> Int { counts[app] ?? 0 }
 
+    /// The handle of the token at a place in use.
+    func handle(_ index: Index<Token>) -> Handle<Token> { tokens.handle(index) }
+
     /// All places, whether they are in use or not.
     var places: SlabPlaces<Token> { tokens.places }
 
@@ -60,12 +63,6 @@ struct TokenTable: ~Copyable {
 
     func contains(_ identifier: [UInt8]) -> Bool {
         identifier.withUnsafeBytes { identifiers.value(for: $0) != nil }
-    }
-
-    func forEach(_ body: (Handle<Token>, Token) -> Void) {
-        for index in tokens.places where tokens.contains(index) {
-            body(tokens.handle(index), tokens[index])
-        }
     }
 
     mutating func remove(_ handle: Handle<Token>) -> Token {

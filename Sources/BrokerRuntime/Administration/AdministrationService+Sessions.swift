@@ -6,43 +6,60 @@ import Primitives
 
 extension AdministrationService {
     func listSessions(_ request: ListSessions) -> ListSessions.Reply {
+        var search = SessionSearch(
+            matching: SessionFilter(request.selection), after: request.after,
+            countMaximum: request.limit ?? ListSessions.countMaximum)
         let moment = clock.moment()
-        let filter = SessionFilter(request.selection)
-        let (sessions, mayHaveMore) = shared.enter {
-            $0.broker.sessionDescriptions(
-                matching: filter, after: request.after,
-                countMaximum: request.limit ?? ListSessions.countMaximum, at: moment)
-        }
+        while shared.enter({ $0.broker.advance(&search, at: moment) }) {}
         return ListSessions.Reply(
-            sessions: sessions.map(ListSessions.Session.init),
-            next: mayHaveMore ? sessions.last?.cursor : nil)
+            sessions: search.descriptions.map(ListSessions.Session.init), next: search.next)
     }
 
     func kick(_ request: KickSessions) throws(AdministrationRefusal) -> SessionCount {
-        try changeSessions(request.selection, request: "session.kick") { state, filter, moment in
+        var selection = request.selection
+        selection.isConnected = true
+        return try changeSessions(
+            selection, after: request.after, request: "session.kick"
+        ) { state, search, moment in
             state.broker.kickSessions(
-                matching: filter, sendsWills: request.sendsWills ?? true, at: moment,
+                &search, sendsWills: request.sendsWills ?? true, at: moment,
                 effects: &state.effects)
         }
     }
 
     func delete(_ request: DeleteSessions) throws(AdministrationRefusal) -> SessionCount {
-        try changeSessions(request.selection, request: "session.delete") { state, filter, moment in
+        try changeSessions(
+            request.selection, after: request.after, request: "session.delete"
+        ) { state, search, moment in
             state.broker.deleteSessions(
-                matching: filter, sendsWills: request.sendsWills ?? true, at: moment,
+                &search, sendsWills: request.sendsWills ?? true, at: moment,
                 effects: &state.effects)
         }
     }
 
     private func changeSessions(
-        _ selection: SessionSelection, request name: String,
-        _ body: (inout SharedBroker.State, SessionFilter, Moment) -> Int
+        _ selection: SessionSelection, after place: UInt32?, request name: String,
+        _ slice: (inout SharedBroker.State, inout SessionSearch, Moment) -> Bool
     ) throws(AdministrationRefusal) -> SessionCount {
+        let search = try change(selection, after: place, slice)
+        report(name, selection, count: UInt64(search.count))
+        return SessionCount(sessionCount: search.count, next: search.next)
+    }
+
+    /// Changes the sessions of a selection with a commit for each slice, so that messages wait for
+    /// one slice at most.
+    private func change(
+        _ selection: SessionSelection, after place: UInt32?,
+        _ slice: (inout SharedBroker.State, inout SessionSearch, Moment) -> Bool
+    ) throws(AdministrationRefusal) -> SessionSearch {
         guard selection.namesMoreThanApp else { throw Self.tooWide }
-        let moment = clock.moment()
-        let count = changeAndCommit { body(&$0, SessionFilter(selection), moment) }
-        report(name, selection, count: UInt64(count))
-        return SessionCount(sessionCount: count)
+        var search = SessionSearch(
+            matching: SessionFilter(selection), after: place,
+            countMaximum: SessionCount.countMaximum)
+        while changeAndCommit({ [moment = clock.moment()] state in
+            slice(&state, &search, moment)
+        }) {}
+        return search
     }
 
     // MARK: - Queues
@@ -60,20 +77,21 @@ extension AdministrationService {
     }
 
     func purge(_ request: PurgeQueues) throws(AdministrationRefusal) -> PurgeQueues.Reply {
-        let selection = request.selection
-        guard selection.namesMoreThanApp else { throw Self.tooWide }
-        let moment = clock.moment()
-        let count = changeAndCommit { state in
-            let sessions = state.broker.purgeQueues(
-                matching: SessionFilter(selection), at: moment)
-            // Without a device, the selection includes the user's offline queue.
-            guard let user = selection.user, selection.device == nil else { return sessions }
-            let offlineQueue = state.broker.purgeOfflineQueue(
-                app: Array(selection.app.utf8), user: Array(user.utf8))
-            return sessions + (offlineQueue ?? 0)
+        var selection = request.selection
+        selection.isConnected = false
+        let search = try change(selection, after: request.after) { state, search, moment in
+            state.broker.purgeQueues(&search, at: moment)
+        }
+        var count = search.messageCount
+        // Without a device, the selection includes the user's offline queue.
+        if let user = selection.user, selection.device == nil, request.after == nil {
+            count += changeAndCommit { state in
+                state.broker.purgeOfflineQueue(
+                    app: Array(selection.app.utf8), user: Array(user.utf8)) ?? 0
+            }
         }
         report("queue.purge", selection, count: count)
-        return PurgeQueues.Reply(messageCount: count)
+        return PurgeQueues.Reply(messageCount: count, next: search.next)
     }
 
     private func report(_ name: String, _ selection: SessionSelection, count: UInt64) {

@@ -67,11 +67,10 @@ extension AdministrationService {
     func revoke(_ request: RevokeTokens) throws(AdministrationRefusal) -> RevokeTokens.Reply {
         let selection = request.selection
         guard selection != TokenSelection(app: selection.app) else { throw Self.tooWide }
-        let moment = clock.moment()
-        let revocation = changeAndCommit { state in
-            state.broker.revokeTokens(
-                matching: TokenFilter(selection), at: moment, effects: &state.effects)
-        }
+        var revocation = Revocation(of: TokenFilter(selection))
+        while changeAndCommit({ [moment = clock.moment()] state in
+            state.broker.revokeTokens(&revocation, at: moment, effects: &state.effects)
+        }) {}
         log.write(
             .warning, .administration,
             fields: [

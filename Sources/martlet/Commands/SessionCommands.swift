@@ -142,16 +142,23 @@ enum SessionShowCommand {
     }
 }
 
+private struct SessionCountLine: Encodable { let sessionCount: UInt64 }
+
 enum SessionKickCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try ParsedOptions<SessionOption>.parse(arguments, endsSessions: true)
         let selection = try options.narrowSelection()
         let broker = try options.administration()
-        let reply = try broker.send(
-            KickSessions(selection, sendsWills: try options.sendsWills()))
+        let sendsWills = try options.sendsWills()
+        let count = try ProgressBar.count("connection") { place in
+            let reply = try broker.send(
+                KickSessions(selection, sendsWills: sendsWills, after: place))
+            return (UInt64(reply.sessionCount), reply.next)
+        }
         StandardStream.output.print(
             options.has(.json)
-                ? jsonLine(reply) : "\(counted(reply.sessionCount, "connection")) ended")
+                ? jsonLine(SessionCountLine(sessionCount: count))
+                : "\(counted(count, "connection")) ended")
     }
 }
 
@@ -160,11 +167,16 @@ enum SessionDeleteCommand {
         let options = try ParsedOptions<SessionOption>.parse(arguments, endsSessions: true)
         let selection = try options.narrowSelection()
         let broker = try options.administration()
-        let reply = try broker.send(
-            DeleteSessions(selection, sendsWills: try options.sendsWills()))
+        let sendsWills = try options.sendsWills()
+        let count = try ProgressBar.count("session") { place in
+            let reply = try broker.send(
+                DeleteSessions(selection, sendsWills: sendsWills, after: place))
+            return (UInt64(reply.sessionCount), reply.next)
+        }
         StandardStream.output.print(
             options.has(.json)
-                ? jsonLine(reply) : "\(counted(reply.sessionCount, "session")) deleted")
+                ? jsonLine(SessionCountLine(sessionCount: count))
+                : "\(counted(count, "session")) deleted")
     }
 }
 
@@ -205,13 +217,19 @@ enum QueueShowCommand {
 }
 
 enum QueuePurgeCommand {
+    private struct Line: Encodable { let messageCount: UInt64 }
+
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try ParsedOptions<SessionOption>.parse(arguments)
         let selection = try options.narrowSelection()
         let broker = try options.administration()
-        let reply = try broker.send(PurgeQueues(selection))
+        let count = try ProgressBar.count("message") { place in
+            let reply = try broker.send(PurgeQueues(selection, after: place))
+            return (reply.messageCount, reply.next)
+        }
         StandardStream.output.print(
             options.has(.json)
-                ? jsonLine(reply) : "\(counted(reply.messageCount, "message")) thrown away")
+                ? jsonLine(Line(messageCount: count))
+                : "\(counted(count, "message")) thrown away")
     }
 }

@@ -32,8 +32,16 @@ enum TokenMintCommand {
         let broker = try options.administration()
         // Checked before any token is minted: a token that cannot be written is lost.
         let file = try options[.output].map { try TokenFile(path: $0) }
+        var bar = ProgressBar()
+        defer { bar.clear() }
         var rest = users[...]
         while !rest.isEmpty {
+            // Without a file, the tokens themselves show how far it is.
+            if file != nil {
+                let count = users.count - rest.count
+                bar.show(
+                    UInt64(count), of: UInt64(users.count), "\(count) of \(users.count) tokens")
+            }
             let part = rest.prefix(broker.mintCount(of: rest))
             rest = rest.dropFirst(part.count)
             let reply = try broker.send(
@@ -55,6 +63,7 @@ enum TokenMintCommand {
         }
         guard let file else { return }
         try file.finish()
+        bar.clear()
         StandardStream.output.print(
             options.has(.json)
                 ? #"{"tokenCount":\#(users.count),"file":\#(JSONText.quoted(file.path))}"#

@@ -90,7 +90,7 @@ import Testing
         if isInFlight { world.beginCommit() }
         var filter = SessionFilter(app: World.app, user: Array("ann".utf8))
         filter.isConnected = false
-        _ = world.broker.purgeQueues(matching: filter, at: world.now)
+        world.purgeQueues(matching: filter)
         world.connect("ann/b", expiry: 1_000)
         if isInFlight { world.finishCommit() }
         world.settle()

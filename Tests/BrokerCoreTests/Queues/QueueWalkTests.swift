@@ -192,7 +192,7 @@ private struct QueueWalker {
         var filter = SessionFilter(app: World.app, user: Array(user.utf8))
         if random.below(2) == 0 { filter.device = Array(device.utf8) }
         switch random.below(3) {
-        case 0: _ = world.broker.purgeQueues(matching: filter, at: world.now)
+        case 0: world.purgeQueues(matching: filter)
         case 1: _ = world.broker.purgeOfflineQueue(app: World.app, user: Array(user.utf8))
         default: world.deleteSessions(matching: filter)
         }

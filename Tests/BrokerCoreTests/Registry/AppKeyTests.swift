@@ -58,10 +58,9 @@ extension World {
 
     private func isConnected(_ name: String) -> Bool {
         let (user, device) = World.split(name)
-        return world.broker.sessionDescriptions(
+        return world.sessions(
             matching: SessionFilter(
-                app: World.app, user: Array(user.utf8), device: Array(device.utf8)),
-            after: nil, countMaximum: 1, at: world.now
+                app: World.app, user: Array(user.utf8), device: Array(device.utf8))
         ).sessions.first?.connection != nil
     }
 

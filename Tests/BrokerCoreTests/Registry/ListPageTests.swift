@@ -138,9 +138,8 @@ import Testing
         var (users, after): (Set<[UInt8]>, UInt32?) = ([], nil)
         var pageCount = 0
         while true {
-            let (sessions, mayHaveMore) = world.broker.sessionDescriptions(
-                matching: SessionFilter(app: World.app), after: after, countMaximum: 1_000,
-                at: world.now)
+            let (sessions, next) = world.sessions(
+                matching: SessionFilter(app: World.app), after: after)
             pageCount += 1
             for session in sessions {
                 #expect(session.filterCount == 50 && session.filters.count == 32)
@@ -148,18 +147,17 @@ import Testing
             }
             let byteCount = sessions.flatMap(\.filters).reduce(0) { $0 + $1.count }
             #expect(byteCount < (256 + 32) << 10)
-            guard mayHaveMore else { break }
-            after = sessions.last?.cursor
+            guard let next else { break }
+            after = next
         }
         #expect(users.count == 20 && pageCount > 1)
     }
 
     @Test func `after the last place there can be is empty`() {
         world.begin("ann/d")
-        let (sessions, mayHaveMore) = world.broker.sessionDescriptions(
-            matching: SessionFilter(app: World.app), after: .max, countMaximum: 1_000,
-            at: world.now)
-        #expect(sessions.isEmpty && !mayHaveMore)
+        let (sessions, next) = world.sessions(
+            matching: SessionFilter(app: World.app), after: .max)
+        #expect(sessions.isEmpty && next == nil)
         let groups = world.broker.groupDescriptions(
             app: World.app, of: nil, after: .max, countMaximum: 1_000)
         #expect(groups.isEmpty)

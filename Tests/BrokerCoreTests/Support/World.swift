@@ -360,7 +360,8 @@ final class World {
     @discardableResult
     func revoke(_ identifier: String) -> Revocation {
         let filter = TokenFilter(app: World.app, identifier: Array(identifier.utf8))
-        let revocation = broker.revokeTokens(matching: filter, at: now, effects: &effects)
+        var revocation = Revocation(of: filter)
+        while revokeSlice(of: &revocation) {}
         collect()
         return revocation
     }
@@ -373,16 +374,51 @@ final class World {
 
     /// Ends the connections of a user.
     func kick(_ user: String, sendsWills: Bool) {
-        let filter = SessionFilter(app: World.app, user: Array(user.utf8))
-        _ = broker.kickSessions(
-            matching: filter, sendsWills: sendsWills, at: now, effects: &effects)
-        collect()
+        let filter = SessionFilter(
+            app: World.app, user: Array(user.utf8), isConnected: true)
+        var search = SessionSearch(matching: filter, countMaximum: .max)
+        while kickSlice(of: &search, sendsWills: sendsWills) {}
     }
 
     /// Ends sessions for good.
     func deleteSessions(matching filter: SessionFilter) {
-        _ = broker.deleteSessions(matching: filter, at: now, effects: &effects)
-        collect()
+        var search = SessionSearch(matching: filter, countMaximum: .max)
+        while deleteSlice(of: &search) {}
+    }
+
+    /// Ends the next slice of sessions. Returns false when the search is over.
+    func deleteSlice(of search: inout SessionSearch) -> Bool {
+        defer { collect() }
+        return broker.deleteSessions(&search, at: now, effects: &effects)
+    }
+
+    /// Ends the connections of the next slice of sessions. Returns false when the search is over.
+    func kickSlice(of search: inout SessionSearch, sendsWills: Bool = true) -> Bool {
+        defer { collect() }
+        return broker.kickSessions(&search, sendsWills: sendsWills, at: now, effects: &effects)
+    }
+
+    /// Revokes the next slice of tokens. Returns false when all were read.
+    func revokeSlice(of revocation: inout Revocation) -> Bool {
+        defer { collect() }
+        return broker.revokeTokens(&revocation, at: now, effects: &effects)
+    }
+
+    /// Deletes the queues of sessions without a connection.
+    func purgeQueues(matching filter: SessionFilter) {
+        var away = filter
+        away.isConnected = false
+        var search = SessionSearch(matching: away, countMaximum: .max)
+        while broker.purgeQueues(&search, at: now) {}
+    }
+
+    /// A page of sessions, and where the next one begins.
+    func sessions(
+        matching filter: SessionFilter, after place: UInt32? = nil, countMaximum: Int = 1_000
+    ) -> (sessions: [SessionDescription], next: UInt32?) {
+        var search = SessionSearch(matching: filter, after: place, countMaximum: countMaximum)
+        while broker.advance(&search, at: now) {}
+        return (search.descriptions, search.next)
     }
 
     /// Asks for a message to be dropped.

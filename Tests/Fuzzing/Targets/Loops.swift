@@ -346,24 +346,32 @@ final class FuzzedLoops {
         let (app, moment) = (FuzzCredentials.app, clock.moment(at: now))
         // The administration service checks requests before the core does, so names are valid here.
         let user = FuzzWords.users[[0, 1, 2, 3, 4, 5, 0, 1][Int(detail & 7)]]
-        let filter = SessionFilter(app: app, user: detail & 8 == 0 ? user : nil)
+        var filter = SessionFilter(app: app, user: detail & 8 == 0 ? user : nil)
+        if choice % 12 == 0 { filter.isConnected = true }
         let group =
             builders[0].groups.isEmpty
             ? [] : builders[0].groups[Int(detail >> 4) % builders[0].groups.count]
         shared.enter { state in
             switch choice % 12 {
             case 0:
-                _ = state.broker.kickSessions(
-                    matching: filter, at: moment, effects: &state.effects)
+                var search = SessionSearch(matching: filter, countMaximum: .max)
+                while state.broker.kickSessions(
+                    &search, at: moment, effects: &state.effects)
+                {}
             case 1:
-                _ = state.broker.deleteSessions(
-                    matching: filter, at: moment, effects: &state.effects)
-            case 2: _ = state.broker.purgeQueues(matching: filter, at: moment)
+                var search = SessionSearch(matching: filter, countMaximum: .max)
+                while state.broker.deleteSessions(
+                    &search, at: moment, effects: &state.effects)
+                {}
+            case 2:
+                var search = SessionSearch(matching: filter, countMaximum: .max)
+                while state.broker.purgeQueues(&search, at: moment) {}
             case 3: _ = state.broker.purgeOfflineQueue(app: app, user: user)
             case 4:
-                _ = state.broker.revokeTokens(
-                    matching: TokenFilter(app: app, user: user), at: moment,
-                    effects: &state.effects)
+                var revocation = Revocation(of: TokenFilter(app: app, user: user))
+                while state.broker.revokeTokens(
+                    &revocation, at: moment, effects: &state.effects)
+                {}
             case 5:
                 for token in FuzzCredentials.opaque { _ = try? state.broker.addToken(token) }
             case 6:

@@ -76,7 +76,7 @@ enum RetainedShowCommand {
 }
 
 enum RetainedDeleteCommand {
-    private struct Line: Encodable { let messageCount: Int }
+    private struct Line: Encodable { let messageCount: UInt64 }
 
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try OptionParser<RetainedOption>.options(arguments, positionalMaximum: 1)
@@ -85,13 +85,10 @@ enum RetainedDeleteCommand {
         }
         let app = try options.app()
         let broker = try options.administration()
-        var count = 0
-        var hasMore = true
-        while hasMore {
+        let count = try ProgressBar.count("retained message") { (_: Void?) in
             let reply = try broker.send(DeleteRetained(app: app, filter: filter))
-            count += reply.messageCount
             // Messages that are retained meanwhile are not waited for.
-            hasMore = reply.hasMore && reply.messageCount > 0
+            return (UInt64(reply.messageCount), reply.hasMore && reply.messageCount > 0 ? () : nil)
         }
         StandardStream.output.print(
             options.has(.json)
