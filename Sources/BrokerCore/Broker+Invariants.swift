@@ -18,12 +18,10 @@ extension Broker {
         checkWills()
         sendKeys.checkInvariants()
         checkConversations()
-        var filterCount = 0
+        checkCounts()
         for session in sessions.places where sessions.contains(session) {
             check(session: session)
-            filterCount += Int(sessions[session].filterCount)
         }
-        expect(routing.filterCount, equals: filterCount, "filters of all sessions")
     }
 
     // MARK: - Keys
@@ -48,6 +46,26 @@ extension Broker {
     }
 
     // MARK: - Sessions
+
+    private func checkCounts() {
+        var filterCount = 0
+        var (sessionCounts, connectionCounts) = ([Index<App>: Int](), [Index<App>: Int]())
+        for session in sessions.places where sessions.contains(session) {
+            filterCount += Int(sessions[session].filterCount)
+            let app = registry.users[sessions[session].user].app
+            sessionCounts[app, default: 0] += 1
+            if sessions[session].isConnected { connectionCounts[app, default: 0] += 1 }
+        }
+        expect(routing.filterCount, equals: filterCount, "filters of all sessions")
+        for app in registry.apps.places where registry.apps.contains(app) {
+            expect(
+                registry.apps[app].sessionCount, equals: sessionCounts[app] ?? 0,
+                "sessions of app \(app.place)")
+            expect(
+                registry.apps[app].connectionCount, equals: connectionCounts[app] ?? 0,
+                "connected sessions of app \(app.place)")
+        }
+    }
 
     private func check(session: Index<Session>) {
         let isConnected = sessions[session].isConnected

@@ -257,6 +257,7 @@ extension Broker {
         sessions[session].disconnected = .never
         sessions[session].dialect = request.dialect
         resumeInbox(session, request.resume)
+        registry.countConnection(of: sessions[session].user, isNew: true)
         sessions[session].connected = addConnectedSession(
             connection, request: request, session: session, wasPresent: existing != nil,
             takeovers: takeovers)

@@ -104,6 +104,7 @@ extension Broker {
         withdrawAccess(of: session)
         live.remove(connected)
         sessions[session].connected = nil
+        registry.countConnection(of: sessions[session].user, isNew: false)
         if wasConfirmed {
             registry.noteSeen(
                 sessions[session].user, unixMilliseconds: step.moment.unixMilliseconds)

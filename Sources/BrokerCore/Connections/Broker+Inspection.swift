@@ -93,16 +93,11 @@ extension Broker {
     /// An app by its name; nil if there is none.
     public func appDescription(_ name: [UInt8]) -> AppDescription? {
         guard let app = app(named: name) else { return nil }
-        var (sessionCount, connectionCount) = (0, 0)
-        for session in sessions.places where sessions.contains(session) {
-            guard registry.users[sessions[session].user].app == app else { continue }
-            sessionCount += 1
-            if sessions[session].isConnected { connectionCount += 1 }
-        }
         return AppDescription(
             hasKey: !registry.apps[app].keys.isEmpty, rights: registry.apps[app].rights,
             userCount: registry.apps[app].users.count, groupCount: registry.apps[app].groups.count,
-            sessionCount: sessionCount, connectionCount: connectionCount,
+            sessionCount: registry.apps[app].sessionCount,
+            connectionCount: registry.apps[app].connectionCount,
             tokenCount: registry.tokens.count(ofApp: name))
     }
 

@@ -32,12 +32,15 @@ extension Broker {
     /// for any device, and among several the one used last. A device that has never connected is
     /// assumed to use MQTT.
     ///
+    /// - Parameter tokens: those of the user, which ``TokenSearch`` finds.
     /// - Returns: nil if there is no such app.
     public func explain(
-        app name: [UInt8], user: [UInt8], device: [UInt8], _ action: RightsAction
+        app name: [UInt8], user: [UInt8], device: [UInt8], tokens: [Token],
+        _ action: RightsAction
     ) -> RightsExplanation? {
         guard let app = app(named: name) else { return nil }
-        let (rights, origin, session) = rights(app: app, user: user, device: device)
+        let (rights, origin, session) = rights(
+            app: app, user: user, device: device, tokens: tokens)
         let principal = Principal(
             app: app, user: self.user(named: user, app: app),
             names: PrincipalNames(user: Name(user), device: Name(device)), rights: rights,
@@ -74,7 +77,7 @@ extension Broker {
     /// The rights that a device has, or would have at its next login, and its session if there is
     /// one.
     func rights(
-        app: Index<App>, user name: [UInt8], device: [UInt8]
+        app: Index<App>, user name: [UInt8], device: [UInt8], tokens: [Token]
     ) -> (rights: Rights, origin: RightsExplanation.Origin, session: Index<Session>?) {
         let user = self.user(named: name, app: app)
         let session = user.flatMap { self.session(of: $0, device: Name(device)) }
@@ -82,9 +85,7 @@ extension Broker {
             let access = access(of: session)
             return (live.accesses[access].rights, origin(of: live.accesses[access].source), session)
         }
-        let token = registry.tokens.candidates(
-            app: registry.apps[app].name, user: name, device: device
-        ).first
+        let token = Self.candidates(for: device, among: tokens).first
         guard let token, let rights = token.rights else {
             return (registry.apps[app].rights, .app, session)
         }
@@ -109,20 +110,11 @@ extension Broker {
         case .anonymous: return .app
         }
     }
-}
 
-extension TokenTable {
     /// Tokens that a device may log in with: those bound to it first, then by last use, the latest
-    /// first. Walks over all tokens.
-    fileprivate func candidates(app: [UInt8], user: [UInt8], device: [UInt8]) -> [Token] {
-        var found: [Token] = []
-        for index in places {
-            guard let token = self[index], token.app == app, token.user == user,
-                token.device.map({ $0 == device }) ?? true
-            else { continue }
-            found.append(token)
-        }
-        return found.sorted {
+    /// first.
+    private static func candidates(for device: [UInt8], among tokens: [Token]) -> [Token] {
+        tokens.filter { $0.device == nil || $0.device == device }.sorted {
             ($0.device == nil ? 0 : 1, $0.lastUsedUnixSeconds)
                 > ($1.device == nil ? 0 : 1, $1.lastUsedUnixSeconds)
         }

@@ -88,6 +88,11 @@ struct Registry: ~Copyable {
         apps[users[user].app].sessionCount += isNew ? 1 : -1
     }
 
+    /// Changes the number of connected sessions of the user's app by one.
+    mutating func countConnection(of user: Index<User>, isNew: Bool) {
+        apps[users[user].app].connectionCount += isNew ? 1 : -1
+    }
+
     mutating func setOfflineQueue(_ queue: Index<Inbox>?, of user: Index<User>) {
         users[user].offlineQueue = queue
     }

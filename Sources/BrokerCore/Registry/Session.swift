@@ -219,6 +219,8 @@ struct App: ~Copyable {
     /// an earlier version, in a store that had no room for another one.
     var rowContainsKey = false
     var sessionCount = 0
+    /// Those of them that are connected.
+    var connectionCount = 0
     /// Whether the queues of its users are over the quota.
     var isOverQuota = false
     /// The rights of its users whose credential has none.

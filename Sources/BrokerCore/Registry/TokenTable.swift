@@ -93,6 +93,11 @@ struct TokenTable: ~Copyable {
         return index.map { tokens[$0] }
     }
 
+    /// The tokens of a user. Walks over all tokens.
+    func all(ofUser user: [UInt8], app: [UInt8]) -> [Token] {
+        places.compactMap { self[$0] }.filter { $0.user == user && $0.app == app }
+    }
+
     /// The token of a handle; nil if it was revoked.
     subscript(handle: Handle<Token>) -> Token? {
         tokens.contains(handle) ? tokens[handle.index] : nil

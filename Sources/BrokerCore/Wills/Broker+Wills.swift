@@ -153,10 +153,12 @@ extension Broker {
         let rights: Rights
         switch will.authority.credential {
         case .unknown:
+            // The row of an earlier version.
+            let user = Array(registry.users[will.user].name)
             rights =
                 self.rights(
-                    app: app, user: Array(registry.users[will.user].name),
-                    device: Array(will.device)
+                    app: app, user: user, device: Array(will.device),
+                    tokens: registry.tokens.all(ofUser: user, app: registry.apps[app].name)
                 ).rights
         case .app: rights = registry.apps[app].rights
         case .token(let identifier):

@@ -16,9 +16,10 @@ extension AdministrationService {
     }
 
     func kick(_ request: KickSessions) throws(AdministrationRefusal) -> SessionCount {
+        guard request.selection.namesMoreThanApp else { throw Self.tooWide }
         var selection = request.selection
         selection.isConnected = true
-        return try changeSessions(
+        return changeSessions(
             selection, after: request.after, request: "session.kick"
         ) { state, search, moment in
             state.broker.kickSessions(
@@ -28,7 +29,8 @@ extension AdministrationService {
     }
 
     func delete(_ request: DeleteSessions) throws(AdministrationRefusal) -> SessionCount {
-        try changeSessions(
+        guard request.selection.namesMoreThanApp else { throw Self.tooWide }
+        return changeSessions(
             request.selection, after: request.after, request: "session.delete"
         ) { state, search, moment in
             state.broker.deleteSessions(
@@ -40,8 +42,8 @@ extension AdministrationService {
     private func changeSessions(
         _ selection: SessionSelection, after place: UInt32?, request name: String,
         _ slice: (inout SharedBroker.State, inout SessionSearch, Moment) -> Bool
-    ) throws(AdministrationRefusal) -> SessionCount {
-        let search = try change(selection, after: place, slice)
+    ) -> SessionCount {
+        let search = change(selection, after: place, slice)
         report(name, selection, count: UInt64(search.count))
         return SessionCount(sessionCount: search.count, next: search.next)
     }
@@ -51,8 +53,7 @@ extension AdministrationService {
     private func change(
         _ selection: SessionSelection, after place: UInt32?,
         _ slice: (inout SharedBroker.State, inout SessionSearch, Moment) -> Bool
-    ) throws(AdministrationRefusal) -> SessionSearch {
-        guard selection.namesMoreThanApp else { throw Self.tooWide }
+    ) -> SessionSearch {
         var search = SessionSearch(
             matching: SessionFilter(selection), after: place,
             countMaximum: SessionCount.countMaximum)
@@ -77,9 +78,10 @@ extension AdministrationService {
     }
 
     func purge(_ request: PurgeQueues) throws(AdministrationRefusal) -> PurgeQueues.Reply {
+        guard request.selection.namesMoreThanApp else { throw Self.tooWide }
         var selection = request.selection
         selection.isConnected = false
-        let search = try change(selection, after: request.after) { state, search, moment in
+        let search = change(selection, after: request.after) { state, search, moment in
             state.broker.purgeQueues(&search, at: moment)
         }
         var count = search.messageCount

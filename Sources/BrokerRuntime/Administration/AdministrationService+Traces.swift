@@ -16,7 +16,7 @@ extension AdministrationService {
                 .malformedPacket,
                 "a trace lasts 1 to \(StartTrace.secondsMaximum) seconds, not \(seconds)")
         }
-        let isKnown = shared.enter { $0.broker.appDescription(Array(request.app.utf8)) != nil }
+        let isKnown = shared.enter { $0.broker.hasApp(Array(request.app.utf8)) }
         guard isKnown else { throw Self.unknownApp(request.app) }
         let starter = name ?? Self.socketName
         let trace = traces.start(

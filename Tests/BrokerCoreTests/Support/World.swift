@@ -334,8 +334,13 @@ final class World {
     /// What the broker says of whether a user's device may do something.
     func explain(_ name: String, _ action: RightsAction) -> RightsExplanation {
         let (user, device) = World.split(name)
+        var search = TokenSearch(
+            matching: TokenFilter(app: World.app, user: Array(user.utf8)), after: nil,
+            countMaximum: 100)
+        while broker.advance(&search) {}
         return broker.explain(
-            app: World.app, user: Array(user.utf8), device: Array(device.utf8), action)!
+            app: World.app, user: Array(user.utf8), device: Array(device.utf8),
+            tokens: search.page.tokens, action)!
     }
 
     /// Makes a token of a user's; without rights of its own where none are given.

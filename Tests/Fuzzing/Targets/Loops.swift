@@ -392,9 +392,13 @@ final class FuzzedLoops {
                     app: app, group, actions[Int(choice >> 4) % actions.count], at: moment,
                     effects: &state.effects)
             case 10:
+                var search = TokenSearch(
+                    matching: TokenFilter(app: app, user: user), after: nil, countMaximum: 10)
+                while state.broker.advance(&search) {}
                 _ = user.withUnsafeBytes {
                     state.broker.explain(
-                        app: app, user: user, device: [], .subscribe(filter: $0))
+                        app: app, user: user, device: [], tokens: search.page.tokens,
+                        .subscribe(filter: $0))
                 }
             default:
                 state.broker.publishSystem(
