@@ -25,7 +25,7 @@ extension Broker {
         batch.moment = moment
         settleReceivers()
         writeDirtySessions()
-        writeChangedReaders()
+        if conversationTable.hasChangedReaders { writeChangedReaders() }
         commits.handOver()
         requestWaitingLoads()
         writeMessages(to: &batch)

@@ -130,9 +130,11 @@ struct ConversationTable: ~Copyable {
         return min(behind.missing(from: reading.ownCount), UInt64(conversation.kept.count))
     }
 
+    /// Whether there is a row to write, which is all that an ordinary batch pays for.
+    var hasChangedReaders: Bool { !changedReaders.isEmpty }
+
     /// Returns the readers whose rows must be written with the pending batch, each once.
     mutating func takeChangedReaders() -> Set<Reader> {
-        guard !changedReaders.isEmpty else { return [] }
         defer { changedReaders.removeAll(keepingCapacity: changedReaders.count < 64) }
         return changedReaders
     }
