@@ -40,24 +40,13 @@ final class LogFeed: Sendable {
     static let followMilliseconds: UInt64 = 10_000
 
     private struct State {
-        var kept: [Line] = []
-        /// Where the oldest line is, which the next one replaces, when there are so many.
-        var oldest = 0
-        var last: UInt64 = 0
-        var limiter = LogRateLimiter()
+        var latest = LatestEvents<Line>(countMaximum: LogFeed.countMaximum)
         var streamCount = 0
         /// The loops that have streams, and how many each has.
         var loops: [UInt8: (handle: LoopHandle, count: Int)] = [:]
 
         func page(after: UInt64?, limit: Int) -> Page {
-            // Numbers begin again when the broker starts.
-            guard let after, after <= last else {
-                let lines = kept[oldest...] + kept[..<oldest]
-                return Page(lines: Array(lines.suffix(limit)), last: last)
-            }
-            guard after < last else { return Page(lines: [], last: last) }
-            let lines = (kept[oldest...] + kept[..<oldest]).lazy.filter { $0.number > after }
-            return Page(lines: Array(lines.prefix(limit)), last: last)
+            Page(lines: latest.list(after: after, limit: limit), last: latest.last)
         }
     }
 
@@ -73,19 +62,12 @@ final class LogFeed: Sendable {
     /// Takes a line. It is counted and left out if there were too many of its event in this second.
     func take(_ record: LogRecord, unixMilliseconds: UInt64) {
         state.withLock { state in
-            state.last += 1
-            guard state.limiter.admits(record.event, unixMilliseconds: unixMilliseconds) else {
-                return
+            let isKept = state.latest.take(record.event, unixMilliseconds: unixMilliseconds) {
+                Line(
+                    number: $0, unixMilliseconds: unixMilliseconds,
+                    record: record.cut(to: Self.valueByteCountMaximum))
             }
-            let line = Line(
-                number: state.last, unixMilliseconds: unixMilliseconds,
-                record: record.cut(to: Self.valueByteCountMaximum))
-            if state.kept.count < Self.countMaximum {
-                state.kept.append(line)
-            } else {
-                state.kept[state.oldest] = line
-                state.oldest = (state.oldest + 1) % Self.countMaximum
-            }
+            guard isKept else { return }
             for loop in state.loops.values { loop.handle.wake() }
         }
     }
@@ -114,7 +96,7 @@ final class LogFeed: Sendable {
             state.streamCount += 1
             state.loops[loop, default: (handle, 0)].count += 1
             followEnd.store(.max, ordering: .relaxed)
-            return state.last
+            return state.latest.last
         }
     }
 
@@ -141,13 +123,8 @@ extension LogRecord {
     fileprivate func cut(to byteCountMaximum: Int) -> LogRecord {
         var record = self
         for index in record.fields.indices {
-            guard case .text(let text) = record.fields[index].value,
-                text.utf8.count > byteCountMaximum
-            else { continue }
-            let bytes = text.utf8.prefix(byteCountMaximum)
-            // Without the rest of a character that was cut.
-            let start = String(decoding: bytes, as: UTF8.self).filter { $0 != "\u{FFFD}" }
-            record.fields[index].value = .text(start + "…")
+            guard case .text(let text) = record.fields[index].value else { continue }
+            record.fields[index].value = .text(text.cut(to: byteCountMaximum))
         }
         return record
     }

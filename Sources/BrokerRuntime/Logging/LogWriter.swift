@@ -80,13 +80,13 @@ public final class LogWriter: Sendable {
             if event.isRefusal, level == .warning {
                 state.refusals.take(event, fields, unixMilliseconds: now)
             }
-            if level <= .info, isFollowed {
-                feed.take(LogRecord(level, event, fields: fields), unixMilliseconds: now)
-            }
+            guard isFollowed else { return }
+            let record = LogRecord(level, event, fields: fields)
+            if level <= .info { feed.take(record, unixMilliseconds: now) }
             guard isWritten else { return }
             reportSuppressed(&state, now)
             guard state.limiter.admits(event, unixMilliseconds: now) else { return }
-            put(LogRecord(level, event, fields: fields), in: &state, at: now)
+            put(record, in: &state, at: now)
         }
     }
 

@@ -12,44 +12,22 @@ struct RefusalRing {
     /// A value is cut after this many bytes.
     static let valueByteCountMaximum = 256
 
-    private var kept: [ListRefusals.Refusal] = []
-    /// Where the oldest one is, which the next one replaces, when there are so many.
-    private var oldest = 0
+    private var latest = LatestEvents<ListRefusals.Refusal>(countMaximum: Self.countMaximum)
+
     /// The number of the latest one, also of those that were left out.
-    private(set) var last: UInt64 = 0
-    private var limiter = LogRateLimiter()
+    var last: UInt64 { latest.last }
 
     /// Takes a refusal. It is counted and left out if there were too many of its kind in this
-    /// second, so that a flood of one kind does not displace the others.
+    /// second.
     mutating func take(
         _ event: LogEventName, _ fields: KeyValuePairs<String, LogValue>, unixMilliseconds: UInt64
     ) {
-        last += 1
-        guard limiter.admits(event, unixMilliseconds: unixMilliseconds) else { return }
-        var refusal = ListRefusals.Refusal(
-            number: last, unixMilliseconds: unixMilliseconds, event: event.rawValue)
-        for (name, value) in fields {
-            switch (name, value) {
-            case (_, .text("")): continue
-            case ("address", .text(let text)): refusal.address = Self.cut(text)
-            case ("user", .text(let text)): refusal.user = Self.cut(text)
-            case ("device", .text(let text)): refusal.device = Self.cut(text)
-            case ("reason", .text(let text)), ("cause", .text(let text)):
-                refusal.reason = Self.cut(text)
-            case ("code", .number(let number)), ("status", .number(let number)):
-                refusal.code = UInt64(clamping: number)
-            case ("subject", .text(let text)), ("other", .text(let text)):
-                refusal.subject = Self.cut(text)
-            case ("detail", .text(let text)): refusal.detail = Self.cut(text)
-            default: continue
-            }
+        latest.take(event, unixMilliseconds: unixMilliseconds) { number in
+            var refusal = ListRefusals.Refusal(
+                number: number, unixMilliseconds: unixMilliseconds, event: event.rawValue)
+            for (name, value) in fields { refusal.set(name, value) }
+            return refusal
         }
-        guard kept.count == Self.countMaximum else {
-            kept.append(refusal)
-            return
-        }
-        kept[oldest] = refusal
-        oldest = (oldest + 1) % Self.countMaximum
     }
 
     /// The refusals after a number, the oldest first.
@@ -58,17 +36,29 @@ struct RefusalRing {
     ///   - after: nil for the latest ones.
     ///   - limit: how many at most.
     func list(after: UInt64?, limit: Int) -> [ListRefusals.Refusal] {
-        let kept = kept[oldest...] + kept[..<oldest]
-        // Numbers begin again when the broker starts.
-        guard let after, after <= last else { return Array(kept.suffix(limit)) }
-        return Array(kept.filter { $0.number > after }.prefix(limit))
+        latest.list(after: after, limit: limit)
     }
+}
 
-    private static func cut(_ text: String) -> String {
-        guard text.utf8.count > valueByteCountMaximum else { return text }
-        let bytes = text.utf8.prefix(valueByteCountMaximum)
-        // Without the rest of a character that was cut.
-        return String(decoding: bytes, as: UTF8.self).filter { $0 != "\u{FFFD}" } + "…"
+extension ListRefusals.Refusal {
+    /// Takes over a field of the log's line.
+    fileprivate mutating func set(_ name: String, _ value: LogValue) {
+        switch value {
+        case .text(""): break
+        case .text(let text):
+            let text = text.cut(to: RefusalRing.valueByteCountMaximum)
+            switch name {
+            case "address": address = text
+            case "user": user = text
+            case "device": device = text
+            case "reason", "cause": reason = text
+            case "subject", "other": subject = text
+            case "detail": detail = text
+            default: break
+            }
+        case .number(let number):
+            if name == "code" || name == "status" { code = UInt64(clamping: number) }
+        }
     }
 }
 
