@@ -45,6 +45,8 @@ final class APIQueue: Sendable {
         var requests: [APIRequest] = []
         /// Requests that wait or are executed, and of these those that send a message.
         var (count, messageCount) = (0, 0)
+        /// Messages of each user that wait or are executed.
+        var userMessageCounts: [APIPrincipal.User: Int] = [:]
         /// Bytes of their content.
         var contentByteCount = 0
         /// By loop.
@@ -53,6 +55,24 @@ final class APIQueue: Sendable {
         /// Messages that were answered before their commit, of the batch ``unstoredBatch``.
         var (unstoredCount, unstoredByteCount) = (0, 0)
         var unstoredBatch: UInt64 = 0
+
+        /// Whether another message of a principal may wait, besides those of others.
+        func takesMessage(of principal: APIPrincipal) -> Bool {
+            guard let user = Self.user(principal) else { return true }
+            return userMessageCounts[user, default: 0] < APIQueue.messagesPerUserMaximum
+        }
+
+        mutating func countMessage(of principal: APIPrincipal, by change: Int) {
+            guard let user = Self.user(principal) else { return }
+            let count = userMessageCounts[user, default: 0] + change
+            userMessageCounts[user] = count == 0 ? nil : count
+        }
+
+        /// The user of a token, whichever device it is for; nil for others.
+        private static func user(_ principal: APIPrincipal) -> APIPrincipal.User? {
+            guard case .user(let user) = principal else { return nil }
+            return APIPrincipal.User(app: user.app, user: user.user, device: nil)
+        }
     }
 
     /// The answer to a request of a connection.
@@ -70,6 +90,9 @@ final class APIQueue: Sendable {
     /// Messages of users that may wait. They share commits, so that their number decides how many
     /// are sent in a second: with a sync of 7 ms, 64 were 3,500.
     static let messageCountMaximum = 1_024
+    /// Messages of one user that may wait, as many as of one connection: the holder of one token
+    /// must not use up the places of all users with several.
+    static let messagesPerUserMaximum = AwaitedAnswers.countMaximum
     /// Bytes of content of users that may wait: 64 requests with the largest content.
     static let contentByteCountMaximum = countMaximum * WebLimits.contentByteCountMaximum
 
@@ -90,11 +113,15 @@ final class APIQueue: Sendable {
             let hasRoom =
                 isMessage
                 ? state.messageCount < maximum(Self.messageCountMaximum)
+                    && state.takesMessage(of: request.credential.principal)
                 : state.count - state.messageCount < maximum(Self.countMaximum)
             let byteCount = state.contentByteCount + request.content.count
             guard hasRoom, byteCount <= maximum(Self.contentByteCountMaximum) else { return false }
             state.count += 1
-            if isMessage { state.messageCount += 1 }
+            if isMessage {
+                state.messageCount += 1
+                state.countMessage(of: request.credential.principal, by: 1)
+            }
             state.contentByteCount = byteCount
             state.requests.append(request)
             return true
@@ -136,7 +163,10 @@ final class APIQueue: Sendable {
     func finish(_ request: APIRequest, with response: HTTPResponse) {
         state.withLock { state in
             state.count -= 1
-            if request.operation.kind == .sendMessage { state.messageCount -= 1 }
+            if request.operation.kind == .sendMessage {
+                state.messageCount -= 1
+                state.countMessage(of: request.credential.principal, by: -1)
+            }
             state.contentByteCount -= request.content.count
             state.answered += 1
             while state.answers.count <= Int(request.loop) { state.answers.append([]) }

@@ -22,7 +22,7 @@ import WireFormat
 }
 
 extension `The queue of requests` {
-    private static func credential(_ kind: APIPrincipal.Kind) -> APICredential {
+    private static func credential(_ kind: APIPrincipal.Kind, user: Int) -> APICredential {
         func presented(_ kind: CredentialHolder.Kind) -> APICredential {
             .presented(
                 .token(identifier: [], Digest(words: (0, 0, 0, 0))),
@@ -35,12 +35,12 @@ extension `The queue of requests` {
                     name: "a", role: .own, madeUnixSeconds: 0, expiresUnixSeconds: nil,
                     digest: SHA256Digest(of: [UInt8]().span.bytes)))
         case .appKey: return presented(.appKey(name: [107], role: .operate))
-        case .user: return presented(.user([117], device: nil))
+        case .user: return presented(.user([117, UInt8(48 + user)], device: nil))
         }
     }
 
     private func request(
-        _ kind: String, by principal: APIPrincipal.Kind = .user, byteCount: Int
+        _ kind: String, by principal: APIPrincipal.Kind = .user, user: Int = 0, byteCount: Int
     ) throws -> APIRequest {
         let operation = try #require(
             APIOperation.all.first { $0.kind.rawValue == kind })
@@ -48,8 +48,22 @@ extension `The queue of requests` {
             connection: ConnectionID(loop: 0, slot: 0, generation: 1), loop: 0,
             operation: operation, path: [], query: [],
             content: [UInt8](repeating: 0, count: byteCount),
-            credential: Self.credential(principal),
+            credential: Self.credential(principal, user: user),
             actingUser: nil, address: .local, target: "")
+    }
+
+    @Test func `one user has a part of the places of messages, with all tokens`() throws {
+        let queue = APIQueue()
+        for _ in 0..<APIQueue.messagesPerUserMaximum {
+            #expect(queue.add(try request("message.send", byteCount: 1)))
+        }
+        #expect(!queue.add(try request("message.send", byteCount: 1)))
+        #expect(queue.add(try request("message.send", user: 1, byteCount: 1)))
+        #expect(queue.add(try request("message.send", by: .appKey, byteCount: 1)))
+        let first = try #require(queue.takeRequests().first)
+        queue.finish(first, with: HTTPResponse(.ok))
+        #expect(queue.add(try request("message.send", byteCount: 1)))
+        #expect(!queue.add(try request("message.send", byteCount: 1)))
     }
 
     @Test(arguments: [("app.list", 64), ("message.send", 1_024)])
@@ -58,15 +72,19 @@ extension `The queue of requests` {
     ) throws {
         let queue = APIQueue()
         for round in 1...2 {
-            for _ in 0..<countMaximum { #expect(queue.add(try request(kind, byteCount: 100))) }
-            #expect(!queue.add(try request(kind, byteCount: 100)))
+            for number in 0..<countMaximum {
+                let user = number / APIQueue.messagesPerUserMaximum
+                #expect(queue.add(try request(kind, user: user, byteCount: 100)))
+            }
+            #expect(!queue.add(try request(kind, user: 9, byteCount: 100)))
             // One kind does not take the room of the other.
-            let other = try request(kind == "app.list" ? "message.send" : "app.list", byteCount: 1)
+            let other = try request(
+                kind == "app.list" ? "message.send" : "app.list", user: 9, byteCount: 1)
             #expect(queue.add(other))
             let taken = queue.takeRequests()
             #expect(taken.count == countMaximum + 1 && queue.takeRequests().isEmpty)
             // What is executed still has its room.
-            #expect(!queue.add(try request(kind, byteCount: 1)))
+            #expect(!queue.add(try request(kind, user: 9, byteCount: 1)))
             for request in taken { queue.finish(request, with: HTTPResponse(.ok)) }
             #expect(queue.takeAnswers(for: 0).count == taken.count)
             #expect(queue.answeredCount == UInt64(round * taken.count))
@@ -104,8 +122,11 @@ extension `The queue of requests` {
     @Test(arguments: [("app.list", 64), ("message.send", 1_024)])
     func `keeps room for app keys, and more for operators`(kind: String, usersMaximum: Int) throws {
         let queue = APIQueue()
-        for _ in 0..<usersMaximum { #expect(queue.add(try request(kind, byteCount: 0))) }
-        #expect(!queue.add(try request(kind, byteCount: 0)))
+        for number in 0..<usersMaximum {
+            let user = number / APIQueue.messagesPerUserMaximum
+            #expect(queue.add(try request(kind, user: user, byteCount: 0)))
+        }
+        #expect(!queue.add(try request(kind, user: 9, byteCount: 0)))
         for principal in [APIPrincipal.Kind.appKey, .operator] {
             for _ in 0..<usersMaximum / 4 {
                 #expect(queue.add(try request(kind, by: principal, byteCount: 0)))
