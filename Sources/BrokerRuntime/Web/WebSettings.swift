@@ -131,8 +131,7 @@ final class BrokerHealth: Sendable {
 }
 
 /// The metrics as text. The thread of the administration socket writes them when a loop asks; loops
-/// answer all requests of a second with one text, because counting a million sessions holds the
-/// core for about ten milliseconds.
+/// answer all requests of a second with one text, because writing it takes about a millisecond.
 final class MetricsPage: Sendable {
     private struct State {
         /// In the order of the forms.
