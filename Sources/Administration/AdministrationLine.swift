@@ -88,6 +88,8 @@ public struct AdministrationRefusal: Error, Codable, Hashable, Sendable {
         case failed
         /// The rights of the credential do not allow it.
         case forbidden
+        /// The store or a queue has no room for it.
+        case full
     }
 
     private enum CodingKeys: String, CodingKey { case reason, message }

@@ -44,15 +44,14 @@ extension AdministrationRefusal {
         case (.tooWide, _): 400
         case (.failed, _): 500
         case (.forbidden, _): 403
+        case (.full, _): 507
         // Malformed, of an unknown kind, an invalid id, invalid rights or paths.
         case (nil, 0x81), (nil, 0x82), (nil, 0x83), (nil, 0x84), (nil, 0x85), (nil, 0x99): 400
         // No such user, group or topic.
         case (nil, 0x90): 404
         // Too large.
         case (nil, 0x95): 413
-        // A quota, or the store is full.
-        case (nil, 0x97): 507
-        // The state of what is there does not allow it.
+        // The state of what is there does not allow it, such as a limit of a number of things.
         default: 409
         }
     }

@@ -129,7 +129,9 @@ extension AdministrationService {
             case .notAuthorized: "the owner cannot be kicked; use: martlet group leave"
             default: "refused: \(reason)"
             }
-        throw AdministrationRefusal(reason, message)
+        // The reason is the same for a limit and for a full store.
+        let isFull = reason == .quotaExceeded && shared.enter { $0.broker.gauges().isStoreFull }
+        throw AdministrationRefusal(reason, message, cause: isFull ? .full : nil)
     }
 
     private func checkApp(_ app: String) throws(AdministrationRefusal) {

@@ -153,7 +153,8 @@ extension AdministrationService {
         // Only groups refuse operators, whose answer depends on who is a member.
         let isForbidden = result.reason == .notAuthorized && request.group == nil
         return AdministrationRefusal(
-            result.reason, message, cause: isForbidden ? .forbidden : nil)
+            result.reason, message,
+            cause: result.reason == .quotaExceeded ? .full : isForbidden ? .forbidden : nil)
     }
 }
 

@@ -201,7 +201,8 @@ struct AdministrationService {
 
     static let fullStore = AdministrationRefusal(
         .quotaExceeded,
-        "the store is full: it has no room for this; martlet stats shows how much is used")
+        "the store is full: it has no room for this; martlet stats shows how much is used",
+        cause: .full)
 
     func checkIdentifier(
         _ text: String, _ what: String
