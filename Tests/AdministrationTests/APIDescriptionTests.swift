@@ -71,6 +71,12 @@ struct APIDescriptionTests {
                 (schema["required"] as? [String])?.sorted()
                     == body.filter(\.isRequired).map(\.name).sorted())
             #expect(schema["additionalProperties"] as? Bool == false)
+            for member in body {
+                let forms = (properties[member.name] as? Object)?["anyOf"] as? [Object]
+                // A content may have null for what it leaves out.
+                let allowsNull = forms?.contains { $0["type"] as? String == "null" } ?? false
+                #expect(allowsNull == !member.isRequired, "\(member.name)")
+            }
         }
     }
 

@@ -150,7 +150,7 @@ public enum APIDescription {
                     "properties": .object(
                         [String: JSONValue](
                             uniqueKeysWithValues: members.map {
-                                ($0.name, schema(of: $0.form))
+                                ($0.name, schema(of: $0))
                             })),
                 ]
             ]
@@ -158,6 +158,12 @@ public enum APIDescription {
         // Any other type is the payload itself, which has no schema (OpenAPI 3.1, 4.8.14).
         if !operation.payloadMembers.isEmpty { types["*/*"] = .object([:]) }
         return ["required": .boolean(!required.isEmpty), "content": .object(types)]
+    }
+
+    /// The schema of a member of a content: null stands for one that is left out.
+    private static func schema(of member: APIMember) -> JSONValue {
+        let schema = schema(of: member.form)
+        return member.isRequired ? schema : ["anyOf": .array([schema, ["type": "null"]])]
     }
 
     private static func schema(of form: APIMember.Form) -> JSONValue {
