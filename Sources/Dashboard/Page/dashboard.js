@@ -883,7 +883,9 @@ async function begin() {
   select.value = store.getItem("app");
   document.getElementById("header").hidden = false;
   await open(location.hash);
-  main.focus();
+  // A page begins at its top, with the links to the others in sight.
+  main.focus({ preventScroll: true });
+  window.scrollTo(0, 0);
 }
 
 document.getElementById("navigation").append(...Object.entries(pages)
