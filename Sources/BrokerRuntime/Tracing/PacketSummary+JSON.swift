@@ -76,10 +76,13 @@ extension TracedPacket {
     init(message bytes: RawSpan) {
         let all = bytes.withUnsafeBytes { Array($0) }
         let json = Self.json(in: all)
-        guard !json.isEmpty,
+        guard !json.isEmpty, json.count <= TraceLimits.messageByteCountMaximum,
             let message = try? AdministrationLine.decode(ShownMessage.self, from: json)
         else {
-            self.init(.out, json.isEmpty ? "stream" : "message", byteCount: UInt64(all.count))
+            self.init(
+                .out, json.isEmpty ? "stream" : Self.type(of: json),
+                byteCount: UInt64(json.isEmpty ? all.count : json.count))
+            if !json.isEmpty { detail = "too long to show" }
             return
         }
         self.init(.out, message.type, byteCount: UInt64(json.count))
@@ -101,6 +104,14 @@ extension TracedPacket {
         if message.isRetained == true { words.append("retained") }
         if message.isSessionPresent == true { words.append("session present") }
         if !words.isEmpty { detail = words.joined(separator: ", ") }
+    }
+
+    /// The type of a message that is not read: the encoder writes it first.
+    private static func type(of json: [UInt8]) -> String {
+        let start = Array(#"{"type":""#.utf8)
+        guard json.starts(with: start) else { return "message" }
+        let name = json.dropFirst(start.count).prefix { $0 != UInt8(ascii: "\"") }
+        return String(decoding: name, as: UTF8.self)
     }
 
     private mutating func setContent(of message: ShownMessage) {

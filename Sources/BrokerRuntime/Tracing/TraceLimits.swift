@@ -18,6 +18,9 @@ enum TraceLimits {
     static let textByteCountMaximum = 256
     /// Bytes of a payload that are shown.
     static let payloadByteCountMaximum = 256
+    /// Bytes of a JSON message of the broker that is read for its members; of a longer one only the
+    /// size is shown, because reading takes about ten nanoseconds for a byte.
+    static let messageByteCountMaximum = 8_192
     /// Filters of a packet that are shown.
     static let listCountMaximum = 16
     /// Connections that the traces of an event loop follow: all devices of a user, and a client
