@@ -34,14 +34,11 @@ extension WebRequest {
 }
 
 extension WebConnections {
-    /// Decides on an operator's request for an event stream.
+    /// Decides on an operator's request for an event stream, on a listener that serves the API.
     func openLogStream(
         _ request: WebRequest, from connection: ConnectionID,
         in loop: borrowing some BrokerLoop & ~Copyable
     ) -> WebAction {
-        guard connections[connection]?.terms.parts.contains(.api) == true else {
-            return .respond(.text(.notFound, "there is nothing here"))
-        }
         let credential: APICredential
         do throws(APICredentials.Refusal) {
             credential = try self.credential(

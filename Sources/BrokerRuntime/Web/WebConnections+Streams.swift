@@ -59,7 +59,9 @@ extension WebConnections {
             }
             return .respond(response)
         }
-        if request.hasOperatorToken { return openLogStream(request, from: connection, in: loop) }
+        if request.hasOperatorToken, terms.parts.contains(.api) {
+            return openLogStream(request, from: connection, in: loop)
+        }
         do throws(EventStreamFault) {
             return .eventStream(try EventStreamLogin(request), terms: terms.mrt)
         } catch {

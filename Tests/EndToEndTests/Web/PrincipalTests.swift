@@ -260,8 +260,9 @@ extension EndToEndTests {
             let identities = try Identities()
             try await identities.makeKey("k", "ES256")
             let key = identities.file("k.pub")
+            let disk = try DiskFaults()
             let api = try await APIBroker(
-                #"jwt.keys=[{app:"demo",kid:"k",algorithm:"ES256",file:"\#(key)"}]"#)
+                #"jwt.keys=[{app:"demo",kid:"k",algorithm:"ES256",file:"\#(key)"}]"#, faults: disk)
             try api.broker.addUsers("alice", "poet")
             let expiry = Int(Date().timeIntervalSince1970) + 600
             let token = try await identities.token(
@@ -276,7 +277,11 @@ extension EndToEndTests {
                 String(repeating: request("keep-alive"), count: 199) + request("close")
             let before = try api.broker.counter("store/batches")
             let client = try WireClient(port: api.http)
+            // A fast disk might commit each message before the next one is read.
+            disk.setSlow(true)
             try client.send(Array(requests.utf8))
+            try await Task.sleep(for: .milliseconds(500))
+            disk.setSlow(false)
             try client.waitForClose()
             let text = String(decoding: client.untaken, as: UTF8.self)
             #expect(text.components(separatedBy: "HTTP/1.1 200").count == 201)
