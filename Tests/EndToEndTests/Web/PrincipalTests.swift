@@ -280,12 +280,13 @@ extension EndToEndTests {
             // A fast disk might commit each message before the next one is read.
             disk.setSlow(true)
             try client.send(Array(requests.utf8))
-            try await Task.sleep(for: .milliseconds(500))
+            // A turn of the event loop reads 16 of a connection; each of these takes a turn.
+            _ = try await APIScript.ask(
+                (0..<30).map { _ in APICall("GET", "/healthz") }, port: api.http)
             disk.setSlow(false)
             try client.waitForClose()
             let text = String(decoding: client.untaken, as: UTF8.self)
             #expect(text.components(separatedBy: "HTTP/1.1 200").count == 201)
-            // A turn of the event loop reads 16 of a connection.
             let commitCount = try api.broker.counter("store/batches") - before
             #expect(commitCount < 100, "\(commitCount) commits of 200 messages")
         }
