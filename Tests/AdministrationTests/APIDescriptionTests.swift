@@ -56,7 +56,8 @@ struct APIDescriptionTests {
             let expected =
                 (row.members.filter { $0.place != .body } + row.payloadMembers).map {
                     "\($0.place.rawValue) \($0.name) \($0.isRequired)"
-                } + (row.takesActingUser ? ["header Martlet-User false"] : [])
+                } + Self.conditions(of: row)
+                + (row.takesActingUser ? ["header Martlet-User false"] : [])
                 + (row.takesIdempotencyKey ? ["header Idempotency-Key false"] : [])
             #expect(parameters.sorted() == expected.sorted())
             let body = row.members.filter { $0.place == .body }
@@ -78,6 +79,23 @@ struct APIDescriptionTests {
                 #expect(allowsNull == !member.isRequired, "\(member.name)")
             }
         }
+    }
+
+    /// The parameters of a list's conditions.
+    private static func conditions(of operation: APIOperation) -> [String] {
+        guard let list = operation.list else { return [] }
+        let own = operation.members.filter { $0.place == .query }.map(\.name)
+        let names = list.fields.flatMap { field -> [String] in
+            let comparisons =
+                switch field.form {
+                case .text: ["eq", "ne", "in", "prefix"]
+                case .number: ["eq", "ne", "in", "lt", "lte", "gt", "gte"]
+                case .boolean: ["eq", "ne"]
+                }
+            return (own.contains(field.name) ? [] : [field.name])
+                + comparisons.map { "\(field.name)[\($0)]" }
+        }
+        return (["count"] + names).map { "query \($0) false" }
     }
 
     /// The names of fields in the code that reads heads.

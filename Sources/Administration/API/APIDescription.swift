@@ -46,6 +46,7 @@ public enum APIDescription {
                     + operation.payloadMembers.map {
                         parameter(of: $0, "Only with a payload as content.")
                     }
+                    + conditions(of: operation)
                     + (operation.takesActingUser ? [actingUser] : [])
                     + (operation.takesIdempotencyKey ? [idempotencyKey] : [])),
             "responses": .object(responses(of: operation)),
@@ -68,7 +69,7 @@ public enum APIDescription {
         var responses: [String: JSONValue] = [
             "\(operation.status)": [
                 "description": "Success",
-                "content": ["application/json": ["schema": schema(of: operation.answer)]],
+                "content": ["application/json": ["schema": answer(of: operation)]],
             ],
             "default": refusal,
         ]
@@ -79,6 +80,39 @@ public enum APIDescription {
             ]
         }
         return responses
+    }
+
+    private static func answer(of operation: APIOperation) -> JSONValue {
+        let answer = schema(of: operation.answer)
+        guard operation.list != nil else { return answer }
+        let others = operation.answer.filter { $0.name == "next" || $0.name == "last" }
+        // With count=true.
+        let count = schema(of: [.number(ListQuery.countName)] + others)
+        return ["anyOf": .array([answer, count])]
+    }
+
+    /// The conditions that a list takes, and `count`.
+    private static func conditions(of operation: APIOperation) -> [JSONValue] {
+        guard let list = operation.list else { return [] }
+        var conditions = [APIMember.query(ListQuery.countName, .boolean)]
+        for field in list.fields {
+            let form: APIMember.Form =
+                switch field.form {
+                case .text: .text
+                case .number: .number(maximum: .max)
+                case .boolean: .boolean
+                }
+            if !operation.members.contains(where: { $0.place == .query && $0.name == field.name }) {
+                conditions.append(.query(field.name, form))
+            }
+            for comparison in ListCondition.Comparison.allCases where comparison.fits(field.form) {
+                // The values of an `in` are joined by commas.
+                conditions.append(
+                    .query(
+                        "\(field.name)[\(comparison.rawValue)]", comparison == .in ? .text : form))
+            }
+        }
+        return conditions.map { parameter(of: $0) }
     }
 
     static var refusal: JSONValue {

@@ -34,12 +34,17 @@ extension AdministrationService {
                 throw AdministrationRefusal(
                     .badUserNameOrPassword, "the token or key is not valid any more")
             }
+            let requester = APIRequester(credential.principal, actingFor: request.actingUser)
+            let members = request.query.map { ($0.name, $0.value) }
+            if let search = try search(request, members, by: requester) {
+                return try advance(search, of: request, by: requester)
+            }
             let command = try request.operation.command(
-                path: request.path, query: request.query.map { ($0.name, $0.value) },
+                path: request.path, query: members,
                 content: request.isPayload ? [] : request.content,
                 payload: request.isPayload
                     ? APIPayload(bytes: request.content, mediaType: request.mediaType) : nil,
-                by: APIRequester(credential.principal, actingFor: request.actingUser))
+                by: requester)
             if case .showSelf(let own) = command {
                 return own.object(replying: try showSelf(credential))
             }
@@ -63,6 +68,36 @@ extension AdministrationService {
             }
         }
         return pending
+    }
+
+    /// The search of a request for a list with conditions; nil for another request.
+    private func search(
+        _ request: APIRequest, _ members: [(name: String, value: String)],
+        by requester: APIRequester
+    ) throws(AdministrationRefusal) -> ListSearch? {
+        if let search = request.search { return search }
+        guard let query = try ListQuery(members, of: request.operation) else { return nil }
+        return try ListSearch(query, of: request.operation, path: request.path, by: requester)
+    }
+
+    /// Compares the things of a few pages, and lets the request wait again if there are more.
+    ///
+    /// - Returns: the answer; nil if the request waits again.
+    private func advance(
+        _ search: ListSearch, of request: APIRequest, by requester: APIRequester
+    ) throws(AdministrationRefusal) -> [UInt8]? {
+        var search = search
+        search.beginTurn()
+        repeat {
+            let command = try request.operation.command(
+                path: request.path, query: search.page, content: [], by: requester)
+            search.take(try execute(command, replyingAs: .object))
+            if search.isComplete { return search.answer }
+        } while !search.isTurnOver
+        var waiting = request
+        waiting.search = search
+        listeners.web.requests.addAgain(waiting)
+        return nil
     }
 
     /// Hands a message to the core for a client that does not wait for its commit.

@@ -31,6 +31,8 @@ struct APIRequest: Sendable {
     let address: SocketAddress
     /// Path and query as they were sent, for the log.
     let target: String
+    /// The search of a list that has begun; nil for other requests.
+    var search: ListSearch?
 
     /// Whether the answer follows the commit.
     var waits: Bool {
@@ -128,6 +130,12 @@ final class APIQueue: Sendable {
         }
         if isTaken { wakeExecutor() }
         return isTaken
+    }
+
+    /// Lets a request wait again, behind those that have come in the meantime.
+    func addAgain(_ request: APIRequest) {
+        state.withLock { $0.requests.append(request) }
+        wakeExecutor()
     }
 
     func wakeExecutor() { administrator.withLock { $0 }?.wake() }
