@@ -86,7 +86,7 @@ struct JSONPacketReader {
 
     private mutating func readConnect() throws(JSONFault) {
         var connect = MRT.Connect()
-        connect.credential = try credential(ofConnect: true) ?? .none
+        connect.credential = try credential() ?? .none
         connect.device = try shortText("device") ?? .empty
         connect.isCleanStart = try flag("cleanStart")
         connect.isReconnect = try flag("isReconnect")
@@ -118,9 +118,7 @@ struct JSONPacketReader {
         write(connect)
     }
 
-    private mutating func credential(
-        ofConnect isConnect: Bool = false
-    ) throws(JSONFault) -> MRT.Credential? {
+    private mutating func credential() throws(JSONFault) -> MRT.Credential? {
         if let token = try text("token") {
             guard (1...WireLimits.tokenByteCountMaximum).contains(Int(token.count)) else {
                 throw fault("is empty or too long", "token")
@@ -131,7 +129,7 @@ struct JSONPacketReader {
         guard !key.isEmpty else { throw fault("is empty", "key") }
         let app = try required("app", shortText("app"))
         let user = try shortText("user")
-        if user == nil, isConnect, hasActingUser {
+        if user == nil, hasActingUser {
             return .appKey(app: app, key: key, user: .empty)
         }
         return .appKey(app: app, key: key, user: try required("user", user))

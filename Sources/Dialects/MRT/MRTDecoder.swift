@@ -111,10 +111,13 @@ enum MRTDecoder {
 
     /// The event of an AUTH: a new credential on an open connection.
     static func event(
-        of auth: MRT.ClientAuth, _ packet: ReceivedPacket, gateway: ConnectionID?,
+        of auth: MRT.ClientAuth, _ packet: ReceivedPacket, actingUser: ByteRange?,
+        gateway: ConnectionID?,
         in context: inout some DecodingContext & ~Copyable
     ) -> Event {
-        switch claim(auth.credential, packet, gateway: gateway, in: &context) {
+        switch claim(
+            auth.credential, packet, actingUser: actingUser, gateway: gateway, in: &context)
+        {
         case .success(let claim): .credentialPresented(packet.connection, claim)
         case .failure(let refusal): .credentialRefused(packet.connection, refusal.reason)
         }

@@ -14,16 +14,9 @@ extension PacketDecoder {
             guard packet.frame.flags == 0, packet.frame.hasMinimalLength else { throw .malformed }
             let connect = try MRT.Connect(body: packet.body.bytes)
             conversations.setClientPacketMaximum(connect.packetMaximum, for: connection)
-            var actingUser: ByteRange?
-            if case .appKey(_, _, let user) = connect.credential, user.isEmpty,
-                let named = conversations.actingUsers[connection]
-            {
-                let place = named.withUnsafeBytes { context.appendIncoming($0) }
-                burstEnd = max(burstEnd, place.endOffset)
-                actingUser = place
-            }
             let decoded = MRTDecoder.event(
-                of: connect, packet, actingUser: actingUser,
+                of: connect, packet,
+                actingUser: actingUser(of: connect.credential, on: connection, in: &context),
                 dialect: conversations[known: connection].dialect,
                 gateway: conversations.gateway(of: connection), terms: terms(of: connection),
                 in: &context)
@@ -53,8 +46,9 @@ extension PacketDecoder {
             let auth = try MRT.ClientAuth(body: packet.body.bytes)
             events.append(
                 MRTDecoder.event(
-                    of: auth, packet, gateway: conversations.gateway(of: connection),
-                    in: &context))
+                    of: auth, packet,
+                    actingUser: actingUser(of: auth.credential, on: connection, in: &context),
+                    gateway: conversations.gateway(of: connection), in: &context))
         case .pingRequest:
             _ = try MRT.Ping(isResponse: false, body: packet.body.bytes)
             if case .json = conversations[known: connection].dialect {
@@ -73,6 +67,19 @@ extension PacketDecoder {
                 clientPacketMaximum: conversations[known: connection].clientPacketMaximum,
                 into: &events, in: &context)
         }
+    }
+
+    /// The user whom the handshake named, for an app key that names none.
+    private mutating func actingUser(
+        of credential: MRT.Credential, on connection: ConnectionID,
+        in context: inout some DecodingContext & ~Copyable
+    ) -> ByteRange? {
+        guard case .appKey(_, _, let user) = credential, user.isEmpty,
+            let named = conversations.actingUsers[connection]
+        else { return nil }
+        let place = named.withUnsafeBytes { context.appendIncoming($0) }
+        burstEnd = max(burstEnd, place.endOffset)
+        return place
     }
 
     /// The options of the listener that accepted the connection.

@@ -294,6 +294,18 @@ async def acting():
         await opened.send(json.dumps(connect))
         answer = json.loads(await asyncio.wait_for(opened.recv(), PATIENCE_SECONDS))
         assert (answer["type"], answer.get("user")) == ("connected", expected), answer
+        # The credential again, with messages before and behind it in one write.
+        again = dict(connect, type="authenticate")
+        for message in ({"type": "ping"}, again, {"type": "ping"}):
+            await opened.send(json.dumps(message))
+        answers = [json.loads(await asyncio.wait_for(opened.recv(), PATIENCE_SECONDS))
+                   for _ in range(3)]
+        found = sorted((answer["type"], answer.get("reason")) for answer in answers)
+        assert found == [("authenticated", 0), ("pong", None), ("pong", None)], answers
+        # Another user is refused.
+        await opened.send(json.dumps(dict(again, user="mallory")))
+        answer = json.loads(await asyncio.wait_for(opened.recv(), PATIENCE_SECONDS))
+        assert answer["type"] != "authenticated" or answer["reason"] >= 128, answer
         await opened.close()
     well("sockets")
 
