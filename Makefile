@@ -13,6 +13,7 @@
 #   make examples, dependency: programs that use the SDK, and a package that depends on it
 #   make docc    the pages of the SDK's public API
 #   make firmware, firmware-test: the samples for devices
+#   make package, package-test, image, release: Debian packages, a container image, a release
 
 # The swift command. For a toolchain that is not on the path: make SWIFT=/opt/swift/bin/swift
 SWIFT ?= swift
@@ -94,6 +95,33 @@ install: deps
 	$$([ -w $(PREFIX)/bin ] || [ -n "$(DESTDIR)" ] || [ "$$(id -u)" = 0 ] || echo sudo) \
 	    install -D -t $(DESTDIR)$(PREFIX)/bin \
 	    .build/release/martletd .build/release/martlet .build/release/martlet-gateway
+
+# Debian packages into .build/packages; docs/operating/install.md installs them. RELEASE_PROGRAMS
+# are those of the build before; the release adds sources, SBOM and checksums.
+RELEASE_PROGRAMS := .build/release
+.PHONY: programs package package-test release image
+programs: deps
+	for program in martletd martlet martlet-gateway martlet-bench; do \
+	    $(SWIFT) build $(RELEASE) --product $$program || exit 1; done
+
+package: programs
+	packaging/build-packages $(RELEASE_PROGRAMS) .build/packages
+
+# In a fresh root of Debian 12: install, send, upgrade, send, remove, purge. Needs root and mmdebstrap.
+package-test: package
+	REVISION=2 packaging/build-packages $(RELEASE_PROGRAMS) .build/packages
+	packaging/test-packages .build/packages $(ARGS)
+
+release: programs
+	rm -rf .build/release-files
+	SWIFT=$(SWIFT) packaging/release $(RELEASE_PROGRAMS) .build/release-files
+
+# Without Debian's buildah: IMAGE_BUILDER='podman build'.
+IMAGE_BUILDER ?= buildah bud
+image: package
+	rm -rf .build/image && mkdir -p .build/image
+	packaging/image-root "$$(ls .build/packages/martlet_*.deb | sort -V | tail -1)" .build/image/root
+	cd .build/image && $(IMAGE_BUILDER) -t martlet -f $(CURDIR)/packaging/Containerfile .
 
 .PHONY: sim
 sim: deps
