@@ -107,7 +107,8 @@ programs: deps
 package: programs
 	packaging/build-packages $(RELEASE_PROGRAMS) .build/packages
 
-# In a fresh root of Debian 12: install, send, upgrade, send, remove, purge. Needs root and mmdebstrap.
+# In a fresh root of Debian 12: install, send, upgrade, send, remove, purge. Needs root and
+# mmdebstrap.
 package-test: package
 	REVISION=2 packaging/build-packages $(RELEASE_PROGRAMS) .build/packages
 	packaging/test-packages .build/packages $(ARGS)

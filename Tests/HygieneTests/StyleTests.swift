@@ -14,13 +14,13 @@ import Testing
             "Makefile", "LICENSE", ".gitignore", ".swift-format", ".editorconfig",
             ".ci", "docs", "Sources", "Tests",
         ]
-        let optional: Set = [".github", "Bench", "Examples", "Firmware-Samples"]
+        let optional: Set = [".github", "Bench", "Examples", "Firmware-Samples", "packaging"]
         let names = try Repository.topLevelNames()
         expectNone(
             names.subtracting(required).subtracting(optional).sorted(),
             remedy:
-                "Put it into docs, Sources, Tests, Bench or Firmware-Samples; what is made by a "
-                + "run goes into .gitignore.")
+                "Put it into docs, Sources, Tests, Bench, Firmware-Samples or packaging; what is "
+                + "made by a run goes into .gitignore.")
         expectNone(
             required.subtracting(names).sorted(), remedy: "The top level lost what people look for."
         )
