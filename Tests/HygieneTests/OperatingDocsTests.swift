@@ -81,6 +81,9 @@ import Testing
         expectSame(
             try found(#"^\| `([a-z_/ ]+)` \| (?:counter|gauge) \|"#, in: page("statistics")),
             try found(#"^ +"([a-z_/ ]+)":"#, in: source), "statistics.md")
+        expectSame(
+            try found(#"^\| `([a-z_/ ]+)` \| gauge \|"#, in: page("statistics")),
+            try found(#"^ +"([a-z_/ ]+)": \.gauge"#, in: source), "statistics.md as a gauge")
     }
 
     @Test func `bridge.md lists every event, number and key of the bridge`() throws {

@@ -111,7 +111,7 @@ struct AdministrationService {
         case .changeGroup(let request): return answer(request, with: try change(request))
         case .backUpStore(let request): return answer(request, with: try backUp(request))
         case .showBackup(let request): return answer(request, with: try showBackup())
-        case .readStatistics(let request): return answer(request, with: statistics())
+        case .readStatistics(let request): return answer(request, with: statistics().reply)
         case .listListeners(let request): return answer(request, with: listListeners())
         case .listRefusals(let request): return answer(request, with: listRefusals(request))
         case .listLogLines(let request): return answer(request, with: listLogLines(request))
@@ -130,18 +130,19 @@ struct AdministrationService {
         }
     }
 
-    func statistics() -> ReadStatistics.Reply {
+    func statistics() -> BrokerStatistics {
         let (counters, gauges) = shared.enter { ($0.broker.counters, $0.broker.gauges()) }
         let now = clock.moment()
         let uptime = now.instant.milliseconds(since: started.instant) / 1000
-        return ReadStatistics.Reply(
-            brokerVersion: version, uptimeSeconds: uptime,
-            counters: StatisticsNames.list(
-                counters, gauges: gauges, loops: shared.loopHandles.map { $0.counters },
-                rates: rates.counts, web: listeners.web.counts,
-                api: (listeners.web.requests.answeredCount, operators.failures.total),
-                process: ProcessUsage.now(),
-                expiry: TrustExpiry(listeners: listeners, trust: trust, at: now)))
+        let sources = StatisticsSources(
+            counters: counters, gauges: gauges, loops: shared.loopHandles.map { $0.counters },
+            rates: rates.counts, web: listeners.web.counts,
+            api: StatisticsSources.API(
+                requests: listeners.web.requests.answeredCount, failures: operators.failures.total),
+            process: ProcessUsage.now(),
+            expiry: TrustExpiry(listeners: listeners, trust: trust, at: now))
+        return BrokerStatistics(
+            version: version, uptimeSeconds: uptime, rows: StatisticsNames.list(sources))
     }
 
     /// Writes the metrics for the loops that wait for them.

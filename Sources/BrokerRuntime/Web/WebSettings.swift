@@ -67,13 +67,20 @@ package final class WebSettings: Sendable {
         Int(tag) < terms.count ? terms[Int(tag)] : nil
     }
 
-    /// Requests that were answered, those of them that were answered with a 4xx or 5xx status, and
-    /// those whose `X-Forwarded-For` was ignored.
-    var counts: (requests: UInt64, refusals: UInt64, malformedClients: UInt64) {
-        (
-            requestCount.load(ordering: .relaxed), refusalCount.load(ordering: .relaxed),
-            malformedClientCount.load(ordering: .relaxed)
-        )
+    struct Counts {
+        /// Requests that were answered.
+        let requests: UInt64
+        /// Those of them that were answered with a 4xx or 5xx status.
+        let refusals: UInt64
+        /// Those whose `X-Forwarded-For` was ignored.
+        let malformedClients: UInt64
+    }
+
+    var counts: Counts {
+        Counts(
+            requests: requestCount.load(ordering: .relaxed),
+            refusals: refusalCount.load(ordering: .relaxed),
+            malformedClients: malformedClientCount.load(ordering: .relaxed))
     }
 
     func countMalformedClient() { malformedClientCount.add(1, ordering: .relaxed) }

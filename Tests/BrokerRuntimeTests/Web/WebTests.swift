@@ -81,11 +81,11 @@ struct PrometheusTextTests {
 
     @Test func `have a help, a type and a sample each`() {
         let text = PrometheusText.text(
-            ReadStatistics.Reply(
-                brokerVersion: "1\"2", uptimeSeconds: 7,
-                counters: [
-                    ReadStatistics.Counter(name: "tls/certificate/days", value: 2),
-                    ReadStatistics.Counter(name: "clients/expired", value: 3),
+            BrokerStatistics(
+                version: "1\"2", uptimeSeconds: 7,
+                rows: [
+                    Statistic(name: "tls/certificate/days", measure: .gauge(2)),
+                    Statistic(name: "clients/expired", measure: .counter(3)),
                 ]))
         #expect(
             String(decoding: text, as: UTF8.self) == """
@@ -108,11 +108,11 @@ struct PrometheusTextTests {
 
     @Test func `are OpenMetrics for clients who prefer it`() {
         let text = PrometheusText.text(
-            ReadStatistics.Reply(
-                brokerVersion: "1", uptimeSeconds: 7,
-                counters: [
-                    ReadStatistics.Counter(name: "clients/connected", value: 2),
-                    ReadStatistics.Counter(name: "clients/expired", value: 3),
+            BrokerStatistics(
+                version: "1", uptimeSeconds: 7,
+                rows: [
+                    Statistic(name: "clients/connected", measure: .gauge(2)),
+                    Statistic(name: "clients/expired", measure: .counter(3)),
                 ]), as: .openMetrics)
         #expect(
             String(decoding: text, as: UTF8.self).hasSuffix(
@@ -155,16 +155,20 @@ struct PrometheusTextTests {
                 """)
     }
 
-    @Test func `name gauges that are statistics`() throws {
-        let broker = try RunningBroker()
-        let names = try broker.administrator().send(ReadStatistics()).counters.map(\.name)
-        #expect(PrometheusText.gauges.isSubset(of: names))
-        let metrics = names.map {
-            PrometheusText.metricName($0, isGauge: PrometheusText.gauges.contains($0))
-        }
-        #expect(Set(metrics).count == names.count)
+    @Test func `have a name of their own for each statistic`() throws {
+        let server = try RunningBroker().server
+        let (counters, gauges) = server.shared.enter { ($0.broker.counters, $0.broker.gauges()) }
+        let statistics = StatisticsNames.list(
+            StatisticsSources(
+                counters: counters, gauges: gauges, loops: [], rates: server.rates.counts,
+                web: server.listenerSet.web.counts,
+                api: StatisticsSources.API(requests: 0, failures: 0), process: .now(),
+                expiry: TrustExpiry(certificateDays: nil, revocationListDays: nil)))
+        #expect(statistics.count > 80)
+        let metrics = statistics.map { PrometheusText.metricName($0.name, isGauge: $0.isGauge) }
+        #expect(Set(metrics).count == statistics.count)
         // OpenMetrics names a family of counters without the suffix.
         let families = metrics.map { $0.hasSuffix("_total") ? String($0.dropLast(6)) : $0 }
-        #expect(Set(families).count == names.count)
+        #expect(Set(families).count == statistics.count)
     }
 }
