@@ -45,7 +45,7 @@ struct StatisticsSources {
     let gauges: Gauges
     let loops: [LoopCounters]
     let rates: ClientRates.Counts
-    let web: WebSettings.Counts
+    let web: WebListeners.Counts
     let api: API
     let process: ProcessUsage
     let expiry: TrustExpiry

@@ -10,22 +10,19 @@ import WireFormat
 
 @Suite("The health of a broker")
 struct HealthMonitorTests {
-    private static func settings() -> WebSettings {
-        WebSettings(
-            terms: [nil, WebSettings.Terms(mqtt: 1, mrt: 2, parts: .health)], BrokerSettings(),
-            operators: Operators())
-    }
+    private static let listeners = WebListeners(
+        terms: [nil, WebListeners.Terms(mqtt: 1, mrt: 2, parts: .health)], BrokerSettings())
 
     private static func at(_ seconds: UInt64) -> Instant { Instant(milliseconds: seconds * 1_000) }
 
     @Test func `is bad when a loop has not turned for ten seconds, until it turns`() {
-        let settings = Self.settings()
-        var monitor = HealthMonitor(settings)
-        settings.health.set(.starting, false)
+        let health = BrokerHealth()
+        var monitor = HealthMonitor(health, of: Self.listeners)
+        health.set(.starting, false)
         func look(_ seconds: UInt64, turns: [UInt64]) -> BrokerHealth.Finding {
             monitor.note(
                 turns: turns, committed: 0, isIdle: true, isFull: false, at: Self.at(seconds))
-            return settings.health.current
+            return health.current
         }
         #expect(look(100, turns: [5, 5]) == [])
         #expect(look(109, turns: [9, 5]) == [])
@@ -34,16 +31,16 @@ struct HealthMonitorTests {
     }
 
     @Test func `is bad when a batch has waited for ten seconds, until one is committed`() {
-        let settings = Self.settings()
-        var monitor = HealthMonitor(settings)
-        settings.health.set(.starting, false)
+        let health = BrokerHealth()
+        var monitor = HealthMonitor(health, of: Self.listeners)
+        health.set(.starting, false)
         var turns: UInt64 = 0
         func look(_ seconds: UInt64, committed: UInt64, isIdle: Bool) -> BrokerHealth.Finding {
             turns += 1
             monitor.note(
                 turns: [turns], committed: committed, isIdle: isIdle, isFull: false,
                 at: Self.at(seconds))
-            return settings.health.current
+            return health.current
         }
         #expect(look(100, committed: 3, isIdle: true) == [])
         // An hour without work is no wait.
