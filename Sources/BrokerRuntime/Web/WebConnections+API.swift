@@ -38,7 +38,7 @@ extension WebConnections {
         if request.isRead, request.hasPath("/api/v1/openapi.json") {
             return .respond(
                 HTTPResponse(
-                    .ok, contentType: "application/json", content: APIDescription.json))
+                    .ok, contentType: "application/json", content: OpenAPIDocument.json))
         }
         let segments = HTTPTarget.segments(of: request.head.path.bytes(in: request.bytes).bytes)
         guard let place = segments.flatMap(APIPlace.init) else {
@@ -144,7 +144,7 @@ extension WebConnections {
                     request: waiting, decoder: try HTTPContentDecoder(head),
                     answer: WebConnections.Answer(
                         isHead: false, closes: !head.isPersistent, client: request.client,
-                        sharing: request.sharing),
+                        cors: request.cors),
                     awaitsContinue: head.traits.contains(.expectsContinue)
                         && !head.traits.contains(.isVersion10)))
         } catch {

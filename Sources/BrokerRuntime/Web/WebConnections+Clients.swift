@@ -63,10 +63,10 @@ extension WebConnections {
 
 extension WebConnections.Answer {
     /// After which the connection ends; no request is known.
-    static var last: Self { Self(isHead: false, closes: true, client: nil, sharing: nil) }
+    static var last: Self { Self(isHead: false, closes: true, client: nil, cors: nil) }
 
     /// The same, with content, and the connection ends after it.
     var closing: Self {
-        Self(isHead: false, closes: true, client: client, sharing: sharing)
+        Self(isHead: false, closes: true, client: client, cors: cors)
     }
 }

@@ -17,7 +17,7 @@ struct LogStream {
     /// When the credential is examined again.
     var examinationDue: Instant
     /// Which pages of other origins may read the stream; nil for none.
-    let sharing: HTTPSharing?
+    let cors: CORSHeaders?
 
     /// Lines that a turn writes to one stream: about 16 KB.
     static let linesPerTurnMaximum = 64
@@ -66,7 +66,7 @@ extension WebConnections {
         return .logStream(
             LogStream(
                 credential: credential, last: last ?? .max, examinationDue: loop.now,
-                sharing: request.sharing))
+                cors: request.cors))
     }
 
     /// Begins the response of an operator's stream.
@@ -92,7 +92,7 @@ extension WebConnections {
         append(
             HTTPEventStream.head(
                 unixSeconds: clock.moment(at: loop.now).unixMilliseconds / 1_000,
-                retryMilliseconds: JSONLimits.retryMilliseconds, sharing: stream.sharing),
+                retryMilliseconds: JSONLimits.retryMilliseconds, cors: stream.cors),
             to: connection, in: &loop)
         loop.acceptConnection(connection, silenceMilliseconds: JSONLimits.heartbeatMilliseconds)
     }

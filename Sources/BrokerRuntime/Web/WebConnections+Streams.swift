@@ -15,7 +15,7 @@ struct EventStreamLogin {
     /// What follows when the login is accepted.
     let subscriptions: StreamSubscriptions
     /// Which pages of other origins may read the stream; nil for none.
-    let sharing: HTTPSharing?
+    let cors: CORSHeaders?
 
     /// Filters of one request. Each becomes a subscription as from a client's packet.
     static let filterCountMaximum = 64
@@ -183,7 +183,7 @@ extension EventStreamLogin {
         }
         self.connect = connect.encoded(from: text)
         subscriptions = StreamSubscriptions(filterCount: filterCount, packets: packets)
-        sharing = request.sharing
+        cors = request.cors
     }
 
     /// The REQUEST that subscribes to a filter.

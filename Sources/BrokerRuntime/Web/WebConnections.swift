@@ -74,7 +74,7 @@ struct WebConnections: ~Copyable {
         /// The client, if the request named it; otherwise the connection's peer.
         let client: SocketAddress?
         /// Which pages of other origins may read it; nil for none.
-        let sharing: HTTPSharing?
+        let cors: CORSHeaders?
     }
 
     init(
@@ -173,7 +173,7 @@ struct WebConnections: ~Copyable {
                 let request = WebRequest(
                     head: head, bytes: rest,
                     client: client(of: head, rest.bytes, from: connection, in: loop),
-                    sharing: sharing(of: head, rest.bytes))
+                    cors: cors(of: head, rest.bytes))
                 if holds(request, of: connection, in: &loop) { return .consumed(offset) }
                 if request.hasPath("/api/v1/events"), !streams.admits(in: loop.turn) {
                     loop.pauseReading(connection, for: .answers)
@@ -462,7 +462,7 @@ struct WebConnections: ~Copyable {
     ) {
         var response = response
         response.omitsContent = answer.isHead
-        response.sharing = answer.sharing
+        response.cors = answer.cors
         // While others wait for a login, a connection gets no further time for requests.
         response.closes = response.closes || answer.closes || (isLast && loop.isCrowded)
         services.listeners.count(isRefusal: response.status.rawValue >= 400)

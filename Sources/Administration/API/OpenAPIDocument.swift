@@ -1,7 +1,7 @@
 // The HTTP API as an OpenAPI 3.1 document, generated from the table of operations.
 
 /// The document at `/api/v1/openapi.json`.
-public enum APIDescription {
+public enum OpenAPIDocument {
     /// Its path below ``APIOperation/root``.
     public static let path = "/openapi.json"
 
