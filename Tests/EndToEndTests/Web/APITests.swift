@@ -171,7 +171,7 @@ extension EndToEndTests {
                 Step(
                     method: "GET", template: "/apps/{app}/users/{user}/history/{with}",
                     path: "/apps/plant/users/pump%207%C3%BC/history/pump%207%C3%BC",
-                    query: "?limit=1&search=x&from=pump%207%C3%BC&since=1",
+                    query: "?limit=1&search=x&from=pump%207%C3%BC&sinceUnixMilliseconds=1",
                     answer: #""number":1,"t":3,"#),
                 Step(
                     method: "DELETE",
