@@ -108,9 +108,6 @@ enum HTTPCharacter {
         }
     }
 
-    /// Whether a byte may be in the value of a field, besides spaces and tabs.
-    static func isVisible(_ byte: UInt8) -> Bool { byte > 0x20 && byte != 0x7F }
-
     /// Whether a byte may be in a path or a query, including `?` and escapes.
     static func isTarget(_ byte: UInt8) -> Bool {
         switch byte {
