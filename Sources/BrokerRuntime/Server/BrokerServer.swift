@@ -291,7 +291,7 @@ public final class BrokerServer {
             keys = try TicketKeyFile.ensure(
                 "\(settings.dataDirectory)/\(Self.ticketKeyFile)",
                 byteCount: ServerTLSContext.ticketKeyByteCount,
-                unixSeconds: Int64(clock.moment().unixMilliseconds / 1000))
+                unixSeconds: Int64(clock.moment().unixSeconds))
         } catch {
             throw .credentials(error)
         }

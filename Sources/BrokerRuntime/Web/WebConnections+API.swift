@@ -31,7 +31,7 @@ extension WebConnections {
         let credential: APICredential
         do throws(APICredentials.Refusal) {
             credential = try self.credential(
-                of: request, unixSeconds: now.unixMilliseconds / 1_000)
+                of: request, unixSeconds: now.unixSeconds)
         } catch {
             return refuseCredential(request, from: connection, error.detail, in: loop)
         }

@@ -42,7 +42,7 @@ extension WebConnections {
         let credential: APICredential
         do throws(APICredentials.Refusal) {
             credential = try self.credential(
-                of: request, unixSeconds: clock.moment(at: loop.now).unixMilliseconds / 1_000)
+                of: request, unixSeconds: clock.moment(at: loop.now).unixSeconds)
         } catch {
             return refuseCredential(request, from: connection, error.detail, in: loop)
         }
@@ -91,7 +91,7 @@ extension WebConnections {
         logStreams[connection] = stream
         append(
             HTTPEventStream.head(
-                unixSeconds: clock.moment(at: loop.now).unixMilliseconds / 1_000,
+                unixSeconds: clock.moment(at: loop.now).unixSeconds,
                 retryMilliseconds: JSONLimits.retryMilliseconds, cors: stream.cors),
             to: connection, in: &loop)
         loop.acceptConnection(connection, silenceMilliseconds: JSONLimits.heartbeatMilliseconds)
@@ -150,7 +150,7 @@ extension WebConnections {
     private func isValid(_ stream: inout LogStream, at now: Instant) -> Bool {
         guard now >= stream.examinationDue else { return true }
         stream.examinationDue = now.advanced(bySeconds: LogStream.examinationSeconds)
-        let seconds = clock.moment(at: now).unixMilliseconds / 1_000
+        let seconds = clock.moment(at: now).unixSeconds
         return credentials.renewed(stream.credential, unixSeconds: seconds) != nil
     }
 

@@ -25,7 +25,7 @@ extension WebConnections {
                     .contentTooLarge, "the code is in Authorization, and no content is read",
                     reason: .packetTooLarge))
         }
-        let now = clock.moment(at: loop.now).unixMilliseconds / 1_000
+        let now = clock.moment(at: loop.now).unixSeconds
         let exchange =
             request.bearerToken.map { code in
                 services.operators.links.exchange(

@@ -467,7 +467,7 @@ struct WebConnections: ~Copyable {
         response.closes = response.closes || answer.closes || (isLast && loop.isCrowded)
         services.listeners.count(isRefusal: response.status.rawValue >= 400)
         append(
-            response.bytes(unixSeconds: clock.moment(at: loop.now).unixMilliseconds / 1_000),
+            response.bytes(unixSeconds: clock.moment(at: loop.now).unixSeconds),
             to: connection, in: &loop)
         if let detail {
             let peer = answer.client ?? loop.peer(of: connection)
