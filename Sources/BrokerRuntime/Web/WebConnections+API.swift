@@ -13,7 +13,7 @@ struct APIContent {
     var request: APIRequest
     var decoder: HTTPContentDecoder
     let answer: WebConnections.Answer
-    /// Whether the client waits for leave to send it.
+    /// Whether the client waits for 100 Continue before it sends the content.
     let awaitsContinue: Bool
 }
 

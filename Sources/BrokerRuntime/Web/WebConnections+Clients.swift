@@ -40,8 +40,8 @@ extension WebConnections {
         request.client ?? loop.peer(of: connection)
     }
 
-    /// Gives the connection of a reverse proxy to the client of a request, whose it is until it
-    /// closes. Returns false, after a response, if the client's address has as many connections as
+    /// From now on the connection counts for the client that the request names, if it is of a
+    /// reverse proxy. Returns false, after a response, if the client's address has as many connections as
     /// it may.
     mutating func admits(
         _ request: WebRequest, on connection: ConnectionID,

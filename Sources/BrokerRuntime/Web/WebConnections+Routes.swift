@@ -136,7 +136,7 @@ extension WebConnections {
     ) -> Bool {
         switch services.listeners.values.metrics {
         case .loopback:
-            // Whoever a proxy names is elsewhere: 127.0.0.1 is the proxy's own machine then.
+            // A client that a proxy names is on another machine: 127.0.0.1 is the proxy then.
             loop.peer(of: connection).isLoopback && !loop.isPeerNamed(of: connection)
                 && request.head.forwardedFor.isEmpty && request.hasLocalHost
         case .anyone: true

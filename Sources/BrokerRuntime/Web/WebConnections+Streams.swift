@@ -46,8 +46,8 @@ extension WebConnections {
             return .respond(
                 .problem(.unavailable, "the broker is stopping", reason: .serverShuttingDown))
         }
-        // A page of another origin cannot send the field, so it logs nobody in who is known by the
-        // connection alone, by a certificate or without credentials.
+        // A page of another origin cannot send the field, so a page cannot log in with only the
+        // connection's client certificate, or without credentials.
         guard request.bearerToken != nil, allowsOrigin(of: request) else {
             var response = HTTPResponse.problem(
                 request.bearerToken == nil ? .unauthorized : .forbidden,

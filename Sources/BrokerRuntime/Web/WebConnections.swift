@@ -140,7 +140,7 @@ struct WebConnections: ~Copyable {
         in loop: inout some BrokerLoop & ~Copyable
     ) -> Outcome {
         if isStream(connection) {
-            // Nothing is read behind the request of a stream: it would not count towards any rate.
+            // Nothing is read after the request of a stream: it would not count towards any rate.
             // What is unsent comes again, because it is not acknowledged.
             loop.close(connection, afterFlush: false)
             return .consumed(Int(bytes.count))
@@ -204,7 +204,7 @@ struct WebConnections: ~Copyable {
                 case .eventStream(let login, let terms):
                     guard offset == bytes.count else {
                         refuse(
-                            connection, with: .badRequest, "data behind the request of a stream",
+                            connection, with: .badRequest, "data after the request of a stream",
                             in: &loop)
                         return .consumed(bytes.count)
                     }
@@ -215,7 +215,7 @@ struct WebConnections: ~Copyable {
                 case .logStream(let stream):
                     guard offset == bytes.count else {
                         refuse(
-                            connection, with: .badRequest, "data behind the request of a stream",
+                            connection, with: .badRequest, "data after the request of a stream",
                             in: &loop)
                         return .consumed(bytes.count)
                     }

@@ -38,7 +38,7 @@ public struct HTTPRequestHead: Sendable, Equatable {
         public static let isWebSocketVersion13 = Traits(rawValue: 1 << 5)
         /// `Transfer-Encoding: chunked`.
         public static let isChunked = Traits(rawValue: 1 << 6)
-        /// `Expect: 100-continue`: the client waits for leave to send the content.
+        /// `Expect: 100-continue`: the client waits for 100 Continue before it sends the content.
         public static let expectsContinue = Traits(rawValue: 1 << 7)
         /// An expectation that is not known.
         public static let expectsOther = Traits(rawValue: 1 << 8)

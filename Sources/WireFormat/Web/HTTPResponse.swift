@@ -74,7 +74,7 @@ public struct HTTPResponse: Sendable {
         return bytes
     }
 
-    /// Leave for a client that waits for it to send its content (RFC 9110, 15.2.1).
+    /// For a client that waits for 100 Continue before it sends the content (RFC 9110, 15.2.1).
     public static let continuation = [UInt8]("HTTP/1.1 100 Continue\r\n\r\n".utf8)
 
     static func appendStatusLine(_ status: HTTPStatus, to bytes: inout [UInt8]) {

@@ -231,6 +231,6 @@ enum QueuePurgeCommand {
         StandardStream.output.print(
             options.has(.json)
                 ? jsonLine(Line(messageCount: count))
-                : "\(counted(count, "message")) thrown away")
+                : "\(counted(count, "message")) discarded")
     }
 }
