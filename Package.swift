@@ -76,7 +76,7 @@ let package = Package(
         .target(
             name: "Configuration",
             dependencies: ["BrokerTerms", "CommandLineOptions", "Files", "JSON5"]),
-        .target(name: "Administration"),
+        .target(name: "Administration", dependencies: ["BrokerTerms"]),
         .target(
             name: "Dashboard",
             resources: [

@@ -209,7 +209,7 @@ struct AdministrationService {
         "the store is full: it has no room for this; martlet stats shows how much is used",
         cause: .full)
 
-    func checkIdentifier(
+    static func checkIdentifier(
         _ text: String, _ what: String
     ) throws(AdministrationRefusal) {
         guard TextRules.isIdentifier(Array(text.utf8).span.bytes) else {
@@ -221,13 +221,30 @@ struct AdministrationService {
         }
     }
 
+    /// Refuses what is no name of an operator or a key.
+    static func checkName(_ name: String, _ what: String) throws(AdministrationRefusal) {
+        // A path with . or .. as a segment leads elsewhere (RFC 3986, 5.2.4), so that nobody could
+        // remove the operator or the key over HTTP.
+        guard Operators.isName(name), name != ".", name != ".." else {
+            throw AdministrationRefusal(
+                .clientIdentifierNotValid,
+                "the \(what) \"\(name)\" must have 1 to \(Operators.nameByteCountMaximum) letters, "
+                    + "digits, dots, hyphens, underscores and @")
+        }
+    }
+
+    /// When a credential expires that is made now, in Unix seconds; the maximum for never. Rounded
+    /// up: it is valid for at least as long as requested.
+    ///
+    /// - Parameter seconds: from now; nil for never.
+    static func expiry(after seconds: UInt64?, at moment: Moment) -> UInt64 {
+        guard let seconds else { return .max }
+        let now = (moment.unixMilliseconds + 999) / 1_000
+        let (sum, overflows) = now.addingReportingOverflow(seconds)
+        return overflows ? .max : sum
+    }
+
     static func unknownApp(_ app: String) -> AdministrationRefusal {
         AdministrationRefusal(.topicNameInvalid, "there is no app \"\(app)\"", cause: .unknown)
-    }
-}
-
-extension AdministrationRefusal {
-    init(_ reason: ReasonCode, _ message: String, cause: Cause? = nil) {
-        self.init(reason: reason.rawValue, message: message, cause: cause)
     }
 }
