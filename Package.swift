@@ -80,8 +80,18 @@ let package = Package(
         .target(
             name: "Dashboard",
             resources: [
-                .embedInCode("Page/index.html"), .embedInCode("Page/dashboard.css"),
+                .embedInCode("Page/index.html"),
+                .embedInCode("Page/dashboard.css"),
+                .embedInCode("Page/api.js"),
+                .embedInCode("Page/broker.js"),
+                .embedInCode("Page/content.js"),
+                .embedInCode("Page/credentials.js"),
                 .embedInCode("Page/dashboard.js"),
+                .embedInCode("Page/devices.js"),
+                .embedInCode("Page/elements.js"),
+                .embedInCode("Page/messages.js"),
+                .embedInCode("Page/navigation.js"),
+                .embedInCode("Page/overview.js"),
             ]),
 
         // Composition.

@@ -115,7 +115,9 @@ struct AdministrationService {
         case .changeGroup(let request): return answer(request, with: try change(request))
         case .backUpStore(let request): return answer(request, with: try backUp(request))
         case .showBackup(let request): return answer(request, with: try showBackup())
-        case .readStatistics(let request): return answer(request, with: statistics().reply)
+        case .readStatistics(let request):
+            let latencies = BrokerTimes(of: shared).reply
+            return answer(request, with: statistics().reply(latencies: latencies))
         case .listListeners(let request): return answer(request, with: listListeners())
         case .listRefusals(let request): return answer(request, with: listRefusals(request))
         case .listLogLines(let request): return answer(request, with: listLogLines(request))
@@ -153,8 +155,7 @@ struct AdministrationService {
     func writeMetrics(at now: Instant) {
         guard metrics.isAwaited else { return }
         let statistics = statistics()
-        let histograms = MetricHistogram.all(
-            shared, acknowledgementTimes: shared.look { $0.acknowledgementTimes })
+        let histograms = MetricHistogram.all(BrokerTimes(of: shared), of: shared.commits)
         let tables = shared.commits.tables.withLock { $0 }
         var waiting = metrics.replace(until: now.advanced(bySeconds: 1)) { form in
             PrometheusText.text(statistics, histograms: histograms, tables: tables, as: form)
