@@ -71,6 +71,7 @@ enum StatisticsNames {
             "retained messages/bytes": UInt64(gauges.retainedBytes),
             "subscriptions/refused": counters.subscriptionsRefused,
             "subscriptions/refused/quota": counters.subscriptionsOverQuota,
+            "requests/published": counters.requestsPublished,
             "requests/refused": counters.requestsRefused,
             "requests/refused/quota": counters.requestsOverQuota,
             "groups/count": UInt64(gauges.groups),
