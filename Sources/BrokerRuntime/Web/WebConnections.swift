@@ -12,7 +12,7 @@ import WireFormat
 
 /// Answers the HTTP requests of one event loop.
 struct WebConnections: ~Copyable {
-    let settings: WebSettings
+    let services: WebServices
     let loopIndex: UInt8
     let credentials: APICredentials
     let trust: ClientTrust
@@ -36,7 +36,7 @@ struct WebConnections: ~Copyable {
     var logStreams: [ConnectionID: LogStream] = [:]
 
     struct Connection {
-        let terms: WebSettings.Terms
+        let terms: WebListeners.Terms
         /// Whether a request has begun that is not complete.
         var isWithinRequest = false
         /// Set when the connection takes no more requests.
@@ -74,15 +74,15 @@ struct WebConnections: ~Copyable {
         /// The client, if the request named it; otherwise the connection's peer.
         let client: SocketAddress?
         /// Which pages of other origins may read it; nil for none.
-        let sharing: HTTPSharing?
+        let cors: CORSHeaders?
     }
 
     init(
-        _ settings: WebSettings, loopIndex: UInt8, shared: SharedBroker, trust: ClientTrust,
+        _ services: WebServices, loopIndex: UInt8, shared: SharedBroker, trust: ClientTrust,
         clock: BrokerClock, log: LogWriter
     ) {
-        self.settings = settings
-        credentials = APICredentials(shared: shared, operators: settings.operators)
+        self.services = services
+        credentials = APICredentials(shared: shared, operators: services.operators)
         self.trust = trust
         self.loopIndex = loopIndex
         self.clock = clock
@@ -96,7 +96,7 @@ struct WebConnections: ~Copyable {
 
     /// Notes a connection of a web listener; false for another one.
     mutating func open(_ connection: ConnectionID, tag: UInt32) -> Bool {
-        guard let terms = settings.terms(tag: tag) else { return false }
+        guard let terms = services.listeners.terms(tag: tag) else { return false }
         connections[connection] = Connection(terms: terms)
         return true
     }
@@ -140,7 +140,7 @@ struct WebConnections: ~Copyable {
         in loop: inout some BrokerLoop & ~Copyable
     ) -> Outcome {
         if isStream(connection) {
-            // Nothing is read behind the request of a stream: it would not count towards any rate.
+            // Nothing is read after the request of a stream: it would not count towards any rate.
             // What is unsent comes again, because it is not acknowledged.
             loop.close(connection, afterFlush: false)
             return .consumed(Int(bytes.count))
@@ -173,7 +173,7 @@ struct WebConnections: ~Copyable {
                 let request = WebRequest(
                     head: head, bytes: rest,
                     client: client(of: head, rest.bytes, from: connection, in: loop),
-                    sharing: sharing(of: head, rest.bytes))
+                    cors: cors(of: head, rest.bytes))
                 if holds(request, of: connection, in: &loop) { return .consumed(offset) }
                 if request.hasPath("/api/v1/events"), !streams.admits(in: loop.turn) {
                     loop.pauseReading(connection, for: .answers)
@@ -188,7 +188,7 @@ struct WebConnections: ~Copyable {
                         response, to: request.answer, of: connection, detail: detail, in: &loop)
                 case .metrics(let form):
                     guard
-                        let text = settings.metrics.text(
+                        let text = services.metrics.text(
                             at: loop.now, for: loopIndex, as: form)
                     else {
                         loop.pauseReading(connection, for: .answers)
@@ -204,18 +204,18 @@ struct WebConnections: ~Copyable {
                 case .eventStream(let login, let terms):
                     guard offset == bytes.count else {
                         refuse(
-                            connection, with: .badRequest, "data behind the request of a stream",
+                            connection, with: .badRequest, "data after the request of a stream",
                             in: &loop)
                         return .consumed(bytes.count)
                     }
                     guard admits(request, on: connection, in: &loop) else { continue }
-                    settings.count(isRefusal: false)
+                    services.listeners.count(isRefusal: false)
                     beginStream(connection, login)
                     return .eventStream(login, terms: terms)
                 case .logStream(let stream):
                     guard offset == bytes.count else {
                         refuse(
-                            connection, with: .badRequest, "data behind the request of a stream",
+                            connection, with: .badRequest, "data after the request of a stream",
                             in: &loop)
                         return .consumed(bytes.count)
                     }
@@ -232,7 +232,7 @@ struct WebConnections: ~Copyable {
                     }
                     guard admits(request, on: connection, in: &loop) else { continue }
                     append(handshake, to: connection, in: &loop)
-                    settings.count(isRefusal: false)
+                    services.listeners.count(isRefusal: false)
                     connections[connection] = nil
                     loop.startWebSocket(connection, json == nil ? .binary : .text)
                     return .webSocket(terms: terms, json: json, actingUser: actingUser)
@@ -281,7 +281,7 @@ struct WebConnections: ~Copyable {
         let requests = waiting
         waiting = []
         for (connection, answer, form) in requests where contains(connection) {
-            guard let text = settings.metrics.text(at: loop.now, for: loopIndex, as: form) else {
+            guard let text = services.metrics.text(at: loop.now, for: loopIndex, as: form) else {
                 waiting.append((connection, answer, form))
                 continue
             }
@@ -334,7 +334,7 @@ struct WebConnections: ~Copyable {
         request.number = executing[connection, default: AwaitedAnswers()].append(
             answer, contentByteCount: request.content.count)
         if answer.closes { connections[connection]?.isDone = true }
-        guard settings.requests.add(request) else {
+        guard services.requests.add(request) else {
             executing[connection]?.complete(request.number, with: Self.busy)
             sendAnswers(of: connection, in: &loop)
             return
@@ -352,7 +352,7 @@ struct WebConnections: ~Copyable {
     }
 
     private mutating func takeAnswers(in loop: inout some BrokerLoop & ~Copyable) {
-        for (connection, number, response) in settings.requests.takeAnswers(for: loopIndex) {
+        for (connection, number, response) in services.requests.takeAnswers(for: loopIndex) {
             // It may have closed.
             guard executing[connection] != nil else { continue }
             executing[connection]?.complete(number, with: response)
@@ -462,12 +462,12 @@ struct WebConnections: ~Copyable {
     ) {
         var response = response
         response.omitsContent = answer.isHead
-        response.sharing = answer.sharing
+        response.cors = answer.cors
         // While others wait for a login, a connection gets no further time for requests.
         response.closes = response.closes || answer.closes || (isLast && loop.isCrowded)
-        settings.count(isRefusal: response.status.rawValue >= 400)
+        services.listeners.count(isRefusal: response.status.rawValue >= 400)
         append(
-            response.bytes(unixSeconds: clock.moment(at: loop.now).unixMilliseconds / 1_000),
+            response.bytes(unixSeconds: clock.moment(at: loop.now).unixSeconds),
             to: connection, in: &loop)
         if let detail {
             let peer = answer.client ?? loop.peer(of: connection)
