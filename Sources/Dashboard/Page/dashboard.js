@@ -10,8 +10,8 @@ import { leave } from "/navigation.js";
 import { forgetSamples, pages as overview } from "/overview.js";
 
 /** All pages, in the order of the navigation. */
-const order = ["overview", "devices", "device", "retained", "groups", "group", "tokens", "send",
-  "apps", "keys", "listeners", "refusals", "log", "broker", "operators"];
+const order = ["overview", "devices", "device", "users", "retained", "groups", "group", "tokens",
+  "send", "apps", "keys", "listeners", "refusals", "log", "broker", "operators"];
 const found = { ...overview, ...devices.pages, ...messages.pages, ...credentials.pages,
   ...broker.pages };
 const pages = Object.fromEntries(order.map((name) => [name, found[name]]));

@@ -165,6 +165,11 @@ try:
     press("Drop the message", "confirmation")
     shows("No message waits", "a message that was dropped")
 
+    page("Users", "carol")
+    fill("added", "erin")
+    press("Make known")
+    shows("erin", "a new user")
+
     page("Retained", "site/1/limit")
     press("Look")
     shows("forty", "the content of a retained message")
@@ -187,12 +192,28 @@ try:
     look("confirmation")
     press("Remove", "confirmation")
     shows("1 member,", "a removed member")
+    fill("meta", "{\"rate\": 60}")
+    press("Replace the data")
+    wait.until(lambda _: driver.find_element(By.NAME, "meta").get_attribute("value")
+               == "{\"rate\": 60}")
+    fill("allowed", "bob")
+    press("Only these users")
+    shows("only users of its list", "a list of a group")
+    page("Groups", "Pump house")
+    fill("owner", "bob")
+    fill("title", "Second")
+    press("Create a group")
+    shows("Second", "a new group")
 
     page("Tokens", "carol")
     fill("user", "dave")
-    press("Mint a token")
+    press("Mint tokens")
     shows("mt1_", "a new token")
     look("minted")
+    fill("user", ", ".join(f"lot-{number}" for number in range(600)))
+    fill("batch", "lot")
+    press("Mint tokens")
+    shows("600 tokens, shown only this once", "a lot of tokens")
 
     page("Send", "Send a message")
     fill("from", "alice")
@@ -207,6 +228,11 @@ try:
     look("sent")
 
     page("Apps", "demo")
+    fill("app", "plant")
+    fill("rights", "send:*, publish:plant/%u/#")
+    press("Create")
+    shows("mk1_", "a new app and its key")
+    look("app-created")
 
     page("Keys", "default")
     fill("name", "ci")
@@ -235,6 +261,9 @@ try:
     wait.until(lambda _: not driver.find_element(By.ID, "status").text)
 
     page("Operators", "own")
+    fill("operator", "night")
+    press("Add an operator")
+    shows("mo1_", "a new operator")
 
     page("Listeners", "https://localhost")
     shows("/CN=", "the subject of a certificate")
