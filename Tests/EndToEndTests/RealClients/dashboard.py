@@ -194,9 +194,9 @@ try:
     shows("1 member,", "a removed member")
     fill("meta", "{\"rate\": 60}")
     press("Replace the data")
-    # The page is written again meanwhile.
-    wait.until(lambda _: driver.execute_script(
-        "return document.querySelector('[name=meta]')?.value") == "{\"rate\": 60}")
+    # The page has been written again by then.
+    wait.until(lambda _: "is changed" in driver.find_element(By.ID, "status").text)
+    check(driver.find_element(By.NAME, "meta").get_attribute("value") == "{\"rate\": 60}", "data")
     fill("allowed", "bob")
     press("Only these users")
     shows("only users of its list", "a list of a group")
