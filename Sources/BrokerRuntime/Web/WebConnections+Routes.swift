@@ -1,5 +1,6 @@
 // The routes of web listeners: WebSocket for both dialects, health, and metrics.
 
+import BrokerCore
 import BrokerTerms
 import Configuration
 import Dashboard
@@ -16,6 +17,8 @@ struct WebRequest {
     let client: SocketAddress?
     /// Which pages of other origins may read the response; nil for none.
     let cors: CORSHeaders?
+    /// Whose web token it has, if it is for the API and has one.
+    var webToken: Result<VerifiedIdentity, TrustRefusal>?
 
     func hasPath(_ path: StaticString) -> Bool { head.path.bytes(in: bytes).bytes.isEqual(path) }
 

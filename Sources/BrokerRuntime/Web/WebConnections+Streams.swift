@@ -21,6 +21,35 @@ struct EventStreamLogin {
     static let filterCountMaximum = 64
 }
 
+/// The filters of an event stream.
+struct StreamSubscriptions {
+    var filterCount = 0
+    /// A REQUEST of MRT for each.
+    var packets: [UInt8] = []
+
+    /// Those that one turn makes, of streams whose login is accepted: as many as it has room and
+    /// time for, and at least one stream's.
+    ///
+    /// - Parameter room: bytes of packets that the turn can take.
+    static func next(
+        of streams: [ConnectionID: StreamSubscriptions], room: Int,
+        isAccepted: (ConnectionID) -> Bool
+    ) -> [(connection: ConnectionID, packets: [UInt8])] {
+        var taken: [(connection: ConnectionID, packets: [UInt8])] = []
+        var room = room
+        var filterCount = 0
+        for (connection, wanted) in streams where isAccepted(connection) {
+            filterCount += wanted.filterCount
+            guard wanted.packets.count <= room,
+                taken.isEmpty || filterCount <= WebLimits.streamFiltersPerTurnMaximum
+            else { break }
+            room -= wanted.packets.count
+            taken.append((connection, wanted.packets))
+        }
+        return taken
+    }
+}
+
 extension WebConnections {
     /// Decides on a request for an event stream.
     func openEventStream(

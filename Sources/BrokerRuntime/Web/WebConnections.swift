@@ -24,7 +24,10 @@ struct WebConnections: ~Copyable {
         []
     /// Connections with more requests than a turn answers, or whose client does not read.
     private var paused: [ConnectionID] = []
-    private var streams = StreamPacing()
+    private var streams = RequestPacing(perTurnMaximum: WebLimits.streamsPerTurnMaximum)
+    /// Requests whose web tokens are not verified yet, and the tokens that are.
+    var verifications = RequestPacing(perTurnMaximum: WebLimits.webTokensPerTurnMaximum)
+    var webTokens = WebTokenCache()
     /// Connections with requests that the administration thread has.
     private var executing: [ConnectionID: AwaitedAnswers] = [:]
     /// Connections whose content is being read, all and those of each user's tokens.
@@ -170,11 +173,15 @@ struct WebConnections: ~Copyable {
                     return .consumed(offset)
                 }
                 connections[connection]?.isWithinRequest = false
-                let request = WebRequest(
+                var request = WebRequest(
                     head: head, bytes: rest,
                     client: client(of: head, rest.bytes, from: connection, in: loop),
                     cors: cors(of: head, rest.bytes))
-                if holds(request, of: connection, in: &loop) { return .consumed(offset) }
+                if holds(request, of: connection, in: &loop)
+                    || !verifyWebToken(of: &request, from: connection, in: &loop)
+                {
+                    return .consumed(offset)
+                }
                 if request.hasPath("/api/v1/events"), !streams.admits(in: loop.turn) {
                     loop.pauseReading(connection, for: .answers)
                     streams.wait(connection)
@@ -269,11 +276,11 @@ struct WebConnections: ~Copyable {
     /// the metrics if it is there.
     mutating func endTurn(_ loop: inout some BrokerLoop & ~Copyable) {
         if !paused.isEmpty { resumePaused(&loop) }
-        if !streams.isEmpty {
+        if !streams.isEmpty || !verifications.isEmpty {
             let known = connections
-            for connection in streams.takeNext(where: { known[$0] != nil }) {
-                loop.resumeReading(connection, from: .answers)
-            }
+            let next =
+                streams.takeNext { known[$0] != nil } + verifications.takeNext { known[$0] != nil }
+            for connection in next { loop.resumeReading(connection, from: .answers) }
         }
         if !executing.isEmpty { takeAnswers(in: &loop) }
         if !logStreams.isEmpty { writeLogStreams(&loop) }
