@@ -30,9 +30,8 @@ struct WebConnections: ~Copyable {
     var webTokens = WebTokenCache()
     /// Connections with requests that the administration thread has.
     private var executing: [ConnectionID: AwaitedAnswers] = [:]
-    /// Connections whose content is being read, all and those of each user's tokens.
-    private var readingCount = 0
-    private var readingCounts: [APIPrincipal.User: Int] = [:]
+    /// Contents that are being read.
+    private var readingCounts = RequestShareCounts(Self.contentShare)
     /// The subscriptions of event streams whose login is not accepted yet.
     var subscribing: [ConnectionID: StreamSubscriptions] = [:]
     /// The event streams of operators.
@@ -63,12 +62,10 @@ struct WebConnections: ~Copyable {
         }
     }
 
-    /// Contents of users that a loop reads at a time. With those of app keys and operators
-    /// (``RequestShare``) there are 96, which bounds their memory to 6 MiB.
-    static let contentsMaximum = 64
-    /// Contents of one user that a loop reads at a time: each is there until its time is over, so
-    /// that the holder of one token must not have all of them.
-    static let contentsPerUserMaximum = 16
+    /// Contents that a loop reads at a time: 96 with those of app keys and operators, which bounds
+    /// their memory to 6 MiB. Each is there until its time is over, so that the holder of one token
+    /// or key must not have all of them.
+    static let contentShare = RequestShare(users: 64, oneUser: 16, oneKey: 16)
 
     /// How a response is sent, whatever it is.
     struct Answer {
@@ -108,7 +105,9 @@ struct WebConnections: ~Copyable {
         guard !connections.isEmpty else { return }
         takeContent(of: connection)
         connections[connection] = nil
-        executing[connection] = nil
+        if executing.removeValue(forKey: connection) != nil {
+            services.requests.abandonReads(of: connection)
+        }
         subscribing[connection] = nil
         endLogStream(connection)
     }
@@ -117,11 +116,7 @@ struct WebConnections: ~Copyable {
     private mutating func takeContent(of connection: ConnectionID) -> APIContent? {
         guard let content = connections[connection]?.content else { return nil }
         connections[connection]?.content = nil
-        readingCount -= 1
-        if case .user(let user) = content.request.credential.principal {
-            readingCounts[user, default: 0] -= 1
-            if readingCounts[user] == 0 { readingCounts[user] = nil }
-        }
+        readingCounts.add(-1, for: content.request.holder)
         return content
     }
 
@@ -346,7 +341,7 @@ struct WebConnections: ~Copyable {
             sendAnswers(of: connection, in: &loop)
             return
         }
-        guard request.operation.kind != .sendMessage else { return }
+        guard !request.isMessage else { return }
         loop.pauseReading(connection, for: .answers)
         executing[connection]?.hold = .untilAnswered
     }
@@ -389,26 +384,15 @@ struct WebConnections: ~Copyable {
         _ content: APIContent, of connection: ConnectionID,
         in loop: inout some BrokerLoop & ~Copyable
     ) {
-        guard takesContent(of: content.request.credential.principal) else {
+        guard readingCounts.admits(1, for: content.request.holder) else {
             respond(Self.busy, to: content.answer.closing, of: connection, in: &loop)
             return
         }
-        readingCount += 1
-        if case .user(let user) = content.request.credential.principal {
-            readingCounts[user, default: 0] += 1
-        }
+        readingCounts.add(1, for: content.request.holder)
         connections[connection]?.content = content
         if content.awaitsContinue { append(HTTPResponse.continuation, to: connection, in: &loop) }
         // It has as much time as a head.
         loop.restartAuthentication(connection)
-    }
-
-    /// Whether another content is read, now.
-    private func takesContent(of principal: APIPrincipal) -> Bool {
-        let maximum = RequestShare.maximum(Self.contentsMaximum, for: principal.kind)
-        guard readingCount < maximum else { return false }
-        guard case .user(let user) = principal else { return true }
-        return readingCounts[user, default: 0] < Self.contentsPerUserMaximum
     }
 
     /// Reads content, and executes its request when it is complete. Returns how many bytes were
