@@ -45,11 +45,17 @@ struct WebConnections: ~Copyable {
         var isDone = false
         /// The response is an event stream; whatever the client sends is ignored.
         var isStream = false
+        /// Whether a request had a valid credential.
+        var hasCredential = false
         /// The request whose content is being read.
         var content: APIContent?
         /// Requests in the turn of the last one.
         var requestCount = 0
         var turn: UInt64 = 0
+
+        /// Bytes that may be unsent when another request is read. A stranger has one answer at a
+        /// time, because the memory for what is unsent belongs to clients.
+        var unsentByteCountMaximum: Int { hasCredential ? ScheduleLimits.unsentBytesMaximum : 0 }
 
         /// Whether a turn answers another request.
         mutating func takesRequest(in turn: UInt64) -> Bool {
@@ -146,7 +152,7 @@ struct WebConnections: ~Copyable {
         let bytes = bytes.bytes(in: loop.arena)
         var offset = 0
         while let known = connections[connection], !known.isDone {
-            guard loop.outgoingByteCount(of: connection) <= ScheduleLimits.unsentBytesMaximum,
+            guard loop.outgoingByteCount(of: connection) <= known.unsentByteCountMaximum,
                 connections[connection]?.takesRequest(in: loop.turn) == true
             else {
                 loop.pauseReading(connection, for: .answers)
@@ -295,9 +301,10 @@ struct WebConnections: ~Copyable {
     private mutating func resumePaused(_ loop: inout some BrokerLoop & ~Copyable) {
         let connections = paused
         paused = []
-        for connection in connections where contains(connection) {
+        for connection in connections {
+            guard let known = self.connections[connection] else { continue }
             // Otherwise its client does not read, and it ends with the time for a request.
-            if loop.outgoingByteCount(of: connection) <= ScheduleLimits.unsentBytesMaximum {
+            if loop.outgoingByteCount(of: connection) <= known.unsentByteCountMaximum {
                 loop.resumeReading(connection, from: .answers)
             } else {
                 paused.append(connection)
@@ -332,6 +339,7 @@ struct WebConnections: ~Copyable {
         _ request: APIRequest, answering answer: Answer, in loop: inout some BrokerLoop & ~Copyable
     ) {
         let connection = request.connection
+        connections[connection]?.hasCredential = true
         var request = request
         request.number = executing[connection, default: AwaitedAnswers()].append(
             answer, contentByteCount: request.content.count)
@@ -390,6 +398,7 @@ struct WebConnections: ~Copyable {
         }
         readingCounts.add(1, for: content.request.holder)
         connections[connection]?.content = content
+        connections[connection]?.hasCredential = true
         if content.awaitsContinue { append(HTTPResponse.continuation, to: connection, in: &loop) }
         // It has as much time as a head.
         loop.restartAuthentication(connection)
