@@ -60,7 +60,8 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
     ) {
         tracer = LoopTracer(traces, shared: shared, loop: loopIndex, at: clock.moment())
         self.web = WebConnections(
-            web, loopIndex: loopIndex, shared: shared, trust: trust, clock: clock, log: log.log)
+            web, loopIndex: loopIndex, shared: shared, trust: trust, rates: rates, clock: clock,
+            log: log.log)
         self.rates = rates
         paused = TimerWheel(start: clock.moment().instant)
         self.loopIndex = loopIndex

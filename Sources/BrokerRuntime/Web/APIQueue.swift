@@ -105,6 +105,7 @@ final class APIQueue: Sendable {
 
     private let state = Locked(State())
     private let administrator = Locked<LoopHandle?>(nil)
+    private let rates = Locked(RequestRates())
 
     // ``RequestShare`` says how much more the requests of app keys and operators may use.
 
@@ -130,6 +131,15 @@ final class APIQueue: Sendable {
 
     /// - Parameter thread: executes the requests.
     func setExecutor(_ thread: LoopHandle) { administrator.withLock { $0 = thread } }
+
+    /// Counts a request towards the rate of its holder.
+    ///
+    /// - Parameter perSecond: the limit; 0 for none.
+    /// - Returns: the seconds to wait if the holder exceeds it; nil otherwise.
+    func count(_ request: APIRequest, perSecond: Int, at now: Instant) -> UInt64? {
+        guard perSecond > 0 else { return nil }
+        return rates.withLock { $0.take(for: request.holder, perSecond: perSecond, at: now) }
+    }
 
     /// Adds a request. Returns false if too many wait, of all or of its holder.
     func add(_ request: APIRequest) -> Bool {

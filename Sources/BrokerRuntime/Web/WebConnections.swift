@@ -16,6 +16,7 @@ struct WebConnections: ~Copyable {
     let loopIndex: UInt8
     let credentials: APICredentials
     let trust: ClientTrust
+    let rates: ClientRates
     let clock: BrokerClock
     let log: LogWriter
     var connections: [ConnectionID: Connection] = [:]
@@ -85,11 +86,12 @@ struct WebConnections: ~Copyable {
 
     init(
         _ services: WebServices, loopIndex: UInt8, shared: SharedBroker, trust: ClientTrust,
-        clock: BrokerClock, log: LogWriter
+        rates: ClientRates, clock: BrokerClock, log: LogWriter
     ) {
         self.services = services
         credentials = APICredentials(shared: shared, operators: services.operators)
         self.trust = trust
+        self.rates = rates
         self.loopIndex = loopIndex
         self.clock = clock
         self.log = log
@@ -344,6 +346,12 @@ struct WebConnections: ~Copyable {
         request.number = executing[connection, default: AwaitedAnswers()].append(
             answer, contentByteCount: request.content.count)
         if answer.closes { connections[connection]?.isDone = true }
+        let perSecond = rates.values.messagesPerSecond
+        if let wait = services.requests.count(request, perSecond: perSecond, at: loop.now) {
+            executing[connection]?.complete(request.number, with: Self.tooFast(waiting: wait))
+            sendAnswers(of: connection, in: &loop)
+            return
+        }
         guard services.requests.add(request) else {
             executing[connection]?.complete(request.number, with: Self.busy)
             sendAnswers(of: connection, in: &loop)
@@ -352,6 +360,14 @@ struct WebConnections: ~Copyable {
         guard !request.isMessage else { return }
         loop.pauseReading(connection, for: .answers)
         executing[connection]?.hold = .untilAnswered
+    }
+
+    private static func tooFast(waiting seconds: UInt64) -> HTTPResponse {
+        var response = HTTPResponse.problem(
+            .tooManyRequests, "more than limits.messagesPerSecond requests of this user or key",
+            reason: .messageRateTooHigh)
+        response.retryAfterSeconds = max(1, seconds)
+        return response
     }
 
     private static var busy: HTTPResponse {
