@@ -146,8 +146,7 @@ extension WebConnections {
                     answer: WebConnections.Answer(
                         isHead: false, closes: !head.isPersistent, client: request.client,
                         cors: request.cors),
-                    awaitsContinue: head.traits.contains(.expectsContinue)
-                        && !head.traits.contains(.isVersion10)))
+                    awaitsContinue: request.awaitsContinue))
         } catch {
             return refused(error.status, error.text, reason: .packetTooLarge)
         }

@@ -66,6 +66,11 @@ struct WebRequest {
                 && path.suffix(9).elementsEqual("/messages".utf8)
     }
 
+    /// Whether the client waits for 100 Continue before it sends the content.
+    var awaitsContinue: Bool {
+        head.traits.contains(.expectsContinue) && !head.traits.contains(.isVersion10)
+    }
+
     var answer: WebConnections.Answer {
         WebConnections.Answer(
             isHead: head.method == .head,

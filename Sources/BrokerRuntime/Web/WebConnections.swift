@@ -329,8 +329,10 @@ struct WebConnections: ~Copyable {
         in loop: inout some BrokerLoop & ~Copyable
     ) -> Bool {
         guard let awaited = executing[connection] else { return false }
-        if request.isMessage, awaited.takesMessage { return false }
-        executing[connection]?.hold = request.isMessage ? .untilRoom : .untilAnswered
+        // 100 Continue would be read as the answer to an earlier message.
+        let isPipelined = request.isMessage && !request.awaitsContinue
+        if isPipelined, awaited.takesMessage { return false }
+        executing[connection]?.hold = isPipelined ? .untilRoom : .untilAnswered
         loop.pauseReading(connection, for: .answers)
         return true
     }
