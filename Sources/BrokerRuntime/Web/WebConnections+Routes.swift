@@ -185,7 +185,7 @@ extension WebConnections {
         guard let key = head.webSocketKey?.bytes(in: request.bytes),
             WebSocketHandshake.isKey(key.bytes)
         else { return refused(.badRequest, "Sec-WebSocket-Key is missing or malformed") }
-        guard allowsOrigin(of: request) else {
+        guard allowsOrigin(of: request, on: connection) else {
             return refused(.forbidden, "the origin is not allowed")
         }
         // The messages of a JSON client name no version that a subprotocol would choose.
@@ -242,13 +242,21 @@ extension WebConnections {
 
     /// Whether a page of the request's origin may connect: one that was loaded from the address
     /// that it connects to, or one of the configuration. Programs have no origin.
-    func allowsOrigin(of request: WebRequest) -> Bool {
+    ///
+    /// Where this machine needs no credential, the address has to be one of this machine: a page
+    /// from elsewhere whose own name was made to lead here would need none either.
+    func allowsOrigin(of request: WebRequest, on connection: ConnectionID) -> Bool {
         guard let place = request.head.origin else { return true }
         let bytes = request.bytes.bytes
         let origin = place.bytes(in: bytes)
         if let end = WebOrigin.schemeEnd(of: origin) {
             let host = origin.extracting(droppingFirst: end)
-            if host.isEqual(ignoringCase: request.head.authority.bytes(in: bytes)) { return true }
+            let isOpen = connections[connection]?.terms.isOpenToMachine == true
+            if host.isEqual(ignoringCase: request.head.authority.bytes(in: bytes)),
+                !isOpen || request.hasLocalHost
+            {
+                return true
+            }
         }
         let allowed = services.listeners.values.allowedOrigins
         return allowed.contains(WebOrigin.any) || WebOrigin.isListed(origin, in: allowed)

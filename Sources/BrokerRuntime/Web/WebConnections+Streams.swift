@@ -77,7 +77,7 @@ extension WebConnections {
         }
         // A page of another origin cannot send the field, so a page cannot log in with only the
         // connection's client certificate, or without credentials.
-        guard request.bearerToken != nil, allowsOrigin(of: request) else {
+        guard request.bearerToken != nil, allowsOrigin(of: request, on: connection) else {
             var response = HTTPResponse.problem(
                 request.bearerToken == nil ? .unauthorized : .forbidden,
                 request.bearerToken == nil
