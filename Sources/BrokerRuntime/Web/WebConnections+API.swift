@@ -174,8 +174,11 @@ extension WebConnections {
     ) -> Bool {
         guard let range = request.bearerToken else { return true }
         let token = range.bytes(in: request.bytes).bytes
-        guard APICredentials.isWebToken(token), request.part == .api,
-            connections[connection]?.terms.parts.contains(.api) == true
+        guard APICredentials.isWebToken(token), let part = request.part,
+            connections[connection]?.terms.parts.contains(part) == true,
+            part == .api
+                || request.hasPath("/api/v1/events")
+                    && mustExamine(request, on: connection, in: loop)
         else { return true }
         let now = clock.moment(at: loop.now).unixSeconds
         let digest = SHA256Digest(of: token)

@@ -88,8 +88,25 @@ extension WebConnections {
             }
             return .respond(response)
         }
-        if request.hasOperatorToken, terms.parts.contains(.api) {
-            return openLogStream(request, from: connection, in: loop)
+        if request.hasOperatorToken {
+            if terms.parts.contains(.api) {
+                return openLogStream(request, from: connection, in: loop)
+            }
+            if request.isOfOperator {
+                return .respond(
+                    .problem(
+                        .notFound,
+                        "this listener does not serve the API, to which streams of operators "
+                            + "belong", reason: .topicNameInvalid))
+            }
+        }
+        // Otherwise the core refuses a wrong credential, as that of any client.
+        if mustExamine(request, on: connection, in: loop) {
+            do throws(APICredentials.Refusal) {
+                _ = try credential(of: request, unixSeconds: clock.moment(at: loop.now).unixSeconds)
+            } catch {
+                return refuseCredential(request, from: connection, error.detail, in: loop)
+            }
         }
         do throws(EventStreamFault) {
             return .eventStream(try EventStreamLogin(request), terms: terms.mrt)
@@ -97,6 +114,22 @@ extension WebConnections {
             return .respond(
                 .problem(.badRequest, error.detail, reason: .malformedPacket))
         }
+    }
+
+    /// Whether a request for a stream must have a valid credential to go on: its address has been
+    /// refused too often.
+    func mustExamine(
+        _ request: WebRequest, on connection: ConnectionID,
+        in loop: borrowing some BrokerLoop & ~Copyable
+    ) -> Bool {
+        services.operators.failures.isExceeded(
+            by: peer(of: request, on: connection, in: loop), at: loop.now)
+    }
+
+    /// Counts a login of a stream that was refused towards the limit of its address.
+    func countRefusal(_ connection: ConnectionID, in loop: borrowing some BrokerLoop & ~Copyable) {
+        guard isStream(connection) else { return }
+        _ = services.operators.failures.note(loop.peer(of: connection), at: loop.now)
     }
 
     /// Notes that the response of a connection is an event stream.

@@ -199,7 +199,8 @@ extension EndToEndTests {
             let broker = try await TestBroker(web: true)
             _ = try end(broker.plainPort, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
             _ = try await broker.process.line(
-                with: "event=login_refused", "an HTTP request; ws:// and wss:// listeners take them"
+                with: "event=login_refused",
+                "an HTTP request; http(s):// and ws(s):// listeners take them"
             )
             let answer = try end(broker.wsPort, "\u{10}\u{10}\u{0}\u{4}MQTT")
             #expect(answer.hasPrefix("HTTP/1.1 400 "))
