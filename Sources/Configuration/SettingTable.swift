@@ -399,7 +399,7 @@ public enum SettingTable {
     private static let web: [Setting] = [
         .texts(
             "web.allowedOrigins", at: \.web.allowedOrigins, domain: "list of origins",
-            reload: .atOnce,
+            check: OriginForm.check, reload: .atOnce,
             "Origins whose pages may open a WebSocket and use the HTTP API, such as "
                 + "`https://app.example.com`, beside the address that they connect to. A browser "
                 + "sends the origin of its page; programs send none and are always let in. `*` "
