@@ -90,6 +90,16 @@ enum WebAction {
     case webSocket([UInt8], terms: UInt8, json: JSONForm?, actingUser: [UInt8]?)
     case eventStream(EventStreamLogin, terms: UInt8)
     case logStream(LogStream)
+
+    /// Why bytes after the head are refused; nil if they may be another request or its content.
+    var refusalOfMore: StaticString? {
+        switch self {
+        case .respond, .metrics, .api, .content: nil
+        // A client sends no frame before it has the answer (RFC 6455, 4.1).
+        case .webSocket: "data before the answer to the handshake"
+        case .eventStream, .logStream: "data after the request of a stream"
+        }
+    }
 }
 
 extension WebConnections {

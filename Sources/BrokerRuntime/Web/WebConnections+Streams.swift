@@ -32,7 +32,7 @@ struct StreamSubscriptions {
     ///
     /// - Parameter room: bytes of packets that the turn can take.
     static func next(
-        of streams: [ConnectionID: StreamSubscriptions], room: Int,
+        of streams: some Sequence<(key: ConnectionID, value: StreamSubscriptions)>, room: Int,
         isAccepted: (ConnectionID) -> Bool
     ) -> [(connection: ConnectionID, packets: [UInt8])] {
         var taken: [(connection: ConnectionID, packets: [UInt8])] = []
@@ -134,12 +134,16 @@ extension WebConnections {
 
     /// Notes that the response of a connection is an event stream.
     mutating func beginStream(_ connection: ConnectionID, _ login: EventStreamLogin) {
-        connections[connection]?.isStream = true
-        if login.subscriptions.filterCount > 0 { subscribing[connection] = login.subscriptions }
+        let subscribes = login.subscriptions.filterCount > 0
+        connections[connection]?.phase = .eventStream(subscribes ? login.subscriptions : nil)
+        if subscribes { subscribing.insert(connection) }
     }
 
     func isStream(_ connection: ConnectionID) -> Bool {
-        connections[connection]?.isStream == true
+        switch connections[connection]?.phase {
+        case .eventStream, .logStream: true
+        case .head, .content, .metrics, .done, nil: false
+        }
     }
 
     /// Shows a client, and what is between, that its stream has not ended.
@@ -153,7 +157,7 @@ extension WebConnections {
 
     /// Whether a stream whose login is accepted has not subscribed yet.
     func awaitsSubscribing(_ conversations: borrowing ConversationTable) -> Bool {
-        for (connection, _) in subscribing
+        for connection in subscribing
         where conversations[connection]?.phase == .established {
             return true
         }
@@ -165,8 +169,19 @@ extension WebConnections {
     mutating func takeSubscriptions(
         room: Int, isAccepted: (ConnectionID) -> Bool
     ) -> [(connection: ConnectionID, packets: [UInt8])] {
-        let taken = StreamSubscriptions.next(of: subscribing, room: room, isAccepted: isAccepted)
-        for (connection, _) in taken { subscribing[connection] = nil }
+        let known = connections
+        let wanted = subscribing.lazy.compactMap {
+            connection -> (key: ConnectionID, value: StreamSubscriptions)? in
+            guard case .eventStream(let subscriptions?)? = known[connection]?.phase else {
+                return nil
+            }
+            return (connection, subscriptions)
+        }
+        let taken = StreamSubscriptions.next(of: wanted, room: room, isAccepted: isAccepted)
+        for (connection, _) in taken {
+            subscribing.remove(connection)
+            connections[connection]?.phase = .eventStream(nil)
+        }
         return taken
     }
 }

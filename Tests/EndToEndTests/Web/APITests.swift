@@ -129,7 +129,7 @@ extension EndToEndTests {
                     answer: #"{"key":"mk1_"#),
                 Step(
                     method: "GET", template: "/apps/{app}/keys", path: "/apps/plant/keys",
-                    answer: #""rights":["send:*"],"role":"view"},{","#),
+                    answer: #""rights":["send:*"],"role":"view"},{"madeUnixSeconds":"#),
                 Step(
                     method: "DELETE", template: "/apps/{app}/keys/{name}",
                     path: "/apps/plant/keys/ci", answer: #"{"connectionCount":0}"#),
