@@ -41,17 +41,17 @@ enum StatsCommand {
             }
             lines.append(line)
         }
-        lines.append(latency("acknowledgements", reply, earlierReply, \.acknowledgement))
-        lines.append(latency("deliveries", reply, earlierReply, \.delivery))
-        lines.append(latency("turns", reply, earlierReply, \.turn))
-        lines.append(latency("commits", reply, earlierReply, \.commit))
+        lines.append(latency("acknowledgements", of: reply, since: earlierReply, \.acknowledgement))
+        lines.append(latency("deliveries", of: reply, since: earlierReply, \.delivery))
+        lines.append(latency("turns", of: reply, since: earlierReply, \.turn))
+        lines.append(latency("commits", of: reply, since: earlierReply, \.commit))
         return lines.joined(separator: "\n")
     }
 
     /// How long half of the things and 99 of 100 took at most, since the last time or since the
     /// broker's start.
     private static func latency(
-        _ name: String, _ reply: ReadStatistics.Reply, _ earlier: ReadStatistics.Reply?,
+        _ name: String, of reply: ReadStatistics.Reply, since earlier: ReadStatistics.Reply?,
         _ buckets: KeyPath<ReadStatistics.Latencies, [ReadStatistics.Bucket]>
     ) -> String {
         var counts: [UInt64: UInt64] = [:]
