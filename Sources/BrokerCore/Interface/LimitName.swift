@@ -34,6 +34,9 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case sendKeys
     case conversationsOfApp
     case historyBytesOfApp
+    case messageBytes
+    case payloadBytes
+    case willBytes
 
     /// The configuration key of the limit, or its description if it is fixed; empty for none.
     public var key: StaticString {
@@ -66,6 +69,9 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .sendKeys: "1000000 keys of an app"
         case .conversationsOfApp: "history.conversationsPerApp"
         case .historyBytesOfApp: "history.bytesPerApp"
+        case .messageBytes: "limits.messageMaximum"
+        case .payloadBytes: "limits.payloadMaximum"
+        case .willBytes: "4096 bytes of a will"
         case .sharesOfSession: "50 shared subscriptions of a session"
         }
     }
