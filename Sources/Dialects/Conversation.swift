@@ -119,6 +119,10 @@ public struct ConversationTable: ~Copyable {
     var streams: [ConnectionID: EventStream] = [:]
     /// The users for whom holders of app keys connect, as the handshakes of JSON sockets name them.
     private(set) var actingUsers: [ConnectionID: [UInt8]] = [:]
+    /// The requests of MQTT connections that have no reply.
+    var awaitedReplies: [ConnectionID: AwaitedReplies] = [:]
+    /// Of the last request that a client of this loop published.
+    var lastRequestSerial: UInt64 = 0
     /// The smallest packet maximum of any client of this loop: a shorter packet needs no check of
     /// its client.
     private(set) var clientPacketMaximumFloor = Int.max
@@ -136,17 +140,17 @@ public struct ConversationTable: ~Copyable {
     /// - Parameters:
     ///   - terms: index of the listener's ``ListenerTerms``.
     ///   - json: the form of a connection whose dialect is JSON.
-    ///   - sharing: which pages of other origins may read an event stream; nil for none.
+    ///   - cors: which pages of other origins may read an event stream; nil for none.
     public mutating func open(
         _ connection: ConnectionID, terms: UInt8, json: JSONForm? = nil,
-        sharing: HTTPSharing? = nil
+        cors: CORSHeaders? = nil
     ) {
         precondition(!connection.isChannel, "\(connection) is a channel, which its gateway opens")
         while conversations.count <= connection.slot { conversations.append(nil) }
         conversations[connection.slot] = Conversation(
             generation: connection.generation, terms: terms)
         if let json { conversations[connection.slot]?.dialect = .json(json) }
-        if json == .eventStream { streams[connection] = EventStream(sharing: sharing) }
+        if json == .eventStream { streams[connection] = EventStream(cors: cors) }
     }
 
     /// Notes the user for whom the holder of an app's key connects, if CONNECT names none.
@@ -168,6 +172,7 @@ public struct ConversationTable: ~Copyable {
         conversations[connection.slot] = nil
         if !streams.isEmpty { streams[connection] = nil }
         if !actingUsers.isEmpty { actingUsers[connection] = nil }
+        if !awaitedReplies.isEmpty { awaitedReplies[connection] = nil }
         if connection.slot < users.count { users[connection.slot] = [] }
         if connection.slot < incomingAliases.count {
             incomingAliases[connection.slot] = IncomingAliases()

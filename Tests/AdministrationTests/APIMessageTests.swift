@@ -15,9 +15,9 @@ struct APIMessageTests {
         CreateApp(app: "plant"), CreateApp(app: "plant", rights: ["send:*", "publish:a/\"b\""]),
         ListApps(), ShowApp(app: "a?b#c"), SetAppRights(app: "plant", rights: []),
         ExplainRights(app: "plant", user: "u", device: "", action: .publish, target: "a/+/#"),
-        AddAppKey(app: "plant", key: "ci", role: .view),
-        AddAppKey(app: "plant", key: "c.i", role: .operate, rights: [], expirySeconds: .max),
-        ListAppKeys(app: "plant"), RevokeAppKey(app: "plant", key: "default"),
+        AddAppKey(app: "plant", name: "ci", role: .view),
+        AddAppKey(app: "plant", name: "c.i", role: .operate, rights: [], expirySeconds: .max),
+        ListAppKeys(app: "plant"), RevokeAppKey(app: "plant", name: "default"),
         AddUser(app: "plant", user: "../../operators"),
         MintTokens(app: "plant", users: ["a", "b"]),
         MintTokens(
@@ -45,7 +45,7 @@ struct APIMessageTests {
         ListHistory(app: "plant", user: "u", with: "ü"), ListHistory(app: "plant", groupid: "g"),
         ListHistory(
             app: "plant", groupid: "g", before: .max, limit: 1, search: "a b/?&=#", from: "u",
-            since: 0, until: 1),
+            sinceUnixMilliseconds: 0, untilUnixMilliseconds: 1),
         RemoveFromHistory(app: "plant", user: "u", with: "v", number: 1),
         RemoveFromHistory(app: "plant", groupid: "g", number: .max),
         CreateGroup(app: "plant", owner: "o", title: "t", allowed: nil, meta: ""),

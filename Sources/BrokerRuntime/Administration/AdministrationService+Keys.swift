@@ -7,28 +7,20 @@ import Credentials
 
 extension AdministrationService {
     func add(_ request: AddAppKey) throws(AdministrationRefusal) -> AddAppKey.Reply {
-        let name = request.key
-        // As with operators, a path could not name the others.
-        guard Operators.isName(name), name != ".", name != ".." else {
-            throw AdministrationRefusal(
-                .clientIdentifierNotValid,
-                "the key \"\(name)\" must have 1 to \(Operators.nameByteCountMaximum) letters, "
-                    + "digits, dots, hyphens, underscores and @")
-        }
+        let name = request.name
+        try Self.checkName(name, "key")
         guard let role = RegisteredKey.Role(request.role) else {
             throw AdministrationRefusal(
                 .payloadFormatInvalid,
                 "the role of a key is view or operate, not \(request.role.rawValue)")
         }
         let rights = try request.rights.map(Self.rights)
-        let now = clock.moment().unixMilliseconds / 1_000
-        // Rounded up: a key is valid for at least as long as requested.
-        let expires = request.expirySeconds.map { (now + 1).addingReportingOverflow($0) }
+        let moment = clock.moment()
         let minted = AppKey.mint()
         let key = RegisteredKey(
             name: Array(name.utf8), digest: Digest(minted.key.digest), role: role, rights: rights,
-            madeUnixSeconds: now,
-            expiresUnixSeconds: expires.map { $0.overflow ? .max : $0.partialValue } ?? .max)
+            madeUnixSeconds: moment.unixSeconds,
+            expiresUnixSeconds: Self.expiry(after: request.expirySeconds, at: moment))
         let addition = try growAndCommit { (state) throws(NoRoom) in
             try state.broker.addKey(key, app: Array(request.app.utf8))
         }
@@ -49,7 +41,7 @@ extension AdministrationService {
                 "request": "app.key.add", "app": .text(request.app), "name": .text(name),
                 "role": .text(request.role.rawValue),
             ])
-        return AddAppKey.Reply(secret: minted.text)
+        return AddAppKey.Reply(key: minted.text)
     }
 
     func list(_ request: ListAppKeys) throws(AdministrationRefusal) -> ListAppKeys.Reply {
@@ -60,7 +52,7 @@ extension AdministrationService {
         return ListAppKeys.Reply(
             keys: keys.map {
                 ListAppKeys.Key(
-                    key: String(decoding: $0.name, as: UTF8.self), role: OperatorRole($0.role),
+                    name: String(decoding: $0.name, as: UTF8.self), role: OperatorRole($0.role),
                     rights: $0.rights.map(Self.texts), madeUnixSeconds: known($0.madeUnixSeconds),
                     expiresUnixSeconds: $0.expiresUnixSeconds == .max
                         ? nil : $0.expiresUnixSeconds,
@@ -72,7 +64,7 @@ extension AdministrationService {
         let moment = clock.moment()
         let revocation = changeAndCommit { state in
             state.broker.revokeKey(
-                Array(request.key.utf8), app: Array(request.app.utf8), at: moment,
+                Array(request.name.utf8), app: Array(request.app.utf8), at: moment,
                 effects: &state.effects)
         }
         switch revocation {
@@ -80,14 +72,14 @@ extension AdministrationService {
         case .unknownKey:
             throw AdministrationRefusal(
                 .topicNameInvalid,
-                "\(request.app) has no key \"\(request.key)\"; see: martlet app key list",
+                "\(request.app) has no key \"\(request.name)\"; see: martlet app key list",
                 cause: .unknown)
         case .revoked(let connectionCount):
             log.write(
                 .warning, .administration,
                 fields: [
                     "request": "app.key.revoke", "app": .text(request.app),
-                    "name": .text(request.key), "connections": .number(connectionCount),
+                    "name": .text(request.name), "connections": .number(connectionCount),
                 ])
             return RevokeAppKey.Reply(connectionCount: connectionCount)
         }

@@ -51,11 +51,11 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
     /// - Parameters:
     ///   - terms: the permissions of each listener's clients, by tag.
     ///   - identityProofs: the listeners whose clients may authenticate by TLS.
-    ///   - web: the listeners for HTTP and WebSocket.
+    ///   - web: what requests of web listeners are answered with.
     package init(
         loopIndex: UInt8, shared: SharedBroker, clock: BrokerClock, terms: [ListenerTerms],
         identityProofs: IdentityProofs, trust: ClientTrust, rates: ClientRates, packetMaximum: Int,
-        web: WebSettings = WebSettings(), numbers: RandomNumbers = .system,
+        web: WebServices = WebServices(), numbers: RandomNumbers = .system,
         traces: TraceRegistry = TraceRegistry(), log: consuming ConnectionLog
     ) {
         tracer = LoopTracer(traces, shared: shared, loop: loopIndex, at: clock.moment())
@@ -135,7 +135,7 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
             if let actingUser { decoder.conversations.setActingUser(actingUser, of: connection) }
         case .eventStream(let login, let terms):
             decoder.conversations.open(
-                connection, terms: terms, json: .eventStream, sharing: login.sharing)
+                connection, terms: terms, json: .eventStream, cors: login.cors)
             // The packet is written over the request, whose fields have longer names.
             precondition(
                 login.connect.count <= bytes.count,

@@ -151,9 +151,11 @@ struct TrustExpiry {
     let certificateDays: Int64?
     /// For the revocation list that expires first; nil without one.
     let revocationListDays: Int64?
+}
 
+extension TrustExpiry {
     init(listeners: ListenerSet, trust: ClientTrust, at moment: Moment) {
-        let now = Int64(moment.unixMilliseconds / 1000)
+        let now = Int64(moment.unixSeconds)
         func days(_ end: Int64) -> Int64 { Int64((Double(end - now) / 86_400).rounded(.down)) }
         certificateDays = listeners.certificateExpiryUnixSeconds.map(days)
         revocationListDays = trust.revocationListExpiryUnixSeconds.map(days)

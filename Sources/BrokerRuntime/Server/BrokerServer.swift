@@ -19,6 +19,7 @@ public final class BrokerServer {
     let clock: BrokerClock
     let log: LogWriter
     let listenerSet: ListenerSet
+    let web: WebServices
     let trust: ClientTrust
     // Reloads change the following properties. Only the main thread uses them.
     var settings: BrokerSettings
@@ -33,10 +34,14 @@ public final class BrokerServer {
     /// The listeners of the configuration, with the ports that the system chose.
     var listeners: [ListenerSettings] { listenerSet.settings }
     private let version: String
+    private let fail: Failure
     private let administrationHandle: LoopHandle
     private var loops: [Thread] = []
     private var administration: Thread?
     private var writer: Thread?
+
+    /// Ends the process of a broker that cannot continue.
+    public typealias Failure = @Sendable (StartError.Kind) -> Never
 
     /// Sets process-wide options. Must be called before anything else runs.
     public static func prepareProcess() {
@@ -46,11 +51,14 @@ public final class BrokerServer {
     /// Starts a broker: binds its ports and restores the stored state. Clients that connect wait
     /// until ``open()``.
     ///
-    /// - Parameter version: the version that the log and `martlet stats` show.
+    /// - Parameters:
+    ///   - version: the version that the log and `martlet stats` show.
+    ///   - fail: ends the process if the running broker cannot continue.
     public init(
-        _ settings: BrokerSettings, version: String, log: LogWriter
+        _ settings: BrokerSettings, version: String, log: LogWriter, fail: @escaping Failure
     ) throws(StartError) {
         self.log = log
+        self.fail = fail
         self.settings = settings
         self.version = version
         backups = BackupRunner(log: log)
@@ -62,8 +70,8 @@ public final class BrokerServer {
             totalMaximum: settings.limits.connections)
         trust = ClientTrust(try TrustMaterial(settings))
         operators = try Self.readOperators(settings)
-        listenerSet = try ListenerSet(
-            settings, preSharedKeys: trust.preSharedKeys, operators: operators)
+        listenerSet = try ListenerSet(settings, preSharedKeys: trust.preSharedKeys)
+        web = WebServices(listenerSet.web, operators: operators)
         var store = try Self.openStore(settings)
         if let older = store.upgradedFormat {
             log.write(
@@ -100,7 +108,7 @@ public final class BrokerServer {
                     "scheme": .text(listeners[Int(listener.tag)].transport.rawValue),
                 ])
         }
-        listenerSet.web.health.set(.starting, false)
+        web.health.set(.starting, false)
     }
 
     /// On two cores, one loop is faster than two: the second core serves the store and the kernel,
@@ -129,7 +137,7 @@ public final class BrokerServer {
         var watch = LoopWatchdog(shared.loopHandles)
         var conditions = ConditionLog()
         var heap = HeapTrim()
-        var health = HealthMonitor(listenerSet.web)
+        var health = HealthMonitor(web.health, of: web.listeners)
         var nextLook = clock.moment().instant
         let notifier = ServiceNotifier()
         log.write(
@@ -195,7 +203,7 @@ public final class BrokerServer {
     /// connections.
     public func stop() {
         log.write(.info, .brokerStopping)
-        listenerSet.web.health.set(.draining, true)
+        web.health.set(.draining, true)
         reloads.close()
         // Administration stops first: it waits for commits too, and only one thread at a time may.
         administrationHandle.requestStop()
@@ -290,7 +298,7 @@ public final class BrokerServer {
             keys = try TicketKeyFile.ensure(
                 "\(settings.dataDirectory)/\(Self.ticketKeyFile)",
                 byteCount: ServerTLSContext.ticketKeyByteCount,
-                unixSeconds: Int64(clock.moment().unixMilliseconds / 1000))
+                unixSeconds: Int64(clock.moment().unixSeconds))
         } catch {
             throw .credentials(error)
         }
@@ -306,7 +314,7 @@ public final class BrokerServer {
     }
 
     private func startWriter(_ store: consuming LMDBQueueStore) {
-        let log = log
+        let (log, fail) = (log, fail)
         let box = Box(StoreWriter(store: store, shared: shared, clock: clock, backups: backups))
         writer = Thread(name: "store") {
             do throws(StoreError) {
@@ -315,7 +323,7 @@ public final class BrokerServer {
                 // Nothing may be acknowledged any more: a second sync would not report whether the
                 // data of the first one is on disk.
                 log.write(.error, .storeFailed, fields: ["detail": .text("\(error)")])
-                exit(StartError.Kind.store.exitCode)
+                fail(.store)
             }
         }
     }
@@ -339,7 +347,7 @@ public final class BrokerServer {
             BrokerLoopHandler(
                 loopIndex: index, shared: shared, clock: clock, terms: listenerSet.terms,
                 identityProofs: listenerSet.identityProofs, trust: trust, rates: rates,
-                packetMaximum: settings.limits.packetMaximum, web: listenerSet.web,
+                packetMaximum: settings.limits.packetMaximum, web: web,
                 traces: traces, log: ConnectionLog(log)))
         loops.append(
             runLoop(
@@ -361,17 +369,17 @@ public final class BrokerServer {
             throw .transport(error)
         }
         let handler = Box(
-            AdministrationSocket(
+            AdministrationLoopHandler(
                 service: AdministrationService(
                     shared: shared, clock: clock, log: log, backups: backups,
-                    listeners: listenerSet, trust: trust, rates: rates,
-                    operators: operators, reloads: reloads, traces: traces, version: version),
+                    listeners: listenerSet, web: web, trust: trust, rates: rates,
+                    reloads: reloads, traces: traces, version: version),
                 systemIntervalSeconds: settings.mqtt.sysIntervalSeconds))
         administration = runLoop(
             handler, name: "admin", configuration: configuration, handle: administrationHandle,
             listeners: [listener])
-        listenerSet.web.metrics.setWriter(administrationHandle)
-        listenerSet.web.requests.setExecutor(administrationHandle)
+        web.metrics.setWriter(administrationHandle)
+        web.requests.setExecutor(administrationHandle)
         // The first statistics are due now.
         administrationHandle.wake()
     }
@@ -383,7 +391,7 @@ public final class BrokerServer {
         _ handler: Box<Handler>, name: String, configuration: EventLoop.Configuration,
         handle: LoopHandle, listeners: [Listener]
     ) -> Thread {
-        let log = log
+        let (log, fail) = (log, fail)
         return Thread(name: name) {
             do throws(TransportError) {
                 var loop = try EventLoop(configuration, handle: handle)
@@ -391,7 +399,7 @@ public final class BrokerServer {
                 loop.run(&handler.value)
             } catch {
                 log.write(.error, .brokerStopped, fields: ["detail": .text("\(error)")])
-                exit(StartError.Kind.other.exitCode)
+                fail(.other)
             }
         }
     }

@@ -52,7 +52,7 @@ struct StreamSubscriptions {
     ///
     /// - Parameter room: bytes of packets that the turn can take.
     static func next(
-        of streams: [ConnectionID: StreamSubscriptions], room: Int,
+        of streams: some Sequence<(key: ConnectionID, value: StreamSubscriptions)>, room: Int,
         isAccepted: (ConnectionID) -> Bool
     ) -> [(connection: ConnectionID, packets: [UInt8])] {
         var taken: [(connection: ConnectionID, packets: [UInt8])] = []

@@ -13,8 +13,19 @@ struct APIContent {
     var request: APIRequest
     var decoder: HTTPContentDecoder
     let answer: WebConnections.Answer
-    /// Whether the client waits for leave to send it.
+    /// Whether the client waits for 100 Continue before it sends the content.
     let awaitsContinue: Bool
+}
+
+/// A request to the API that is answered as soon as its head is read.
+private struct RefusedRequest: Error {
+    let answer: WebAction
+
+    init(_ answer: WebAction) { self.answer = answer }
+
+    init(_ status: HTTPStatus, _ detail: String, reason: ReasonCode = .malformedPacket) {
+        answer = .respond(.problem(status, detail, reason: reason))
+    }
 }
 
 extension WebConnections {
@@ -27,94 +38,128 @@ extension WebConnections {
         if request.head.method == .options, request.head.traits.contains(.isPreflight) {
             return preflightAPI(request)
         }
-        let now = clock.moment(at: loop.now)
-        let credential: APICredential
-        do throws(APICredentials.Refusal) {
-            credential = try self.credential(
-                of: request, unixSeconds: now.unixMilliseconds / 1_000)
+        do throws(RefusedRequest) {
+            let credential = try authenticate(request, from: connection, in: loop)
+            if request.isRead, request.hasPath("/api/v1/openapi.json") {
+                return .respond(
+                    HTTPResponse(
+                        .ok, contentType: "application/json", content: OpenAPIDocument.json))
+            }
+            let (operation, path) = try Self.findOperation(of: request)
+            let peer = peer(of: request, on: connection, in: loop)
+            try check(credential.principal, for: operation, path: path, from: peer)
+            let actingUser = try Self.actingUser(of: request, for: operation)
+            var waiting = APIRequest(
+                connection: connection, loop: loopIndex, operation: operation, path: path,
+                query: try Self.query(of: request), credential: credential,
+                actingUser: actingUser, address: peer, target: request.target)
+            try Self.readPayloadType(of: request, into: &waiting)
+            try Self.readIdempotencyKey(of: request, into: &waiting)
+            return content(of: request, for: waiting)
         } catch {
-            return refuseCredential(request, from: connection, error.detail, in: loop)
+            return error.answer
         }
-        if request.isRead, request.hasPath("/api/v1/openapi.json") {
-            return .respond(
-                HTTPResponse(
-                    .ok, contentType: "application/json", content: APIDescription.json))
+    }
+
+    /// The credential of a request.
+    private func authenticate(
+        _ request: WebRequest, from connection: ConnectionID,
+        in loop: borrowing some BrokerLoop & ~Copyable
+    ) throws(RefusedRequest) -> APICredential {
+        let now = clock.moment(at: loop.now).unixSeconds
+        do throws(APICredentials.Refusal) {
+            return try credential(of: request, unixSeconds: now)
+        } catch {
+            throw RefusedRequest(
+                refuseCredential(request, from: connection, error.detail, in: loop))
         }
+    }
+
+    /// The operation that the path and the method of a request name, and the values of the path.
+    private static func findOperation(
+        of request: WebRequest
+    ) throws(RefusedRequest) -> (operation: APIOperation, path: [String]) {
         let segments = HTTPTarget.segments(of: request.head.path.bytes(in: request.bytes).bytes)
         guard let place = segments.flatMap(APIPlace.init) else {
-            return .respond(.problem(.notFound, "there is nothing here", reason: .topicNameInvalid))
+            throw RefusedRequest(.notFound, "there is nothing here", reason: .topicNameInvalid)
         }
-        guard
-            let (operation, path) = place.operations.first(where: {
-                request.hasMethod($0.operation.method)
-            })
-        else {
+        let found = place.operations.first { request.hasMethod($0.operation.method) }
+        guard let found else {
             var response = HTTPResponse.problem(
                 .methodNotAllowed, "this path has other methods; see Allow",
                 reason: .implementationSpecificError)
-            response.allowed = Self.allowed(place)
-            return .respond(response)
+            response.allowed = allowed(place)
+            throw RefusedRequest(.respond(response))
         }
-        let principal = credential.principal
-        if let refusal = principal.refusal(of: operation, path: path) {
-            log(
-                .operatorRefused, of: peer(of: request, on: connection, in: loop),
-                user: principal.description, reason: .notAuthorized, refusal.text)
-            return .respond(.problem(.forbidden, refusal.text, reason: .notAuthorized))
+        return found
+    }
+
+    /// Whether a principal may make an operation.
+    private func check(
+        _ principal: APIPrincipal, for operation: APIOperation, path: [String],
+        from peer: SocketAddress
+    ) throws(RefusedRequest) {
+        guard let refusal = principal.refusal(of: operation, path: path) else { return }
+        log(
+            .operatorRefused, of: peer, user: principal.description, reason: .notAuthorized,
+            refusal.text)
+        throw RefusedRequest(.forbidden, refusal.text, reason: .notAuthorized)
+    }
+
+    private static func actingUser(
+        of request: WebRequest, for operation: APIOperation
+    ) throws(RefusedRequest) -> String? {
+        guard operation.takesActingUser else { return nil }
+        do throws(ActingUserFault) {
+            return try request.actingUser
+        } catch {
+            throw RefusedRequest(.badRequest, error.detail)
         }
-        var actingUser: String?
-        if operation.takesActingUser {
-            do throws(ActingUserFault) {
-                actingUser = try request.actingUser
-            } catch {
-                return .respond(
-                    .problem(.badRequest, error.detail, reason: .malformedPacket))
-            }
-        }
+    }
+
+    private static func query(
+        of request: WebRequest
+    ) throws(RefusedRequest) -> [HTTPTarget.Member] {
         guard let query = request.queryMembers else {
-            return .respond(
-                .problem(
-                    .badRequest,
-                    "the query is malformed: NAME=VALUE, joined by &, with a plus as %2B and a "
-                        + "space as %20", reason: .malformedPacket))
+            throw RefusedRequest(
+                .badRequest,
+                "the query is malformed: NAME=VALUE, joined by &, with a plus as %2B and a "
+                    + "space as %20")
         }
-        var waiting = APIRequest(
-            connection: connection, loop: loopIndex, operation: operation, path: path,
-            query: query, credential: credential, actingUser: actingUser,
-            address: peer(of: request, on: connection, in: loop), target: request.target)
-        if operation.takesPayload(query: query.map { ($0.name, $0.value) }), !request.hasJSON {
-            waiting.isPayload = true
-            if let field = request.head.contentType, !field.isEmpty {
-                let text = String(
-                    validating: field.bytes(in: request.bytes), as: UTF8.self)
-                guard let text, text.utf8.count <= SendMessage.contentTypeByteCountMaximum else {
-                    return .respond(
-                        .problem(
-                            .badRequest,
-                            "Content-Type has more than \(SendMessage.contentTypeByteCountMaximum)"
-                                + " bytes, or is not UTF-8", reason: .malformedPacket))
-                }
-                waiting.mediaType = text
-            }
+        return query
+    }
+
+    /// Reads the type of a content that is a payload.
+    private static func readPayloadType(
+        of request: WebRequest, into waiting: inout APIRequest
+    ) throws(RefusedRequest) {
+        let query = waiting.query.map { ($0.name, $0.value) }
+        guard waiting.operation.takesPayload(query: query), !request.hasJSON else { return }
+        waiting.isPayload = true
+        guard let field = request.head.contentType, !field.isEmpty else { return }
+        let text = String(validating: field.bytes(in: request.bytes), as: UTF8.self)
+        guard let text, text.utf8.count <= SendMessage.contentTypeByteCountMaximum else {
+            throw RefusedRequest(
+                .badRequest,
+                "Content-Type has more than \(SendMessage.contentTypeByteCountMaximum)"
+                    + " bytes, or is not UTF-8")
         }
-        if let field = request.head.idempotencyKey, request.head.method == .post {
-            // Who repeats a request because of its key must not do it in vain.
-            guard operation.takesIdempotencyKey else {
-                return .respond(
-                    .problem(
-                        .badRequest, "only messages have an Idempotency-Key",
-                        reason: .malformedPacket))
-            }
-            guard let key = IdempotencyKey.read(field.bytes(in: request.bytes.bytes)) else {
-                return .respond(
-                    .problem(
-                        .badRequest,
-                        "Idempotency-Key is not a string of 1 to 128 characters of ASCII",
-                        reason: .malformedPacket))
-            }
-            waiting.idempotencyKey = key
+        waiting.mediaType = text
+    }
+
+    private static func readIdempotencyKey(
+        of request: WebRequest, into waiting: inout APIRequest
+    ) throws(RefusedRequest) {
+        guard let field = request.head.idempotencyKey, request.head.method == .post else { return }
+        // Who repeats a request because of its key must not do it in vain.
+        guard waiting.operation.takesIdempotencyKey else {
+            throw RefusedRequest(.badRequest, "only messages have an Idempotency-Key")
         }
-        return content(of: request, for: waiting)
+        guard let key = IdempotencyKey.read(field.bytes(in: request.bytes.bytes)) else {
+            throw RefusedRequest(
+                .badRequest, "Idempotency-Key is not a string of 1 to 128 characters of ASCII")
+        }
+        waiting.idempotencyKey = key
     }
 
     /// Whether and how the content of a request is read.
@@ -144,7 +189,7 @@ extension WebConnections {
                     request: waiting, decoder: try HTTPContentDecoder(head),
                     answer: WebConnections.Answer(
                         isHead: false, closes: !head.isPersistent, client: request.client,
-                        sharing: request.sharing),
+                        cors: request.cors),
                     awaitsContinue: head.traits.contains(.expectsContinue)
                         && !head.traits.contains(.isVersion10)))
         } catch {
@@ -184,7 +229,7 @@ extension WebConnections {
         hasToken: Bool = true, in loop: borrowing some BrokerLoop & ~Copyable
     ) -> WebAction {
         // Guesses are counted by address, and are not logged above the limit.
-        if let seconds = settings.operators.failures.note(peer, at: loop.now) {
+        if let seconds = services.operators.failures.note(peer, at: loop.now) {
             var response = HTTPResponse.problem(
                 .tooManyRequests, "too many refused requests from this address",
                 reason: .connectionRateExceeded)

@@ -17,7 +17,7 @@ struct LogStream {
     /// When the credential is examined again.
     var examinationDue: Instant
     /// Which pages of other origins may read the stream; nil for none.
-    let sharing: HTTPSharing?
+    let cors: CORSHeaders?
 
     /// Lines that a turn writes to one stream: about 16 KB.
     static let linesPerTurnMaximum = 64
@@ -42,7 +42,7 @@ extension WebConnections {
         let credential: APICredential
         do throws(APICredentials.Refusal) {
             credential = try self.credential(
-                of: request, unixSeconds: clock.moment(at: loop.now).unixMilliseconds / 1_000)
+                of: request, unixSeconds: clock.moment(at: loop.now).unixSeconds)
         } catch {
             return refuseCredential(request, from: connection, error.detail, in: loop)
         }
@@ -66,7 +66,7 @@ extension WebConnections {
         return .logStream(
             LogStream(
                 credential: credential, last: last ?? .max, examinationDue: loop.now,
-                sharing: request.sharing))
+                cors: request.cors))
     }
 
     /// Begins the response of an operator's stream.
@@ -83,29 +83,31 @@ extension WebConnections {
             response.closes = true
             return respond(response, to: answer, of: connection, in: &loop)
         }
-        settings.count(isRefusal: false)
-        connections[connection]?.isStream = true
+        services.listeners.count(isRefusal: false)
         var stream = stream
         // Without an id the stream begins now; with one of an earlier start, with the oldest line.
         if stream.last == .max { stream.last = last } else if stream.last > last { stream.last = 0 }
-        logStreams[connection] = stream
+        connections[connection]?.phase = .logStream(stream)
+        logStreams.insert(connection)
         append(
             HTTPEventStream.head(
-                unixSeconds: clock.moment(at: loop.now).unixMilliseconds / 1_000,
-                retryMilliseconds: JSONLimits.retryMilliseconds, sharing: stream.sharing),
+                unixSeconds: clock.moment(at: loop.now).unixSeconds,
+                retryMilliseconds: JSONLimits.retryMilliseconds, cors: stream.cors),
             to: connection, in: &loop)
         loop.acceptConnection(connection, silenceMilliseconds: JSONLimits.heartbeatMilliseconds)
     }
 
     /// Notes that a connection has closed.
     mutating func endLogStream(_ connection: ConnectionID) {
-        guard !logStreams.isEmpty, logStreams.removeValue(forKey: connection) != nil else { return }
+        guard !logStreams.isEmpty, logStreams.remove(connection) != nil else { return }
+        connections[connection]?.phase = .logStream(nil)
         log.feed.endStream(of: loopIndex, unixMilliseconds: clock.moment().unixMilliseconds)
     }
 
     /// Writes the new lines to the streams of this loop.
     mutating func writeLogStreams(_ loop: inout some BrokerLoop & ~Copyable) {
-        for (connection, var stream) in logStreams {
+        for connection in logStreams {
+            guard case .logStream(var stream?)? = connections[connection]?.phase else { continue }
             // A client that does not read gets the rest later, as far as it is kept.
             guard loop.outgoingByteCount(of: connection) <= ScheduleLimits.unsentBytesMaximum
             else { continue }
@@ -130,7 +132,7 @@ extension WebConnections {
                 loop.nextWake = loop.now
             }
             append(bytes, to: connection, in: &loop)
-            logStreams[connection] = stream
+            connections[connection]?.phase = .logStream(stream)
         }
     }
 
@@ -138,10 +140,10 @@ extension WebConnections {
     mutating func keepLogStream(
         _ connection: ConnectionID, in loop: inout some BrokerLoop & ~Copyable
     ) {
-        guard var stream = logStreams[connection] else { return }
+        guard case .logStream(var stream?)? = connections[connection]?.phase else { return }
         stream.examinationDue = loop.now
         if isValid(&stream, at: loop.now) {
-            logStreams[connection] = stream
+            connections[connection]?.phase = .logStream(stream)
         } else {
             end(connection, in: &loop)
         }
@@ -150,7 +152,7 @@ extension WebConnections {
     private func isValid(_ stream: inout LogStream, at now: Instant) -> Bool {
         guard now >= stream.examinationDue else { return true }
         stream.examinationDue = now.advanced(bySeconds: LogStream.examinationSeconds)
-        let seconds = clock.moment(at: now).unixMilliseconds / 1_000
+        let seconds = clock.moment(at: now).unixSeconds
         return credentials.renewed(stream.credential, unixSeconds: seconds) != nil
     }
 

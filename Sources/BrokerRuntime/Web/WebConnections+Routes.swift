@@ -15,7 +15,7 @@ struct WebRequest {
     /// The client, if a reverse proxy named it; otherwise the connection's peer.
     let client: SocketAddress?
     /// Which pages of other origins may read the response; nil for none.
-    let sharing: HTTPSharing?
+    let cors: CORSHeaders?
 
     func hasPath(_ path: StaticString) -> Bool { head.path.bytes(in: bytes).bytes.isEqual(path) }
 
@@ -67,7 +67,7 @@ struct WebRequest {
         WebConnections.Answer(
             isHead: head.method == .head,
             // Content is not read: what follows it cannot be found.
-            closes: !head.isPersistent || head.hasContent, client: client, sharing: sharing)
+            closes: !head.isPersistent || head.hasContent, client: client, cors: cors)
     }
 }
 
@@ -82,6 +82,16 @@ enum WebAction {
     case webSocket([UInt8], terms: UInt8, json: JSONForm?, actingUser: [UInt8]?)
     case eventStream(EventStreamLogin, terms: UInt8)
     case logStream(LogStream)
+
+    /// Why bytes after the head are refused; nil if they may be another request or its content.
+    var refusalOfMore: StaticString? {
+        switch self {
+        case .respond, .metrics, .api, .content: nil
+        // A client sends no frame before it has the answer (RFC 6455, 4.1).
+        case .webSocket: "data before the answer to the handshake"
+        case .eventStream, .logStream: "data after the request of a stream"
+        }
+    }
 }
 
 extension WebConnections {
@@ -92,7 +102,7 @@ extension WebConnections {
         guard let part = request.part, connections[connection]?.terms.parts.contains(part) == true
         else { return .respond(.text(.notFound, "there is nothing here")) }
         if part == .api {
-            guard !isDraining, !settings.health.current.contains(.draining) else {
+            guard !isDraining, !services.health.current.contains(.draining) else {
                 return .respond(
                     .problem(.unavailable, "the broker is stopping", reason: .serverShuttingDown))
             }
@@ -124,7 +134,7 @@ extension WebConnections {
             return .metrics(
                 request.head.traits.contains(.prefersOpenMetrics) ? .openMetrics : .plain)
         }
-        var findings = settings.health.current
+        var findings = services.health.current
         if isDraining { findings.insert(.draining) }
         if request.hasPath("/healthz") { findings.formIntersection(.fatal) }
         return .respond(.health(findings))
@@ -134,9 +144,9 @@ extension WebConnections {
         _ request: WebRequest, from connection: ConnectionID,
         in loop: borrowing some BrokerLoop & ~Copyable
     ) -> Bool {
-        switch settings.values.metrics {
+        switch services.listeners.values.metrics {
         case .loopback:
-            // Whoever a proxy names is elsewhere: 127.0.0.1 is the proxy's own machine then.
+            // A client that a proxy names is on another machine: 127.0.0.1 is the proxy then.
             loop.peer(of: connection).isLoopback && !loop.isPeerNamed(of: connection)
                 && request.head.forwardedFor.isEmpty && request.hasLocalHost
         case .anyone: true
@@ -242,7 +252,7 @@ extension WebConnections {
             let host = origin.extracting(droppingFirst: end)
             if host.isEqual(ignoringCase: request.head.authority.bytes(in: bytes)) { return true }
         }
-        let allowed = settings.values.allowedOrigins
+        let allowed = services.listeners.values.allowedOrigins
         return allowed.contains(WebOrigin.any) || WebOrigin.isListed(origin, in: allowed)
     }
 }

@@ -15,7 +15,7 @@ struct EventStreamLogin {
     /// What follows when the login is accepted.
     let subscriptions: StreamSubscriptions
     /// Which pages of other origins may read the stream; nil for none.
-    let sharing: HTTPSharing?
+    let cors: CORSHeaders?
 
     /// Filters of one request. Each becomes a subscription as from a client's packet.
     static let filterCountMaximum = 64
@@ -46,8 +46,8 @@ extension WebConnections {
             return .respond(
                 .problem(.unavailable, "the broker is stopping", reason: .serverShuttingDown))
         }
-        // A page of another origin cannot send the field, so it logs nobody in who is known by the
-        // connection alone, by a certificate or without credentials.
+        // A page of another origin cannot send the field, so a page cannot log in with only the
+        // connection's client certificate, or without credentials.
         guard request.bearerToken != nil, allowsOrigin(of: request) else {
             var response = HTTPResponse.problem(
                 request.bearerToken == nil ? .unauthorized : .forbidden,
@@ -72,12 +72,16 @@ extension WebConnections {
 
     /// Notes that the response of a connection is an event stream.
     mutating func beginStream(_ connection: ConnectionID, _ login: EventStreamLogin) {
-        connections[connection]?.isStream = true
-        if login.subscriptions.filterCount > 0 { subscribing[connection] = login.subscriptions }
+        let subscribes = login.subscriptions.filterCount > 0
+        connections[connection]?.phase = .eventStream(subscribes ? login.subscriptions : nil)
+        if subscribes { subscribing.insert(connection) }
     }
 
     func isStream(_ connection: ConnectionID) -> Bool {
-        connections[connection]?.isStream == true
+        switch connections[connection]?.phase {
+        case .eventStream, .logStream: true
+        case .head, .content, .metrics, .done, nil: false
+        }
     }
 
     /// Shows a client, and what is between, that its stream has not ended.
@@ -91,7 +95,7 @@ extension WebConnections {
 
     /// Whether a stream whose login is accepted has not subscribed yet.
     func awaitsSubscribing(_ conversations: borrowing ConversationTable) -> Bool {
-        for (connection, _) in subscribing
+        for connection in subscribing
         where conversations[connection]?.phase == .established {
             return true
         }
@@ -103,8 +107,19 @@ extension WebConnections {
     mutating func takeSubscriptions(
         room: Int, isAccepted: (ConnectionID) -> Bool
     ) -> [(connection: ConnectionID, packets: [UInt8])] {
-        let taken = StreamSubscriptions.next(of: subscribing, room: room, isAccepted: isAccepted)
-        for (connection, _) in taken { subscribing[connection] = nil }
+        let known = connections
+        let wanted = subscribing.lazy.compactMap {
+            connection -> (key: ConnectionID, value: StreamSubscriptions)? in
+            guard case .eventStream(let subscriptions?)? = known[connection]?.phase else {
+                return nil
+            }
+            return (connection, subscriptions)
+        }
+        let taken = StreamSubscriptions.next(of: wanted, room: room, isAccepted: isAccepted)
+        for (connection, _) in taken {
+            subscribing.remove(connection)
+            connections[connection]?.phase = .eventStream(nil)
+        }
         return taken
     }
 }
@@ -183,7 +198,7 @@ extension EventStreamLogin {
         }
         self.connect = connect.encoded(from: text)
         subscriptions = StreamSubscriptions(filterCount: filterCount, packets: packets)
-        sharing = request.sharing
+        cors = request.cors
     }
 
     /// The REQUEST that subscribes to a filter.

@@ -128,11 +128,19 @@ struct JSONEffectEncoder {
     func answer(
         _ answer: MRTEffect, in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
-        var writer = JSONMessage.begin("response")
-        let bytes = context.bytes
+        var writer = JSONMessage.beginResponse(to: answer.requestIdentifier)
+        Self.write(answer, from: context.bytes, to: &writer)
+        send(writer, to: answer.connection, in: context)
+    }
+
+    /// Writes what the answer to a request says.
+    ///
+    /// - Parameter bytes: the bytes that the ranges of the answer refer to.
+    static func write(
+        _ answer: MRTEffect, from bytes: UnsafeRawBufferPointer, to writer: inout JSONWriter
+    ) {
         switch answer {
-        case .respond(_, let identifier, let reason, let body):
-            writer.write("request", identifier)
+        case .respond(_, _, let reason, let body):
             writer.write(reason)
             let body = body.bytes(in: bytes)
             guard !reason.isFailure, !body.isEmpty else { break }
@@ -143,8 +151,7 @@ struct JSONEffectEncoder {
             } else {
                 writer.write("group", body.bytes)
             }
-        case .reportPresence(_, let identifier, let isOnline, let since, let devices, _):
-            writer.write("request", identifier)
+        case .reportPresence(_, _, let isOnline, let since, let devices, _):
             writer.write(.success)
             writer.write("isOnline", isOnline)
             if since > 0 { writer.write("since", since) }
@@ -152,19 +159,16 @@ struct JSONEffectEncoder {
                 var walk = MRT.IdentifierList(devices, in: bytes.bytes)
                 while let device = walk.next() { list.append(device.bytes(in: bytes).bytes) }
             }
-        case .reportGroups(_, let identifier, let hasMore, let entries):
-            writer.write("request", identifier)
+        case .reportGroups(_, _, let hasMore, let entries):
             writer.write(.success)
             writer.write("hasMore", hasMore)
             writer.write("groups") { (list: inout JSONList) in
                 Self.write(groups: entries.bytes(in: bytes), to: &list)
             }
-        case .reportGroup(_, let identifier, let report):
-            writer.write("request", identifier)
+        case .reportGroup(_, _, let report):
             writer.write(.success)
             Self.write(report, bytes: bytes, to: &writer)
-        case .reportHistory(_, let identifier, let next, let entries):
-            writer.write("request", identifier)
+        case .reportHistory(_, _, let next, let entries):
             writer.write(.success)
             if next > 0 { writer.write("next", next) }
             writer.write("messages") { (list: inout JSONList) in
@@ -179,8 +183,7 @@ struct JSONEffectEncoder {
                     }
                 }
             }
-        case .reportConversations(_, let identifier, let next, let entries):
-            writer.write("request", identifier)
+        case .reportConversations(_, _, let next, let entries):
             writer.write(.success)
             if next > 0 { writer.write("next", next) }
             writer.write("conversations") { (list: inout JSONList) in
@@ -195,7 +198,6 @@ struct JSONEffectEncoder {
                 }
             }
         }
-        send(writer, to: answer.connection, in: context)
     }
 
     /// Writes the groups of a page: for each its id and its title, each after one length byte, and
@@ -243,14 +245,14 @@ struct JSONEffectEncoder {
     ) {
         let isStream = context.conversations.streams[connection] != nil
         if isStream {
-            let sharing = context.conversations.streams[connection]?.sharing
+            let cors = context.conversations.streams[connection]?.cors
             context.conversations.streams[connection] = EventStream(
                 epoch: acceptance.epoch, remainingCount: Int(acceptance.inboxWindow),
-                sharing: sharing)
+                cors: cors)
             JSONMessage.send(
                 HTTPEventStream.head(
                     unixSeconds: acceptance.unixMilliseconds / 1_000,
-                    retryMilliseconds: JSONLimits.retryMilliseconds, sharing: sharing),
+                    retryMilliseconds: JSONLimits.retryMilliseconds, cors: cors),
                 to: connection, in: context.conversations, through: &context.connections)
         }
         var writer = JSONMessage.begin("connected")
@@ -315,6 +317,15 @@ struct JSONEffectEncoder {
 }
 
 extension JSONMessage {
+    /// Begins the answer to a request.
+    ///
+    /// - Parameter request: its number; nil for none.
+    static func beginResponse(to request: UInt64?) -> JSONWriter {
+        var writer = begin("response")
+        if let request { writer.write("request", request) }
+        return writer
+    }
+
     /// Tells a client that its connection ends.
     static func sendClosed(
         to connection: ConnectionID, _ reason: ReasonCode,
@@ -344,7 +355,7 @@ extension JSONMessage {
         send(
             HTTPEventStream.refusal(
                 HTTPStatus(refusing: reason), reason, retryAfterSeconds: UInt64(retryAfterSeconds),
-                sharing: stream.sharing),
+                cors: stream.cors),
             to: connection, in: conversations, through: &host)
     }
 }

@@ -61,8 +61,12 @@ extension PacketDecoder {
                 return
             }
             let topic = packet.place(publish.topic)
-            let request = MQTTDecoder.request(
-                of: publish, packet, topic: topic, name: topic.bytes(in: packet.bytes))
+            let name = topic.bytes(in: packet.bytes)
+            if name[0] == UInt8(ascii: "$"), let operation = RequestTopic.operation(of: name) {
+                readRequest(publish, of: operation, packet, in: &context)
+                return
+            }
+            let request = MQTTDecoder.request(of: publish, packet, topic: topic, name: name)
             events.append(.sendReceived(connection, request))
         case .puback:
             events.append(
@@ -130,6 +134,10 @@ extension PacketDecoder {
                 end(connection, for: .quotaExceeded)
                 return
             }
+            if let operation = RequestTopic.operation(of: name) {
+                readRequest(publish, of: operation, packet, in: &context)
+                return
+            }
             let request = MQTTDecoder.request(of: publish, packet, topic: topic, name: name)
             events.append(.sendReceived(connection, request))
             return
@@ -138,6 +146,12 @@ extension PacketDecoder {
         guard let name = conversations.aliases(from: connection)?.topic(of: alias) else {
             throw alias > TopicAliasLimits.countMaximum ? .topicAliasInvalid : .protocolError
         }
+        let isRequest = name.withUnsafeBytes { name in
+            guard let operation = RequestTopic.operation(of: name) else { return false }
+            readRequest(publish, of: operation, packet, in: &context)
+            return true
+        }
+        if isRequest { return }
         let request = name.withUnsafeBytes { name in
             let place = conversations.withAliases(from: connection) { aliases in
                 if aliases.place(of: alias).isEmpty {

@@ -125,13 +125,13 @@ extension EndToEndTests {
                     answer: #""rights":["send:*","publish:site/%u/#","subscribe:#"]"#),
                 Step(
                     method: "POST", template: "/apps/{app}/keys", path: "/apps/plant/keys",
-                    body: #"{"key":"ci","role":"view","rights":["send:*"],"expirySeconds":60}"#,
-                    answer: #"{"secret":"mk1_"#),
+                    body: #"{"name":"ci","role":"view","rights":["send:*"],"expirySeconds":60}"#,
+                    answer: #"{"key":"mk1_"#),
                 Step(
                     method: "GET", template: "/apps/{app}/keys", path: "/apps/plant/keys",
-                    answer: #""rights":["send:*"],"role":"view"},{"key":"default","#),
+                    answer: #""rights":["send:*"],"role":"view"},{"madeUnixSeconds":"#),
                 Step(
-                    method: "DELETE", template: "/apps/{app}/keys/{key}",
+                    method: "DELETE", template: "/apps/{app}/keys/{name}",
                     path: "/apps/plant/keys/ci", answer: #"{"connectionCount":0}"#),
                 Step(
                     method: "PUT", template: "/apps/{app}/users/{user}",
@@ -171,7 +171,7 @@ extension EndToEndTests {
                 Step(
                     method: "GET", template: "/apps/{app}/users/{user}/history/{with}",
                     path: "/apps/plant/users/pump%207%C3%BC/history/pump%207%C3%BC",
-                    query: "?limit=1&search=x&from=pump%207%C3%BC&since=1",
+                    query: "?limit=1&search=x&from=pump%207%C3%BC&sinceUnixMilliseconds=1",
                     answer: #""number":1,"t":3,"#),
                 Step(
                     method: "DELETE",
@@ -401,7 +401,7 @@ extension EndToEndTests {
 
         @Test func `operators read the document of all operations`() async throws {
             let api = try await APIBroker()
-            let path = APIOperation.root + APIDescription.path
+            let path = APIOperation.root + OpenAPIDocument.path
             let answers = try await APIScript.ask(
                 [
                     APICall("GET", path, token: api.tokens[.view]), APICall("GET", path),
@@ -409,7 +409,7 @@ extension EndToEndTests {
                 ], port: api.http)
             #expect(answers.map(\.status) == [200, 401, 404])
             #expect(answers[0].type == "application/json")
-            #expect(answers[0].body == String(decoding: APIDescription.json, as: UTF8.self))
+            #expect(answers[0].body == String(decoding: OpenAPIDocument.json, as: UTF8.self))
             #expect((answers[0].object["paths"] as? [String: Any])?.count ?? 0 > 15)
         }
 
