@@ -1,6 +1,8 @@
 // Requests that MQTT clients make by publications. MQTT has no packet for them: a client publishes
 // on `$api/` and the operation, and gets the reply as a publication on its own connection.
 
+import Primitives
+
 /// The number of a request that an MQTT client made by a publication. It contains what the answer
 /// to the publication needs.
 ///
@@ -42,27 +44,24 @@ public enum RequestTopic {
     /// The topic of a reply whose request names none.
     public static let reply: StaticString = "$api/reply"
 
-    /// The operation that a topic names; nil if the topic is not one of requests.
+    /// Where the operation begins that a topic names; nil if the topic is not one of requests.
     @inline(never)
-    public static func operation(of topic: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
-        let count = prefix.utf8CodeUnitCount
-        guard topic.count >= count, topic[..<count].elementsEqual(prefix.bytes) else { return nil }
-        return UnsafeRawBufferPointer(rebasing: topic[count...])
+    public static func operationOffset(in topic: RawSpan) -> Int? {
+        begins(topic, with: prefix) ? prefix.utf8CodeUnitCount : nil
     }
 
     /// Whether a filter is the topic of replies, or below it.
-    static func isReply(_ filter: UnsafeRawBufferPointer) -> Bool {
+    static func isReply(_ filter: RawSpan) -> Bool {
         let count = reply.utf8CodeUnitCount
-        guard filter.count >= count, filter[..<count].elementsEqual(reply.bytes) else {
+        return begins(filter, with: reply)
+            && (filter.byteCount == count || filter[count] == UInt8(ascii: "/"))
+    }
+
+    private static func begins(_ text: RawSpan, with start: StaticString) -> Bool {
+        guard text.byteCount >= start.utf8CodeUnitCount else { return false }
+        for offset in 0..<start.utf8CodeUnitCount where text[offset] != start.utf8Start[offset] {
             return false
         }
-        return filter.count == count || filter[count] == UInt8(ascii: "/")
-    }
-}
-
-extension StaticString {
-    /// The bytes, without a copy.
-    fileprivate var bytes: UnsafeRawBufferPointer {
-        UnsafeRawBufferPointer(start: utf8Start, count: utf8CodeUnitCount)
+        return true
     }
 }

@@ -93,7 +93,7 @@ extension Broker {
             guard !isRefusedAsOpen(connection, request.requestIdentifier) else {
                 throw SubscribeRefusal(.packetIdentifierInUse)
             }
-            if sessions[session].dialect.isMQTT, RequestTopic.isReply(filter) {
+            if sessions[session].dialect.isMQTT, RequestTopic.isReply(filter.bytes) {
                 return .success(nil)
             }
             let authorized = try admit(filter, of: session, in: &step)
@@ -155,7 +155,7 @@ extension Broker {
                 forgetSubscription(index)
                 reason = .success
             } else if sessions[session].dialect.isMQTT,
-                RequestTopic.isReply(filter.bytes(in: step.bytes))
+                RequestTopic.isReply(filter.bytes(in: step.bytes).bytes)
             {
                 reason = .success
             } else {

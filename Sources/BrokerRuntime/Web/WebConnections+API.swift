@@ -4,6 +4,7 @@
 import Administration
 import BrokerTerms
 import Configuration
+import Credentials
 import NetTransport
 import Primitives
 import WireFormat
@@ -190,8 +191,7 @@ extension WebConnections {
                     answer: WebConnections.Answer(
                         isHead: false, closes: !head.isPersistent, client: request.client,
                         cors: request.cors),
-                    awaitsContinue: head.traits.contains(.expectsContinue)
-                        && !head.traits.contains(.isVersion10)))
+                    awaitsContinue: request.awaitsContinue))
         } catch {
             return refused(error.status, error.text, reason: .packetTooLarge)
         }
@@ -206,7 +206,46 @@ extension WebConnections {
                     ? "Authorization: Bearer TOKEN is missing" : "no operator has this token")
         }
         return try credentials.find(
-            token.bytes(in: request.bytes).bytes, trust: trust, unixSeconds: now)
+            token.bytes(in: request.bytes).bytes, webToken: request.webToken, unixSeconds: now)
+    }
+
+    /// Verifies the web token of a request to the API, unless it was verified lately.
+    ///
+    /// - Returns: false if the turn has verified as many as it may. The connection then waits for
+    ///   its next turn.
+    mutating func verifyWebToken(
+        of request: inout WebRequest, from connection: ConnectionID,
+        in loop: inout some BrokerLoop & ~Copyable
+    ) -> Bool {
+        guard let range = request.bearerToken else { return true }
+        let token = range.bytes(in: request.bytes).bytes
+        guard APICredentials.isWebToken(token), let part = request.part,
+            connections[connection]?.terms.parts.contains(part) == true,
+            part == .api
+                || request.hasPath("/api/v1/events")
+                    && mustExamine(request, on: connection, in: loop)
+        else { return true }
+        let now = clock.moment(at: loop.now).unixSeconds
+        let digest = SHA256Digest(of: token)
+        // Before the keys are read: what they verify belongs to no later generation.
+        let generation = trust.generation
+        if let known = webTokens.find(digest, generation: generation, unixSeconds: now) {
+            request.webToken = .success(known)
+            return true
+        }
+        guard verifications.admits(in: loop.turn) else {
+            loop.pauseReading(connection, for: .answers)
+            verifications.wait(connection)
+            return false
+        }
+        do throws(TrustRefusal) {
+            let identity = try trust.identity(webToken: token, unixSeconds: Int64(now))
+            webTokens.add(identity, digest: digest, generation: generation)
+            request.webToken = .success(identity)
+        } catch {
+            request.webToken = .failure(error)
+        }
+        return true
     }
 
     /// Refuses a request without a valid credential.

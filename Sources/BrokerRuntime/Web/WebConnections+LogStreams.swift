@@ -3,6 +3,7 @@
 // misses lines and is told how many.
 
 import BrokerTerms
+import Credentials
 import Dialects
 import NetTransport
 import Primitives
@@ -30,6 +31,12 @@ extension WebRequest {
     var hasOperatorToken: Bool {
         guard let token = bearerToken else { return false }
         return APICredentials.isOperatorToken(token.bytes(in: bytes).bytes)
+    }
+
+    /// Whether the credential can be an operator's token.
+    var isOfOperator: Bool {
+        guard let token = bearerToken else { return false }
+        return OperatorToken(presented: token.bytes(in: bytes).bytes) != nil
     }
 }
 

@@ -16,6 +16,7 @@ struct WebConnections: ~Copyable {
     let loopIndex: UInt8
     let credentials: APICredentials
     let trust: ClientTrust
+    let rates: ClientRates
     let clock: BrokerClock
     let log: LogWriter
     var connections: [ConnectionID: Connection] = [:]
@@ -25,16 +26,18 @@ struct WebConnections: ~Copyable {
     /// For the next turn: they have more requests than a turn answers, or a client who does not
     /// read.
     private var paused: [ConnectionID] = []
-    private var streams = StreamPacing()
+    private var streams = RequestPacing(perTurnMaximum: WebLimits.streamsPerTurnMaximum)
+    /// For the verification of their web tokens; and the tokens that are verified.
+    var verifications = RequestPacing(perTurnMaximum: WebLimits.webTokensPerTurnMaximum)
+    var webTokens = WebTokenCache()
     /// How many wait for answers of the administration thread.
     private var awaitingCount = 0
     /// For their login: event streams that have not subscribed yet.
     var subscribing: Set<ConnectionID> = []
     /// For lines of the log.
     var logStreams: Set<ConnectionID> = []
-    /// Contents that are being read, all and those of each user's tokens.
-    private var readingCount = 0
-    private var readingCounts: [APIPrincipal.User: Int] = [:]
+    /// Contents that are being read.
+    private var readingCounts = RequestShareCounts(Self.contentShare)
 
     struct Connection {
         let terms: WebListeners.Terms
@@ -42,9 +45,15 @@ struct WebConnections: ~Copyable {
         /// The requests that the administration thread has, and answers that wait for those before
         /// them; nil if there are none. The next requests may be read meanwhile.
         var awaited: AwaitedAnswers?
+        /// Whether a request had a valid credential.
+        var hasCredential = false
         /// Requests in the turn of the last one.
         var requestCount = 0
         var turn: UInt64 = 0
+
+        /// Bytes that may be unsent when another request is read. A stranger has one answer at a
+        /// time, because the memory for what is unsent belongs to clients.
+        var unsentByteCountMaximum: Int { hasCredential ? ScheduleLimits.unsentBytesMaximum : 0 }
 
         /// Whether a turn answers another request.
         mutating func takesRequest(in turn: UInt64) -> Bool {
@@ -75,12 +84,10 @@ struct WebConnections: ~Copyable {
         case done
     }
 
-    /// Contents of users that a loop reads at a time. With those of app keys and operators
-    /// (``RequestShare``) there are 96, which bounds their memory to 6 MiB.
-    static let contentsMaximum = 64
-    /// Contents of one user that a loop reads at a time: each is there until its time is over, so
-    /// that the holder of one token must not have all of them.
-    static let contentsPerUserMaximum = 16
+    /// Contents that a loop reads at a time: 96 with those of app keys and operators, which bounds
+    /// their memory to 6 MiB. Each is there until its time is over, so that the holder of one token
+    /// or key must not have all of them.
+    static let contentShare = RequestShare(users: 64, oneUser: 16, oneKey: 16)
 
     /// How a response is sent, whatever it is.
     struct Answer {
@@ -94,11 +101,12 @@ struct WebConnections: ~Copyable {
 
     init(
         _ services: WebServices, loopIndex: UInt8, shared: SharedBroker, trust: ClientTrust,
-        clock: BrokerClock, log: LogWriter
+        rates: ClientRates, clock: BrokerClock, log: LogWriter
     ) {
         self.services = services
         credentials = APICredentials(shared: shared, operators: services.operators)
         self.trust = trust
+        self.rates = rates
         self.loopIndex = loopIndex
         self.clock = clock
         self.log = log
@@ -119,7 +127,10 @@ struct WebConnections: ~Copyable {
     mutating func close(_ connection: ConnectionID) {
         guard !connections.isEmpty, connections[connection] != nil else { return }
         takeContent(of: connection)
-        if isAwaiting(connection) { awaitingCount -= 1 }
+        if isAwaiting(connection) {
+            awaitingCount -= 1
+            services.requests.abandonReads(of: connection)
+        }
         subscribing.remove(connection)
         endLogStream(connection)
         connections[connection] = nil
@@ -157,7 +168,7 @@ struct WebConnections: ~Copyable {
         let count = Int(bytes.count)
         var offset = 0
         while takesBytes(connection) {
-            guard loop.outgoingByteCount(of: connection) <= ScheduleLimits.unsentBytesMaximum,
+            guard isUnsentBounded(of: connection, in: loop),
                 connections[connection]?.takesRequest(in: loop.turn) == true
             else {
                 loop.pauseReading(connection, for: .answers)
@@ -190,6 +201,14 @@ struct WebConnections: ~Copyable {
         return .consumed(count)
     }
 
+    /// Whether so little is unsent that another request is read.
+    private func isUnsentBounded(
+        of connection: ConnectionID, in loop: borrowing some BrokerLoop & ~Copyable
+    ) -> Bool {
+        let maximum = connections[connection]?.unsentByteCountMaximum ?? 0
+        return loop.outgoingByteCount(of: connection) <= maximum
+    }
+
     /// Whether the next bytes of a connection are read.
     private func takesBytes(_ connection: ConnectionID) -> Bool {
         switch connections[connection]?.phase {
@@ -210,11 +229,15 @@ struct WebConnections: ~Copyable {
             return nil
         }
         connections[connection]?.phase = .head(isBegun: false)
-        let request = WebRequest(
+        var request = WebRequest(
             head: head, bytes: rest,
             client: client(of: head, rest.bytes, from: connection, in: loop),
             cors: cors(of: head, rest.bytes))
-        if holds(request, of: connection, in: &loop) { return nil }
+        if holds(request, of: connection, in: &loop)
+            || !verifyWebToken(of: &request, from: connection, in: &loop)
+        {
+            return nil
+        }
         if request.hasPath("/api/v1/events"), !streams.admits(in: loop.turn) {
             loop.pauseReading(connection, for: .answers)
             streams.wait(connection)
@@ -331,11 +354,11 @@ struct WebConnections: ~Copyable {
     /// the metrics if it is there.
     mutating func endTurn(_ loop: inout some BrokerLoop & ~Copyable) {
         if !paused.isEmpty { resumePaused(&loop) }
-        if !streams.isEmpty {
+        if !streams.isEmpty || !verifications.isEmpty {
             let known = connections
-            for connection in streams.takeNext(where: { known[$0] != nil }) {
-                loop.resumeReading(connection, from: .answers)
-            }
+            let next =
+                streams.takeNext { known[$0] != nil } + verifications.takeNext { known[$0] != nil }
+            for connection in next { loop.resumeReading(connection, from: .answers) }
         }
         if awaitingCount > 0 { takeAnswers(in: &loop) }
         if !logStreams.isEmpty { writeLogStreams(&loop) }
@@ -356,7 +379,7 @@ struct WebConnections: ~Copyable {
         paused = []
         for connection in connections where contains(connection) {
             // Otherwise its client does not read, and it ends with the time for a request.
-            if loop.outgoingByteCount(of: connection) <= ScheduleLimits.unsentBytesMaximum {
+            if isUnsentBounded(of: connection, in: loop) {
                 loop.resumeReading(connection, from: .answers)
             } else {
                 paused.append(connection)
@@ -386,8 +409,10 @@ struct WebConnections: ~Copyable {
         guard let takesMessage = connections[connection]?.awaited?.takesMessage else {
             return false
         }
-        if request.isMessage, takesMessage { return false }
-        connections[connection]?.awaited?.hold = request.isMessage ? .untilRoom : .untilAnswered
+        // 100 Continue would be read as the answer to an earlier message.
+        let isPipelined = request.isMessage && !request.awaitsContinue
+        if isPipelined, takesMessage { return false }
+        connections[connection]?.awaited?.hold = isPipelined ? .untilRoom : .untilAnswered
         loop.pauseReading(connection, for: .answers)
         return true
     }
@@ -398,6 +423,7 @@ struct WebConnections: ~Copyable {
         _ request: APIRequest, answering answer: Answer, in loop: inout some BrokerLoop & ~Copyable
     ) {
         let connection = request.connection
+        connections[connection]?.hasCredential = true
         if !isAwaiting(connection) {
             connections[connection]?.awaited = AwaitedAnswers()
             awaitingCount += 1
@@ -409,14 +435,29 @@ struct WebConnections: ~Copyable {
         var request = request
         request.number = number
         if answer.closes { finish(connection) }
+        let perSecond = rates.values.messagesPerSecond
+        if let wait = services.requests.count(request, perSecond: perSecond, at: loop.now) {
+            connections[connection]?.awaited?.complete(
+                request.number, with: Self.tooFast(waiting: wait))
+            sendAnswers(of: connection, in: &loop)
+            return
+        }
         guard services.requests.add(request) else {
             connections[connection]?.awaited?.complete(request.number, with: Self.busy)
             sendAnswers(of: connection, in: &loop)
             return
         }
-        guard request.operation.kind != .sendMessage else { return }
+        guard !request.isMessage else { return }
         loop.pauseReading(connection, for: .answers)
         connections[connection]?.awaited?.hold = .untilAnswered
+    }
+
+    private static func tooFast(waiting seconds: UInt64) -> HTTPResponse {
+        var response = HTTPResponse.problem(
+            .tooManyRequests, "more than limits.messagesPerSecond requests of this user or key",
+            reason: .messageRateTooHigh)
+        response.retryAfterSeconds = max(1, seconds)
+        return response
     }
 
     private static var busy: HTTPResponse {
@@ -460,26 +501,16 @@ struct WebConnections: ~Copyable {
         _ content: APIContent, of connection: ConnectionID,
         in loop: inout some BrokerLoop & ~Copyable
     ) {
-        guard takesContent(of: content.request.credential.principal) else {
+        guard readingCounts.admits(1, for: content.request.holder) else {
             respond(Self.busy, to: content.answer.closing, of: connection, in: &loop)
             return
         }
-        readingCount += 1
-        if case .user(let user) = content.request.credential.principal {
-            readingCounts[user, default: 0] += 1
-        }
+        readingCounts.add(1, for: content.request.holder)
+        connections[connection]?.hasCredential = true
         connections[connection]?.phase = .content(content)
         if content.awaitsContinue { append(HTTPResponse.continuation, to: connection, in: &loop) }
         // It has as much time as a head.
         loop.restartAuthentication(connection)
-    }
-
-    /// Whether another content is read, now.
-    private func takesContent(of principal: APIPrincipal) -> Bool {
-        let maximum = RequestShare.maximum(Self.contentsMaximum, for: principal.kind)
-        guard readingCount < maximum else { return false }
-        guard case .user(let user) = principal else { return true }
-        return readingCounts[user, default: 0] < Self.contentsPerUserMaximum
     }
 
     private func isReadingContent(_ connection: ConnectionID) -> Bool {
@@ -491,11 +522,7 @@ struct WebConnections: ~Copyable {
     private mutating func takeContent(of connection: ConnectionID) -> APIContent? {
         guard case .content(let content)? = connections[connection]?.phase else { return nil }
         connections[connection]?.phase = .head(isBegun: false)
-        readingCount -= 1
-        if case .user(let user) = content.request.credential.principal {
-            readingCounts[user, default: 0] -= 1
-            if readingCounts[user] == 0 { readingCounts[user] = nil }
-        }
+        readingCounts.add(-1, for: content.request.holder)
         return content
     }
 

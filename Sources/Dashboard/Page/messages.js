@@ -102,6 +102,7 @@ export const pages = {
         await request(method, `${appPath()}/groups/${segment(id)}/${name}`,
           content ? { content: content() } : {});
         await reopen();
+        showStatus("The group is changed.");
       };
       main.append(element("h1", {}, group.title || id),
         element("p", { class: "quiet" }, `Owned by ${group.owner}, `

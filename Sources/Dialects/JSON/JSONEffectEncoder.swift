@@ -129,16 +129,16 @@ struct JSONEffectEncoder {
         _ answer: MRTEffect, in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
         var writer = JSONMessage.beginResponse(to: answer.requestIdentifier)
-        Self.write(answer, from: context.bytes, to: &writer)
+        Self.write(answer, to: &writer, in: context)
         send(writer, to: answer.connection, in: context)
     }
 
     /// Writes what the answer to a request says.
-    ///
-    /// - Parameter bytes: the bytes that the ranges of the answer refer to.
     static func write(
-        _ answer: MRTEffect, from bytes: UnsafeRawBufferPointer, to writer: inout JSONWriter
+        _ answer: MRTEffect, to writer: inout JSONWriter,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
+        let bytes = context.bytes
         switch answer {
         case .respond(_, _, let reason, let body):
             writer.write(reason)

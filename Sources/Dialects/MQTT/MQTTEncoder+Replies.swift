@@ -22,7 +22,7 @@ extension MQTTEncoder {
                 fault, as: reply, to: connection, version: version, through: &context.connections)
         } else {
             var writer = JSONMessage.beginResponse(to: reply.request)
-            JSONEffectEncoder.write(answer, from: context.bytes, to: &writer)
+            JSONEffectEncoder.write(answer, to: &writer, in: context)
             outcome = context.conversations.write(
                 writer.end(), as: reply, to: connection, version: version,
                 through: &context.connections)

@@ -62,8 +62,10 @@ extension PacketDecoder {
             }
             let topic = packet.place(publish.topic)
             let name = topic.bytes(in: packet.bytes)
-            if name[0] == UInt8(ascii: "$"), let operation = RequestTopic.operation(of: name) {
-                readRequest(publish, of: operation, packet, in: &context)
+            if name[0] == UInt8(ascii: "$"),
+                let start = RequestTopic.operationOffset(in: name.bytes)
+            {
+                readRequest(publish, of: name.bytes, from: start, packet, in: &context)
                 return
             }
             let request = MQTTDecoder.request(of: publish, packet, topic: topic, name: name)
@@ -134,8 +136,8 @@ extension PacketDecoder {
                 end(connection, for: .quotaExceeded)
                 return
             }
-            if let operation = RequestTopic.operation(of: name) {
-                readRequest(publish, of: operation, packet, in: &context)
+            if let start = RequestTopic.operationOffset(in: name.bytes) {
+                readRequest(publish, of: name.bytes, from: start, packet, in: &context)
                 return
             }
             let request = MQTTDecoder.request(of: publish, packet, topic: topic, name: name)
@@ -147,8 +149,8 @@ extension PacketDecoder {
             throw alias > TopicAliasLimits.countMaximum ? .topicAliasInvalid : .protocolError
         }
         let isRequest = name.withUnsafeBytes { name in
-            guard let operation = RequestTopic.operation(of: name) else { return false }
-            readRequest(publish, of: operation, packet, in: &context)
+            guard let start = RequestTopic.operationOffset(in: name.bytes) else { return false }
+            readRequest(publish, of: name.bytes, from: start, packet, in: &context)
             return true
         }
         if isRequest { return }

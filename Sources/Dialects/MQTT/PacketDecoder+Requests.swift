@@ -9,20 +9,23 @@ import WireFormat
 extension PacketDecoder {
     /// Reads a PUBLISH whose topic is one of requests.
     ///
-    /// - Parameter operation: what the topic names.
+    /// - Parameters:
+    ///   - topic: its topic.
+    ///   - start: where the operation begins in the topic.
     @inline(never)
     mutating func readRequest(
-        _ publish: MQTT.Publish, of operation: UnsafeRawBufferPointer, _ packet: ReceivedPacket,
-        in context: inout some DecodingContext & ~Copyable
+        _ publish: MQTT.Publish, of topic: RawSpan, from start: Int,
+        _ packet: ReceivedPacket, in context: inout some DecodingContext & ~Copyable
     ) {
         let connection = packet.connection
         let number = conversations.makeRequestNumber(
             packetIdentifier: publish.packetIdentifier, grade: Grade(publish.qos))
-        var reply = AwaitedReply(publish.properties, in: packet.body)
+        var reply = AwaitedReply(publish.properties, in: packet)
         var message: [UInt8] = []
         do throws(JSONFault) {
             message = try JSONPacketReader.packet(
-                ofOperation: operation.bytes, publish.payload.bytes(in: packet.body).bytes,
+                ofOperation: topic.extracting(start..<topic.byteCount),
+                publish.payload.bytes(in: packet.body).bytes,
                 request: &reply.request)
             guard message.count <= packet.frame.byteCount else {
                 throw JSONFault(
@@ -62,16 +65,16 @@ extension PacketDecoder {
         if outcome == .tooLarge { events.append(.peerFaulted(connection, .packetTooLarge)) }
     }
 
-    /// Writes the REQUEST of a message over the PUBLISH that it was read from. Only a PUBLISH without
-    /// topic can be shorter: otherwise the topic and the names of members have more bytes than what
-    /// the REQUEST has beside their content.
+    /// Writes the REQUEST of a message over the PUBLISH that it was read from. Only a PUBLISH
+    /// without topic can be shorter: otherwise the topic and the names of members have more bytes
+    /// than what the REQUEST has beside their content.
     private func place(
         _ message: [UInt8], of number: UInt64, over packet: ReceivedPacket
     ) throws(WireError) -> ReceivedRequest {
         let start = packet.frame.endOffset - packet.frame.byteCount
-        message.withUnsafeBytes {
-            UnsafeMutableRawBufferPointer(rebasing: packet.arena[start...])
-                .copyMemory(from: $0)
+        let place = packet.arena[start..<start + message.count]
+        for (target, source) in zip(place.indices, message.indices) {
+            packet.arena[target] = message[source]
         }
         guard
             case .packet(let frame) = PacketFrame.next(
@@ -97,7 +100,8 @@ extension PacketDecoder {
 
 extension AwaitedReply {
     /// What the properties of a request say about its reply.
-    fileprivate init(_ section: MQTT.PropertySection, in body: UnsafeRawBufferPointer) {
+    fileprivate init(_ section: MQTT.PropertySection, in packet: ReceivedPacket) {
+        let body = packet.body
         guard section.carriedByteCount > 0 else { return }
         var reader = MQTT.PropertyReader(section, of: .publish, in: body.bytes)
         // They were checked when they were read, so this cannot fail.

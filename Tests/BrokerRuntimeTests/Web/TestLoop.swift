@@ -18,6 +18,8 @@ struct TestLoop: BrokerLoop, ~Copyable {
     var turn: UInt64 = 1
     let beginsRound = true
     var isCrowded = false
+    /// Whether the peer does not read.
+    var isPeerSlow = false
 
     /// What the peer was sent.
     private(set) var sent: [UInt8] = []
@@ -58,7 +60,7 @@ struct TestLoop: BrokerLoop, ~Copyable {
     }
 
     func isSendBlocked(_ connection: ConnectionID) -> Bool { false }
-    func outgoingByteCount(of connection: ConnectionID) -> Int { 0 }
+    func outgoingByteCount(of connection: ConnectionID) -> Int { isPeerSlow ? sent.count : 0 }
 
     mutating func close(_ connection: ConnectionID, afterFlush: Bool) {
         closesAfterFlush = afterFlush

@@ -4,6 +4,7 @@
 import Administration
 import BrokerTerms
 import Configuration
+import Foundation
 import Glibc
 import NetTransport
 import Primitives
@@ -21,15 +22,16 @@ private final class Site: CustomReflectable {
     /// What has arrived and is not consumed.
     private var kept: [UInt8] = []
 
-    init() throws {
+    init(_ change: (inout BrokerSettings) -> Void = { _ in }) throws {
         broker = try RunningBroker {
             $0.listeners = [.loopback(.tcp), .loopback(.http)]
             $0.web.metrics = .anyone
+            change(&$0)
         }
         let server = broker.server
         web = WebConnections(
             server.web, loopIndex: 0, shared: server.shared, trust: server.trust,
-            clock: server.clock, log: server.log)
+            rates: server.rates, clock: server.clock, log: server.log)
         let isWebListener = (0...1).map { web.open(loop.connection, tag: $0) }
         #expect(isWebListener == [false, true])
     }
@@ -91,6 +93,11 @@ private final class Site: CustomReflectable {
         get { loop.isCrowded }
         set { loop.isCrowded = newValue }
     }
+    func makeApp() throws { try broker.makeApp() }
+    var isPeerSlow: Bool {
+        get { loop.isPeerSlow }
+        set { loop.isPeerSlow = newValue }
+    }
     var isPaused: Bool { loop.pauses.contains(.answers) }
 }
 
@@ -109,6 +116,56 @@ struct WebConnectionsTests {
     /// The status of each response.
     private static func statuses(_ sent: String) -> [String] {
         sent.matches(of: #/HTTP/1\.1 (\d+)/#).map { String($0.1) }
+    }
+
+    @Test func `has one answer unsent without a credential, and more with one`() throws {
+        let site = try Site()
+        site.isPeerSlow = true
+        #expect(Self.statuses(site.receive(Self.health + Self.health)) == ["200"])
+        #expect(site.isPaused && site.keptCount == Self.health.utf8.count)
+        #expect(site.endTurn() == "" && !site.isPaused)
+        #expect(Self.statuses(site.receive()) == ["200"])
+        // A valid credential, in a request that is executed.
+        let token = try site.addOperator()
+        #expect(site.receive(Self.request("GET /api/v1/me", token: token)) == "")
+        #expect(Self.statuses(site.answer()) == ["200"])
+        #expect(Self.statuses(site.receive(Self.health + Self.health)) == ["200", "200"])
+    }
+
+    @Test func `verifies a few web tokens in a turn, and each of them once`() throws {
+        let secret = String(repeating: "s", count: 32)
+        let authority = TestAuthority()
+        authority.write(secret, to: "k1.secret")
+        let site = try Site { settings in
+            settings.jwt.allowHS256 = true
+            settings.jwt.keys = [
+                WebTokenKeySettings(
+                    app: "demo", kid: "k1", algorithm: .hs256, file: authority.file("k1.secret"))
+            ]
+        }
+        try site.makeApp()
+        let expiry = Int(Date().timeIntervalSince1970) + 600
+        let requests = (1...6).map { number in
+            let token = makeWebToken(
+                ["iss": "demo", "sub": "u\(number)", "exp": expiry], secret: secret)
+            return Self.request("GET /api/v1/openapi.json", token: token)
+        }
+        let perTurn = WebLimits.webTokensPerTurnMaximum
+        let first = Self.statuses(site.receive(requests.joined()))
+        #expect(first == [String](repeating: "200", count: perTurn))
+        #expect(site.isPaused)
+        #expect(site.endTurn() == "" && !site.isPaused)
+        #expect(Self.statuses(site.receive()).count == 6 - perTurn)
+        #expect(site.endTurn() == "" && site.keptCount == 0)
+        // All are known now.
+        #expect(Self.statuses(site.receive(requests.joined())).count == 6)
+        // What is refused is verified each time.
+        _ = site.endTurn()
+        let wrong = makeWebToken(
+            ["iss": "demo", "sub": "u1", "exp": expiry], secret: String(repeating: "x", count: 32))
+        let refused = Self.request("GET /api/v1/openapi.json", token: wrong)
+        let answers = Self.statuses(site.receive(String(repeating: refused, count: 6)))
+        #expect(answers == [String](repeating: "401", count: perTurn))
     }
 
     @Test func `answers requests that arrive together, and one that arrives in pieces`() throws {

@@ -572,6 +572,10 @@ extension EndToEndTests {
                 (call("POST", "/api/v1/apps", ""), 400, 129, "/app is missing"),
                 (call("POST", "/api/v1/apps", "{\u{FEFF}"), 400, 129, "not JSON"),
                 (
+                    call("POST", "/api/v1/apps", #"{"app":"x","app":"y"}"#), 400, 129,
+                    "/app is repeated"
+                ),
+                (
                     call("POST", "/api/v1/apps", "{}", ["Content-Type": "text/json"]), 415, 153,
                     "application/json"
                 ),
