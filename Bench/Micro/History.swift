@@ -32,8 +32,8 @@ func measureHistory(count: Int) {
     }
 }
 
-/// Sends to receivers that are offline, with and without history in turn: the shortest round counts,
-/// because other programs make a round longer and never shorter.
+/// Sends to receivers that are offline, with and without history in turn: the shortest round
+/// counts, because other programs make a round longer and never shorter.
 private func compareOfflineSends(count: Int, rounds: Int) {
     var without = OfflineSends(isKept: false)
     var with = OfflineSends(isKept: true)

@@ -39,22 +39,22 @@ extension SimulatedClient {
             }
             return
         }
-        let bytes = bytes(through: response.content.endOffset)
-        let content = UnsafeRawBufferPointer(
-            rebasing: bytes[Int(response.content.offset)..<response.content.endOffset])
-        guard let page = try? MRT.HistoryPage(content.bytes) else {
+        let content = Array(
+            bytes(through: response.content.endOffset)[Int(response.content.offset)...])
+        guard let page = try? MRT.HistoryPage(content.span.bytes) else {
             oracle.fail(.nobodyIsAtFault, "a page that cannot be read", client: index)
             return
         }
         var messages: [KeptFact] = []
-        var entries = MRT.HistoryEntryList(page.entries, in: content.bytes)
+        var entries = MRT.HistoryEntryList(page.entries, in: content.span.bytes)
         while let entry = entries.next() {
             messages.append(
                 KeptFact(
                     number: entry.number,
-                    sender: String(decoding: entry.from.bytes(in: content), as: UTF8.self),
-                    message: MessageText.message(
-                        in: entry.payload.bytes(in: content), isRaw: false)))
+                    sender: String(decoding: content[entry.from.offsets], as: UTF8.self),
+                    message: content[entry.payload.offsets].withUnsafeBytes {
+                        MessageText.message(in: $0, isRaw: false)
+                    }))
         }
         oracle.pageReceived(
             messages, of: conversation, before: before, asked: asked, client: index)
