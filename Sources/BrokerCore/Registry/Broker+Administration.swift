@@ -121,9 +121,8 @@ extension Broker {
             throw NoRoom()
         }
         let row = Records.token(token)
-        registry.insert(token)
+        registry.insert(token, of: knownUser(token.user, app: app, permit: permit))
         commits.put(row, permit)
-        _ = knownUser(token.user, app: app, permit: permit)
         return true
     }
 
@@ -173,7 +172,7 @@ extension Broker {
             summaries.append(
                 AppSummary(
                     name: registry.apps[app].name, userCount: registry.apps[app].users.count,
-                    tokenCount: registry.tokens.count(ofApp: registry.apps[app].name)))
+                    tokenCount: registry.apps[app].tokens.count))
         }
         return summaries
     }

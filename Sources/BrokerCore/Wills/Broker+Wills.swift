@@ -158,7 +158,7 @@ extension Broker {
             rights =
                 self.rights(
                     app: app, user: user, device: Array(will.device),
-                    tokens: registry.tokens.all(ofUser: user, app: registry.apps[app].name)
+                    tokens: tokens(of: will.user)
                 ).rights
         case .app: rights = registry.apps[app].rights
         case .token(let identifier):

@@ -85,11 +85,11 @@ extension AdministrationService {
         _ request: ExplainRights
     ) throws(AdministrationRefusal) -> ExplainRights.Reply {
         let (user, device) = (Array(request.user.utf8), Array(request.device.utf8))
-        // Before the core is asked, because a search reads all tokens, in slices.
+        // Before the core is asked, because a search reads all tokens of the user, in slices.
         var search = TokenSearch(
             matching: TokenFilter(app: Array(request.app.utf8), user: user), after: nil,
             countMaximum: ListTokens.countMaximum)
-        while shared.enter({ $0.broker.advance(&search) }) {}
+        shared.enterInSlices { $0.broker.advance(&search) }
         let tokens = search.page.tokens
         let explanation = Array(request.target.utf8).withUnsafeBytes { target in
             shared.enter {

@@ -57,7 +57,7 @@ extension AdministrationService {
         var search = TokenSearch(
             matching: filter, after: after,
             countMaximum: request.limit ?? ListTokens.countMaximum)
-        while shared.enter({ $0.broker.advance(&search) }) {}
+        shared.enterInSlices { $0.broker.advance(&search) }
         let (tokens, mayHaveMore) = search.page
         return ListTokens.Reply(
             tokens: tokens.map(ListTokens.Token.init),
