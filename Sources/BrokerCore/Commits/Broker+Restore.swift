@@ -184,6 +184,7 @@ extension Broker: StoreVisitor {
 
     private mutating func restoreToken(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
         let token = try Records.readToken(key: key, value: value)
+        // Every version has written both in one batch, and users are never removed.
         guard let app = app(named: token.app), let user = user(named: token.user, app: app) else {
             throw .danglingRecord(.tokens, key: key)
         }

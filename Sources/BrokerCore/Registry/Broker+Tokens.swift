@@ -43,17 +43,28 @@ public struct Revocation: Sendable {
 
     /// Tokens that are read at a time: about a millisecond, if none is revoked.
     static let readPerSlice = 16_384
+    /// Tokens that are read before their number is compared with the two limits: a small part of
+    /// them, and enough that the look-up of the app and of the user costs little.
+    static let readAtOnce = 256
     /// Tokens that are revoked at a time. For each slice the connections of all apps are looked at.
     static let revokedPerSlice = 2_048
 
-    /// - Parameter place: ``next`` of an earlier revocation of the same filter; nil for all.
+    /// - Parameter place: ``next`` of an earlier revocation of the same filter; nil for all. Peers
+    ///   may name any place: the walk begins at the end of the list for one that is behind it.
     public init(of filter: TokenFilter, after place: UInt32? = nil) {
         self.filter = filter
-        self.place = place
+        self.place = place.map { .position(Int($0)) } ?? .beginning
     }
 
-    /// The place to go on after; nil if nothing was read.
-    public var next: UInt32? { place }
+    /// Where another revocation goes on; nil at the end. One of a user's tokens begins again: those
+    /// that were revoked are gone, so that it comes to the end too.
+    public var next: UInt32? {
+        switch place {
+        case .beginning, .token: .max
+        case .position(let position): UInt32(position)
+        case .end: nil
+        }
+    }
 }
 
 /// Where a walk over the tokens of an app or of a user continues.
@@ -83,7 +94,7 @@ public struct TokenSearch: Sendable {
     private var found: [Token] = []
     /// Once more than the maximum have been found: those behind this one are not among the first.
     private var last: [UInt8]?
-    fileprivate var place = TokenPlace.beginning
+    fileprivate(set) var place = TokenPlace.beginning
 
     /// Tokens that are read at a time: about a millisecond.
     static let sliceCount = 4_096
@@ -131,7 +142,8 @@ public struct TokenSearch: Sendable {
         found.append(token)
         guard found.count >= 2 * countMaximum else { return }
         found = first(countMaximum)
-        last = found.last?.identifier
+        // Fewer if tokens were read twice.
+        if found.count == countMaximum { last = found.last?.identifier }
     }
 }
 
@@ -205,8 +217,9 @@ extension Broker {
         while !revocation.place.isEnd, readCount < Revocation.readPerSlice,
             revoked.count < Revocation.revokedPerSlice
         {
-            let rest = Revocation.revokedPerSlice - revoked.count
-            let read = advance(&revocation.place, matching: revocation.filter, countMaximum: rest)
+            let read = advance(
+                &revocation.place, matching: revocation.filter,
+                countMaximum: Revocation.readAtOnce)
             readCount += read.count
             for index in read {
                 guard let token = registry.tokens[index], revocation.filter.matches(token) else {

@@ -158,6 +158,28 @@ import Testing
         #expect(Set(rest).isSubset(of: found) && Set(rest).isDisjoint(with: revoked))
     }
 
+    /// Tokens that the next slice begins with are revoked again and again, so that those before them
+    /// are read more than twice.
+    @Test func `of a user's tokens that are revoked between all slices misses none`() {
+        addTokens(20 * TokenSearch.sliceCount)
+        let filter = TokenFilter(app: World.app, user: Array("u3".utf8))
+        var search = TokenSearch(matching: filter, after: nil, countMaximum: 2_000)
+        var revokedCount = 0
+        while world.broker.advance(&search), revokedCount < 6 {
+            guard case .token(let handle) = search.place else { break }
+            world.revoke(
+                String(
+                    decoding: world.broker.registry.tokens[handle]!.identifier, as: UTF8.self))
+            revokedCount += 1
+        }
+        while world.broker.advance(&search) {}
+        let found = search.page.tokens.map(\.identifier)
+        #expect(revokedCount == 6 && found.count == 2_000 && search.page.mayHaveMore)
+        var all = TokenSearch(matching: filter, after: nil, countMaximum: 2_000)
+        while world.broker.advance(&all) {}
+        #expect(all.page.tokens.filter { !found.contains($0.identifier) }.count <= 6)
+    }
+
     @Test func `of one user has the devices and what their connections presented`() throws {
         world.begin("ann/1", "ann/2", "bob/pc")
         world.exchangeToken("token-1", of: "ann/1")
