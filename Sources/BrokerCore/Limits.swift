@@ -140,6 +140,9 @@ public struct CoreLimits: Sendable {
     /// Maximum number of users of all apps. A token, a registration or a login creates a user.
     /// Where logins may choose user names, this limits a client that invents names.
     public var usersMaximum = 2_000_000
+    /// Maximum number of users of one app, so that its keys, which mint tokens for new users, and
+    /// its logins do not take the room of the others: as many as its sessions, and half of all.
+    public var usersPerAppMaximum = 1_000_000
     /// Maximum bytes of a filter, which is in memory as long as its subscription: 1,000 of them
     /// take 1 MB for one session. Filters in the field are below 200 bytes.
     public var filterBytesMaximum = 1_024

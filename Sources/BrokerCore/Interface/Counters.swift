@@ -19,6 +19,9 @@ public struct Counters: Hashable, Sendable {
     public var credentialsRefused: UInt64 = 0
     /// Sends, single receivers, subscriptions and queries that no right allowed.
     public var rightsRefusals: UInt64 = 0
+    /// Users that tokens and registrations did not make because of a limit (0x97). Logins are in
+    /// ``connectsOverQuota``.
+    public var usersRefused: UInt64 = 0
     public var sessionsCreated: UInt64 = 0
     public var sessionsExpired: UInt64 = 0
     public var sendsAccepted: UInt64 = 0

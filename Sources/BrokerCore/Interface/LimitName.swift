@@ -34,6 +34,7 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case sendKeys
     case conversationsOfApp
     case historyBytesOfApp
+    case usersOfApp
 
     /// The configuration key of the limit, or its description if it is fixed; empty for none.
     public var key: StaticString {
@@ -53,6 +54,7 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .sessionsOfApp: "limits.sessionsPerApp"
         case .sessionsOfUser: "limits.sessionsPerUser"
         case .users: "limits.users"
+        case .usersOfApp: "limits.usersPerApp"
         case .subscriptions: "limits.subscriptionsPerSession"
         case .filters: "1024 filters of a packet"
         case .groupsOfApp: "limits.groupsPerApp"

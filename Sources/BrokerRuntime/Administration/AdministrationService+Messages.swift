@@ -98,7 +98,7 @@ extension AdministrationService {
         let outcome = shared.enter { state in
             Result { () throws(NoRoom) in try state.broker.addUser(user, app: app) }
         }
-        if case .failure = outcome { throw Self.fullStore }
+        if case .failure(let error) = outcome { throw Self.refusal(of: error) }
     }
 
     /// Takes the result of a send whose batch is committed.

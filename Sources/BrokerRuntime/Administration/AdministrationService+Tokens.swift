@@ -34,7 +34,7 @@ extension AdministrationService {
         }
         let isKnown = try growAndCommit { (state) throws(NoRoom) in
             // All or none: nobody could use the tokens of a reply that was not sent.
-            guard state.broker.hasRoom(for: tokens) else { throw NoRoom() }
+            try state.broker.checkRoom(for: tokens, ofApp: Array(request.app.utf8))
             for token in tokens where try !state.broker.addToken(token) { return false }
             return true
         }
