@@ -24,6 +24,16 @@ public struct CoreLimits: Sendable {
     /// Each has about 200 bytes of memory and 300 on disk. A send with another key is refused,
     /// because a key that was forgotten would allow a second copy.
     public var sendKeysPerAppMaximum = 1_000_000
+    /// Maximum number of them that one user's credentials make, so that no user takes the places of
+    /// the others: a message every nine seconds for a day.
+    public var sendKeysPerUserMaximum = 10_000
+    /// Those of an app that are kept for app keys and operators, who get a place whatever users do:
+    /// one a second for a day.
+    public var sendKeysReservedPerApp = 100_000
+    /// Maximum number of keys that the users of one app have together.
+    var sendKeysOfUsersPerAppMaximum: Int {
+        max(sendKeysPerAppMaximum - sendKeysReservedPerApp, 0)
+    }
     /// Maximum number of an MQTT client's QoS 1 and 2 publications without an answer. 1,024 of them
     /// in a commit of 100 ms are 10,000 per second from one client. Their entries take 80 KiB;
     /// ``uncommittedBytesMaximum`` limits their messages.

@@ -31,7 +31,7 @@ public struct Counters: Hashable, Sendable {
     /// Sends that were recognised as resends and not delivered again.
     public var sendsRepeated: UInt64 = 0
     /// Sends that were not made because of their key: it was used for another send, its first send
-    /// was under way, or the app had too many.
+    /// was under way, or the user or the app had too many.
     public var sendKeysRefused: UInt64 = 0
     /// Sends accepted although an earlier broker may have delivered them.
     public var possibleDuplicates: UInt64 = 0

@@ -147,14 +147,21 @@ extension AdministrationService {
             case (.packetTooLarge, _):
                 "the message is too long; see limits.messageMaximum and limits.payloadMaximum"
             case (.quotaExceeded, .none): "the queue of the receiver is full"
+            case (.quotaExceeded, .sendKeysOfUser):
+                "a limit is reached: \(LimitName.sendKeysOfUser.key), each for 24 hours after its "
+                    + "message; send without Idempotency-Key, or later"
             case (.quotaExceeded, let limit): "a limit is reached: \(limit.key)"
             default: "refused: \(result.reason.name)"
             }
-        // Only groups refuse operators, whose answer depends on who is a member.
-        let isForbidden = result.reason == .notAuthorized && request.group == nil
-        return AdministrationRefusal(
-            result.reason, message,
-            cause: result.reason == .quotaExceeded ? .full : isForbidden ? .forbidden : nil)
+        let cause: AdministrationRefusal.Cause? =
+            switch (result.reason, result.limit) {
+            case (.quotaExceeded, .sendKeysOfUser): .tooMany
+            case (.quotaExceeded, _): .full
+            // Only groups refuse operators, whose answer depends on who is a member.
+            case (.notAuthorized, _) where request.group == nil: .forbidden
+            default: nil
+            }
+        return AdministrationRefusal(result.reason, message, cause: cause)
     }
 }
 
