@@ -96,7 +96,8 @@ import Testing
         world.revoke("1000000")
         #expect(try #require(describe("u0")).summary.tokenCount == 10)
         #expect(try #require(describe("u3")).summary.tokenCount == 10)
-        world.restart()
+        world.settle()
+        world.crash()
         #expect(try #require(describe("u0")).summary.tokenCount == 10)
         var search = UserSearch(app: World.app, after: nil, countMaximum: 100)
         while world.broker.advance(&search) {}
