@@ -142,7 +142,7 @@ public struct CoreLimits: Sendable {
     /// Maximum number of shares of one session, so that the 64 sessions of one user cannot have all
     /// shares of an app.
     public var sharesPerSessionMaximum = 50
-    /// Maximum number of sessions of all apps. Each takes about 430 bytes of memory together with
+    /// Maximum number of sessions of all apps. Each takes about 440 bytes of memory together with
     /// its user (docs/operating/sizing.md), and more while it is connected.
     public var sessionsMaximum = 1_000_000
     /// Maximum number of sessions of one app, so that no app takes the room of the others.

@@ -17,7 +17,8 @@ public struct Counters: Hashable, Sendable {
     public var readingPauses: UInt64 = 0
     /// New credentials of connected clients that were invalid.
     public var credentialsRefused: UInt64 = 0
-    /// Sends, single receivers, subscriptions and queries that no right allowed.
+    /// Sends, single receivers, subscriptions, queries and logins of app keys and sensors that no
+    /// right allowed.
     public var rightsRefusals: UInt64 = 0
     /// Users that tokens and registrations did not make because of a limit (0x97). Logins are in
     /// ``connectsOverQuota``.

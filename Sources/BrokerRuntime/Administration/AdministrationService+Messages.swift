@@ -77,10 +77,10 @@ extension AdministrationService {
         var sender = SendingUser(app: Array(request.app.utf8), user: Array(request.from.utf8))
         guard case .presented(let presented, let holder)? = credential else { return sender }
         switch holder.kind {
-        case .appKey(_, .operate):
-            // A key that may mint any token needs no rights to send.
+        case .appKey:
+            // A key that may mint any token needs no rights to send. One with the role `view` does
+            // not come here.
             if let rights = holder.ownRights { sender.rights = rights }
-        case .appKey(_, .view): sender.rights = holder.rights
         case .user(let user, let device):
             sender.rights = holder.rights
             sender.device = device ?? []

@@ -159,8 +159,8 @@ import Testing
         #expect(Set(rest).isSubset(of: found) && Set(rest).isDisjoint(with: revoked))
     }
 
-    /// Tokens that the next slice begins with are revoked again and again, so that those before them
-    /// are read more than twice.
+    /// Tokens that the next slice begins with are revoked again and again, so that those before
+    /// them are read more than twice.
     @Test func `of a user's tokens that are revoked between all slices misses none`() {
         addTokens(20 * TokenSearch.sliceCount)
         let filter = TokenFilter(app: World.app, user: Array("u3".utf8))
