@@ -218,26 +218,26 @@ extension World {
     }
 
     /// Keys, and the users as whom they log in.
-    private static let attachments: [(rights: [String]?, RegisteredKey.Role, users: [String])] = [
+    private static let admissions: [(rights: [String]?, RegisteredKey.Role, users: [String])] = [
         (nil, .view, []), (["attach:*", "send:*"], .view, []),
-        (nil, .operate, ["ann", "desk-1", "desk-", "%u", "d"]), ([], .operate, []),
+        (nil, .operate, ["ann", "kiosk-1", "kiosk-", "%u", "d"]), ([], .operate, []),
         (["send:*", "publish:#", "subscribe:#", "presence:*", "group:create"], .operate, []),
-        (["send:bob", "attach:desk-*"], .operate, ["desk-1", "desk-"]),
+        (["send:bob", "attach:kiosk-*"], .operate, ["kiosk-1", "kiosk-"]),
         (["attach:ann", "attach:d"], .operate, ["ann", "d"]),
         // A key has no user and no device.
         (["attach:%u", "attach:%d", "attach:*%u"], .operate, []),
-        (["attach:*"], .operate, ["ann", "desk-1", "desk-", "%u", "d"]),
+        (["attach:*"], .operate, ["ann", "kiosk-1", "kiosk-", "%u", "d"]),
     ]
 
     @Test func `log in as the users whom their role and their rights allow, and explain it`() {
-        for (number, (rights, role, _)) in Self.attachments.enumerated() {
+        for (number, (rights, role, _)) in Self.admissions.enumerated() {
             world.addKey("k\(number)", UInt64(number + 1), rights: rights, role: role)
         }
         world.settle()
         world.crash()
         var refusedCount: UInt64 = 0
-        for (number, (_, _, users)) in Self.attachments.enumerated() {
-            for user in ["ann", "desk-1", "desk-", "%u", "d"] {
+        for (number, (_, _, users)) in Self.admissions.enumerated() {
+            for user in ["ann", "kiosk-1", "kiosk-", "%u", "d"] {
                 _ = world.lines()
                 world.enter("\(user)/d", key: UInt64(number + 1))
                 let isAllowed = users.contains(user)
@@ -258,7 +258,7 @@ extension World {
 
     @Test func `do not replace the credential of a user as whom they do not log in`() {
         world.addKey("watch", 1, role: .view)
-        world.addKey("desk", 2, rights: ["attach:desk"])
+        world.addKey("kiosk", 2, rights: ["attach:kiosk"])
         world.begin("ann/a")
         for number in [1, 2] as [UInt64] {
             var bytes: [UInt8] = []

@@ -18,7 +18,7 @@ import Testing
 
     /// The ways in which a user is made.
     enum Way: CaseIterable {
-        case registration, token, login, anonymousLogin, attachment
+        case registration, token, login, anonymousLogin, gateway
     }
 
     /// Tries to make a user of the app, or of the other app. Returns whether it is known then.
@@ -37,7 +37,7 @@ import Testing
             world.connect("\(user)/d", outbox: (epoch: 7, seen: 0, used: 0)) {
                 .anonymous(user: $0.appendRange(user))
             }
-        case .attachment:
+        case .gateway:
             world.setRights("attach:*")
             world.connect("\(user)/d", gateway: "bob/gateway")
         }
@@ -46,7 +46,7 @@ import Testing
     }
 
     @Test(arguments: Way.allCases) func `apply to all apps, whatever makes a user`(way: Way) {
-        if way == .attachment { world.begin("bob/gateway") }
+        if way == .gateway { world.begin("bob/gateway") }
         world.limits.usersMaximum = 4
         #expect(make("carl", way))
         #expect(!make("dora", way))
@@ -58,7 +58,7 @@ import Testing
     }
 
     @Test(arguments: Way.allCases) func `apply to each app alone`(way: Way) {
-        if way == .attachment { world.begin("bob/gateway") }
+        if way == .gateway { world.begin("bob/gateway") }
         world.limits.usersPerAppMaximum = 3
         #expect(make("carl", way))
         #expect(!make("dora", way))

@@ -72,7 +72,8 @@ extension EndToEndTests {
                 #expect(told.text.hasPrefix(answer), "\(action) \(address): \(told.text)")
             }
             _ = try await martlet(
-                "app", "key", "add", "desk", "--role=operate", "--right=attach:desk-*", of: broker)
+                "app", "key", "add", "kiosk", "--role=operate", "--right=attach:kiosk-*", of: broker
+            )
             func explain(_ words: [String]) async throws -> (exit: ChildExit, text: String) {
                 let child = try ChildProcess(
                     "martlet", ["explain"] + words, environment: broker.environment("operator"))
@@ -82,8 +83,8 @@ extension EndToEndTests {
                 (["--user=ann", "create-group"], "refused: no"),
                 (["--user=ann", "group:create"], "refused: no"),
                 (["--user=ann", "attach", "bob"], "refused: no"),
-                (["--key=desk", "attach", "desk-1"], "allowed by attach:desk-*"),
-                (["--key=desk", "attach", "bob"], "refused: no"),
+                (["--key=kiosk", "attach", "kiosk-1"], "allowed by attach:kiosk-*"),
+                (["--key=kiosk", "attach", "bob"], "refused: no"),
                 (["--key=default", "attach", "bob"], "allowed: a key with the role operate"),
             ] {
                 let told = try await explain(words)
@@ -91,7 +92,7 @@ extension EndToEndTests {
             }
             for (words, fault) in [
                 (["--user=ann", "create"], "unknown ACTION create; one of: send, publish"),
-                (["--key=desk", "send", "bob"], "--key asks whether a key logs in"),
+                (["--key=kiosk", "send", "bob"], "--key asks whether a key logs in"),
                 (["attach", "bob"], "--user"),
             ] {
                 let told = try await explain(words)
