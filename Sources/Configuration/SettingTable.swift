@@ -168,6 +168,10 @@ public enum SettingTable {
             "Users of all apps who are known from a token, a registration or a login. The "
                 + "limit stops a client that invents names."),
         .integer(
+            "limits.usersPerApp", at: \.limits.usersPerApp, in: 1...100_000_000, unit: "users",
+            reload: .newConnections,
+            "Users of one app, so that one app cannot use up `limits.users`."),
+        .integer(
             "limits.authenticationSeconds", at: \.limits.authenticationSeconds, in: 1...600,
             unit: "seconds", reload: .restart,
             "A connection that has not logged in after this time is closed. The time "

@@ -15,6 +15,8 @@ struct APIMessageTests {
         CreateApp(app: "plant"), CreateApp(app: "plant", rights: ["send:*", "publish:a/\"b\""]),
         ListApps(), ShowApp(app: "a?b#c"), SetAppRights(app: "plant", rights: []),
         ExplainRights(app: "plant", user: "u", device: "", action: .publish, target: "a/+/#"),
+        ExplainRights(app: "plant", key: "c.i", action: .attach, target: "ü"),
+        ExplainRights(app: "plant", user: "u", device: "d", action: .createGroup),
         AddAppKey(app: "plant", name: "ci", role: .view),
         AddAppKey(app: "plant", name: "c.i", role: .operate, rights: [], expirySeconds: .max),
         ListAppKeys(app: "plant"), RevokeAppKey(app: "plant", name: "default"),

@@ -110,21 +110,25 @@ extension APIOperation {
     }
 
     private static var explainRights: [APIOperation] {
-        let actions = ExplainRights.Action.allCases.map(\.rawValue)
-        return [
+        [
             APIOperation(
                 .explainRights, .get, at: "/apps/{app}/explain", role: .view,
-                summary: "Shows which right allows an action of a device.",
+                summary: "Shows which right allows an action of a device, or the login of a key "
+                    + "as a user.",
                 members: [
-                    .query("user", required: true), .query("device"),
-                    .query("action", .choice(actions), required: true), .query("target"),
+                    .query("user"), .query("device"), .query("key"),
+                    .query("action", .choice(ExplainRights.Action.words), required: true),
+                    .query("target"),
                 ]
             ) { values throws(AdministrationRefusal) in
-                .explainRights(
+                guard let action = ExplainRights.Action(word: try values.text("action")) else {
+                    throw .malformed("action is not known")
+                }
+                return .explainRights(
                     ExplainRights(
-                        app: try values.text("app"), user: try values.text("user"),
+                        app: try values.text("app"), user: values.text(optional: "user"),
                         device: values.text(optional: "device") ?? "",
-                        action: try values.word("action", as: ExplainRights.Action.self),
+                        key: values.text(optional: "key"), action: action,
                         target: values.text(optional: "target") ?? ""))
             }
         ]

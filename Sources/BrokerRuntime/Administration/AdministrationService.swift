@@ -201,14 +201,20 @@ struct AdministrationService {
         do throws(NoRoom) {
             return try outcome.get()
         } catch {
-            throw Self.fullStore
+            throw Self.refusal(of: error)
         }
     }
 
-    static let fullStore = AdministrationRefusal(
-        .quotaExceeded,
-        "the store is full: it has no room for this; martlet stats shows how much is used",
-        cause: .full)
+    static func refusal(of error: NoRoom) -> AdministrationRefusal {
+        guard error.limit == .store else {
+            return AdministrationRefusal(
+                .quotaExceeded, "a limit is reached: \(error.limit.key) allows no more users")
+        }
+        return AdministrationRefusal(
+            .quotaExceeded,
+            "the store is full: it has no room for this; martlet stats shows how much is used",
+            cause: .full)
+    }
 
     static func checkIdentifier(
         _ text: String, _ what: String
