@@ -242,6 +242,11 @@ extension CommandFailure {
         }
     }
 
+    /// What `--server` of operators has to be.
+    static let listenerAdvice =
+        "--server needs the address of a listener https:// or http:// that serves api; on the "
+        + "broker's machine, martlet listeners shows them"
+
     init(_ error: AdministrationError) {
         switch error {
         case .notRunning:
@@ -251,6 +256,7 @@ extension CommandFailure {
                 reason.contains("certificate")
                 ? "; check --ca: it must name the authority of the broker's certificate" : ""
             self.init("\(error)\(advice)", .notConnected)
+        case .noAPI: self.init("\(error). \(Self.listenerAdvice)", .failure)
         case .refused(let refusal):
             let advice =
                 refusal.message.hasPrefix("there is no app ")
