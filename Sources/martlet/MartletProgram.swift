@@ -20,6 +20,7 @@ enum Command: String, CaseIterable {
     case groupShow = "group show"
     case groupMeta = "group meta"
     case groupAllow = "group allow"
+    case groupDelete = "group delete"
     case tokenMint = "token mint"
     case tokenList = "token list"
     case tokenRevoke = "token revoke"
@@ -143,7 +144,7 @@ enum MartletProgram {
             case .listen: try await ListenCommand.run(arguments)
             case .presence: try await PresenceCommand.run(arguments)
             case .groupCreate, .groupJoin, .groupLeave, .groupKick, .groupBan, .groupList,
-                .groupShow, .groupMeta, .groupAllow:
+                .groupShow, .groupMeta, .groupAllow, .groupDelete:
                 try await ParsedOptions<GroupOption>.runGroup(command, arguments)
             case .tokenMint: try TokenMintCommand.run(arguments)
             case .tokenList: try TokenListCommand.run(arguments)
