@@ -22,8 +22,7 @@ public enum AdministrationError: Error, Hashable, Sendable, CustomStringConverti
 
     public var description: String {
         switch self {
-        case .notRunning(let path):
-            "no broker listens at \(path); is martletd running with this data directory?"
+        case .notRunning(let path): "no broker listens at \(path)"
         case .unreachable(let server, let reason): "no connection to \(server): \(reason)"
         case .noAPI(let server, let status):
             "\(server) does not serve the HTTP API (HTTP status \(status))"

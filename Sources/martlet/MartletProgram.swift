@@ -235,8 +235,7 @@ extension CommandFailure {
         case .unreachable(let text):
             let advice =
                 text.contains("certificate")
-                ? "; check --ca: it must name the authority of the broker's certificate"
-                : "; is martletd running there? See --server"
+                ? Self.certificateAdvice : "; is martletd running there? See --server"
             self.init("no connection to \(text)\(advice)", .notConnected)
         case .notConnected, .closed: self.init("\(error)", .notConnected)
         case .tooManySends, .cancelled, .system: self.init("\(error)", .failure)
@@ -251,11 +250,11 @@ extension CommandFailure {
     init(_ error: AdministrationError) {
         switch error {
         case .notRunning:
-            self.init("\(error); --data or MARTLET_DATA selects the data directory", .notConnected)
+            self.init(
+                "\(error); is martletd running? --data or MARTLET_DATA selects its data directory",
+                .notConnected)
         case .unreachable(_, let reason):
-            let advice =
-                reason.contains("certificate")
-                ? "; check --ca: it must name the authority of the broker's certificate" : ""
+            let advice = reason.contains("certificate") ? Self.certificateAdvice : ""
             self.init("\(error)\(advice)", .notConnected)
         case .noAPI: self.init("\(error). \(Self.listenerAdvice)", .failure)
         case .refused(let refusal):
@@ -268,6 +267,9 @@ extension CommandFailure {
         case .malformedReply, .system: self.init(printable("\(error)"), .failure)
         }
     }
+
+    private static let certificateAdvice =
+        "; check --ca, the authority of the broker's certificate, and --server, a name in it"
 
     /// Advice about a refusal.
     static func advice(_ reason: ReasonCode) -> String {
