@@ -1,4 +1,4 @@
-// HTTP and WebSocket by libraries without sockets, which refuse what breaks a rule: h11 and wsproto.
+// HTTP and WebSocket by h11 and wsproto, libraries without sockets that refuse what breaks a rule.
 // `make test` installs them.
 
 import Foundation
