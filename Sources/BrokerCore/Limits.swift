@@ -249,6 +249,9 @@ public struct CoreLimits: Sendable {
     public static let groupAllowedMaximum = 1_000
     /// Memory of a name on an allow list besides its bytes: an array and the reference to it.
     static let groupAllowedOverhead = 48
+    /// Members that the deletion of a group removes at a time: each is told by a message of its
+    /// own, so that all of them are about a millisecond.
+    static let groupDeletionSliceCount = 256
     /// Maximum bytes of one answer about groups, so that it does not delay other packets; longer
     /// ones are paged. A client with a smaller maximum gets less.
     public static let groupAnswerMaximum = 16_384

@@ -61,7 +61,7 @@ enum HelpPages {
           martlet history (--user USER --with USER | --group ID) [--search TEXT]
           martlet history remove NUMBER
           martlet retained (list | show | delete) [TOPIC]
-          martlet group (create | join | leave | kick | ban | list | show | meta | allow)
+          martlet group (create | join | leave | kick | ban | list | show | meta | allow | delete)
           martlet explain --user USER [--device NAME] ACTION [TARGET]
           martlet trace --user USER [--device NAME] [--payloads] [--seconds N]
           martlet trace (list | stop)
@@ -219,6 +219,7 @@ enum HelpPages {
         martlet group join GROUP USER
         martlet group leave GROUP USER
         martlet group list [USER]
+        martlet group delete GROUP
 
           create               create a group and print its id; its owner is the first member
           --name NAME          the title of the group, at most 128 bytes
@@ -231,6 +232,8 @@ enum HelpPages {
                                may
           --everybody          allow: everybody may join again
           list, show           list the groups; show one group and its members
+          delete               end a group with its history; its members are told as if kicked.
+                               Only for the operator
           --owner USER         the owner of the new group; only for the operator
           --json               one JSON object per line
 

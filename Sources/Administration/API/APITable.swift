@@ -40,6 +40,7 @@ extension APIOperation {
         case .showGroup: showGroup
         case .changeMember: changeMember
         case .changeGroup: changeGroup
+        case .deleteGroup: deleteGroup
         case .backUpStore: backUpStore
         case .showBackup: showBackup
         case .readStatistics: readStatistics
@@ -437,6 +438,20 @@ extension APIOperation {
         ]
     }
 
+    private static var deleteGroup: [APIOperation] {
+        [
+            APIOperation(
+                .deleteGroup, .delete, at: "/apps/{app}/groups/{groupid}", role: .operate,
+                summary: "Deletes a group with its history; removes at most "
+                    + "10,000 members, and tells them."
+            ) { values throws(AdministrationRefusal) in
+                .deleteGroup(
+                    DeleteGroup(
+                        app: try values.text("app"), groupid: try values.text("groupid")))
+            }
+        ]
+    }
+
     // MARK: - The broker
 
     private static var backUpStore: [APIOperation] {
@@ -455,7 +470,7 @@ extension APIOperation {
         [
             APIOperation(
                 .showBackup, .get, at: "/backups/last", role: .view,
-                summary: "Shows the progress or the result of the last backup."
+                summary: "Shows the progress or the result of the last backup, if there is one."
             ) { _ in .showBackup(ShowBackup()) }
         ]
     }

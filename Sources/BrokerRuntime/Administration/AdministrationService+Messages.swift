@@ -119,7 +119,7 @@ extension AdministrationService {
             receiverCount: Int(result.receiverCount), refusedCount: Int(result.refusedCount),
             refused: result.refusals.map {
                 SendMessage.Refusal(user: users[Int($0.index)], reason: $0.reason.rawValue)
-            })
+            }, mid: request.mid)
     }
 
     private func refusal(
@@ -206,6 +206,17 @@ private struct EncodedSend {
             }
             target = .topic(append(name))
         case .everybody: target = .everybody
+        }
+        if let identifier = message.mid {
+            let text = Array(identifier.utf8)
+            guard (1...SendMessage.identifierByteCountMaximum).contains(text.count),
+                TextRules.isMessageIdentifier(text.span.bytes)
+            else {
+                throw AdministrationRefusal(
+                    .payloadFormatInvalid,
+                    "mid has 1 to \(SendMessage.identifierByteCountMaximum) bytes without control "
+                        + "characters")
+            }
         }
         let isRetained = message.isRetained ?? false
         if isRetained, message.topic == nil {

@@ -113,8 +113,9 @@ struct AdministrationService {
         case .showGroup(let request): return answer(request, with: try showGroup(request))
         case .changeMember(let request): return answer(request, with: try change(request))
         case .changeGroup(let request): return answer(request, with: try change(request))
+        case .deleteGroup(let request): return answer(request, with: try delete(request))
         case .backUpStore(let request): return answer(request, with: try backUp(request))
-        case .showBackup(let request): return answer(request, with: try showBackup())
+        case .showBackup(let request): return answer(request, with: showBackup())
         case .readStatistics(let request):
             let latencies = BrokerTimes(of: shared).reply
             return answer(request, with: statistics().reply(latencies: latencies))
