@@ -38,8 +38,8 @@ PACKAGES := libssl-dev liblmdb-dev libcurl4-openssl-dev pkg-config
 # docs/operating.
 TEST_PACKAGES := mosquitto mosquitto-clients libpaho-mqtt-dev python3-paho-mqtt gcc libc6-dev \
     fail2ban systemd-journal-remote nftables jq python3-prometheus-client python3-websockets curl \
-    chromium chromium-driver python3-selenium python3-systemd prometheus haproxy \
-    node-mqtt golang-go golang-github-eclipse-paho.mqtt.golang-dev
+    python3-h11 python3-wsproto chromium chromium-driver python3-selenium python3-systemd \
+    prometheus haproxy node-mqtt golang-go golang-github-eclipse-paho.mqtt.golang-dev
 
 # Targets that firmware uses, each after those it imports, and the processor that they are checked
 # for: a Cortex-M4, as in the samples.

@@ -20,6 +20,7 @@ enum Command: String, CaseIterable {
     case groupShow = "group show"
     case groupMeta = "group meta"
     case groupAllow = "group allow"
+    case groupDelete = "group delete"
     case tokenMint = "token mint"
     case tokenList = "token list"
     case tokenRevoke = "token revoke"
@@ -143,7 +144,7 @@ enum MartletProgram {
             case .listen: try await ListenCommand.run(arguments)
             case .presence: try await PresenceCommand.run(arguments)
             case .groupCreate, .groupJoin, .groupLeave, .groupKick, .groupBan, .groupList,
-                .groupShow, .groupMeta, .groupAllow:
+                .groupShow, .groupMeta, .groupAllow, .groupDelete:
                 try await ParsedOptions<GroupOption>.runGroup(command, arguments)
             case .tokenMint: try TokenMintCommand.run(arguments)
             case .tokenList: try TokenListCommand.run(arguments)
@@ -244,6 +245,11 @@ extension CommandFailure {
         }
     }
 
+    /// What `--server` of operators has to be.
+    static let listenerAdvice =
+        "--server needs the address of a listener https:// or http:// that serves api; on the "
+        + "broker's machine, martlet listeners shows them"
+
     init(_ error: AdministrationError) {
         switch error {
         case .notRunning:
@@ -253,6 +259,7 @@ extension CommandFailure {
         case .unreachable(_, let reason):
             let advice = reason.contains("certificate") ? Self.certificateAdvice : ""
             self.init("\(error)\(advice)", .notConnected)
+        case .noAPI: self.init("\(error). \(Self.listenerAdvice)", .failure)
         case .refused(let refusal):
             let advice =
                 refusal.message.hasPrefix("there is no app ")

@@ -122,6 +122,11 @@ import Testing
         .rawNames: 2,
         .forgottenDelay: 4,
         .deafHost: 8,
+        .lostHistory: 5,
+        .swappedHistory: 9,
+        .skippedPage: 5,
+        .forgottenMark: 18,
+        .ownIsUnread: 18,
         .crossedChannels: 11,
         .gatewayEndsWills: 1,
     ]

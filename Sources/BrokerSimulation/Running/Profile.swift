@@ -55,6 +55,10 @@ struct Profile {
     /// The maximum of milliseconds until a backup is made, and from then until it is restored.
     var backupMaximum: UInt64?
 
+    /// The interval at which clients keep messages and read conversations, in milliseconds; nil in
+    /// most runs.
+    var historyInterval: UInt64?
+
     // Times in milliseconds.
     var latencyMaximum: UInt64
     var commitMaximum: UInt64
@@ -119,6 +123,7 @@ struct Profile {
         drawFaults(&random, options.faults)
         drawHabitFaults(options.faults)
         drawBackup(options)
+        drawHistory(options)
     }
 
     private mutating func drawLimits(_ random: inout SimulationRandom) {

@@ -52,6 +52,7 @@ final class Simulation {
         }
         context.enter(.clientUsed, after: 100)
         if !profile.habits.isEmpty { context.enter(.habitDue, after: 200) }
+        if profile.historyInterval != nil { context.enter(.historyDue, after: 150) }
         context.enter(.faultDue, after: profile.faultInterval)
         enterBackup()
         while oracle.violation == nil, !isOver {
@@ -86,6 +87,7 @@ final class Simulation {
             if !context.isRecovering || isMain(client) { clients[client].start() }
         case .clientUsed: useClient()
         case .habitDue: runHabit()
+        case .historyDue: useHistory()
         case .faultDue: injectFault()
         case .storeHasRoom: setStore(isFull: false)
         case .backupMade: makeBackup()
@@ -311,6 +313,7 @@ final class Simulation {
             // Not the device's last CONNACK: those of rivals may overtake each other.
             if let session = client.session { oracle.lasts(session) }
         }
+        checkHistory()
         if context.has(.canary), let probe { oracle.loseRecord(probe) }
         oracle.checkAtEnd()
     }
