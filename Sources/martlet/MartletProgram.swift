@@ -235,7 +235,10 @@ extension CommandFailure {
         case .unreachable(let text):
             let advice =
                 text.contains("certificate")
-                ? Self.certificateAdvice : "; is martletd running there? See --server"
+                ? Self.certificateAdvice
+                // The text names the other kind of port already.
+                : text.contains(" instead of ")
+                    ? "; see --server" : "; is martletd running there? See --server"
             self.init("no connection to \(text)\(advice)", .notConnected)
         case .notConnected, .closed: self.init("\(error)", .notConnected)
         case .tooManySends, .cancelled, .system: self.init("\(error)", .failure)

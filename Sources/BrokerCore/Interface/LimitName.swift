@@ -37,6 +37,9 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case usersOfApp
     case sendKeysOfUser
     case sendKeysOfUsers
+    case messageBytes
+    case payloadBytes
+    case willBytes
 
     /// The configuration key of the limit, or its description if it is fixed; empty for none.
     public var key: StaticString {
@@ -72,6 +75,9 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .sendKeysOfUsers: "900000 keys of an app's users"
         case .conversationsOfApp: "history.conversationsPerApp"
         case .historyBytesOfApp: "history.bytesPerApp"
+        case .messageBytes: "limits.messageMaximum"
+        case .payloadBytes: "limits.payloadMaximum"
+        case .willBytes: "4096 bytes of a will"
         case .sharesOfSession: "50 shared subscriptions of a session"
         }
     }

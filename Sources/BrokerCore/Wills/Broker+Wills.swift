@@ -96,7 +96,7 @@ extension Broker {
         // When the will is sent, no client can be told which receivers of a list were refused.
         if target.hasRefusals { return (.notAuthorized, .none) }
         guard request.message.payload.count <= CoreLimits.willPayloadMaximum else {
-            return (.packetTooLarge, .none)
+            return (.packetTooLarge, .willBytes)
         }
         var tally = RoutingTally(stamp: makeStamp())
         forEachDestination(

@@ -154,7 +154,7 @@ extension AdministrationService {
         throw AdministrationRefusal(reason, message, cause: isFull ? .full : nil)
     }
 
-    private func checkApp(_ app: String) throws(AdministrationRefusal) {
+    func checkApp(_ app: String) throws(AdministrationRefusal) {
         guard shared.enter({ $0.broker.hasApp(Array(app.utf8)) }) else {
             throw Self.unknownApp(app)
         }

@@ -64,12 +64,6 @@ extension AdministrationService {
         return RetainedSearch(
             app: Array(app.utf8), matching: bytes, after: cursor, countMaximum: countMaximum)
     }
-
-    private func checkApp(_ app: String) throws(AdministrationRefusal) {
-        guard shared.enter({ $0.broker.hasApp(Array(app.utf8)) }) else {
-            throw Self.unknownApp(app)
-        }
-    }
 }
 
 extension ListRetained.Message {

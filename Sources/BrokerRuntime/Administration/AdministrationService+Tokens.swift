@@ -51,7 +51,10 @@ extension AdministrationService {
             })
     }
 
-    func listTokens(_ request: ListTokens) -> ListTokens.Reply {
+    func listTokens(
+        _ request: ListTokens
+    ) throws(AdministrationRefusal) -> ListTokens.Reply {
+        try checkApp(request.selection.app)
         let filter = TokenFilter(request.selection)
         let after = request.after.map { Array($0.utf8) }
         var search = TokenSearch(
@@ -67,6 +70,7 @@ extension AdministrationService {
     func revoke(_ request: RevokeTokens) throws(AdministrationRefusal) -> RevokeTokens.Reply {
         let selection = request.selection
         guard selection != TokenSelection(app: selection.app) else { throw Self.tooWide }
+        try checkApp(selection.app)
         var revocation = Revocation(of: TokenFilter(selection), after: request.after)
         var hasMore = true
         while hasMore, revocation.tokenCount < RevokeTokens.countMaximum {

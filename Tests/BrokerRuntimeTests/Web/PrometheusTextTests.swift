@@ -110,6 +110,8 @@ struct PrometheusTextTests {
                 api: StatisticsSources.API(requests: 0, failures: 0), process: .now(),
                 expiry: TrustExpiry(certificateDays: nil, revocationListDays: nil)))
         #expect(statistics.count > 80)
+        // Without a revocation list nothing expires.
+        #expect(!statistics.contains { $0.name == "tls/revocation_list/days" })
         let metrics = statistics.map { PrometheusText.metricName($0.name, isGauge: $0.isGauge) }
         #expect(Set(metrics).count == statistics.count)
         // A statistic without a text ends the process.
