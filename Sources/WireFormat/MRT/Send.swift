@@ -47,8 +47,8 @@ extension MRT {
             @usableFromInline static var expiry: UInt8 { 0x02 }
             @usableFromInline static var time: UInt8 { 0x04 }
             @usableFromInline static var history: UInt8 { 0x08 }
-            @usableFromInline static var retained: UInt8 { 0x10 }
-            @usableFromInline static var all: UInt8 { 0x1F }
+            @usableFromInline static var retained: UInt8 { 0x20 }
+            @usableFromInline static var all: UInt8 { 0x2F }
         }
 
         /// Decodes the structure. Whether the ids, the topic and the message obey their rules is

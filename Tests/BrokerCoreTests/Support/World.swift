@@ -193,13 +193,11 @@ final class World {
 
     /// The lowest number that no open request of a client bears.
     func freeRequest(_ name: String) -> UInt64 {
-        var identifier: UInt64 = 1
-        while broker.commits.openRequests.contains(where: {
-            $0.connection == connections[name]! && $0.identifier == identifier
-        }) {
-            identifier += 1
-        }
-        return identifier
+        let connection = connections[name]!
+        let open = Set(
+            broker.commits.openRequests.lazy.filter { $0.connection == connection }
+                .map(\.identifier))
+        return (1...).first { !open.contains($0) }!
     }
 
     func disconnect(_ name: String, expiry: UInt32? = nil, sendsWill: Bool = false) {
