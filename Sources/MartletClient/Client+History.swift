@@ -126,6 +126,34 @@ extension Client {
     }
 }
 
+extension Conversation {
+    /// What this user has read on another device: a message on `$unread/` and the user's id, to
+    /// which a device of the user can subscribe. Nil for every other message.
+    public init?(_ message: IncomingMessage) {
+        guard case .topic(let topic) = message.kind, topic == "$unread/" + message.from,
+            case .bytes(let text) = message.content,
+            let object = try? JSONObject(text.span.bytes)
+        else { return nil }
+        var numbers: [String: UInt64] = [:]
+        var named: ConversationParty?
+        for member in object.members {
+            let name = String(decoding: object.text[member.name.offsets], as: UTF8.self)
+            switch (name, member.value) {
+            case (_, .number(let number)): numbers[name] = number
+            case ("user", .string(let user)):
+                named = .user(String(decoding: object.text[user.offsets], as: UTF8.self))
+            case ("group", .string(let group)):
+                named = .group(String(decoding: object.text[group.offsets], as: UTF8.self))
+            default: break
+            }
+        }
+        guard let named, let last = numbers["last"], let read = numbers["read"],
+            let unread = numbers["unread"]
+        else { return nil }
+        self.init(party: named, lastNumber: last, readThrough: read, unreadCount: unread)
+    }
+}
+
 extension ByteBuilder {
     fileprivate mutating func append(
         _ party: ConversationParty

@@ -162,6 +162,7 @@ extension Broker {
         conversationTable.set(reading, of: mark.reader)
         commits.put(row(of: mark.reader), permit)
         storeLastNumber(of: mark.reader.conversation)
+        announceAtCommit(mark)
         respondAtCommit(
             to: mark.connection, request: mark.requestIdentifier, reason: .success, body: [])
     }

@@ -78,6 +78,45 @@ extension EndToEndTests {
             #expect(unknown.exit == .code(0x90) && unknown.text.contains("nobody"))
         }
 
+        @Test func `tells the other devices of a user what one of them has read`() async throws {
+            let broker = try await TestBroker()
+            let bob = try await broker.client("bob")
+            let phone = try await broker.client("alice", device: "phone")
+            let pad = try await broker.client("alice", device: "pad")
+            try await pad.subscribe(to: "$unread/alice")
+            await #expect(throws: MartletError.self) {
+                try await bob.subscribe(to: "$unread/alice")
+            }
+            for text in ["one", "two"] {
+                var message = OutgoingMessage(to: .user("alice"), text: text)
+                message.isKept = true
+                _ = try await bob.send(message)
+                pad.acknowledge(try await pad.nextMessage())
+            }
+            try await phone.markRead(.user("bob"), through: 1)
+            let first = try await pad.nextMessage()
+            #expect(
+                Conversation(first)
+                    == Conversation(
+                        party: .user("bob"), lastNumber: 2, readThrough: 1, unreadCount: 1))
+            try await broker.killNow()
+            try await broker.start()
+            // The mark survives, and so does the subscription. An event that finds no connection is
+            // lost.
+            _ = try await pad.conversations()
+            #expect(try await phone.conversations().conversations.first?.readThrough == 1)
+            try await phone.markRead(.user("bob"), through: 2)
+            while true {
+                let message = try await pad.nextMessage()
+                pad.acknowledge(message)
+                guard let news = Conversation(message) else { continue }
+                #expect(news.readThrough == 2 && news.unreadCount == 0)
+                break
+            }
+            #expect(try broker.counter("history/events") == 1)
+            for client in [bob, phone, pad] { await client.close() }
+        }
+
         @Test
         func `survives the death of the broker: what was acknowledged is there, once, in order`()
             async throws
