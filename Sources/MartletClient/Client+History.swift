@@ -116,13 +116,29 @@ extension Client {
     public func markRead(
         _ party: ConversationParty, through number: UInt64
     ) async throws(MartletError) {
+        try await mark(party, through: number, .markRead)
+    }
+
+    /// Hides all messages of a conversation up to a number from this user, on all its devices, for
+    /// ever. They count as read. The other readers keep them.
+    ///
+    /// - Throws: as ``markRead(_:through:)``.
+    public func hideHistory(
+        _ party: ConversationParty, through number: UInt64
+    ) async throws(MartletError) {
+        try await mark(party, through: number, .hideHistory)
+    }
+
+    private func mark(
+        _ party: ConversationParty, through number: UInt64, _ operation: MRT.Operation
+    ) async throws(MartletError) {
         guard (1...WireLimits.varIntMaximum).contains(number) else {
             throw .invalid("messages have numbers from 1 to \(WireLimits.varIntMaximum)")
         }
         var bytes = ByteBuilder()
         let wire = try bytes.append(party)
         _ = try await request(
-            .markRead, part: MRT.ReadMark(party: wire, number: number), bytes: bytes)
+            operation, part: MRT.ReadMark(party: wire, number: number), bytes: bytes)
     }
 }
 

@@ -42,8 +42,9 @@ public struct OutgoingMessage: Hashable, Sendable {
     /// default.
     public var expirySeconds: UInt32?
     /// Whether the broker keeps the message in the conversation of this user with the receivers, or
-    /// of the group. Only messages to users and groups with the grade durable or once can be kept.
-    public var isKept = false
+    /// of the group; nil is the default of the group or the app. Only messages to users and groups
+    /// with the grade durable or once can be kept.
+    public var isKept: Bool?
     /// Its time of creation, Unix milliseconds; nil is the time at which the broker accepts it. The
     /// broker uses it if it differs by at most 5 s from its own clock.
     public var time: UInt64?
@@ -133,7 +134,8 @@ struct EncodedSend: Sendable {
             packet.messageIdentifier = bytes.append(identifier)
         }
         packet.expirySeconds = message.expirySeconds ?? 0
-        packet.isKept = message.isKept
+        packet.isKept = message.isKept == true
+        packet.isNeverKept = message.isKept == false
         packet.time = message.time ?? 0
         self.packet = packet
         self.bytes = bytes.bytes

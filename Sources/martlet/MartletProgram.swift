@@ -20,6 +20,7 @@ enum Command: String, CaseIterable {
     case groupShow = "group show"
     case groupMeta = "group meta"
     case groupAllow = "group allow"
+    case groupHistory = "group history"
     case tokenMint = "token mint"
     case tokenList = "token list"
     case tokenRevoke = "token revoke"
@@ -34,6 +35,8 @@ enum Command: String, CaseIterable {
     case conversations
     case history
     case historyRemove = "history remove"
+    case historyRead = "history read"
+    case historyHide = "history hide"
     case retainedList = "retained list"
     case retainedShow = "retained show"
     case retainedDelete = "retained delete"
@@ -143,7 +146,7 @@ enum MartletProgram {
             case .listen: try await ListenCommand.run(arguments)
             case .presence: try await PresenceCommand.run(arguments)
             case .groupCreate, .groupJoin, .groupLeave, .groupKick, .groupBan, .groupList,
-                .groupShow, .groupMeta, .groupAllow:
+                .groupShow, .groupMeta, .groupAllow, .groupHistory:
                 try await ParsedOptions<GroupOption>.runGroup(command, arguments)
             case .tokenMint: try TokenMintCommand.run(arguments)
             case .tokenList: try TokenListCommand.run(arguments)
@@ -157,6 +160,8 @@ enum MartletProgram {
             case .conversations: try ConversationsCommand.run(arguments)
             case .history: try HistoryCommand.run(arguments)
             case .historyRemove: try HistoryRemoveCommand.run(arguments)
+            case .historyRead: try await HistoryMarkCommand.run(arguments, hides: false)
+            case .historyHide: try await HistoryMarkCommand.run(arguments, hides: true)
             case .queueDrop: try QueueDropCommand.run(arguments)
             case .queuePurge: try QueuePurgeCommand.run(arguments)
             case .retainedList: try RetainedListCommand.run(arguments)

@@ -275,6 +275,15 @@ private final class AmplificationTable {
         case .markRead:
             let mark = [0] + Packets.string8("nobody") + [1]
             row("read of nobody", Packets.request(operation, mark, id: 6), owner)
+        case .hideHistory:
+            let mark = [0] + Packets.string8("nobody") + [1]
+            row("hide of nobody", Packets.request(operation, mark, id: 6), owner)
+        case .groupSetHistory:
+            row(
+                "set history of a group of 100",
+                Packets.request(operation, group + [1, 5], id: 7), owner)
+        case .groupHistory:
+            row("history of a group", Packets.request(operation, group, id: 8), owner)
         case .groupSetMeta:
             row(
                 "set meta of a group of 100",

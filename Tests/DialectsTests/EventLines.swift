@@ -123,6 +123,7 @@ private func line(
     if request.packetIdentifier > 0 { words.append("packet \(request.packetIdentifier)") }
     if request.isRetained { words.append("retained") }
     if request.isKept { words.append("kept") }
+    if request.isNeverKept { words.append("never kept") }
     switch request.target {
     case .user(let user): words.append("to \(text(user))")
     case .users(let ids, let count): words.append("to \(count) \(names(ids))")
@@ -157,6 +158,9 @@ private func line(
     case .setMeta(let group, let meta): "meta \(text(group)) '\(text(meta))'"
     case .setAllowed(let group, let allowed):
         "allow \(text(group)) \(allowed.map { "\($0.count) \(names($0.bytes))" } ?? "open")"
+    case .setHistory(let group, let history):
+        "history \(text(group)) \(history.isKept ? "on" : "off") shown \(history.shownCount)"
+    case .describeHistory(let group): "history of \(text(group))"
     }
 }
 

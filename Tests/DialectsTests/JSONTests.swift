@@ -140,6 +140,13 @@ struct JSONReadingTests {
                 "gbob")
         ),
         (
+            #"{"type":"setGroupHistory","request":7,"group":"g","history":true,"shown":9}"#,
+            request(
+                .groupSetHistory,
+                MRT.GroupSetHistory(
+                    group: ByteRange(offset: 0, count: 1), isKept: true, shownCount: 9), "g")
+        ),
+        (
             #"{"type":"setGroupAllowed","request":7,"group":"g","allowed":["b"]}"#,
             request(
                 .groupSetAllowList,

@@ -169,7 +169,8 @@ private func words(_ packet: MRT.Send, _ body: UnsafeRawBufferPointer) -> [Strin
         "send", "grade=\(packet.grade.rawValue)", field("number", packet.number),
         field("messageid", packet.messageIdentifier, in: body),
         field("expiry", UInt64(packet.expirySeconds)), field("time", packet.time),
-        mark("history", packet.isKept), mark("raw", packet.isRaw), words(packet.target, body),
+        mark("history", packet.isKept), mark("no-history", packet.isNeverKept),
+        mark("raw", packet.isRaw), words(packet.target, body),
         "payload=" + escape(packet.payload, body),
     ]
 }

@@ -82,9 +82,17 @@ private func understandParameters(
         return meaning(
             query, in: bytes, query.after == 0 ? nil : "after=\(query.after)",
             mark("unread", query.isUnreadOnly), "count=\(query.count)")
-    case .markRead:
+    case .markRead, .hideHistory:
         let mark = try MRT.ReadMark(bytes.bytes)
         return meaning(mark, in: bytes, party(mark.party), "number=\(mark.number)")
+    case .groupSetHistory:
+        let change = try MRT.GroupSetHistory(bytes.bytes)
+        return meaning(
+            change, in: bytes, text("group", change.group), mark("kept", change.isKept),
+            "shown=\(change.shownCount)")
+    case .groupHistory:
+        let name = try MRT.GroupName(bytes.bytes)
+        return meaning(name, in: bytes, text("group", name.group))
     case .subscribe, .unsubscribe, .clearWill, .presence:
         preconditionFailure("whole packets show these")
     }
@@ -141,6 +149,11 @@ private func understandResult(
         return meaning(
             list, in: bytes, list.next == 0 ? nil : "next=\(list.next)",
             entries.isEmpty ? nil : entries.joined(separator: " "))
+    case .groupHistory:
+        let history = try MRT.GroupHistory(bytes.bytes)
+        return meaning(
+            history, in: bytes, mark("kept", history.isKept), "shown=\(history.shownCount)",
+            "last=\(history.lastNumber)")
     default: preconditionFailure("an operation without a result of its own")
     }
 }
@@ -156,6 +169,8 @@ private func understandEvent(_ bytes: UnsafeRawBufferPointer) throws(WireError) 
         case .kicked(let user): "kicked user=" + escape(user, bytes)
         case .allowListUpdated(let list): "allow-list " + words(list, bytes)
         case .metaUpdated(let meta): "meta meta=" + escape(meta, bytes)
+        case .historyUpdated(let isKept, let shownCount):
+            "history \(isKept ? "kept " : "")shown=\(shownCount)"
         }
     return meaning(event, in: bytes, text)
 }

@@ -8,6 +8,29 @@ import Primitives
 extension Broker {
     // MARK: - Admission
 
+    /// Whether a send has to be looked at for history: an ordinary one pays for this only.
+    @inline(__always)
+    func mayBeKept(_ request: SendRequest) -> Bool {
+        request.isKept || limits.someAppKeepsHistory || groupTable.keepingCount > 0
+    }
+
+    /// Whether a send is kept: its sender asks for it, or its group or app keeps messages by
+    /// default and its sender does not say no.
+    @inline(never)
+    func isKept(
+        _ request: SendRequest, sentTo target: AuthorizedTarget, fromUser user: Index<User>
+    ) -> Bool {
+        if request.isKept { return true }
+        guard !request.isNeverKept, request.grade != .transient else { return false }
+        switch target.receivers {
+        case .everybody, .topic: return false
+        case .group(let group) where groupTable.groups[group].history.isKept: return true
+        case .user, .users, .group:
+            let app = registry.users[user].app
+            return limits.policy(ofApp: registry.apps[app].name).keepsHistory
+        }
+    }
+
     /// The reason for which a send that must be kept is refused.
     ///
     /// - Returns: ``ReasonCode/success`` if it can be kept.

@@ -90,10 +90,13 @@ public struct ReadMarkRequest: Sendable {
     public var party: HistoryRequest.Party
     /// The number of a kept message; at least 1.
     public var number: UInt64
+    /// The user does not want to see these messages again.
+    public var hides: Bool
 
-    public init(party: HistoryRequest.Party, number: UInt64) {
+    public init(party: HistoryRequest.Party, number: UInt64, hides: Bool = false) {
         self.party = party
         self.number = number
+        self.hides = hides
     }
 }
 

@@ -230,7 +230,9 @@ extension Broker {
         memory.noteTaken(tally.taken, of: message)
         operatorSends.add(number, result)
         if request.isRetained { retain(message, ofUser: user, request, at: step.moment) }
-        if request.isKept { keep(message, sentTo: target, fromUser: user) }
+        if mayBeKept(request), isKept(request, sentTo: target, fromUser: user) {
+            keep(message, sentTo: target, fromUser: user)
+        }
         memory.noteRouted(message)
         completeIfSettled(message, in: &step)
         let send = operatorSends.take(number).map { OperatorSend.complete($0) }

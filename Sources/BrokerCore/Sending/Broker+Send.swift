@@ -163,7 +163,9 @@ extension Broker {
         }
         let limit = retainLimit(request, ofUser: user, in: bytes)
         guard limit == .none else { return .refused(.quotaExceeded, limit) }
-        if request.isKept, case .allowed(let target) = decision {
+        if mayBeKept(request), case .allowed(let target) = decision,
+            isKept(request, sentTo: target, fromUser: user)
+        {
             let refusal = refusalToKeep(request, to: target, fromUser: user)
             if refusal.reason != .success { return .refused(refusal.reason, refusal.limit) }
         }
@@ -324,7 +326,9 @@ extension Broker {
         if request.isRetained {
             retain(message, ofUser: sessions[sender].user, request, at: step.moment)
         }
-        if request.isKept { keep(message, sentTo: target, fromUser: sessions[sender].user) }
+        if mayBeKept(request), isKept(request, sentTo: target, fromUser: sessions[sender].user) {
+            keep(message, sentTo: target, fromUser: sessions[sender].user)
+        }
         memory.noteRouted(message)
         completeIfSettled(message, in: &step)
     }

@@ -222,7 +222,8 @@ private struct EncodedSend {
             number: 0, grade: grade, target: target, expirySeconds: message.expirySeconds,
             isRaw: isRaw, payload: payload, messageByteCount: UInt32(byteCount))
         request.isRetained = isRetained
-        request.isKept = message.isKept ?? false
+        request.isKept = message.isKept == true
+        request.isNeverKept = message.isKept == false
         if let type = message.contentType {
             let type = Array(type.utf8)
             guard TextRules.isUTF8(type.span.bytes) else {

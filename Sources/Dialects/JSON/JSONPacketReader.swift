@@ -104,7 +104,8 @@ struct JSONPacketReader {
         case .disconnect: try readDisconnect()
         case .subscribe, .unsubscribe, .presence, .setWill, .clearWill, .createGroup, .joinGroup,
             .leaveGroup, .kickMember, .banMember, .listGroups, .describeGroup, .history,
-            .conversations, .read, .setGroupMeta, .setGroupAllowed:
+            .conversations, .read, .hide, .setGroupMeta, .setGroupAllowed, .setGroupHistory,
+            .groupHistory:
             try readRequest(known, number: try required("request", requestNumber()))
         }
     }
@@ -114,7 +115,8 @@ struct JSONPacketReader {
         case connect, authenticate, send, ack, ping, disconnect
         case subscribe, unsubscribe, presence, setWill, clearWill
         case createGroup, joinGroup, leaveGroup, kickMember, banMember, listGroups, describeGroup
-        case setGroupMeta, setGroupAllowed, history, conversations, read
+        case setGroupMeta, setGroupAllowed, setGroupHistory, groupHistory
+        case history, conversations, read, hide
 
         /// What an MQTT client does instead of publishing this as a request; nil for what it
         /// publishes.
@@ -219,7 +221,9 @@ struct JSONPacketReader {
         send.expirySeconds = UInt32(
             try number("expirySeconds", in: 1...UInt64(UInt32.max)) ?? 0)
         send.time = try number("time", in: 1...WireLimits.varIntMaximum) ?? 0
-        send.isKept = try flag("history")
+        let isKept = try optionalFlag("history")
+        send.isKept = isKept == true
+        send.isNeverKept = isKept == false
         write(send)
     }
 
@@ -372,10 +376,10 @@ struct JSONPacketReader {
                 MRT.ConversationQuery(
                     after: try number("after", in: 1...WireLimits.varIntMaximum) ?? 0,
                     isUnreadOnly: try flag("unread"), count: try pageCount()))
-        case .read:
+        case .read, .hide:
             let party = try conversationParty()
             ask(
-                .markRead,
+                type == .hide ? .hideHistory : .markRead,
                 MRT.ReadMark(
                     party: party,
                     number: try required(
@@ -384,6 +388,14 @@ struct JSONPacketReader {
             ask(
                 .groupSetMeta,
                 MRT.GroupSetMeta(group: try group(), meta: try required("meta", text("meta"))))
+        case .groupHistory: ask(.groupHistory, MRT.GroupName(group: try group()))
+        case .setGroupHistory:
+            ask(
+                .groupSetHistory,
+                MRT.GroupSetHistory(
+                    group: try group(),
+                    isKept: try required("history", optionalFlag("history")),
+                    shownCount: UInt32(try number("shown", in: 0...UInt64(UInt32.max)) ?? 0)))
         case .setGroupAllowed:
             ask(
                 .groupSetAllowList,
@@ -468,8 +480,12 @@ struct JSONPacketReader {
     }
 
     private mutating func flag(_ name: StaticString) throws(JSONFault) -> Bool {
+        try optionalFlag(name) ?? false
+    }
+
+    private mutating func optionalFlag(_ name: StaticString) throws(JSONFault) -> Bool? {
         switch value(name) {
-        case nil, .null: return false
+        case nil, .null: return nil
         case .bool(let flag): return flag
         default: throw fault("is not true or false", name)
         }

@@ -34,6 +34,7 @@ extension MQTTDecoder {
         takeProperties(will.properties, of: .will, packet, into: &request)
         // Wills are in no history.
         request.isKept = false
+        request.isNeverKept = false
         return request
     }
 
@@ -182,6 +183,7 @@ extension MQTTDecoder {
             let (name, value) = (property.text.bytes(in: bytes), property.value)
             if name.elementsEqual(MessageProperty.history.utf8Bytes) {
                 request.isKept = value.bytes(in: bytes).elementsEqual("1".utf8)
+                request.isNeverKept = value.bytes(in: bytes).elementsEqual("0".utf8)
             }
             guard !hasIdentifier, name.elementsEqual(MessageProperty.identifier.utf8Bytes) else {
                 continue

@@ -78,6 +78,12 @@ extension MRTDecoder {
             }
             return request.event(
                 .setMeta(request.place(change.group), meta: request.place(change.meta)))
+        case .groupSetHistory:
+            let change = try MRT.GroupSetHistory(content.bytes)
+            return request.event(
+                .setHistory(
+                    request.place(change.group),
+                    GroupHistory(isKept: change.isKept, shownCount: change.shownCount)))
         default:
             let change = try MRT.GroupSetAllowList(content.bytes)
             guard areIdentifiers(change.allowList, request) else {
@@ -96,6 +102,10 @@ extension MRTDecoder {
                 .list(
                     after: request.place(query.after),
                     byteCountMaximum: request.resultByteCountMaximum))
+        }
+        if request.operation == .groupHistory {
+            let name = try MRT.GroupName(request.content.bytes)
+            return request.event(.describeHistory(request.place(name.group)))
         }
         let query = try MRT.GroupQuery(request.content.bytes)
         return request.event(
@@ -131,7 +141,9 @@ extension MRTDecoder {
         let mark = try MRT.ReadMark(request.content.bytes)
         return .markReadRequested(
             request.connection, requestIdentifier: request.identifier,
-            ReadMarkRequest(party: party(mark.party, request), number: mark.number))
+            ReadMarkRequest(
+                party: party(mark.party, request), number: mark.number,
+                hides: request.operation == .hideHistory))
     }
 
     private static func party(

@@ -9,6 +9,7 @@
 //                 | run of: u8 0 user, 2 group, string8 name, varint last number, varint read |
 //                 |         varint unread |
 //     27 read     | u8 0 user, 2 group | string8 name | varint number |
+//     42 hide     | the same |
 
 import Primitives
 
@@ -295,7 +296,8 @@ extension MRT {
         }
     }
 
-    /// The parameters of ``Operation/markRead``: the user has read a conversation up to a number.
+    /// The parameters of ``Operation/markRead``: the user has read a conversation up to a number;
+    /// and of ``Operation/hideHistory``: it does not want to see it up to there.
     public struct ReadMark: Hashable, Sendable, RequestPart {
         public var party: ConversationParty
         /// The number of a kept message.

@@ -21,6 +21,8 @@ extension MRT {
         public var time: UInt64 = 0
         /// The message is kept in the conversation of its sender and its receivers.
         public var isKept = false
+        /// The message is not kept, also where the group or the app keeps messages by default.
+        public var isNeverKept = false
         public var target: Target
         /// The payload is any bytes; without it, it is `t` as one byte and then `b`.
         public var isRaw = false
@@ -45,7 +47,9 @@ extension MRT {
             @usableFromInline static var expiry: UInt8 { 0x02 }
             @usableFromInline static var time: UInt8 { 0x04 }
             @usableFromInline static var history: UInt8 { 0x08 }
-            @usableFromInline static var all: UInt8 { 0x0F }
+            // 0x10 is another part of the packet in later versions.
+            @usableFromInline static var noHistory: UInt8 { 0x20 }
+            @usableFromInline static var all: UInt8 { 0x2F }
         }
 
         /// Decodes the structure. Whether the ids, the topic and the message obey their rules is
@@ -86,13 +90,15 @@ extension MRT {
                 time = try reader.readVarInt(in: 1...WireLimits.varIntMaximum)
             }
             isKept = options & Option.history != 0
+            isNeverKept = options & Option.noHistory != 0
+            guard !(isKept && isNeverKept) else { throw .malformed }
         }
 
         @inlinable
         var options: UInt8 {
             (messageIdentifier.isEmpty ? 0 : Option.messageIdentifier)
                 | (expirySeconds == 0 ? 0 : Option.expiry) | (time == 0 ? 0 : Option.time)
-                | (isKept ? Option.history : 0)
+                | (isKept ? Option.history : 0) | (isNeverKept ? Option.noHistory : 0)
         }
 
         @inlinable

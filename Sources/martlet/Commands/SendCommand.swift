@@ -10,12 +10,13 @@ enum SendOption: String, ConnectionRules, AppRules {
     case server, ca, token, device, timeout, data, app
     case sender = "as"
     case retain, history
+    case noHistory = "no-history"
     case to, group, broadcast, topic, type, grade, expiry, bytes
     case messageID = "message-id"
 
     var shape: OptionShape {
         switch self {
-        case .broadcast, .bytes, .retain, .history: .flag
+        case .broadcast, .bytes, .retain, .history, .noHistory: .flag
         case .server, .ca, .token, .device, .timeout, .data, .app, .sender, .to, .group, .topic,
             .type, .grade, .expiry,
             .messageID:
@@ -176,7 +177,8 @@ enum SendCommand {
         private let grade: Grade
         private let messageID: String?
         private let expirySeconds: UInt32?
-        private let isKept: Bool
+        /// nil: the default of the group or the app.
+        private let isKept: Bool?
 
         init(_ options: ParsedOptions<SendOption>) throws(UsageError) {
             let choices = [
@@ -209,11 +211,14 @@ enum SendCommand {
                 throw UsageError("missing TEXT: --message-id is for one message")
             }
             expirySeconds = try options.expirySeconds(.expiry)
-            isKept = options.has(.history)
-            if isKept, options.has(.broadcast) || options.has(.topic) {
+            guard !options.has(.history) || !options.has(.noHistory) else {
+                throw UsageError("--history and --no-history exclude each other")
+            }
+            isKept = options.has(.history) ? true : options.has(.noHistory) ? false : nil
+            if options.has(.history), options.has(.broadcast) || options.has(.topic) {
                 throw UsageError("--history needs --to or --group")
             }
-            if isKept, grade == .transient {
+            if options.has(.history), grade == .transient {
                 throw UsageError("--history needs the grade durable or once")
             }
         }
@@ -266,7 +271,7 @@ enum SendCommand {
                 case .once: .once
                 }
             request.expirySeconds = expirySeconds.map(UInt64.init)
-            request.isKept = isKept ? true : nil
+            request.isKept = isKept
         }
 
         private func message(_ content: MessageContent) -> OutgoingMessage {

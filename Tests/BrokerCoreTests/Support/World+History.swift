@@ -72,13 +72,15 @@ extension World {
     }
 
     /// A user tells what it has read.
-    func markRead(_ name: String, of party: Target, through number: UInt64) {
+    func markRead(
+        _ name: String, of party: Target, through number: UInt64, hides: Bool = false
+    ) {
         var bytes: [UInt8] = []
         let wanted = conversationParty(party, &bytes)
         step(
             .markReadRequested(
                 connections[name]!, requestIdentifier: freeRequest(name),
-                ReadMarkRequest(party: wanted, number: number)),
+                ReadMarkRequest(party: wanted, number: number, hides: hides)),
             bytes: bytes)
     }
 

@@ -109,7 +109,9 @@ struct PublishedRequestTests {
         ("describeGroup", #""group":"g","after":"bob""#),
         ("history", #""user":"bob","before":9,"count":3"#), ("history", #""group":"g""#),
         ("conversations", ""), ("conversations", #""after":4,"unread":true,"count":2"#),
-        ("read", #""user":"bob","number":4"#),
+        ("read", #""user":"bob","number":4"#), ("hide", #""group":"g","number":4"#),
+        ("setGroupHistory", #""group":"g","history":true,"shown":9"#),
+        ("groupHistory", #""group":"g""#),
         ("setGroupMeta", #""group":"g","meta":"""#), ("setGroupAllowed", #""group":"g""#),
         ("setGroupAllowed", #""group":"g","allowed":[]"#),
     ]

@@ -118,6 +118,58 @@ extension EndToEndTests {
         }
 
         @Test
+        func `of a group is kept by default, shown to new members, and hidden by one of them`()
+            async throws
+        {
+            let broker = try await TestBroker()
+            let alice = try await broker.client("alice")
+            let bob = try await broker.client("bob")
+            try broker.addUsers("carl")
+            let group = try await alice.createGroup(title: "Valves")
+            try await bob.joinGroup(group)
+            try await alice.setHistory(of: group, isKept: true, shownCount: 2)
+            await #expect(throws: MartletError.self) {
+                try await bob.setHistory(of: group, isKept: false)
+            }
+            for text in ["1", "2", "3"] {
+                _ = try await alice.send(OutgoingMessage(to: .group(group), text: text))
+            }
+            var secret = OutgoingMessage(to: .group(group), text: "not kept")
+            secret.isKept = false
+            _ = try await alice.send(secret)
+            try await broker.killNow()
+            try await broker.start()
+            #expect(try await bob.historySettings(of: group).lastNumber == 3)
+            let data = "--data=\(broker.directory)"
+            let joined = try await martlet("group", "join", group, "carl", data, of: broker)
+            #expect(joined.exit == .code(0), "\(joined.text)")
+            let carl = try await broker.client("carl")
+            let party = ConversationParty.group(group)
+            #expect(try await carl.history(with: party).messages.map(\.number) == [3, 2])
+            let hidden = try await martlet(
+                "history", "hide", "--group=\(group)", "2", of: broker, as: "carl")
+            #expect(hidden.text == "hidden up to message 2")
+            #expect(try await carl.history(with: party).messages.map(\.number) == [3])
+            #expect(try await bob.history(with: party).messages.map(\.number) == [3, 2, 1])
+            let off = try await martlet("group", "history", group, "off", data, of: broker)
+            #expect(off.exit == .code(0), "\(off.text)")
+            let shown = try await martlet(
+                "group", "show", group, "--json", data, of: broker)
+            #expect(shown.text.contains(#""isKept":false"#), "\(shown.text)")
+            #expect(shown.text.contains(#""lastNumber":3"#), "\(shown.text)")
+            let read = try await martlet(
+                "history", "read", "--group=\(group)", "3", of: broker, as: "carl")
+            #expect(read.text == "read up to message 3")
+            #expect(try await carl.conversations().conversations.map(\.readThrough) == [3])
+            let nothing = try await martlet("history", "hide", "2", of: broker, as: "carl")
+            #expect(nothing.exit == .code(1), "\(nothing.text)")
+            let wrong = try await martlet(
+                "group", "history", group, "maybe", data, of: broker)
+            #expect(wrong.exit == .code(1))
+            for client in [alice, bob, carl] { await client.close() }
+        }
+
+        @Test
         func `survives the death of the broker: what was acknowledged is there, once, in order`()
             async throws
         {
