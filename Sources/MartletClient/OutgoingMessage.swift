@@ -45,6 +45,9 @@ public struct OutgoingMessage: Hashable, Sendable {
     /// of the group; nil is the default of the group or the app. Only messages to users and groups
     /// with the grade durable or once can be kept.
     public var isKept: Bool?
+    /// Whether the receivers get the message; false for one that is only kept, as what a device
+    /// recorded while it was offline. Its ``time`` is used unless it is in the future.
+    public var isDelivered = true
     /// Its time of creation, Unix milliseconds; nil is the time at which the broker accepts it. The
     /// broker uses it if it differs by at most 5 s from its own clock.
     public var time: UInt64?
@@ -136,6 +139,10 @@ struct EncodedSend: Sendable {
         packet.expirySeconds = message.expirySeconds ?? 0
         packet.isKept = message.isKept == true
         packet.isNeverKept = message.isKept == false
+        guard message.isDelivered || packet.isKept else {
+            throw .invalid("a message that is not delivered must be kept")
+        }
+        packet.isUndelivered = !message.isDelivered
         packet.time = message.time ?? 0
         self.packet = packet
         self.bytes = bytes.bytes

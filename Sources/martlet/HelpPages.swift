@@ -146,6 +146,8 @@ enum HelpPages {
           --expiry TIME        discard the message after this time
           --history            keep the message in the conversation; to users or a group
           --no-history         keep it nowhere, whatever the group or the app keeps by default
+          --history-only       keep it in the conversation, and deliver it to nobody
+          --time MS            its time in Unix milliseconds; with --history-only
           --bytes              send the text as bytes, not as a message with a type, and lines of
                                standard input unchanged; only to a topic
 

@@ -270,6 +270,9 @@ private final class AmplificationTable {
         case .history:
             let query = [0] + Packets.string8("nobody") + [0, 100]
             row("history with nobody", Packets.request(operation, query, id: 6), owner)
+        case .searchHistory:
+            let query = [0] + Packets.string8("nobody") + [0, 100, 0, 0, 0, 0x78]
+            row("search with nobody", Packets.request(operation, query, id: 6), owner)
         case .conversations:
             row("no conversations", Packets.request(operation, [0, 0, 100], id: 6), owner)
         case .markRead:

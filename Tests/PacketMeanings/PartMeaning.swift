@@ -77,6 +77,13 @@ private func understandParameters(
             query, in: bytes, party(query.party),
             query.before == 0 ? nil : "before=\(query.before)",
             "count=\(query.count)")
+    case .searchHistory:
+        let search = try MRT.HistorySearchQuery(bytes.bytes)
+        return meaning(
+            search, in: bytes, party(search.query.party),
+            search.query.before == 0 ? nil : "before=\(search.query.before)",
+            "count=\(search.query.count)", text("from", search.from), "since=\(search.since)",
+            "until=\(search.until)", text("text", search.text))
     case .conversations:
         let query = try MRT.ConversationQuery(bytes.bytes)
         return meaning(
@@ -125,7 +132,7 @@ private func understandResult(
             mark("own", group.isOwn), "owner=" + escape(group.owner, bytes),
             "title=" + escape(group.title, bytes), "count=\(group.memberCount)",
             "meta=" + escape(group.meta, bytes), "members=" + names(group.members, bytes))
-    case .history:
+    case .history, .searchHistory:
         let page = try MRT.HistoryPage(bytes.bytes)
         var walk = MRT.HistoryEntryList(page.entries, in: bytes.bytes)
         var entries: [String] = []

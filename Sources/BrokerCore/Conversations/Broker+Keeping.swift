@@ -42,6 +42,7 @@ extension Broker {
         guard request.grade != .transient else { return (.qosNotSupported, .none) }
         let parties = parties(of: target, fromUser: user)
         guard let parties else { return (.topicNameInvalid, .none) }
+        if parties.isEmpty, request.isUndelivered { return (.topicNameInvalid, .none) }
         let sum = conversationTable.sum(of: registry.users[user].app)
         let byteCount =
             UInt64(MessageBlock.headerByteCount)
@@ -91,6 +92,20 @@ extension Broker {
     }
 
     // MARK: - Keeping
+
+    /// Counts the receivers of a message that is kept and not delivered. Those that do not exist
+    /// are refused as those of any send. None of them takes the message: without its conversations
+    /// it is nowhere.
+    @inline(never)
+    mutating func routeNowhere(
+        _ target: AuthorizedTarget, grade: Grade, fromUser user: Index<User>,
+        tally: inout RoutingTally
+    ) {
+        forEachDestination(of: target, grade: grade, from: nil, user: user, tally: &tally) {
+            _, _, tally in
+            tally.taken += 1
+        }
+    }
 
     /// Keeps an accepted message in the conversations that it belongs to.
     mutating func keep(

@@ -340,6 +340,8 @@ public struct SendRequest: Sendable {
     public var isKept = false
     /// The message is kept nowhere, whatever its app and its group keep by default.
     public var isNeverKept = false
+    /// The message is kept only: nobody gets it, and its time is that of the sender.
+    public var isUndelivered = false
     /// The payload is arbitrary bytes; otherwise `t` as one byte and then `b`.
     public var isRaw: Bool
     public var payload: ByteRange

@@ -17,6 +17,20 @@ public struct HistoryRequest: Sendable {
     public var countMaximum: Int
     /// Bytes of the answer.
     public var byteCountMaximum: Int
+    /// Only these of the messages that are read are in the answer.
+    public var search = Search()
+
+    /// What a user looks for. The ranges are in the bytes of the event; empty ones mean everything.
+    public struct Search: Sendable {
+        public var text = ByteRange.empty
+        public var sender = ByteRange.empty
+        /// The first time, in Unix milliseconds.
+        public var since: UInt64 = 0
+        /// The first time that is too late.
+        public var until = UInt64.max
+
+        public init() {}
+    }
 
     public init(party: Party, before: UInt64, countMaximum: Int, byteCountMaximum: Int) {
         self.party = party

@@ -214,7 +214,9 @@ extension Broker {
         if request.senderUnixMilliseconds != 0 {
             let own = request.senderUnixMilliseconds
             let difference = own > time ? own - time : time - own
-            if difference <= limits.senderClockDifferenceMillisecondsMaximum {
+            if difference <= limits.senderClockDifferenceMillisecondsMaximum
+                || request.isUndelivered && own < time
+            {
                 time = own
             } else {
                 counters.senderClocksRejected += 1
@@ -309,9 +311,14 @@ extension Broker {
         defer { memory.release(message) }
         let excluded = excludedSession(request, sender)
         var tally = RoutingTally(stamp: stamp)
-        route(
-            message, to: target, grade: request.grade, fromUser: sessions[sender].user,
-            excluding: excluded, tally: &tally, in: &step)
+        if request.isUndelivered {
+            routeNowhere(
+                target, grade: request.grade, fromUser: sessions[sender].user, tally: &tally)
+        } else {
+            route(
+                message, to: target, grade: request.grade, fromUser: sessions[sender].user,
+                excluding: excluded, tally: &tally, in: &step)
+        }
         if tally.taken == 0 && tally.refusedCount > 0 {
             refuse(request, from: sender, tally.reason, limit: tally.limit, in: &step)
             return
@@ -321,7 +328,7 @@ extension Broker {
         noteForbidden(target, from: sender, in: &step)
         // Receivers that need no acknowledgement have it: sessions that are not persistent, and QoS
         // 0 subscriptions.
-        memory.noteTaken(tally.taken, of: message)
+        memory.noteTaken(request.isUndelivered ? 0 : tally.taken, of: message)
         remember(request, tally: tally, from: sender, message: message)
         if request.isRetained {
             retain(message, ofUser: sessions[sender].user, request, at: step.moment)

@@ -38,6 +38,7 @@ extension PacketSummary {
             case .conversations: "conversations"
             case .markRead: "read"
             case .hideHistory: "hide"
+            case .searchHistory: "history"
             case nil: "request"
             }
         case .connack, .result, .deliver, .response, .channel, .pingResponse: "\(type)"

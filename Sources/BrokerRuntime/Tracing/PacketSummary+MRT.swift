@@ -208,6 +208,9 @@ extension PacketSummary {
         case .history:
             let query = try MRT.HistoryQuery(parameters)
             packet.receiver = Self.text(query.party, in: parameters)
+        case .searchHistory:
+            let search = try MRT.HistorySearchQuery(parameters)
+            packet.receiver = Self.text(search.query.party, in: parameters)
         case .markRead, .hideHistory:
             let mark = try MRT.ReadMark(parameters)
             packet.receiver = Self.text(mark.party, in: parameters)

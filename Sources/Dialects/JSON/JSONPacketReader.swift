@@ -224,6 +224,10 @@ struct JSONPacketReader {
         let isKept = try optionalFlag("history")
         send.isKept = isKept == true
         send.isNeverKept = isKept == false
+        send.isUndelivered = try optionalFlag("deliver") == false
+        guard send.isKept || !send.isUndelivered else {
+            throw fault("needs history", "deliver")
+        }
         write(send)
     }
 
@@ -363,13 +367,15 @@ struct JSONPacketReader {
                 .groupDescribe,
                 MRT.GroupQuery(group: try group(), after: try shortText("after") ?? .empty))
         case .history:
-            let party = try conversationParty()
-            ask(
-                .history,
-                MRT.HistoryQuery(
-                    party: party,
-                    before: try number("before", in: 1...WireLimits.varIntMaximum) ?? 0,
-                    count: try pageCount()))
+            let query = MRT.HistoryQuery(
+                party: try conversationParty(),
+                before: try number("before", in: 1...WireLimits.varIntMaximum) ?? 0,
+                count: try pageCount())
+            if let search = try search(query) {
+                ask(.searchHistory, search)
+            } else {
+                ask(.history, query)
+            }
         case .conversations:
             ask(
                 .conversations,
@@ -420,6 +426,22 @@ struct JSONPacketReader {
                 reason: .malformedPacket,
                 detail: "a conversation is named by exactly one of user and group")
         }
+    }
+
+    /// A search in a page; nil if the message has none of its members.
+    private mutating func search(
+        _ query: MRT.HistoryQuery
+    ) throws(JSONFault) -> MRT.HistorySearchQuery? {
+        let (words, sender) = (try shortText("search"), try shortText("from"))
+        let since = try number("since", in: 0...WireLimits.varIntMaximum)
+        let until = try number("until", in: 1...WireLimits.varIntMaximum)
+        guard words != nil || sender != nil || since != nil || until != nil else { return nil }
+        guard (words?.count ?? 0) <= WireLimits.searchByteCountMaximum else {
+            throw fault("has more than 128 bytes", "search")
+        }
+        return MRT.HistorySearchQuery(
+            query: query, from: sender ?? .empty, since: since ?? 0, until: until ?? 0,
+            text: words ?? .empty)
     }
 
     /// Entries of a page.

@@ -117,14 +117,29 @@ extension MRTDecoder {
     // MARK: - Conversations
 
     static func queryHistory(_ request: ReceivedRequest) throws(WireError) -> Event {
-        let query = try MRT.HistoryQuery(request.content.bytes)
-        return .historyRequested(
+        .historyRequested(
             request.connection, requestIdentifier: request.identifier,
-            HistoryRequest(
-                party: party(query.party, request),
-                before: query.before == 0 ? .max : query.before,
-                countMaximum: Int(query.count),
-                byteCountMaximum: request.resultByteCountMaximum))
+            historyRequest(try MRT.HistoryQuery(request.content.bytes), request))
+    }
+
+    static func searchHistory(_ request: ReceivedRequest) throws(WireError) -> Event {
+        let query = try MRT.HistorySearchQuery(request.content.bytes)
+        var wanted = historyRequest(query.query, request)
+        wanted.search.text = request.place(query.text)
+        wanted.search.sender = request.place(query.from)
+        wanted.search.since = query.since
+        if query.until > 0 { wanted.search.until = query.until }
+        return .historyRequested(
+            request.connection, requestIdentifier: request.identifier, wanted)
+    }
+
+    private static func historyRequest(
+        _ query: MRT.HistoryQuery, _ request: ReceivedRequest
+    ) -> HistoryRequest {
+        HistoryRequest(
+            party: party(query.party, request),
+            before: query.before == 0 ? .max : query.before, countMaximum: Int(query.count),
+            byteCountMaximum: request.resultByteCountMaximum)
     }
 
     static func queryConversations(_ request: ReceivedRequest) throws(WireError) -> Event {

@@ -190,6 +190,7 @@ enum MRTDecoder {
             messageByteCount: validated.messageByteCount, fault: validated.fault)
         request.isKept = send.isKept
         request.isNeverKept = send.isNeverKept
+        request.isUndelivered = send.isUndelivered
         return request
     }
 
@@ -258,6 +259,8 @@ enum MRTDecoder {
             return try queryGroups(request)
         case .history:
             return try queryHistory(request)
+        case .searchHistory:
+            return try searchHistory(request)
         case .conversations:
             return try queryConversations(request)
         case .markRead, .hideHistory:

@@ -23,6 +23,8 @@ extension MRT {
         public var isKept = false
         /// The message is not kept, also where the group or the app keeps messages by default.
         public var isNeverKept = false
+        /// The message is kept only: nobody gets it, and its time is used as it is.
+        public var isUndelivered = false
         public var target: Target
         /// The payload is any bytes; without it, it is `t` as one byte and then `b`.
         public var isRaw = false
@@ -49,7 +51,8 @@ extension MRT {
             @usableFromInline static var history: UInt8 { 0x08 }
             // 0x10 is another part of the packet in later versions.
             @usableFromInline static var noHistory: UInt8 { 0x20 }
-            @usableFromInline static var all: UInt8 { 0x2F }
+            @usableFromInline static var historyOnly: UInt8 { 0x40 }
+            @usableFromInline static var all: UInt8 { 0x6F }
         }
 
         /// Decodes the structure. Whether the ids, the topic and the message obey their rules is
@@ -91,7 +94,8 @@ extension MRT {
             }
             isKept = options & Option.history != 0
             isNeverKept = options & Option.noHistory != 0
-            guard !(isKept && isNeverKept) else { throw .malformed }
+            isUndelivered = options & Option.historyOnly != 0
+            guard !(isKept && isNeverKept), isKept || !isUndelivered else { throw .malformed }
         }
 
         @inlinable
@@ -99,6 +103,7 @@ extension MRT {
             (messageIdentifier.isEmpty ? 0 : Option.messageIdentifier)
                 | (expirySeconds == 0 ? 0 : Option.expiry) | (time == 0 ? 0 : Option.time)
                 | (isKept ? Option.history : 0) | (isNeverKept ? Option.noHistory : 0)
+                | (isUndelivered ? Option.historyOnly : 0)
         }
 
         @inlinable
