@@ -38,6 +38,9 @@ public struct SendMessage: AdministrationRequest {
     public var grade: Grade?
     /// Seconds after which the message is discarded; nil for as long as queues keep messages.
     public var expirySeconds: UInt64?
+    /// The application's own id, which the reply repeats: 1 to ``identifierByteCountMaximum``
+    /// bytes.
+    public var mid: String?
     /// Whether it becomes the retained message of its topic.
     public var isRetained: Bool?
     /// Whether it is kept in the conversation of `from` and its receivers; to users or a group.
@@ -51,6 +54,9 @@ public struct SendMessage: AdministrationRequest {
     /// and the slash; those in use have fewer than 100 with their parameters. Each stored message
     /// keeps it.
     public static let contentTypeByteCountMaximum = 255
+
+    /// Maximum bytes of ``mid``, as over MRT and MQTT.
+    public static let identifierByteCountMaximum = 64
 
     /// How often a message arrives.
     public enum Grade: String, Codable, Hashable, Sendable, CaseIterable {
@@ -66,9 +72,8 @@ public struct SendMessage: AdministrationRequest {
         app: String, from: String, users: [String]? = nil, group: String? = nil,
         topic: String? = nil, everybody: Bool? = nil, b: String? = nil, payload: String? = nil,
         base64: String? = nil, contentType: String? = nil, t: UInt8? = nil, grade: Grade? = nil,
-        expirySeconds: UInt64? = nil,
-        isRetained: Bool? = nil, isKept: Bool? = nil, isDelivered: Bool? = nil,
-        unixMilliseconds: UInt64? = nil
+        expirySeconds: UInt64? = nil, mid: String? = nil, isRetained: Bool? = nil,
+        isKept: Bool? = nil, isDelivered: Bool? = nil, unixMilliseconds: UInt64? = nil
     ) {
         self.app = app
         self.from = from
@@ -83,6 +88,7 @@ public struct SendMessage: AdministrationRequest {
         self.t = t
         self.grade = grade
         self.expirySeconds = expirySeconds
+        self.mid = mid
         self.isRetained = isRetained
         self.isKept = isKept
         self.isDelivered = isDelivered
@@ -165,11 +171,16 @@ public struct SendMessage: AdministrationRequest {
         public var refusedCount: Int
         /// The refused users of `users`.
         public var refused: [Refusal]
+        /// The application's id of the message; nil if it has none.
+        public var mid: String?
 
-        public init(receiverCount: Int, refusedCount: Int, refused: [Refusal]) {
+        public init(
+            receiverCount: Int, refusedCount: Int, refused: [Refusal], mid: String? = nil
+        ) {
             self.receiverCount = receiverCount
             self.refusedCount = refusedCount
             self.refused = refused
+            self.mid = mid
         }
     }
 }

@@ -11,15 +11,16 @@ extension APIOperation {
         .body("everybody", .boolean), .body("b"), .body("payload"), .body("base64"),
         .body("contentType"), .body("t", .number(maximum: 255)),
         .body("grade", .choice(SendMessage.Grade.allCases.map(\.rawValue))),
-        .body("expirySeconds", .number(maximum: .max)), .body("isRetained", .boolean),
-        .body("isKept", .boolean), .body("isDelivered", .boolean),
+        .body("expirySeconds", .number(maximum: .max)), .body("mid"),
+        .body("isRetained", .boolean), .body("isKept", .boolean), .body("isDelivered", .boolean),
         .body("unixMilliseconds", .number(maximum: .max)),
     ]
 
     private static let payloadMembers: [APIMember] = [
         .query("from"), .query("user"), .query("topic"), .query("t", .number(maximum: 255)),
         .query("grade", .choice(SendMessage.Grade.allCases.map(\.rawValue))),
-        .query("expirySeconds", .number(maximum: .max)), .query("isRetained", .boolean),
+        .query("expirySeconds", .number(maximum: .max)), .query("mid"),
+        .query("isRetained", .boolean),
     ]
 
     static var sendMessage: [APIOperation] {
@@ -36,7 +37,7 @@ extension APIOperation {
                 t: values.number("t", as: UInt8.self),
                 grade: try values.word(optional: "grade", as: SendMessage.Grade.self),
                 expirySeconds: values.number("expirySeconds", as: UInt64.self),
-                isRetained: values.boolean("isRetained"),
+                mid: values.text(optional: "mid"), isRetained: values.boolean("isRetained"),
                 isKept: values.boolean("isKept"), isDelivered: values.boolean("isDelivered"),
                 unixMilliseconds: values.number("unixMilliseconds", as: UInt64.self))
             if let payload = values.payload {

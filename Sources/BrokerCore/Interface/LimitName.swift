@@ -34,6 +34,9 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case sendKeys
     case conversationsOfApp
     case historyBytesOfApp
+    case usersOfApp
+    case sendKeysOfUser
+    case sendKeysOfUsers
 
     /// The configuration key of the limit, or its description if it is fixed; empty for none.
     public var key: StaticString {
@@ -53,6 +56,7 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .sessionsOfApp: "limits.sessionsPerApp"
         case .sessionsOfUser: "limits.sessionsPerUser"
         case .users: "limits.users"
+        case .usersOfApp: "limits.usersPerApp"
         case .subscriptions: "limits.subscriptionsPerSession"
         case .filters: "1024 filters of a packet"
         case .groupsOfApp: "limits.groupsPerApp"
@@ -64,6 +68,8 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .filterShapes: "4096 shapes of an app's filters"
         case .sharesOfApp: "4096 shared subscriptions of an app"
         case .sendKeys: "1000000 keys of an app"
+        case .sendKeysOfUser: "10000 keys of a user"
+        case .sendKeysOfUsers: "900000 keys of an app's users"
         case .conversationsOfApp: "history.conversationsPerApp"
         case .historyBytesOfApp: "history.bytesPerApp"
         case .sharesOfSession: "50 shared subscriptions of a session"

@@ -4,7 +4,8 @@
 //     publish:FILTER      publish on topics that match       publish:site/%u/#
 //     subscribe:FILTER    subscribe to filters that FILTER covers; `$SYS` only by name
 //     presence:PATTERN    ask whether users are online
-//     attach:PATTERN      attach users whose id matches, as a gateway does with its sensors
+//     attach:PATTERN      attach users whose id matches, as a gateway does with its sensors and an
+//                         app key with rights at its logins
 //     group:create        make groups
 //     broadcast           send to everybody
 //

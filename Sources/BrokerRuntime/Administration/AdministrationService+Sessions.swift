@@ -10,7 +10,7 @@ extension AdministrationService {
             matching: SessionFilter(request.selection), after: request.after,
             countMaximum: request.limit ?? ListSessions.countMaximum)
         let moment = clock.moment()
-        while shared.enter({ $0.broker.advance(&search, at: moment) }) {}
+        shared.enterInSlices { $0.broker.advance(&search, at: moment) }
         return ListSessions.Reply(
             sessions: search.descriptions.map(ListSessions.Session.init), next: search.next)
     }

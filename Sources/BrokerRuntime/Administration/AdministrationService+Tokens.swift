@@ -34,7 +34,7 @@ extension AdministrationService {
         }
         let isKnown = try growAndCommit { (state) throws(NoRoom) in
             // All or none: nobody could use the tokens of a reply that was not sent.
-            guard state.broker.hasRoom(for: tokens) else { throw NoRoom() }
+            try state.broker.checkRoom(for: tokens, ofApp: Array(request.app.utf8))
             for token in tokens where try !state.broker.addToken(token) { return false }
             return true
         }
@@ -57,7 +57,7 @@ extension AdministrationService {
         var search = TokenSearch(
             matching: filter, after: after,
             countMaximum: request.limit ?? ListTokens.countMaximum)
-        while shared.enter({ $0.broker.advance(&search) }) {}
+        shared.enterInSlices { $0.broker.advance(&search) }
         let (tokens, mayHaveMore) = search.page
         return ListTokens.Reply(
             tokens: tokens.map(ListTokens.Token.init),

@@ -83,6 +83,7 @@ enum StatisticsNames {
             "messages/memory/queue/bytes": .gauge(UInt64(gauges.memoryQueueBytes)),
             "apps/total": .gauge(UInt64(gauges.apps)),
             "users/total": .gauge(UInt64(gauges.users)),
+            "users/refused": .counter(counters.usersRefused),
             "tokens/total": .gauge(UInt64(gauges.tokens)),
             "protocol_errors": .counter(counters.protocolErrors),
             "sender_clocks_rejected": .counter(counters.senderClocksRejected),

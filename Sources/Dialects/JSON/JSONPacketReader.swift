@@ -228,6 +228,10 @@ struct JSONPacketReader {
         guard send.isKept || !send.isUndelivered else {
             throw fault("needs history", "deliver")
         }
+        send.isRetained = try flag("isRetained")
+        if send.isRetained, !target.isTopicOfSend {
+            throw fault("needs a topic, which has a retained message", "isRetained")
+        }
         write(send)
     }
 

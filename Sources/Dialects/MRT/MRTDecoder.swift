@@ -191,6 +191,7 @@ enum MRTDecoder {
         request.isKept = send.isKept
         request.isNeverKept = send.isNeverKept
         request.isUndelivered = send.isUndelivered
+        request.isRetained = send.isRetained
         return request
     }
 

@@ -3,7 +3,7 @@
 //     flags  3: raw payload   2: options   1-0: grade
 //     | varint number (grade > 0) | options | target | payload |
 //     options  | bits | string8 message id | varint expiry s | varint time, ms |   each by its bit,
-//              and a bit for messages that are kept
+//              and bits for messages that are kept or retained
 //     payload  | t | b, UTF-8 |   or, raw, any bytes
 
 import Primitives
@@ -25,6 +25,8 @@ extension MRT {
         public var isNeverKept = false
         /// The message is kept only: nobody gets it, and its time is used as it is.
         public var isUndelivered = false
+        /// It becomes the retained message of its topic; only with a topic.
+        public var isRetained = false
         public var target: Target
         /// The payload is any bytes; without it, it is `t` as one byte and then `b`.
         public var isRaw = false
@@ -49,10 +51,10 @@ extension MRT {
             @usableFromInline static var expiry: UInt8 { 0x02 }
             @usableFromInline static var time: UInt8 { 0x04 }
             @usableFromInline static var history: UInt8 { 0x08 }
-            // 0x10 is another part of the packet in later versions.
+            @usableFromInline static var retained: UInt8 { 0x10 }
             @usableFromInline static var noHistory: UInt8 { 0x20 }
             @usableFromInline static var historyOnly: UInt8 { 0x40 }
-            @usableFromInline static var all: UInt8 { 0x6F }
+            @usableFromInline static var all: UInt8 { 0x7F }
         }
 
         /// Decodes the structure. Whether the ids, the topic and the message obey their rules is
@@ -71,11 +73,8 @@ extension MRT {
             target = try Target(&reader)
             isRaw = flags & Flag.raw != 0
             payload = reader.readRest()
-            if isRaw {
-                guard target.isTopic else { throw .protocolError }
-            } else if payload.isEmpty {
-                throw .malformed
-            }
+            guard !(isRaw || isRetained) || target.isTopic else { throw .protocolError }
+            if !isRaw, payload.isEmpty { throw .malformed }
         }
 
         @inlinable
@@ -96,13 +95,15 @@ extension MRT {
             isNeverKept = options & Option.noHistory != 0
             isUndelivered = options & Option.historyOnly != 0
             guard !(isKept && isNeverKept), isKept || !isUndelivered else { throw .malformed }
+            isRetained = options & Option.retained != 0
         }
 
         @inlinable
         var options: UInt8 {
             (messageIdentifier.isEmpty ? 0 : Option.messageIdentifier)
                 | (expirySeconds == 0 ? 0 : Option.expiry) | (time == 0 ? 0 : Option.time)
-                | (isKept ? Option.history : 0) | (isNeverKept ? Option.noHistory : 0)
+                | (isKept ? Option.history : 0) | (isRetained ? Option.retained : 0)
+                | (isNeverKept ? Option.noHistory : 0)
                 | (isUndelivered ? Option.historyOnly : 0)
         }
 
