@@ -45,6 +45,10 @@ public struct SendMessage: AdministrationRequest {
     public var isRetained: Bool?
     /// Whether it is kept in the conversation of `from` and its receivers; to users or a group.
     public var isKept: Bool?
+    /// False for a message that is only kept, and delivered to nobody.
+    public var isDelivered: Bool?
+    /// The time of a message that is only kept; the broker's if it is absent or in the future.
+    public var unixMilliseconds: UInt64?
 
     /// Maximum bytes of ``contentType``: a type and a subtype of 127 bytes each (RFC 6838, 4.2)
     /// and the slash; those in use have fewer than 100 with their parameters. Each stored message
@@ -69,7 +73,7 @@ public struct SendMessage: AdministrationRequest {
         topic: String? = nil, everybody: Bool? = nil, b: String? = nil, payload: String? = nil,
         base64: String? = nil, contentType: String? = nil, t: UInt8? = nil, grade: Grade? = nil,
         expirySeconds: UInt64? = nil, mid: String? = nil, isRetained: Bool? = nil,
-        isKept: Bool? = nil
+        isKept: Bool? = nil, isDelivered: Bool? = nil, unixMilliseconds: UInt64? = nil
     ) {
         self.app = app
         self.from = from
@@ -87,6 +91,8 @@ public struct SendMessage: AdministrationRequest {
         self.mid = mid
         self.isRetained = isRetained
         self.isKept = isKept
+        self.isDelivered = isDelivered
+        self.unixMilliseconds = unixMilliseconds
     }
 
     /// Who receives the message.

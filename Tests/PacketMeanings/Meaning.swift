@@ -169,7 +169,8 @@ private func words(_ packet: MRT.Send, _ body: UnsafeRawBufferPointer) -> [Strin
         "send", "grade=\(packet.grade.rawValue)", field("number", packet.number),
         field("messageid", packet.messageIdentifier, in: body),
         field("expiry", UInt64(packet.expirySeconds)), field("time", packet.time),
-        mark("history", packet.isKept), mark("retain", packet.isRetained),
+        mark("history", packet.isKept), mark("no-history", packet.isNeverKept),
+        mark("history-only", packet.isUndelivered), mark("retain", packet.isRetained),
         mark("raw", packet.isRaw), words(packet.target, body),
         "payload=" + escape(packet.payload, body),
     ]

@@ -338,6 +338,10 @@ public struct SendRequest: Sendable {
     public var senderUnixMilliseconds: UInt64
     /// The message is kept in the conversation of its sender and its receivers.
     public var isKept = false
+    /// The message is kept nowhere, whatever its app and its group keep by default.
+    public var isNeverKept = false
+    /// The message is kept only: nobody gets it, and its time is that of the sender.
+    public var isUndelivered = false
     /// The payload is arbitrary bytes; otherwise `t` as one byte and then `b`.
     public var isRaw: Bool
     public var payload: ByteRange

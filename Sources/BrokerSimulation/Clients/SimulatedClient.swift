@@ -72,6 +72,7 @@ final class SimulatedClient: NetworkedClient {
         case groupChange
         case page(ConversationName, before: UInt64, asked: PageRequest)
         case mark(ConversationName, UInt64)
+        case hiding(ConversationName, UInt64)
     }
 
     init(_ index: Int, context: SimulationContext, network: SimulatedNetwork) {

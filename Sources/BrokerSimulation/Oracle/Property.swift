@@ -46,6 +46,8 @@ public enum Property: String, CaseIterable, Sendable {
     case historyIsOrdered = "history-is-ordered"
     /// What a user has told to have read stays read, and the later messages of others are unread.
     case unreadIsRight = "unread-is-right"
+    /// What a user has hidden is on no page that it gets.
+    case hiddenStaysHidden = "hidden-stays-hidden"
     /// Stored data can be read at the next start.
     case startsAgain = "starts-again"
     /// A store that has reported that it is full gets little more than requests that remove

@@ -21,6 +21,10 @@ extension MRT {
         public var time: UInt64 = 0
         /// The message is kept in the conversation of its sender and its receivers.
         public var isKept = false
+        /// The message is not kept, also where the group or the app keeps messages by default.
+        public var isNeverKept = false
+        /// The message is kept only: nobody gets it, and its time is used as it is.
+        public var isUndelivered = false
         /// It becomes the retained message of its topic; only with a topic.
         public var isRetained = false
         public var target: Target
@@ -47,8 +51,10 @@ extension MRT {
             @usableFromInline static var expiry: UInt8 { 0x02 }
             @usableFromInline static var time: UInt8 { 0x04 }
             @usableFromInline static var history: UInt8 { 0x08 }
-            @usableFromInline static var retained: UInt8 { 0x20 }
-            @usableFromInline static var all: UInt8 { 0x2F }
+            @usableFromInline static var noHistory: UInt8 { 0x20 }
+            @usableFromInline static var historyOnly: UInt8 { 0x40 }
+            @usableFromInline static var retained: UInt8 { 0x80 }
+            @usableFromInline static var all: UInt8 { 0xEF }
         }
 
         /// Decodes the structure. Whether the ids, the topic and the message obey their rules is
@@ -86,6 +92,9 @@ extension MRT {
                 time = try reader.readVarInt(in: 1...WireLimits.varIntMaximum)
             }
             isKept = options & Option.history != 0
+            isNeverKept = options & Option.noHistory != 0
+            isUndelivered = options & Option.historyOnly != 0
+            guard !(isKept && isNeverKept), isKept || !isUndelivered else { throw .malformed }
             isRetained = options & Option.retained != 0
         }
 
@@ -94,6 +103,8 @@ extension MRT {
             (messageIdentifier.isEmpty ? 0 : Option.messageIdentifier)
                 | (expirySeconds == 0 ? 0 : Option.expiry) | (time == 0 ? 0 : Option.time)
                 | (isKept ? Option.history : 0) | (isRetained ? Option.retained : 0)
+                | (isNeverKept ? Option.noHistory : 0)
+                | (isUndelivered ? Option.historyOnly : 0)
         }
 
         @inlinable

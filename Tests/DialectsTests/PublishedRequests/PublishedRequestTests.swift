@@ -108,8 +108,11 @@ struct PublishedRequestTests {
         ("listGroups", ""), ("listGroups", #""after":"g""#),
         ("describeGroup", #""group":"g","after":"bob""#),
         ("history", #""user":"bob","before":9,"count":3"#), ("history", #""group":"g""#),
+        ("history", #""group":"g","search":"x","from":"bob","since":1,"until":9"#),
         ("conversations", ""), ("conversations", #""after":4,"unread":true,"count":2"#),
-        ("read", #""user":"bob","number":4"#),
+        ("read", #""user":"bob","number":4"#), ("hide", #""group":"g","number":4"#),
+        ("setGroupHistory", #""group":"g","history":true,"shown":9"#),
+        ("groupHistory", #""group":"g""#),
         ("setGroupMeta", #""group":"g","meta":"""#), ("setGroupAllowed", #""group":"g""#),
         ("setGroupAllowed", #""group":"g","allowed":[]"#),
     ]
