@@ -468,8 +468,6 @@ extension EndToEndTests {
                 let lines = gateway.process.lines.filter { $0.contains("event=broker_") }
                 #expect(lines.count == 1, "\(lines)")
             }
-            kept.process.signal(SIGINT)
-            #expect(try await kept.process.exit() == .code(0))
         }
 
         @Test func `a gateway whose token is refused reports it and ends`() async throws {
