@@ -17,13 +17,6 @@ extension FaultyStore {
                 guard let row = batch.records[index].value else { continue }
                 batch.records[index].value = row.dropLast(8) + [UInt8](repeating: 0, count: 8)
             }
-        case .shownAgain:
-            // The number follows the version of the row.
-            for index in batch.records.indices where batch.records[index].table == .readers {
-                guard let row = batch.records[index].value else { continue }
-                batch.records[index].value =
-                    row.prefix(1) + [UInt8](repeating: 0, count: 8) + row.dropFirst(9)
-            }
         default: break
         }
     }

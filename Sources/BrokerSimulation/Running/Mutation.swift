@@ -189,8 +189,6 @@ public enum Mutation: String, CaseIterable, Sendable {
     case forgottenMark = "forgotten-mark"
     /// The row of a reader does not count its own messages.
     case ownIsUnread = "own-is-unread"
-    /// The number from which a reader may read is not stored.
-    case shownAgain = "shown-again"
 
     // In the packets of gateways.
     /// Sometimes a packet is sent on another channel of its gateway.
