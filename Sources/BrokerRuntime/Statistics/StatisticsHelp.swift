@@ -104,7 +104,7 @@ enum StatisticsHelp {
         "store/entries/missing": (
             "Entries that a queue counted and the store did not have", "entries"
         ),
-        "store/rows/repaired": ("Rows of ended sessions that the start found and removed", "rows"),
+        "store/rows/repaired": ("Rows of ended sessions and memberships that the start found and removed", "rows"),
         "store/batches": ("Commits of the store", "commits"),
         "store/batches/refused": ("Commits whose sends were refused for lack of space", "commits"),
         "store/full": ("Whether sends are refused for lack of space: 1 while they are", "0 or 1"),
