@@ -407,8 +407,7 @@ extension Broker {
         for reader in conversationTable.allReaders {
             precondition(
                 mayRead(reader),
-                "user \(reader.user.place) reads conversation \(reader.conversation.place) of others"
-            )
+                "user \(reader.user.place) in conversation \(reader.conversation.place)")
         }
         for index in conversationTable.conversations.places
         where conversationTable.conversations.contains(index) {

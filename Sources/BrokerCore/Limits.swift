@@ -174,11 +174,18 @@ public struct CoreLimits: Sendable {
     /// for its new ones.
     public var historyBytesPerAppMaximum: UInt64 = 1 << 30
     /// The policy of apps that ``appPolicies`` does not contain.
-    public var appPolicy = AppPolicy() { didSet { noteHistory() } }
+    public var appPolicy: AppPolicy {
+        get { policies.ofOthers }
+        set { policies.ofOthers = newValue }
+    }
     /// The policies of single apps, by name.
-    public var appPolicies: [[UInt8]: AppPolicy] = [:] { didSet { noteHistory() } }
+    public var appPolicies: [[UInt8]: AppPolicy] {
+        get { policies.byApp }
+        set { policies.byApp = newValue }
+    }
     /// Whether some app keeps messages by default, which is all that a send tests.
-    private(set) var someAppKeepsHistory = false
+    var someAppKeepsHistory: Bool { policies.keepsHistory }
+    private var policies = AppPolicies()
     /// Maximum number of sessions of one user. Each gets a copy of everything sent to the user, so
     /// a message to 1,000 users causes at most 64,000 deliveries.
     public var sessionsPerUserMaximum = 64
@@ -215,14 +222,9 @@ public struct CoreLimits: Sendable {
 
     public init() {}
 
-    private mutating func noteHistory() {
-        someAppKeepsHistory =
-            appPolicy.keepsHistory || appPolicies.values.contains { $0.keepsHistory }
-    }
-
     /// The policy of an app.
     func policy(ofApp name: [UInt8]) -> AppPolicy {
-        appPolicies.isEmpty ? appPolicy : appPolicies[name] ?? appPolicy
+        policies.byApp.isEmpty ? policies.ofOthers : policies.byApp[name] ?? policies.ofOthers
     }
 
     /// Time that an MQTT login waits if it takes a session over too often. It is well below the 5 s
@@ -320,9 +322,14 @@ public struct CoreLimits: Sendable {
     static let retainedRowOverhead = 96
     /// Bytes of answers or of copied messages that cost as much as one delivery.
     static let bytesPerWork = 256
-    /// Bytes of an answer about groups that cost as much as one delivery: they are collected from
-    /// records all over memory, copied twice, and requested with six bytes.
-    static let answerBytesPerWork = 64
+    /// Bytes of a text to look for: more than any word or id.
+    public static let searchBytesMaximum = 128
+    /// Bytes of messages in which a text is looked for that cost as much as one delivery.
+    static let searchedBytesPerWork = 128
+    /// Bytes of an answer about groups or history that cost as much as one delivery: they are
+    /// collected from records all over memory, copied twice, as JSON nearly three times as many,
+    /// and requested with six bytes.
+    static let answerBytesPerWork = 32
     /// Bytes written to outgoing buffers that cost as much as one delivery.
     static let writtenBytesPerWork = 1_024
     /// Maximum number of rows of QoS 2 publications that one batch deletes with the sessions that
@@ -366,7 +373,8 @@ public struct CoreLimits: Sendable {
     /// Maximum number of entries and bytes that the store reads for one page of a queue: less than
     /// a millisecond of its time, in which no commit is made.
     public static let inspectionCountMaximum = 100
-    /// Maximum number of conversations that a page examines for those with unread messages.
+    /// Maximum number of conversations that a page examines for those with unread messages. Each
+    /// costs as much as a delivery: its reading and its messages are all over memory.
     static let conversationLooksMaximum = 1_000
     public static let inspectionBytesMaximum = 256 << 10
     /// Maximum number of devices that are shown of one user: a reply of 4 MiB has room for them.
@@ -389,6 +397,20 @@ public struct AppPolicy: Hashable, Sendable {
     public var keepsHistory = false
 
     public init() {}
+}
+
+/// The policies of all apps. It is a type of its own because Swift does not call the observers of a
+/// structure's properties in its initializers, and settings are read in one.
+struct AppPolicies: Hashable, Sendable {
+    /// That of apps without one of their own.
+    var ofOthers = AppPolicy() { didSet { noteHistory() } }
+    var byApp: [[UInt8]: AppPolicy] = [:] { didSet { noteHistory() } }
+    /// Whether some app keeps messages by default.
+    private(set) var keepsHistory = false
+
+    private mutating func noteHistory() {
+        keepsHistory = ofOthers.keepsHistory || byApp.values.contains { $0.keepsHistory }
+    }
 }
 
 /// What happens to a message for a queue that is full. Each is counted.

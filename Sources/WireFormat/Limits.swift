@@ -55,6 +55,6 @@ public enum WireLimits {
 
     /// Messages of one page of history.
     public static var historyCountMaximum: UInt8 { 100 }
-    /// Bytes of the text of a search. Its cost is that of the messages read, times this.
+    /// Bytes of the text of a search: more than any word or id.
     public static var searchByteCountMaximum: UInt32 { 128 }
 }

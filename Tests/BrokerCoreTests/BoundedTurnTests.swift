@@ -106,6 +106,20 @@ import Testing
         #expect(cost > 100 * 60 / CoreLimits.comparisonsPerWork, "\(cost)")
     }
 
+    @Test func `is charged for the conversations that a page examines`() {
+        world.begin("ann/pc")
+        for number in 0..<100 {
+            world.addToken("t\(number)", user: "u\(number)", rights: nil)
+            world.send("ann/pc", UInt64(number) + 1, to: .user("u\(number)"), "x", isKept: true)
+            world.settle()
+            world.seeResults("ann/pc", through: UInt64(number) + 1)
+        }
+        let cost = work {
+            world.requestConversations("ann/pc", isUnreadOnly: true, count: 10)
+        }
+        #expect(cost >= 100, "\(cost)")
+    }
+
     @Test func `is charged for filters of many levels that are looked for in vain`() {
         world.beginMQTT("ann/pc")
         world.subscribeMQTT("ann/pc", "\(deep)/x")

@@ -41,12 +41,9 @@ public struct ListSearch: Sendable {
 
     /// The query of the page that comes next.
     public var page: [(name: String, value: String)] {
-        guard let cursor = query.list.cursor, let pageMaximum = query.list.pageMaximum else {
-            return query.members
-        }
+        guard let cursor = query.list.cursor, let pageCount else { return query.members }
         var page = query.members.filter { $0.name != "limit" }
-        // As many as may still be found, so that the page ends where the answer does.
-        page.append(("limit", "\(min(limit - found.count, pageMaximum, Self.turnMaximum))"))
+        page.append(("limit", "\(pageCount)"))
         if hasBegun, let next {
             page.removeAll { $0.name == cursor }
             // A text of a cursor is a token's id, which has no escapes.
@@ -56,15 +53,23 @@ public struct ListSearch: Sendable {
         return page
     }
 
+    /// The things of a page: as many as may still be found, so that the page ends where the answer
+    /// does; nil for a list without pages.
+    private var pageCount: Int? {
+        query.list.pageMaximum.map { min(limit - found.count, $0, Self.turnMaximum) }
+    }
+
     /// Takes the answer to ``page``.
     public mutating func take(_ reply: [UInt8]) {
         let page = ListPage(reply, list: query.list.name)
+        // A page that is not the last one and has fewer things has looked at others, as a search in
+        // history does.
+        let examinedCount = max(page.things.count, page.next == nil ? 1 : pageCount ?? 1)
         hasBegun = true
         next = page.next.map { Array($0) }
         last = page.last.map { Array($0) }
-        // A page may be empty and not the last one.
-        comparedCount += max(1, page.things.count)
-        turnComparedCount += max(1, page.things.count)
+        comparedCount += examinedCount
+        turnComparedCount += examinedCount
         for thing in page.things where query.conditions.allSatisfy({ $0.isFulfilled(by: thing) }) {
             count += 1
             if query.isCount { continue }

@@ -35,7 +35,7 @@ extension Broker {
     ///   - countMaximum: at least 1; a page looks at most at
     ///     ``CoreLimits/conversationLooksMaximum`` conversations.
     /// - Returns: nil if there is no such user.
-    public func conversations(
+    public mutating func conversations(
         ofUser user: [UInt8], app: [UInt8], after place: UInt64, isUnreadOnly: Bool,
         countMaximum: Int
     ) -> ConversationPage? {
@@ -46,11 +46,12 @@ extension Broker {
             of: user, after: place, isUnreadOnly: isUnreadOnly, countMaximum: countMaximum)
     }
 
-    private func conversations(
+    private mutating func conversations(
         of user: Index<User>, after place: UInt64, isUnreadOnly: Bool, countMaximum: Int
     ) -> ConversationPage {
         var page = ConversationPage(conversations: [], next: nil)
         let candidates = candidates(of: user, after: place)
+        workload.charge(candidates.count + registry.users[user].memberships.count)
         for (lookCount, index) in candidates.enumerated() {
             if page.conversations.count == countMaximum
                 || lookCount == CoreLimits.conversationLooksMaximum
@@ -58,10 +59,11 @@ extension Broker {
                 page.next = self.place(of: candidates[lookCount - 1])
                 break
             }
-            let summary = summary(of: index, for: user)
-            if summary.lastNumber > 0, !isUnreadOnly || summary.unreadCount > 0 {
-                page.conversations.append(summary)
-            }
+            let reader = ConversationTable.Reader(conversation: index, user: user)
+            guard conversationTable.conversations[index].lastNumber > 0,
+                !isUnreadOnly || conversationTable.unreadCount(of: reader) > 0
+            else { continue }
+            page.conversations.append(summary(of: index, for: user))
         }
         return page
     }
@@ -75,13 +77,16 @@ extension Broker {
             conversationTable.conversations(
                 ofUser: user, behind: place,
                 countMaximum: CoreLimits.conversationLooksMaximum + 1))
+        let pairCount = candidates.count
         for membership in registry.users[user].memberships {
             let group = groupTable.memberships[membership].group
             guard let index = conversationTable.find(.group(group)), self.place(of: index) > place
             else { continue }
             candidates.append(index)
         }
-        candidates.sort { self.place(of: $0) < self.place(of: $1) }
+        if candidates.count > pairCount {
+            candidates.sort { self.place(of: $0) < self.place(of: $1) }
+        }
         return candidates
     }
 
@@ -122,9 +127,6 @@ extension Broker {
         let page = conversations(
             of: user, after: request.after, isUnreadOnly: request.isUnreadOnly,
             countMaximum: request.countMaximum)
-        workload.charge(
-            (registry.users[user].memberships.count + page.conversations.count)
-                / CoreLimits.looksPerWork)
         let loop = connection.loop
         let room = min(request.byteCountMaximum, CoreLimits.groupAnswerMaximum)
         let start = step.effects[loop].bytes.count

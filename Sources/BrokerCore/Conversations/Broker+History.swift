@@ -23,8 +23,13 @@ public struct ConversationSelection: Hashable, Sendable {
 
 /// The kept messages that a reader looks for.
 public struct HistorySearch: Hashable, Sendable {
-    /// Only messages whose content contains these bytes; empty for all.
-    public var text: [UInt8] = []
+    private var content = ByteSearch([])
+    /// Only messages whose content contains these bytes; empty for all. At most
+    /// ``CoreLimits/searchBytesMaximum``.
+    public var text: [UInt8] {
+        get { content.text }
+        set { content = ByteSearch(newValue) }
+    }
     /// Only messages of this user.
     public var sender: [UInt8]?
     /// Only messages that were sent at this time or later, in Unix milliseconds.
@@ -44,19 +49,12 @@ public struct HistorySearch: Hashable, Sendable {
     func matches(_ block: MessageBlock) -> Bool {
         guard block.time >= since, block.time < until else { return false }
         if let sender, !block.sender.elementsEqual(sender) { return false }
-        return text.isEmpty || isIn(block.payload.bytes)
+        return content.isIn(block.payload.bytes)
     }
 
-    /// Whether bytes contain the text.
-    private func isIn(_ bytes: RawSpan) -> Bool {
-        var start = 0
-        while start + text.count <= bytes.byteCount {
-            var length = 0
-            while length < text.count, bytes[start + length] == text[length] { length += 1 }
-            if length == text.count { return true }
-            start += 1
-        }
-        return false
+    /// What the search for the text in a message costs.
+    func work(in block: MessageBlock) -> Int {
+        content.isEmpty ? 0 : block.payload.count / CoreLimits.searchedBytesPerWork
     }
 }
 
@@ -138,7 +136,7 @@ extension Broker {
     }
 
     /// The page of what the store has read.
-    func historyPage(
+    mutating func historyPage(
         _ load: LoadedQueue, in blocks: [UInt8], _ read: HistoryRead
     ) -> HistoryPage {
         var page = HistoryPage(
@@ -152,6 +150,7 @@ extension Broker {
         for entry in load.entries where !leaving.contains(entry.number) {
             blocks.withUnsafeBytes { bytes in
                 let block = MessageBlock(entry.block.bytes(in: bytes))
+                workload.chargeNextTurn(read.search.work(in: block))
                 guard read.search.matches(block) else { return }
                 page.messages.append(
                     QueuedMessage(
@@ -277,12 +276,10 @@ extension Broker {
         // The number of the next page takes at most nine bytes.
         var byteCount = 9
         let start = step.effects[loop].bytes.count
-        // At worst a search compares its whole text at each byte.
-        let lookCost = CoreLimits.bytesPerWork * 16
         for entry in load.entries where !leaving.contains(entry.number) {
             let isWithin = blocks.withUnsafeBytes { bytes in
                 let block = MessageBlock(entry.block.bytes(in: bytes))
-                workload.charge(block.payload.count * read.search.text.count / lookCost)
+                workload.charge(read.search.work(in: block))
                 guard read.search.matches(block) else { return true }
                 byteCount +=
                     HistoryEntry.wireOverhead + block.sender.count + block.payload.count

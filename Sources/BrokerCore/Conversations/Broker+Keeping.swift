@@ -31,7 +31,7 @@ extension Broker {
         }
     }
 
-    /// The reason for which a send that must be kept is refused.
+    /// The reason for which a send whose sender asks for history is refused.
     ///
     /// - Returns: ``ReasonCode/success`` if it can be kept.
     @inline(never)
@@ -43,28 +43,39 @@ extension Broker {
         let parties = parties(of: target, fromUser: user)
         guard let parties else { return (.topicNameInvalid, .none) }
         if parties.isEmpty, request.isUndelivered { return (.topicNameInvalid, .none) }
-        let sum = conversationTable.sum(of: registry.users[user].app)
+        let app = registry.users[user].app
+        var newCount = 0
+        for parties in parties {
+            if conversationTable.find(parties) == nil { newCount += 1 }
+            let limit = limitOfKeeping(request, in: parties, ofApp: app, newCount: newCount)
+            if limit != .none { return (.quotaExceeded, limit) }
+        }
+        return (.success, .none)
+    }
+
+    /// The limit because of which a conversation does not take a message.
+    ///
+    /// - Parameter newCount: the conversations that the message begins up to this one.
+    private func limitOfKeeping(
+        _ request: SendRequest, in parties: ConversationParties, ofApp app: Index<App>,
+        newCount: Int
+    ) -> LimitName {
+        let sum = conversationTable.sum(of: app)
         let byteCount =
             UInt64(MessageBlock.headerByteCount)
             + UInt64(request.payload.count) + UInt64(request.properties.count)
-        var newCount = 0
-        for parties in parties {
-            let kept = conversationTable.find(parties).map {
-                conversationTable.conversations[$0].kept
-            }
-            if kept == nil { newCount += 1 }
-            // Its own oldest messages make room; other conversations keep theirs.
-            if byteCount > limits.historyBytesMaximum
-                || sum.byteCount + byteCount
-                    > limits.historyBytesPerAppMaximum + (kept?.byteCount ?? 0)
-            {
-                return (.quotaExceeded, .historyBytesOfApp)
-            }
+        let kept = conversationTable.find(parties).map { conversationTable.conversations[$0].kept }
+        // Its own oldest messages make room; other conversations keep theirs.
+        if byteCount > limits.historyBytesMaximum
+            || sum.byteCount + byteCount
+                > limits.historyBytesPerAppMaximum + (kept?.byteCount ?? 0)
+        {
+            return .historyBytesOfApp
         }
-        if sum.conversationCount + newCount > limits.conversationsPerAppMaximum {
-            return (.quotaExceeded, .conversationsOfApp)
+        if kept == nil, sum.conversationCount + newCount > limits.conversationsPerAppMaximum {
+            return .conversationsOfApp
         }
-        return (.success, .none)
+        return .none
     }
 
     /// The conversations that a send belongs to, each once; nil for a send to topics or everybody.
@@ -107,14 +118,24 @@ extension Broker {
         }
     }
 
-    /// Keeps an accepted message in the conversations that it belongs to.
+    /// Keeps an accepted message in the conversations that it belongs to. If its sender did not ask
+    /// for that, a conversation without room is left out: the room of history must not decide
+    /// whether ordinary messages arrive.
     mutating func keep(
-        _ message: Index<Message>, sentTo target: AuthorizedTarget, fromUser user: Index<User>
+        _ message: Index<Message>, of request: SendRequest, sentTo target: AuthorizedTarget,
+        fromUser user: Index<User>
     ) {
         guard let parties = parties(of: target, fromUser: user) else {
             preconditionFailure("message \(message.place) was admitted to no conversation")
         }
+        let app = registry.users[user].app
         for parties in parties {
+            if !request.isKept,
+                limitOfKeeping(request, in: parties, ofApp: app, newCount: 1) != .none
+            {
+                counters.historyRefused += 1
+                continue
+            }
             let index = conversation(of: parties, fromUser: user)
             keep(message, in: index)
             countOwn(user, in: index)

@@ -82,6 +82,8 @@ public struct Counters: Hashable, Sendable {
     public var messagesKept: UInt64 = 0
     /// Kept messages that newer ones of their conversation replaced because of a limit.
     public var historyDropped: UInt64 = 0
+    /// Messages that were to be kept by default, and for which a conversation had no room.
+    public var historyRefused: UInt64 = 0
     /// Kept messages that became too old.
     public var historyExpired: UInt64 = 0
     public var messagesStored: UInt64 = 0

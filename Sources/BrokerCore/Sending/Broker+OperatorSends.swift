@@ -245,7 +245,7 @@ extension Broker {
         operatorSends.add(number, result)
         if request.isRetained { retain(message, ofUser: user, request, at: step.moment) }
         if mayBeKept(request), isKept(request, sentTo: target, fromUser: user) {
-            keep(message, sentTo: target, fromUser: user)
+            keep(message, of: request, sentTo: target, fromUser: user)
         }
         memory.noteRouted(message)
         completeIfSettled(message, in: &step)

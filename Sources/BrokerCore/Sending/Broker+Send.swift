@@ -165,9 +165,7 @@ extension Broker {
         }
         let limit = retainLimit(request, ofUser: user, in: bytes)
         guard limit == .none else { return .refused(.quotaExceeded, limit) }
-        if mayBeKept(request), case .allowed(let target) = decision,
-            isKept(request, sentTo: target, fromUser: user)
-        {
+        if request.isKept, case .allowed(let target) = decision {
             let refusal = refusalToKeep(request, to: target, fromUser: user)
             if refusal.reason != .success { return .refused(refusal.reason, refusal.limit) }
         }
@@ -340,7 +338,7 @@ extension Broker {
             retain(message, ofUser: sessions[sender].user, request, at: step.moment)
         }
         if mayBeKept(request), isKept(request, sentTo: target, fromUser: sessions[sender].user) {
-            keep(message, sentTo: target, fromUser: sessions[sender].user)
+            keep(message, of: request, sentTo: target, fromUser: sessions[sender].user)
         }
         memory.noteRouted(message)
         completeIfSettled(message, in: &step)

@@ -164,7 +164,9 @@ extension APIPrincipal {
 }
 
 extension LogWriter {
-    /// Writes who changed something over the HTTP API, or tried to.
+    /// Writes who changed something over the HTTP API, or tried to. The query of a request that
+    /// reads is left out: it may have words that somebody looked for in messages, and who reads the
+    /// log may not read messages.
     func write(
         operatorRequest operation: APIOperation, by principal: APIPrincipal,
         from address: SocketAddress, target: String, status: HTTPStatus
@@ -175,7 +177,9 @@ extension LogWriter {
             fields: [
                 "operator": .text(principal.description), "address": .text("\(address)"),
                 "request": .text(operation.kind.rawValue),
-                "method": .text(operation.method.rawValue), "target": .text(target),
+                "method": .text(operation.method.rawValue),
+                "target": .text(
+                    operation.method == .get ? String(target.prefix { $0 != "?" }) : target),
                 "status": .number(status.rawValue),
             ])
     }

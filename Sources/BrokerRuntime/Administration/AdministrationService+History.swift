@@ -31,7 +31,13 @@ extension AdministrationService {
             user: request.user, with: request.with, groupid: request.groupid)
         let selection = ConversationSelection(app: request.app, name)
         var search = HistorySearch()
-        search.text = Array((request.search ?? "").utf8)
+        let text = Array((request.search ?? "").utf8)
+        guard text.count <= CoreLimits.searchBytesMaximum else {
+            throw AdministrationRefusal(
+                .malformedPacket,
+                "search has more than \(CoreLimits.searchBytesMaximum) bytes")
+        }
+        search.text = text
         search.sender = request.from.map { Array($0.utf8) }
         search.since = request.sinceUnixMilliseconds ?? 0
         search.until = request.untilUnixMilliseconds ?? .max

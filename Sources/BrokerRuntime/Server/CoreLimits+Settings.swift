@@ -29,7 +29,9 @@ extension CoreLimits {
         retainedPerAppMaximum = settings.limits.retainedPerApp
         retainedBytesPerAppMaximum = settings.limits.retainedBytesPerApp
         appPolicy = AppPolicy(settings, AppSettings())
-        for app in settings.apps { appPolicies[Array(app.app.utf8)] = AppPolicy(settings, app) }
+        appPolicies = Dictionary(
+            settings.apps.map { (Array($0.app.utf8), AppPolicy(settings, $0)) },
+            uniquingKeysWith: { _, last in last })
         keepAliveSecondsMaximum = UInt32(settings.limits.keepAliveMaximumSeconds)
         inboxWindowMaximum = UInt16(settings.limits.inboxWindow)
         inboxWindowBytesMaximum = settings.limits.inboxWindowBytes

@@ -52,6 +52,9 @@ enum StatisticsHelp {
         "history/messages/kept": (
             "Messages that were kept, once for each conversation", "messages"
         ),
+        "history/messages/refused": (
+            "Messages delivered and not kept, because history by default had no room", "messages"
+        ),
         "history/messages/dropped": ("Kept messages that made room for newer ones", "messages"),
         "history/messages/expired": (
             "Kept messages that became older than history.ageSeconds", "messages"
@@ -104,7 +107,9 @@ enum StatisticsHelp {
         "store/entries/missing": (
             "Entries that a queue counted and the store did not have", "entries"
         ),
-        "store/rows/repaired": ("Rows of ended sessions and memberships that the start found and removed", "rows"),
+        "store/rows/repaired": (
+            "Rows of ended sessions and memberships that the start found and removed", "rows"
+        ),
         "store/batches": ("Commits of the store", "commits"),
         "store/batches/refused": ("Commits whose sends were refused for lack of space", "commits"),
         "store/full": ("Whether sends are refused for lack of space: 1 while they are", "0 or 1"),

@@ -35,6 +35,7 @@ enum StatisticsNames {
             "conversations/count": .gauge(UInt64(gauges.conversations)),
             "history/messages": .gauge(gauges.keptMessages),
             "history/messages/kept": .counter(counters.messagesKept),
+            "history/messages/refused": .counter(counters.historyRefused),
             "history/messages/dropped": .counter(counters.historyDropped),
             "history/messages/expired": .counter(counters.historyExpired),
             "messages/possible_duplicates": .counter(counters.possibleDuplicates),

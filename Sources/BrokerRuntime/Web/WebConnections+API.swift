@@ -221,9 +221,7 @@ extension WebConnections {
         let token = range.bytes(in: request.bytes).bytes
         guard APICredentials.isWebToken(token), let part = request.part,
             connections[connection]?.terms.parts.contains(part) == true,
-            part == .api
-                || request.hasPath("/api/v1/events")
-                    && mustExamine(request, on: connection, in: loop)
+            part == .api || request.mustBeExamined
         else { return true }
         let now = clock.moment(at: loop.now).unixSeconds
         let digest = SHA256Digest(of: token)

@@ -17,7 +17,10 @@ struct WebRequest {
     let client: SocketAddress?
     /// Which pages of other origins may read the response; nil for none.
     let cors: CORSHeaders?
-    /// Whose web token it has, if it is for the API and has one.
+    /// Whether a stream needs a valid credential before its login, because its address has been
+    /// refused too often.
+    var mustBeExamined = false
+    /// Whose web token it has, if it is examined and has one.
     var webToken: Result<VerifiedIdentity, TrustRefusal>?
 
     func hasPath(_ path: StaticString) -> Bool { head.path.bytes(in: bytes).bytes.isEqual(path) }

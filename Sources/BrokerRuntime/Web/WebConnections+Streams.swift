@@ -101,7 +101,7 @@ extension WebConnections {
             }
         }
         // Otherwise the core refuses a wrong credential, as that of any client.
-        if mustExamine(request, on: connection, in: loop) {
+        if request.mustBeExamined {
             do throws(APICredentials.Refusal) {
                 _ = try credential(of: request, unixSeconds: clock.moment(at: loop.now).unixSeconds)
             } catch {

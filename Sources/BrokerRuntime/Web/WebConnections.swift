@@ -233,6 +233,9 @@ struct WebConnections: ~Copyable {
             head: head, bytes: rest,
             client: client(of: head, rest.bytes, from: connection, in: loop),
             cors: cors(of: head, rest.bytes))
+        // Decided once: another loop may note the refusal that changes the answer.
+        request.mustBeExamined =
+            request.hasPath("/api/v1/events") && mustExamine(request, on: connection, in: loop)
         if holds(request, of: connection, in: &loop)
             || !verifyWebToken(of: &request, from: connection, in: &loop)
         {

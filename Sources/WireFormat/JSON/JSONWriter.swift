@@ -90,16 +90,14 @@ public struct JSONWriter {
     public mutating func write(_ name: StaticString, list body: (inout JSONList) -> Void) {
         begin(name)
         bytes.append(UInt8(ascii: "["))
-        var list = JSONList(after: bytes)
-        bytes = []
+        var list = JSONList(after: bytes.handOver())
         body(&list)
-        bytes = list.bytes
+        bytes = list.end()
         bytes.append(UInt8(ascii: "]"))
     }
 
     private mutating func writeObject(_ body: (inout JSONWriter) -> Void) {
-        var inner = JSONWriter(after: bytes)
-        bytes = []
+        var inner = JSONWriter(after: bytes.handOver())
         body(&inner)
         bytes = inner.end()
     }
@@ -113,7 +111,7 @@ public struct JSONWriter {
 
 /// The elements of a list while they are written.
 public struct JSONList {
-    fileprivate private(set) var bytes: [UInt8]
+    private var bytes: [UInt8]
     private var hasElement = false
 
     fileprivate init(after bytes: [UInt8]) {
@@ -136,14 +134,23 @@ public struct JSONList {
     /// Adds an object whose members `body` writes.
     public mutating func append(object body: (inout JSONWriter) -> Void) {
         begin()
-        var inner = JSONWriter(after: bytes)
-        bytes = []
+        var inner = JSONWriter(after: bytes.handOver())
         body(&inner)
         bytes = inner.end()
     }
+
+    fileprivate consuming func end() -> [UInt8] { bytes }
 }
 
 extension [UInt8] {
+    /// Empties the array and returns its elements: the new owner is the only one, and appends to
+    /// them without a copy.
+    fileprivate mutating func handOver() -> [UInt8] {
+        var elements: [UInt8] = []
+        swap(&self, &elements)
+        return elements
+    }
+
     fileprivate mutating func append(escaped text: RawSpan) {
         let start = count
         let escapedByteCount = JSONText.escapedByteCount(text)

@@ -116,16 +116,19 @@ import Testing
         #expect(texts(.pair("ann", "bob")) == ["list", "pair"])
     }
 
-    @Test func `is refused past its limits, as history that is asked for`() {
+    /// One user who fills the room must not keep the messages of others from arriving.
+    @Test func `without room delivers and does not keep, and counts that`() {
         let group = makeGroup()
         #expect(world.operate(group, .setHistory(GroupHistory(isKept: true))) == .success)
         world.limits.conversationsPerAppMaximum = 0
         world.settle()
         _ = world.lines()
         world.send("ann/1", 1, to: .group(group), "too much")
-        #expect(world.lines() == ["ann/1: result 1, quotaExceeded"])
-        world.send("ann/1", 1, to: .group(group), "not kept", isKept: false)
         world.settle()
         #expect(world.lines().contains("ann/1: result 1, sent"))
+        #expect(world.broker.counters.historyRefused == 1)
+        #expect(texts(.group(group)) == [])
+        world.send("ann/1", 2, to: .group(group), "asked for", isKept: true)
+        #expect(world.lines() == ["ann/1: result 2, quotaExceeded"])
     }
 }

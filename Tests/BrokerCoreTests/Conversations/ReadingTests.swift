@@ -143,8 +143,8 @@ import Testing
         #expect(unread("carl", group) == nil)
     }
 
-    /// A mark that waits for the store, while its reader leaves or hides, wrote a row of a stranger.
-    /// The row outlived the group, and the next start refused the store.
+    /// A mark that waited for the store, while its reader left, wrote a row of a stranger. The row
+    /// outlived the group, and the next start refused the store.
     @Test(arguments: [false, true])
     func `of a member that leaves meanwhile leaves nothing`(hides: Bool) {
         world.begin("ann/1", "bob/pc")

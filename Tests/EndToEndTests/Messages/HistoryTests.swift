@@ -52,6 +52,21 @@ extension EndToEndTests {
             #expect(try broker.counter("history/messages/kept") == 2)
         }
 
+        /// The settings are read in an initializer, which once left this one without effect.
+        @Test(arguments: [
+            "history.byDefault=true", "apps=[{app: 'demo', keepsHistory: true}]",
+        ])
+        func `is kept by default if the settings say so`(setting: String) async throws {
+            let broker = try await TestBroker(setting)
+            let sent = try await martlet("send", "--to=alice", "unasked", of: broker, as: "alice")
+            #expect(sent.exit == .code(0), "\(sent.text)")
+            #expect(try broker.counter("history/messages/kept") == 1)
+            let long = String(repeating: "x", count: 129)
+            let refused = try await martlet(
+                "history", "--user=alice", "--with=alice", "--search=\(long)", of: broker)
+            #expect(refused.text.contains("search has more than 128 bytes"), "\(refused.text)")
+        }
+
         /// Alice reads what bob has sent, and an operator sees it.
         private func checkReading(of broker: TestBroker) async throws {
             let alice = try await broker.client("alice")
