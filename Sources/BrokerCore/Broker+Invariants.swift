@@ -404,6 +404,12 @@ extension Broker {
 
     private func checkConversations() {
         conversationTable.checkInvariants()
+        for reader in conversationTable.allReaders {
+            precondition(
+                mayRead(reader),
+                "user \(reader.user.place) reads conversation \(reader.conversation.place) of others"
+            )
+        }
         for index in conversationTable.conversations.places
         where conversationTable.conversations.contains(index) {
             let conversation = conversationTable.conversations[index]

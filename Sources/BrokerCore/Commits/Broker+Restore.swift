@@ -11,6 +11,8 @@ struct Restoration {
     var groups: [UInt64: Index<Group>] = [:]
     /// Sessions that were connected when the broker ended.
     var connectedSessions: Set<Index<Session>> = []
+    /// Rows of readers that are not parties of a conversation; they are removed.
+    var strayReaders: [[UInt8]] = []
     /// The identity of the store when the rows were written; nil in a new store.
     var identity: StoreIdentity?
     /// The first invalid row.
@@ -72,6 +74,10 @@ extension Broker: StoreVisitor {
         for tally in state.damaged { counters.damagedEntries += tally.count }
         if restored.identity != state.identity {
             commits.renew(Records.identity(state.identity))
+        }
+        for key in restored.strayReaders {
+            counters.rowsRepaired += 1
+            commits.remove(.readers, key: key)
         }
         let isBackup = restored.identity != nil && restored.identity != state.identity
         for session in sessions.places where sessions.contains(session) {

@@ -71,6 +71,9 @@ struct CommitPipeline: ~Copyable {
         restoration?.groups[identifier] = group
     }
 
+    /// Registers the row of a reader that is not a party of a conversation.
+    mutating func noteStray(reader key: [UInt8]) { restoration?.strayReaders.append(key) }
+
     /// Ends the restore.
     mutating func endRestoration() { restoration = nil }
 

@@ -38,13 +38,16 @@ extension Broker {
     mutating func countOwn(
         _ user: Index<User>, in index: Index<KeptConversation>
     ) {
-        if case .group(let group) = conversationTable.conversations[index].parties,
-            membership(of: user, in: group) == nil
-        {
-            return
+        let reader = ConversationTable.Reader(conversation: index, user: user)
+        if mayRead(reader) { conversationTable.countOwn(of: reader) }
+    }
+
+    /// Whether a reader is one of the parties, so that it may have a row.
+    func mayRead(_ reader: ConversationTable.Reader) -> Bool {
+        switch conversationTable.conversations[reader.conversation].parties {
+        case .group(let group): membership(of: reader.user, in: group) != nil
+        case .users(let first, let second): reader.user == first || reader.user == second
         }
-        conversationTable.countOwn(
-            of: ConversationTable.Reader(conversation: index, user: user))
     }
 
     /// Writes the rows of the senders of kept messages into the pending batch: once for each,
@@ -122,6 +125,12 @@ extension Broker {
             commits.close(key)
             return refuse(connection, request: identifier, .topicNameInvalid, in: &step)
         }
+        guard mayRead(mark.reader) else {
+            // The membership ended while the store counted.
+            inspections.end(connection)
+            commits.close(key)
+            return refuse(connection, request: identifier, .notAuthorized, in: &step)
+        }
         let user = registry.users[mark.reader.user].name
         for entry in load.entries {
             blocks.withUnsafeBytes { bytes in
@@ -193,18 +202,22 @@ extension Broker {
     }
 
     /// Restores one row. That of the conversation has been restored before; its messages have not.
+    /// A row without its conversation, or of a user who is not a party, is removed: version 0.1
+    /// wrote such a row if a member left while its mark was being counted.
     mutating func restoreReader(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
         var row = try RecordReader(value, version: 1, table: .readers, key: key)
         let reading = ConversationTable.Reading(
             start: try row.readCounter(), mark: try row.readCounter(),
             ownCount: try row.readCounter())
-        guard key.count > 8,
+        guard key.count > 8 else { throw .danglingRecord(.readers, key: key) }
+        guard
             case .conversation(let index)? = owner(of: QueueID(raw: RecordKey.readNumber(key))),
             let user = user(
                 named: Array(key[8...]), app: conversationTable.conversations[index].app)
-        else { throw .danglingRecord(.readers, key: key) }
-        conversationTable.set(
-            reading, of: ConversationTable.Reader(conversation: index, user: user))
+        else { return commits.noteStray(reader: key) }
+        let reader = ConversationTable.Reader(conversation: index, user: user)
+        guard mayRead(reader) else { return commits.noteStray(reader: key) }
+        conversationTable.set(reading, of: reader)
     }
 }
 

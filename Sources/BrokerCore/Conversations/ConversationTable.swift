@@ -107,6 +107,9 @@ struct ConversationTable: ~Copyable {
     /// What a reader has read; nothing yet if it has no row.
     func reading(of reader: Reader) -> Reading { readers[reader] ?? Reading() }
 
+    /// Every reader with a row.
+    var allReaders: some Sequence<Reader> { readers.keys }
+
     /// Whether the reader has a row.
     func contains(_ reader: Reader) -> Bool { readers[reader] != nil }
 

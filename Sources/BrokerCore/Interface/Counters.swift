@@ -96,7 +96,7 @@ public struct Counters: Hashable, Sendable {
     public var damagedEntries: UInt64 = 0
     /// Entries that a queue counted and the store did not contain. The count is corrected.
     public var missingEntries: UInt64 = 0
-    /// Rows of sessions that do not exist, which the start removed.
+    /// Rows of sessions and memberships that do not exist, which the start removed.
     public var rowsRepaired: UInt64 = 0
 
     public init() {}

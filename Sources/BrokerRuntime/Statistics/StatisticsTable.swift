@@ -235,7 +235,7 @@ enum StatisticsTable {
         ) { $0.counters.missingEntries },
         .counter(
             "store/rows/repaired", of: "rows",
-            "Rows of ended sessions that the start found and removed"
+            "Rows of ended sessions and memberships that the start found and removed"
         ) { $0.counters.rowsRepaired },
         .counter("store/batches", of: "commits", "Commits of the store") {
             $0.counters.batchesCommitted

@@ -143,6 +143,46 @@ import Testing
         #expect(unread("carl", group) == nil)
     }
 
+    /// A mark that waits for the store, while its reader leaves or hides, wrote a row of a stranger.
+    /// The row outlived the group, and the next start refused the store.
+    @Test(arguments: [false, true])
+    func `of a member that leaves meanwhile leaves nothing`(hides: Bool) {
+        world.begin("ann/1", "bob/pc")
+        let group = world.makeGroup(owner: "bob/pc", members: ["ann/1"])
+        for number in 1...3 as ClosedRange<UInt64> {
+            world.send("ann/1", number, to: .group(group), "x", isKept: true)
+        }
+        world.settle()
+        _ = world.lines()
+        world.markRead("ann/1", of: .group(group), through: 2, hides: hides)
+        #expect(world.operate(group, .leave(user: Array("ann".utf8))) == .success)
+        world.settle()
+        #expect(world.lines().contains("ann/1: response 1, notAuthorized"))
+        #expect(world.rows(of: .readers) == [])
+        world.crash()
+        #expect(unread("ann", group) == nil)
+    }
+
+    /// Stores of an earlier version may have rows of users who had left.
+    @Test func `of a stranger, or of no conversation, is removed at the start`() {
+        world.begin("ann/1", "bob/pc")
+        let group = world.makeGroup(owner: "bob/pc", members: ["ann/1"])
+        world.send("ann/1", 1, to: .group(group), "x", isKept: true)
+        world.settle()
+        let row = world.rows(of: .readers)[0]
+        let queue = Array(row.key.prefix(8))
+        let strays = [queue + Array("bob2".utf8), RecordKey.number(.max) + Array("ann".utf8)]
+        world.begin("bob2/1")
+        world.settle()
+        world.write(strays.map { RecordChange(table: .readers, key: $0, value: row.value) })
+        world.crash()
+        #expect(world.broker.counters.rowsRepaired == 2)
+        world.settle()
+        #expect(world.rows(of: .readers) == [row])
+        world.crash()
+        #expect(world.broker.counters.rowsRepaired == 0)
+    }
+
     @Test func `is never more than what is kept`() {
         world.limits.historyCountMaximum = 5
         world.begin("ann/1", "bob/pc")

@@ -26,15 +26,26 @@ extension World {
     /// Changes what the store holds behind the broker's back.
     func rewriteRows(of table: RecordTable, _ change: (inout [UInt8]) -> Void) {
         settle()
+        write(
+            rows(of: table).map { row in
+                var row = row
+                change(&row.value!)
+                return row
+            })
+    }
+
+    /// The rows that the store holds.
+    func rows(of table: RecordTable) -> [RecordChange] {
         var rows = StoredRows(table: table)
         _ = store.restore(into: &rows)
+        return rows.changes
+    }
+
+    /// Writes rows behind the broker's back.
+    func write(_ rows: [RecordChange]) {
         var batch = StoreBatch()
         batch.moment = now
-        for row in rows.changes {
-            var row = row
-            change(&row.value!)
-            batch.records.append(row)
-        }
+        batch.records = rows
         var result = StoreResult()
         store.carryOut(batch, into: &result)
     }
