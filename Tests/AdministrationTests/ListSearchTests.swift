@@ -1,4 +1,4 @@
-// Conditions on lists: what a query may say, which things fulfil it, and how a search goes through
+// Conditions on lists: what a query may say, which items fulfil it, and how a search goes through
 // pages.
 
 import Foundation
@@ -145,7 +145,7 @@ struct ListSearchTests {
         }
     }
 
-    @Test func `a request compares so many things, in turns`() throws {
+    @Test func `a request compares so many items, in turns`() throws {
         let all = (0..<120_000).map { Self.session($0, "u") }
         var turns = 0
         let bytes = try Self.run([("count", "true")], on: all, turns: &turns)
@@ -153,7 +153,7 @@ struct ListSearchTests {
         #expect(answer.count == ListSearch.comparedCountMaximum)
         #expect(answer.next == ListSearch.comparedCountMaximum)
         #expect(turns == ListSearch.comparedCountMaximum / ListSearch.turnMaximum)
-        // Many things that fulfil the conditions end a page too.
+        // Many items that fulfil the conditions end a page too.
         let long = String(repeating: "x", count: 250)
         let wide = (0..<5_000).map { Self.session($0, long) }
         let page = try Self.run([("user[eq]", long), ("limit", "1000")], on: wide, turns: &turns)
@@ -222,7 +222,7 @@ struct ListSearchTests {
         #expect(apps.page.isEmpty)
     }
 
-    @Test func `the lists are those that answer with things, and no name is used twice`() {
+    @Test func `the lists are those that answer with items, and no name is used twice`() {
         let lists = APIOperation.all.filter { $0.list != nil }
         #expect(
             Set(lists.map(\.kind)) == [

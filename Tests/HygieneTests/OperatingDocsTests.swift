@@ -74,18 +74,6 @@ import Testing
             remedy: "Name a directory that martletd.service has in ReadWritePaths.")
     }
 
-    @Test func `statistics.md lists every number of martlet stats`() throws {
-        let source = try Repository.file(
-            "Sources/BrokerRuntime/Statistics/StatisticsNames.swift"
-        ).lines
-        expectSame(
-            try found(#"^\| `([a-z_/ ]+)` \| (?:counter|gauge) \|"#, in: page("statistics")),
-            try found(#"^ +"([a-z_/ ]+)":"#, in: source), "statistics.md")
-        expectSame(
-            try found(#"^\| `([a-z_/ ]+)` \| gauge \|"#, in: page("statistics")),
-            try found(#"^ +"([a-z_/ ]+)": \.gauge"#, in: source), "statistics.md as a gauge")
-    }
-
     @Test func `bridge.md lists every event, number and key of the bridge`() throws {
         let files = try Repository.files(in: ["Sources/Bridge"], endings: [".swift"])
         let code = [Substring(files.flatMap(\.lines).joined(separator: " "))]

@@ -15,8 +15,8 @@ import Testing
         "ClientTrust",
         "RateLimiter", "ClientRates", "BrokerClock", "WebConnections", "WebConnections+Routes",
         "WebListeners", "WebServices", "BrokerHealth", "MetricsPage", "WebConnections+API",
-        "WebConnections+Streams", "APIQueue",
-        "AwaitedAnswers", "IdempotencyKey", "Operators",
+        "WebConnections+Streams", "WebRequest", "WebAction", "WebOrigin", "HTTPResponse+Contents",
+        "APIQueue", "AwaitedAnswers", "IdempotencyKey", "Operators",
     ]
 
     @Test func `each trap that a packet could reach has its reason`() throws {

@@ -43,7 +43,7 @@ public struct APIMember: Hashable, Sendable {
         APIMember(name: name, place: .query, form: form, isRequired: required)
     }
 
-    /// How many things of a list are wanted at most.
+    /// How many items of a list are wanted at most.
     static func limit(_ maximum: Int) -> APIMember {
         .query("limit", .count(maximum: UInt64(maximum)))
     }
@@ -226,7 +226,7 @@ struct APIValues {
         return Number(exactly: value)
     }
 
-    /// How many things of a list are wanted at most; nil for as many as a page has.
+    /// How many items of a list are wanted at most; nil for as many as a page has.
     var limit: Int? { number("limit", as: Int.self) }
 
     /// A number that the operation declares as required.

@@ -44,7 +44,7 @@ extension OpenAPIDocument {
             ],
             "/socket": [
                 "operationId": "json-socket",
-                "summary": "Becomes a WebSocket whose messages are JSON; the first one logs in.",
+                "summary": "Opens a WebSocket whose messages are JSON; the first one logs in.",
                 "security": .array([]),
                 "parameters": [
                     query(

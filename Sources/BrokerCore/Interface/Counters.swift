@@ -1,5 +1,5 @@
 // The counters of the core. Everything that is refused, dropped or expired increments one of these
-// counters.
+// counters. The runtime's table of statistics has a row for each.
 
 /// Totals since the broker started.
 public struct Counters: Hashable, Sendable {

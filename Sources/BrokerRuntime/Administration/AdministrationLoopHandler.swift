@@ -63,7 +63,7 @@ struct AdministrationLoopHandler: LoopHandler, ~Copyable {
             // published only for subscribers. The first values are published as retained messages
             // for later subscribers.
             if !hasPublished || service.hasSystemSubscribers {
-                service.publish(systemTopics.values(service.statistics(), at: loop.now))
+                service.publish(&systemTopics, at: loop.now)
                 hasPublished = true
             }
             nextSystemRound = loop.now.advanced(byMilliseconds: systemIntervalMilliseconds)

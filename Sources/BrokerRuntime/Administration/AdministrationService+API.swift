@@ -80,7 +80,7 @@ extension AdministrationService {
         return try ListSearch(query, of: request.operation, path: request.path, by: requester)
     }
 
-    /// Compares the things of a few pages, and lets the request wait again if there are more.
+    /// Compares the items of a few pages, and lets the request wait again if there are more.
     ///
     /// - Returns: the answer; nil if the request waits again.
     private func advance(

@@ -6,8 +6,8 @@ import BrokerTerms
 import Primitives
 
 extension AdministrationService {
-    /// - Parameter credential: of the request; nil for who can open the admin socket, and so may
-    ///   everything.
+    /// - Parameter credential: of the request; nil for a process that opened the admin socket,
+    ///   which may do everything.
     func showSelf(
         _ credential: APICredential?
     ) throws(AdministrationRefusal) -> ShowSelf.Reply {

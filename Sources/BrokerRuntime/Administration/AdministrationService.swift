@@ -137,20 +137,24 @@ struct AdministrationService {
         }
     }
 
-    func statistics() -> BrokerStatistics {
+    /// What the statistics are read from, at this moment.
+    private func statisticsSources() -> StatisticsSources {
         var (counters, gauges) = shared.enter { ($0.broker.counters, $0.broker.gauges()) }
         counters.connectsRefused += shared.refusedLoginCount
-        let now = clock.moment()
-        let uptime = now.instant.milliseconds(since: started.instant) / 1000
-        let sources = StatisticsSources(
+        return StatisticsSources(
             counters: counters, gauges: gauges, loops: shared.loopHandles.map { $0.counters },
             rates: rates.counts, web: listeners.web.counts,
             api: StatisticsSources.API(
                 requests: requests.answeredCount, failures: operators.failures.total),
             process: ProcessUsage.now(),
-            expiry: TrustExpiry(listeners: listeners, trust: trust, at: now))
-        return BrokerStatistics(
-            version: version, uptimeSeconds: uptime, rows: StatisticsNames.list(sources))
+            expiry: TrustExpiry(listeners: listeners, trust: trust, at: clock.moment()))
+    }
+
+    func statistics() -> BrokerStatistics { statistics(from: statisticsSources()) }
+
+    private func statistics(from sources: StatisticsSources) -> BrokerStatistics {
+        let uptime = clock.moment().instant.milliseconds(since: started.instant) / 1000
+        return BrokerStatistics(version: version, uptimeSeconds: uptime, from: sources)
     }
 
     /// Writes the metrics for the loops that wait for them.
@@ -171,8 +175,10 @@ struct AdministrationService {
     /// Whether any session subscribes to `$SYS` topics.
     var hasSystemSubscribers: Bool { shared.enter { $0.broker.hasSystemSubscribers } }
 
-    /// Publishes the values of `$SYS` topics.
-    func publish(_ values: [SystemValue]) {
+    /// Publishes the statistics as `$SYS` topics.
+    func publish(_ topics: inout SystemTopics, at instant: Instant) {
+        let sources = statisticsSources()
+        let values = topics.values(statistics(from: sources), from: sources, at: instant)
         let now = clock.moment()
         shared.enter { state in
             state.broker.publishSystem(values, at: now, effects: &state.effects)

@@ -99,7 +99,7 @@ struct APICredentials: Sendable {
                 presented = .verified(identity)
                 refusal = Refusal(detail: "web token: its app is not known, or its key not trusted")
             case .failure(let error): throw Refusal(detail: error.detail)
-            case nil: throw Refusal(detail: "web tokens are not examined here")
+            case nil: throw Refusal(detail: "web tokens are not verified here")
             }
         }
         // The look-ups of keys and tokens are those of logins: hash tables.

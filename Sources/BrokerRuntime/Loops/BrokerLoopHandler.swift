@@ -131,12 +131,14 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
     ) -> Consumption {
         switch web.receive(bytes, from: connection, isDraining: isDrained, in: &loop) {
         case .consumed(let count): return Consumption(consumed: count)
-        case .webSocket(let terms, let json, let actingUser):
-            decoder.conversations.open(connection, terms: terms, json: json)
-            if let actingUser { decoder.conversations.setActingUser(actingUser, of: connection) }
-        case .eventStream(let login, let terms):
+        case .webSocket(let client):
+            decoder.conversations.open(connection, terms: client.terms, json: client.json)
+            if let user = client.actingUser {
+                decoder.conversations.setActingUser(user, of: connection)
+            }
+        case .eventStream(let login):
             decoder.conversations.open(
-                connection, terms: terms, json: .eventStream, cors: login.cors)
+                connection, terms: login.terms, json: .eventStream, cors: login.cors)
             // The packet is written over the request, whose fields have longer names.
             precondition(
                 login.connect.count <= bytes.count,

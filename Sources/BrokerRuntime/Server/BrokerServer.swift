@@ -157,7 +157,7 @@ public final class BrokerServer {
             }
             if request == .reload {
                 notifier.reloading()
-                // Who asks later has to see what was written meanwhile.
+                // A later request has to see what was written meanwhile.
                 let isAsked = reloads.isAsked
                 let outcome: ReloadOutcome
                 do throws(ConfigurationError) {

@@ -1,36 +1,8 @@
-// The statistics of a broker at one moment: what they are read from, and their rows.
+// The statistics of a broker at one moment, and what they are read from.
 
 import Administration
 import BrokerCore
 import NetTransport
-
-/// A number of the broker, by its name.
-struct Statistic {
-    /// A value and its kind.
-    enum Measure {
-        /// It only increases.
-        case counter(UInt64)
-        /// It may also decrease.
-        case gauge(UInt64)
-    }
-
-    /// As under `$SYS/broker/`: `clients/connected`.
-    let name: String
-    let measure: Measure
-
-    var value: UInt64 {
-        switch measure {
-        case .counter(let value), .gauge(let value): value
-        }
-    }
-
-    var isGauge: Bool {
-        switch measure {
-        case .counter: false
-        case .gauge: true
-        }
-    }
-}
 
 /// What the statistics are read from.
 struct StatisticsSources {
@@ -49,6 +21,17 @@ struct StatisticsSources {
     let api: API
     let process: ProcessUsage
     let expiry: TrustExpiry
+
+    /// The sum of a counter over the event loops.
+    func sum(_ counter: (LoopCounters) -> UInt64) -> UInt64 {
+        loops.reduce(0) { $0 + counter($1) }
+    }
+
+    /// Messages that were dropped, whatever the cause.
+    var droppedCount: UInt64 {
+        let dropped = StatisticsTable.all.filter { $0.name.hasPrefix("messages/dropped/") }
+        return dropped.reduce(0) { $0 + ($1.value(self) ?? 0) }
+    }
 }
 
 /// The statistics of one moment.
@@ -56,13 +39,29 @@ struct BrokerStatistics {
     /// The version of the broker.
     let version: String
     let uptimeSeconds: UInt64
-    let rows: [Statistic]
+    /// In the order of the table.
+    let values: [StatisticValue]
+
+    init(version: String, uptimeSeconds: UInt64, values: [StatisticValue]) {
+        self.version = version
+        self.uptimeSeconds = uptimeSeconds
+        self.values = values
+    }
+
+    /// Those of ``StatisticsTable``.
+    init(version: String, uptimeSeconds: UInt64, from sources: StatisticsSources) {
+        self.init(
+            version: version, uptimeSeconds: uptimeSeconds,
+            values: StatisticsTable.all.compactMap { statistic in
+                statistic.value(sources).map { StatisticValue(statistic: statistic, value: $0) }
+            })
+    }
 
     /// For `martlet stats`.
     func reply(latencies: ReadStatistics.Latencies) -> ReadStatistics.Reply {
         ReadStatistics.Reply(
             brokerVersion: version, uptimeSeconds: uptimeSeconds,
-            counters: rows.map { ReadStatistics.Counter(name: $0.name, value: $0.value) },
+            counters: values.map { ReadStatistics.Counter(name: $0.name, value: $0.value) },
             latencies: latencies)
     }
 }

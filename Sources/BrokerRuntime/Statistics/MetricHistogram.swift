@@ -11,12 +11,16 @@ struct MetricHistogram {
     /// The buckets that are shown end at the powers of two with these exponents; a last one counts
     /// everything.
     let exponents: ClosedRange<Int>
-    /// Whether the values are microseconds, which are shown in seconds.
-    let isTime: Bool
+    let unit: Unit
     let values: Histogram
 
     /// The unit of the values that are shown.
-    var unit: String { isTime ? "seconds" : name.hasSuffix("bytes") ? "bytes" : "messages" }
+    enum Unit: String {
+        /// The values are microseconds.
+        case seconds
+        case messages
+        case bytes
+    }
 
     /// Those of a broker.
     static func all(_ times: BrokerTimes, of commits: CommitMeasurements) -> [MetricHistogram] {
@@ -24,25 +28,25 @@ struct MetricHistogram {
             MetricHistogram(
                 name: "martlet_loop_turn_duration_seconds",
                 help: "Time of a turn of an event loop, without its wait for events",
-                exponents: 4...24, isTime: true, values: times.turn),
+                exponents: 4...24, unit: .seconds, values: times.turn),
             MetricHistogram(
                 name: "martlet_message_delivery_duration_seconds",
                 help: "Time from the acceptance of a message until the turn that sent it ended",
-                exponents: 6...26, isTime: true, values: times.delivery),
+                exponents: 6...26, unit: .seconds, values: times.delivery),
             MetricHistogram(
                 name: "martlet_message_acknowledgement_duration_seconds",
                 help: "Time from the acceptance of a message until its sender was told",
-                exponents: 6...26, isTime: true, values: times.acknowledgement),
+                exponents: 6...26, unit: .seconds, values: times.acknowledgement),
             MetricHistogram(
                 name: "martlet_store_commit_duration_seconds",
                 help: "Time of a commit of the store, with its sync", exponents: 6...26,
-                isTime: true, values: times.commit),
+                unit: .seconds, values: times.commit),
             MetricHistogram(
                 name: "martlet_store_commit_messages", help: "Messages that a commit stored",
-                exponents: 0...16, isTime: false, values: commits.messageCounts.read()),
+                exponents: 0...16, unit: .messages, values: commits.messageCounts.read()),
             MetricHistogram(
                 name: "martlet_store_commit_bytes", help: "Size of the messages of a commit",
-                exponents: 8...28, isTime: false, values: commits.byteCounts.read()),
+                exponents: 8...28, unit: .bytes, values: commits.byteCounts.read()),
         ]
     }
 
@@ -62,7 +66,7 @@ struct MetricHistogram {
 
     /// A value in base units. OpenMetrics writes bounds with a point.
     private func shown(_ value: UInt64, isBound: Bool = false) -> String {
-        guard isTime else { return isBound ? "\(value).0" : "\(value)" }
+        guard unit == .seconds else { return isBound ? "\(value).0" : "\(value)" }
         let digits = String(value % 1_000_000)
         let fraction = String(repeating: "0", count: 6 - digits.count) + digits
         let end = fraction.lastIndex { $0 != "0" } ?? fraction.startIndex

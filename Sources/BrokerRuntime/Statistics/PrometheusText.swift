@@ -29,24 +29,23 @@ enum PrometheusText {
         append(
             to: &text, "martlet_build_info{version=\"\(escaped(statistics.version))\"} 1",
             name: "martlet_build_info", kind: "gauge",
-            help: StatisticsHelp.text("The version of the broker, as a label", unit: "always 1"))
+            help: help("The version of the broker, as a label", unit: "always 1"))
         append(
             to: &text, "martlet_uptime_seconds \(statistics.uptimeSeconds)",
             name: "martlet_uptime_seconds", kind: "gauge",
-            help: StatisticsHelp.text("Time since the broker started", unit: "seconds"))
-        for statistic in statistics.rows {
-            let isGauge = statistic.isGauge
-            let isDays = statistic.name.hasSuffix("/days")
-            let name = metricName(statistic.name, isGauge: isGauge)
-            // Days are no base unit; 86,400 seconds are one.
-            let value = isDays ? statistic.value * 86_400 : statistic.value
+            help: help("Time since the broker started", unit: "seconds"))
+        for one in statistics.values {
+            let statistic = one.statistic
+            let isDays = statistic.unit == Statistic.days
+            let name = metricName(of: statistic)
             // A family of counters is named without the suffix of its samples.
             let family =
-                form == .openMetrics && !isGauge ? String(name.dropLast("_total".count)) : name
+                form == .openMetrics && statistic.kind == .counter
+                ? String(name.dropLast("_total".count)) : name
             append(
-                to: &text, "\(name) \(value)", name: family,
-                kind: isGauge ? "gauge" : "counter",
-                help: StatisticsHelp.text(statistic.name))
+                to: &text, "\(name) \(isDays ? one.value * 86_400 : one.value)", name: family,
+                kind: statistic.kind.rawValue,
+                help: help(statistic.meaning, unit: isDays ? "seconds" : statistic.unit))
         }
         if !tables.isEmpty {
             let name = "martlet_store_table_bytes"
@@ -55,12 +54,12 @@ enum PrometheusText {
                 tables.map { "\(name){table=\"\($0.name)\"} \($0.byteCount)" }
                     .joined(separator: "\n"),
                 name: name, kind: "gauge",
-                help: StatisticsHelp.text("Pages of a table of the store", unit: "bytes"))
+                help: help("Pages of a table of the store", unit: "bytes"))
         }
         for histogram in histograms {
             append(
                 to: &text, String(histogram.samples.dropLast()), name: histogram.name,
-                kind: "histogram", help: StatisticsHelp.text(histogram.help, unit: histogram.unit))
+                kind: "histogram", help: help(histogram.help, unit: histogram.unit.rawValue))
         }
         if form == .openMetrics { text += "# EOF\n" }
         return Array(text.utf8)
@@ -68,16 +67,22 @@ enum PrometheusText {
 
     /// `retained messages/bytes` becomes `martlet_retained_messages_bytes`. `_total` and `_count`
     /// are reserved for counters and histograms.
-    static func metricName(_ statistic: String, isGauge: Bool) -> String {
-        var words = statistic.split { $0 == "/" || $0 == " " || $0 == "_" }.map(String.init)
+    static func metricName(of statistic: Statistic) -> String {
+        let isGauge = statistic.kind == .gauge
+        var words = statistic.name.split { $0 == "/" || $0 == " " || $0 == "_" }.map(String.init)
         if isGauge, ["count", "total"].contains(words.last) { words.removeLast() }
-        if words.last == "days" { words[words.count - 1] = "remaining_seconds" }
+        if statistic.unit == Statistic.days { words[words.count - 1] = "remaining_seconds" }
         // The unit stands last.
         if let place = words.dropLast().firstIndex(of: "bytes") {
             words.append(words.remove(at: place))
         }
         // `bytes/received` is `received_bytes`, and a counter besides.
         return "martlet_" + words.joined(separator: "_") + (isGauge ? "" : "_total")
+    }
+
+    /// What a metric says and its unit, for people who read the page.
+    private static func help(_ meaning: String, unit: String) -> String {
+        "\(meaning.filter { $0 != "`" }). Unit: \(unit)."
     }
 
     private static func append(

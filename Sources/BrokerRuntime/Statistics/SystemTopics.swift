@@ -15,39 +15,33 @@ struct SystemTopics {
 
     /// The values of one publication.
     mutating func values(
-        _ statistics: BrokerStatistics, at now: Instant
+        _ statistics: BrokerStatistics, from sources: StatisticsSources, at now: Instant
     ) -> [SystemValue] {
-        var counts: [String: UInt64] = [:]
-        for statistic in statistics.rows { counts[statistic.name] = statistic.value }
         var values: [SystemValue] = []
         func add(_ name: String, _ text: String) {
             values.append(
                 SystemValue(topic: Array((Self.prefix + name).utf8), payload: Array(text.utf8)))
         }
-        func count(_ name: String) -> UInt64 { counts[name] ?? 0 }
         add("version", "martletd version \(statistics.version)")
         add("uptime", "\(statistics.uptimeSeconds) seconds")
-        for statistic in statistics.rows { add(statistic.name, String(statistic.value)) }
-        let (connected, total) = (count("clients/connected"), count("clients/total"))
+        for one in statistics.values { add(one.name, String(one.value)) }
+        let connected = UInt64(sources.gauges.connections)
+        let disconnected = UInt64(max(sources.gauges.sessions - sources.gauges.connections, 0))
         clientsMaximum = max(clientsMaximum, connected)
         add("clients/maximum", String(clientsMaximum))
-        add("clients/disconnected", String(total - min(connected, total)))
+        add("clients/disconnected", String(disconnected))
         // Mosquitto has two names for each of these.
         add("clients/active", String(connected))
-        add("clients/inactive", String(total - min(connected, total)))
-        add("store/messages/count", String(count("messages/stored")))
-        add("publish/messages/received", String(count("messages/received")))
-        add("publish/messages/sent", String(count("messages/sent")))
-        let dropped = statistics.rows.reduce(0) { sum, statistic in
-            statistic.name.hasPrefix("messages/dropped/") ? sum + statistic.value : sum
-        }
-        add("publish/messages/dropped", String(dropped))
-        add("heap/current", String(count("process/memory/bytes")))
+        add("clients/inactive", String(disconnected))
+        add("store/messages/count", String(sources.gauges.queuedMessages))
+        add("publish/messages/received", String(sources.counters.sendsAccepted))
+        add("publish/messages/sent", String(sources.counters.deliveries))
+        add("publish/messages/dropped", String(sources.droppedCount))
+        add("heap/current", String(sources.process.residentBytes))
         let milliseconds = lastRound.map { now.milliseconds(since: $0) } ?? 0
         lastRound = now
         for index in averages.indices {
-            let source = averages[index].counter
-            let value = source == "messages/dropped" ? dropped : count(source)
+            let value = averages[index].counter(sources)
             averages[index].take(value, afterMilliseconds: milliseconds)
             for (name, text) in averages[index].texts { add(name, text) }
         }
@@ -59,26 +53,26 @@ struct SystemTopics {
 struct LoadAverage {
     /// Its name under `load/`.
     let name: String
-    /// The counter it follows.
-    let counter: String
+    /// The counter that it follows.
+    let counter: @Sendable (StatisticsSources) -> UInt64
     private var last: UInt64?
     private var perMinute: [Double] = [0, 0, 0]
 
     private static let minutes = [1, 5, 15]
 
     static let all = [
-        LoadAverage(name: "messages/received", counter: "messages/received"),
-        LoadAverage(name: "messages/sent", counter: "messages/sent"),
-        LoadAverage(name: "publish/received", counter: "messages/received"),
-        LoadAverage(name: "publish/sent", counter: "messages/sent"),
-        LoadAverage(name: "publish/dropped", counter: "messages/dropped"),
-        LoadAverage(name: "bytes/received", counter: "bytes/received"),
-        LoadAverage(name: "bytes/sent", counter: "bytes/sent"),
-        LoadAverage(name: "sockets", counter: "sockets/accepted"),
-        LoadAverage(name: "connections", counter: "connects/accepted"),
+        LoadAverage(name: "messages/received") { $0.counters.sendsAccepted },
+        LoadAverage(name: "messages/sent") { $0.counters.deliveries },
+        LoadAverage(name: "publish/received") { $0.counters.sendsAccepted },
+        LoadAverage(name: "publish/sent") { $0.counters.deliveries },
+        LoadAverage(name: "publish/dropped") { $0.droppedCount },
+        LoadAverage(name: "bytes/received") { $0.sum(\.bytesReceived) },
+        LoadAverage(name: "bytes/sent") { $0.sum(\.bytesSent) },
+        LoadAverage(name: "sockets") { $0.sum(\.accepted) },
+        LoadAverage(name: "connections") { $0.counters.connectsAccepted },
     ]
 
-    init(name: String, counter: String) {
+    init(name: String, counter: @escaping @Sendable (StatisticsSources) -> UInt64) {
         self.name = name
         self.counter = counter
     }

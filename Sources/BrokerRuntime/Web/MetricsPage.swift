@@ -18,10 +18,10 @@ final class MetricsPage: Sendable {
     }
 
     private let state = Locked(State())
-    private let administrator = Locked<LoopHandle?>(nil)
+    private let writer = Locked<LoopHandle?>(nil)
 
     /// - Parameter thread: writes the text.
-    func setWriter(_ thread: LoopHandle) { administrator.withLock { $0 = thread } }
+    func setWriter(_ thread: LoopHandle) { writer.withLock { $0 = thread } }
 
     /// The text, if it is new enough. Otherwise the loop is woken when there is one.
     func text(at now: Instant, for loop: UInt8, as form: PrometheusText.Form) -> [UInt8]? {
@@ -30,7 +30,7 @@ final class MetricsPage: Sendable {
             state.waitingLoops |= 1 << UInt64(loop)
             return nil
         }
-        if text == nil { administrator.withLock { $0 }?.wake() }
+        if text == nil { writer.withLock { $0 }?.wake() }
         return text
     }
 

@@ -41,7 +41,7 @@ extension WebConnections {
         }
         do throws(RefusedRequest) {
             let credential = try authenticate(request, from: connection, in: loop)
-            if request.isRead, request.hasPath("/api/v1/openapi.json") {
+            if request.isRead, request.hasPath(.openAPI) {
                 return .respond(
                     HTTPResponse(
                         .ok, contentType: "application/json", content: OpenAPIDocument.json))
@@ -152,7 +152,7 @@ extension WebConnections {
         of request: WebRequest, into waiting: inout APIRequest
     ) throws(RefusedRequest) {
         guard let field = request.head.idempotencyKey, request.head.method == .post else { return }
-        // Who repeats a request because of its key must not do it in vain.
+        // A program that repeats a request because of its key relies on the key.
         guard waiting.operation.takesIdempotencyKey else {
             throw RefusedRequest(.badRequest, "only messages have an Idempotency-Key")
         }
@@ -221,7 +221,7 @@ extension WebConnections {
         let token = range.bytes(in: request.bytes).bytes
         guard APICredentials.isWebToken(token), let part = request.part,
             connections[connection]?.terms.parts.contains(part) == true,
-            part == .api || request.mustBeExamined
+            part == .api || request.mustBeVerified
         else { return true }
         let now = clock.moment(at: loop.now).unixSeconds
         let digest = SHA256Digest(of: token)
@@ -375,18 +375,5 @@ extension WebRequest {
             count += 1
         }
         return text.extracting(first: count).isEqual(ignoringCase: "application/json")
-    }
-}
-
-extension HTTPResponse {
-    /// Problem details (RFC 9457).
-    static func problem(
-        _ status: HTTPStatus, _ detail: String, reason: ReasonCode
-    ) -> HTTPResponse {
-        let problem = APIProblem(
-            title: "\(status.phrase)", status: status.rawValue, detail: detail,
-            code: APIProblem.Code(number: reason.rawValue, name: "\(reason.name)"))
-        return HTTPResponse(
-            status, contentType: APIProblem.contentType, content: problem.bytes)
     }
 }

@@ -47,7 +47,7 @@ extension WebConnections {
 
     /// Answers a browser that asks whether a page may make a request to the API.
     func preflightAPI(_ request: WebRequest) -> WebAction {
-        if request.hasPath("/api/v1/openapi.json") {
+        if request.hasPath(.openAPI) {
             return preflight(request, methods: ["GET"], fields: ["authorization"])
         }
         let segments = HTTPTarget.segments(of: request.head.path.bytes(in: request.bytes).bytes)
@@ -62,7 +62,7 @@ extension WebConnections {
         return preflight(request, methods: Self.methods(place), fields: fields)
     }
 
-    /// The methods of a place, without HEAD, which needs no leave.
+    /// The methods of a place, without HEAD, which needs no permission (Fetch Standard, 2.2.1).
     private static func methods(_ place: APIPlace) -> [StaticString] {
         place.methods.map { method in
             switch method {

@@ -15,15 +15,15 @@ struct LogStream {
     let credential: APICredential
     /// The number of the last line that was sent, or that is known to be missed.
     var last: UInt64
-    /// When the credential is examined again.
-    var examinationDue: Instant
+    /// When the credential is verified again.
+    var revalidationDue: Instant
     /// Which pages of other origins may read the stream; nil for none.
     let cors: CORSHeaders?
 
     /// Lines that a turn writes to one stream: about 16 KB.
     static let linesPerTurnMaximum = 64
-    /// How often the credential of a stream with lines is examined.
-    static let examinationSeconds: UInt64 = 1
+    /// How often the credential of a stream with lines is verified.
+    static let revalidationSeconds: UInt64 = 1
 }
 
 extension WebRequest {
@@ -72,7 +72,7 @@ extension WebConnections {
         }
         return .logStream(
             LogStream(
-                credential: credential, last: last ?? .max, examinationDue: loop.now,
+                credential: credential, last: last ?? .max, revalidationDue: loop.now,
                 cors: request.cors))
     }
 
@@ -143,12 +143,12 @@ extension WebConnections {
         }
     }
 
-    /// Examines the credential of a stream that has nothing to send.
+    /// Verifies the credential of a stream that has nothing to send.
     mutating func keepLogStream(
         _ connection: ConnectionID, in loop: inout some BrokerLoop & ~Copyable
     ) {
         guard case .logStream(var stream?)? = connections[connection]?.phase else { return }
-        stream.examinationDue = loop.now
+        stream.revalidationDue = loop.now
         if isValid(&stream, at: loop.now) {
             connections[connection]?.phase = .logStream(stream)
         } else {
@@ -157,8 +157,8 @@ extension WebConnections {
     }
 
     private func isValid(_ stream: inout LogStream, at now: Instant) -> Bool {
-        guard now >= stream.examinationDue else { return true }
-        stream.examinationDue = now.advanced(bySeconds: LogStream.examinationSeconds)
+        guard now >= stream.revalidationDue else { return true }
+        stream.revalidationDue = now.advanced(bySeconds: LogStream.revalidationSeconds)
         let seconds = clock.moment(at: now).unixSeconds
         return credentials.renewed(stream.credential, unixSeconds: seconds) != nil
     }
@@ -167,8 +167,9 @@ extension WebConnections {
     private mutating func end(
         _ connection: ConnectionID, in loop: inout some BrokerLoop & ~Copyable
     ) {
-        let text = "event: closed\ndata: {\"reason\":\"the token was revoked or has expired\"}\n\n"
-        append(Array(text.utf8), to: connection, in: &loop)
+        var writer = JSONWriter()
+        writer.write("reason", "the token was revoked or has expired")
+        append(Self.event("closed", writer.end()), to: connection, in: &loop)
         endLogStream(connection)
         loop.close(connection, afterFlush: true)
     }
@@ -184,6 +185,13 @@ extension WebConnections {
     /// Tells that lines were left out before the next one.
     private static func append(missed count: UInt64, to bytes: inout [UInt8]) {
         guard count > 0 else { return }
-        bytes += "event: missed\ndata: {\"lines\":\(count)}\n\n".utf8
+        var writer = JSONWriter()
+        writer.write("lines", count)
+        bytes += event("missed", writer.end())
+    }
+
+    /// An event without an id.
+    private static func event(_ name: String, _ json: [UInt8]) -> [UInt8] {
+        Array("event: \(name)\ndata: ".utf8) + json + Array("\n\n".utf8)
     }
 }

@@ -9,102 +9,6 @@ import NetTransport
 import Primitives
 import WireFormat
 
-/// A request and the bytes that its ranges point into.
-struct WebRequest {
-    let head: HTTPRequestHead
-    let bytes: UnsafeRawBufferPointer
-    /// The client, if a reverse proxy named it; otherwise the connection's peer.
-    let client: SocketAddress?
-    /// Which pages of other origins may read the response; nil for none.
-    let cors: CORSHeaders?
-    /// Whether a stream needs a valid credential before its login, because its address has been
-    /// refused too often.
-    var mustBeExamined = false
-    /// Whose web token it has, if it is examined and has one.
-    var webToken: Result<VerifiedIdentity, TrustRefusal>?
-
-    func hasPath(_ path: StaticString) -> Bool { head.path.bytes(in: bytes).bytes.isEqual(path) }
-
-    /// Whether the authority is `localhost` or an address. A page of a browser on this machine
-    /// whose own name was made to lead here sends that name (DNS rebinding).
-    var hasLocalHost: Bool {
-        let authority = head.authority.bytes(in: bytes.bytes)
-        var isAddress = true
-        var end = 0
-        while end < authority.byteCount, authority[end] != UInt8(ascii: ":") {
-            // The numbers of an IPv4 address, or the bracket before an IPv6 address.
-            switch authority[end] {
-            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."): break
-            case UInt8(ascii: "["): return end == 0
-            default: isAddress = false
-            }
-            end += 1
-        }
-        return isAddress || authority.extracting(first: end).isEqual(ignoringCase: "localhost")
-    }
-
-    /// The part of a listener that a path belongs to; nil for an unknown path.
-    var part: WebParts? {
-        if hasPath("/mqtt") { return .mqtt }
-        if hasPath("/mrt") { return .mrt }
-        if hasPath("/api/v1/socket") || hasPath("/api/v1/events") { return .json }
-        if hasPath("/healthz") || hasPath("/readyz") { return .health }
-        if hasPath("/metrics") { return .metrics }
-        if dashboardFile != nil || hasPath("/login") { return .dashboard }
-        let path = head.path.bytes(in: bytes)
-        return path.starts(with: "/api/".utf8) ? .api : nil
-    }
-
-    var dashboardFile: DashboardFile? { DashboardFile.all.first { hasPath($0.path) } }
-
-    var isRead: Bool { head.method == .get || head.method == .head }
-
-    /// Whether it sends a message: the path is, or begins and ends as, that of an operation that
-    /// does.
-    var isMessage: Bool {
-        guard head.method == .post else { return false }
-        let path = head.path.bytes(in: bytes)
-        return hasPath("/api/v1/messages")
-            || path.starts(with: "/api/v1/apps/".utf8)
-                && path.suffix(9).elementsEqual("/messages".utf8)
-    }
-
-    /// Whether the client waits for 100 Continue before it sends the content.
-    var awaitsContinue: Bool {
-        head.traits.contains(.expectsContinue) && !head.traits.contains(.isVersion10)
-    }
-
-    var answer: WebConnections.Answer {
-        WebConnections.Answer(
-            isHead: head.method == .head,
-            // Content is not read: what follows it cannot be found.
-            closes: !head.isPersistent || head.hasContent, client: client, cors: cors)
-    }
-}
-
-/// What a request leads to.
-enum WebAction {
-    case respond(HTTPResponse, detail: StaticString? = nil)
-    case metrics(PrometheusText.Form)
-    /// A request for the administration thread, which has no content.
-    case api(APIRequest)
-    /// A request for the administration thread whose content follows.
-    case content(APIContent)
-    case webSocket([UInt8], terms: UInt8, json: JSONForm?, actingUser: [UInt8]?)
-    case eventStream(EventStreamLogin, terms: UInt8)
-    case logStream(LogStream)
-
-    /// Why bytes after the head are refused; nil if they may be another request or its content.
-    var refusalOfMore: StaticString? {
-        switch self {
-        case .respond, .metrics, .api, .content: nil
-        // A client sends no frame before it has the answer (RFC 6455, 4.1).
-        case .webSocket: "data before the answer to the handshake"
-        case .eventStream, .logStream: "data after the request of a stream"
-        }
-    }
-}
-
 extension WebConnections {
     func route(
         _ request: WebRequest, from connection: ConnectionID, isDraining: Bool,
@@ -119,13 +23,13 @@ extension WebConnections {
             }
             return routeAPI(request, from: connection, in: loop)
         }
-        if request.hasPath("/api/v1/events") {
+        if request.hasPath(.events) {
             return openEventStream(request, of: connection, isDraining: isDraining, in: loop)
         }
         if part == .mqtt || part == .mrt || part == .json {
             return openWebSocket(request, of: connection, isDraining: isDraining)
         }
-        if request.hasPath("/login") {
+        if request.hasPath(.login) {
             return routeLogin(request, from: connection, in: loop)
         }
         // First: other clients are not told whether there are metrics.
@@ -147,7 +51,7 @@ extension WebConnections {
         }
         var findings = services.health.current
         if isDraining { findings.insert(.draining) }
-        if request.hasPath("/healthz") { findings.formIntersection(.fatal) }
+        if request.hasPath(.healthz) { findings.formIntersection(.fatal) }
         return .respond(.health(findings))
     }
 
@@ -177,7 +81,7 @@ extension WebConnections {
             return .respond(response, detail: detail)
         }
         let head = request.head
-        let isMRT = request.hasPath("/mrt")
+        let isMRT = request.hasPath(.mrt)
         let isJSON = request.part == .json
         guard head.method == .get else {
             return refused(.methodNotAllowed, "only GET", fields: ["Allow: GET"])
@@ -222,9 +126,10 @@ extension WebConnections {
         }
         let digest = HandshakeDigest.sha1(WebSocketHandshake.digestInput(key: key.bytes))
         return .webSocket(
-            WebSocketHandshake.response(digest: digest, subprotocol: subprotocol),
-            terms: isMRT || isJSON ? terms.mrt : terms.mqtt, json: isJSON ? .socket : nil,
-            actingUser: actingUser)
+            handshake: WebSocketHandshake.response(digest: digest, subprotocol: subprotocol),
+            WebSocketClient(
+                terms: isMRT || isJSON ? terms.mrt : terms.mqtt, json: isJSON ? .socket : nil,
+                actingUser: actingUser))
     }
 
     /// The user for whom the holder of an app's key connects: `user` of the query, because browsers
@@ -273,60 +178,5 @@ extension WebConnections {
         }
         let allowed = services.listeners.values.allowedOrigins
         return allowed.contains(WebOrigin.any) || WebOrigin.isListed(origin, in: allowed)
-    }
-}
-
-/// The form of an origin (RFC 6454, 6.2): `https://HOST` or `https://HOST:PORT`.
-enum WebOrigin {
-    /// Stands for every origin, and lets pages open WebSockets only.
-    static let any = [UInt8(ascii: "*")]
-
-    /// Whether an origin is one of a list. Browsers write scheme and host in lower case.
-    static func isListed(_ origin: RawSpan, in allowed: [[UInt8]]) -> Bool {
-        for element in allowed where origin.isEqual(ignoringCase: element.span.bytes) {
-            return true
-        }
-        return false
-    }
-
-    /// Where the host begins; nil for `null` and what is no origin of the web.
-    static func schemeEnd(of origin: RawSpan) -> Int? {
-        for scheme in ["http://", "https://"] as [StaticString] {
-            let count = scheme.utf8CodeUnitCount
-            guard origin.byteCount > count else { continue }
-            if origin.extracting(first: count).isEqual(ignoringCase: scheme) { return count }
-        }
-        return nil
-    }
-}
-
-extension HTTPResponse {
-    /// A status with a line that says why.
-    static func text(_ status: HTTPStatus, _ line: StaticString) -> HTTPResponse {
-        HTTPResponse(
-            status, contentType: "text/plain; charset=utf-8", content: Array("\(line)\n".utf8))
-    }
-
-    /// Whether the broker is well, and what is not; nothing else, because strangers may ask.
-    static func health(_ findings: BrokerHealth.Finding) -> HTTPResponse {
-        let reasons = BrokerHealth.Finding.names.filter { findings.contains($0.0) }
-            .map { "\"\($0.1)\"" }.joined(separator: ",")
-        let status = findings.isEmpty ? "ok" : "unavailable"
-        return HTTPResponse(
-            findings.isEmpty ? .ok : .unavailable, contentType: "application/json",
-            content: Array("{\"status\":\"\(status)\",\"reasons\":[\(reasons)]}\n".utf8))
-    }
-
-    static func dashboard(_ file: DashboardFile) -> HTTPResponse {
-        var response = HTTPResponse(.ok, contentType: file.contentType, content: file.content)
-        response.fields = DashboardFile.fields
-        return response
-    }
-
-    /// The metrics.
-    static func metrics(_ text: [UInt8], as form: PrometheusText.Form) -> HTTPResponse {
-        var response = HTTPResponse(.ok, contentType: form.contentType, content: text)
-        response.fields = ["Vary: Accept"]
-        return response
     }
 }

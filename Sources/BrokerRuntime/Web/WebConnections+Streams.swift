@@ -14,6 +14,8 @@ struct EventStreamLogin {
     let connect: [UInt8]
     /// What follows when the login is accepted.
     let subscriptions: StreamSubscriptions
+    /// The index of the terms of its packets.
+    let terms: UInt8
     /// Which pages of other origins may read the stream; nil for none.
     let cors: CORSHeaders?
 
@@ -77,16 +79,15 @@ extension WebConnections {
         }
         // A page of another origin cannot send the field, so a page cannot log in with only the
         // connection's client certificate, or without credentials.
-        guard request.bearerToken != nil, allowsOrigin(of: request, on: connection) else {
+        guard request.bearerToken != nil else {
             var response = HTTPResponse.problem(
-                request.bearerToken == nil ? .unauthorized : .forbidden,
-                request.bearerToken == nil
-                    ? "Authorization: Bearer TOKEN is missing" : "the origin is not allowed",
-                reason: .notAuthorized)
-            if request.bearerToken == nil {
-                response.fields = ["WWW-Authenticate: Bearer realm=\"martlet\""]
-            }
+                .unauthorized, "Authorization: Bearer TOKEN is missing", reason: .notAuthorized)
+            response.fields = ["WWW-Authenticate: Bearer realm=\"martlet\""]
             return .respond(response)
+        }
+        guard allowsOrigin(of: request, on: connection) else {
+            return .respond(
+                .problem(.forbidden, "the origin is not allowed", reason: .notAuthorized))
         }
         if request.hasOperatorToken {
             if terms.parts.contains(.api) {
@@ -101,7 +102,7 @@ extension WebConnections {
             }
         }
         // Otherwise the core refuses a wrong credential, as that of any client.
-        if request.mustBeExamined {
+        if request.mustBeVerified {
             do throws(APICredentials.Refusal) {
                 _ = try credential(of: request, unixSeconds: clock.moment(at: loop.now).unixSeconds)
             } catch {
@@ -109,7 +110,7 @@ extension WebConnections {
             }
         }
         do throws(EventStreamFault) {
-            return .eventStream(try EventStreamLogin(request), terms: terms.mrt)
+            return .eventStream(try EventStreamLogin(request, terms: terms.mrt))
         } catch {
             return .respond(
                 .problem(.badRequest, error.detail, reason: .malformedPacket))
@@ -118,7 +119,7 @@ extension WebConnections {
 
     /// Whether a request for a stream must have a valid credential to go on: its address has been
     /// refused too often.
-    func mustExamine(
+    func mustVerify(
         _ request: WebRequest, on connection: ConnectionID,
         in loop: borrowing some BrokerLoop & ~Copyable
     ) -> Bool {
@@ -196,7 +197,7 @@ private struct EventStreamFault: Error {
 }
 
 extension EventStreamLogin {
-    fileprivate init(_ request: WebRequest) throws(EventStreamFault) {
+    fileprivate init(_ request: WebRequest, terms: UInt8) throws(EventStreamFault) {
         guard let members = request.queryMembers else {
             throw EventStreamFault("the query is malformed: NAME=VALUE, joined by &")
         }
@@ -260,6 +261,7 @@ extension EventStreamLogin {
         }
         self.connect = connect.encoded(from: text)
         subscriptions = StreamSubscriptions(filterCount: filterCount, packets: packets)
+        self.terms = terms
         cors = request.cors
     }
 

@@ -145,13 +145,10 @@ struct WebConnections: ~Copyable {
     /// What became of the bytes of a connection.
     enum Outcome {
         case consumed(Int)
-        /// It speaks WebSocket from now on, and its packets have these terms.
-        ///
-        /// - Parameter actingUser: for whom the holder of an app's key connects; nil if the
-        ///   handshake names nobody.
-        case webSocket(terms: UInt8, json: JSONForm?, actingUser: [UInt8]?)
+        /// It speaks WebSocket from now on.
+        case webSocket(WebSocketClient)
         /// The response is an event stream, for a client that logs in with this.
-        case eventStream(EventStreamLogin, terms: UInt8)
+        case eventStream(EventStreamLogin)
     }
 
     /// Answers the requests in `bytes`.
@@ -189,10 +186,11 @@ struct WebConnections: ~Copyable {
                 else { return .consumed(offset) }
                 offset += byteCount
                 let action = route(request, from: connection, isDraining: isDraining, in: loop)
-                if let change = perform(
-                    action, of: request, on: connection, hasMore: offset < count, in: &loop)
+                if let outcome = perform(
+                    action, of: request, on: connection, at: offset, hasMore: offset < count,
+                    in: &loop)
                 {
-                    return change.outcome(at: offset)
+                    return outcome
                 }
             } catch {
                 refuse(connection, with: error.status, Self.detail(of: error, rest), in: &loop)
@@ -234,14 +232,14 @@ struct WebConnections: ~Copyable {
             client: client(of: head, rest.bytes, from: connection, in: loop),
             cors: cors(of: head, rest.bytes))
         // Decided once: another loop may note the refusal that changes the answer.
-        request.mustBeExamined =
-            request.hasPath("/api/v1/events") && mustExamine(request, on: connection, in: loop)
+        request.mustBeVerified =
+            request.hasPath(.events) && mustVerify(request, on: connection, in: loop)
         if holds(request, of: connection, in: &loop)
             || !verifyWebToken(of: &request, from: connection, in: &loop)
         {
             return nil
         }
-        if request.hasPath("/api/v1/events"), !streams.admits(in: loop.turn) {
+        if request.hasPath(.events), !streams.admits(in: loop.turn) {
             loop.pauseReading(connection, for: .answers)
             streams.wait(connection)
             return nil
@@ -249,31 +247,15 @@ struct WebConnections: ~Copyable {
         return (request, byteCount)
     }
 
-    /// Why no further request of a connection is read now.
-    private enum Change {
-        /// It waits.
-        case waits
-        case webSocket(terms: UInt8, json: JSONForm?, actingUser: [UInt8]?)
-        case eventStream(EventStreamLogin, terms: UInt8)
-
-        /// - Parameter offset: how many bytes were read.
-        func outcome(at offset: Int) -> Outcome {
-            switch self {
-            case .waits: .consumed(offset)
-            case .webSocket(let terms, let json, let actingUser):
-                .webSocket(terms: terms, json: json, actingUser: actingUser)
-            case .eventStream(let login, let terms): .eventStream(login, terms: terms)
-            }
-        }
-    }
-
     /// Does what a request leads to. Returns nil if the next request may be read.
     ///
-    /// - Parameter hasMore: whether bytes follow the head of the request.
+    /// - Parameters:
+    ///   - offset: where the head of the request ends.
+    ///   - hasMore: whether bytes follow it.
     private mutating func perform(
-        _ action: WebAction, of request: WebRequest, on connection: ConnectionID, hasMore: Bool,
-        in loop: inout some BrokerLoop & ~Copyable
-    ) -> Change? {
+        _ action: WebAction, of request: WebRequest, on connection: ConnectionID, at offset: Int,
+        hasMore: Bool, in loop: inout some BrokerLoop & ~Copyable
+    ) -> Outcome? {
         if let detail = action.refusalOfMore {
             guard !hasMore else {
                 refuse(connection, with: .badRequest, detail, in: &loop)
@@ -285,22 +267,24 @@ struct WebConnections: ~Copyable {
         case .respond(let response, let detail):
             respond(response, to: request.answer, of: connection, detail: detail, in: &loop)
         case .metrics(let form):
-            return respondMetrics(form, to: request.answer, of: connection, in: &loop)
+            guard respondMetrics(form, to: request.answer, of: connection, in: &loop) else {
+                return .consumed(offset)
+            }
         case .api(let waiting):
             execute(waiting, answering: request.answer, in: &loop)
-            return isHeld(connection) ? .waits : nil
+            if isHeld(connection) { return .consumed(offset) }
         case .content(let content):
             startContent(content, of: connection, in: &loop)
-        case .eventStream(let login, let terms):
+        case .eventStream(let login):
             services.listeners.count(isRefusal: false)
             beginStream(connection, login)
-            return .eventStream(login, terms: terms)
+            return .eventStream(login)
         case .logStream(let stream):
             beginLogStream(stream, answering: request.answer, on: connection, in: &loop)
-        case .webSocket(let handshake, let terms, let json, let actingUser):
+        case .webSocket(let handshake, let client):
             upgrade(
-                connection, with: handshake, to: json == nil ? .binary : .text, in: &loop)
-            return .webSocket(terms: terms, json: json, actingUser: actingUser)
+                connection, with: handshake, to: client.json == nil ? .binary : .text, in: &loop)
+            return .webSocket(client)
         }
         return nil
     }
@@ -316,19 +300,20 @@ struct WebConnections: ~Copyable {
         loop.startWebSocket(connection, form)
     }
 
-    /// Answers with the text of the metrics, or waits until it is written.
+    /// Answers with the text of the metrics. Returns false if the connection waits until it is
+    /// written.
     private mutating func respondMetrics(
         _ form: PrometheusText.Form, to answer: Answer, of connection: ConnectionID,
         in loop: inout some BrokerLoop & ~Copyable
-    ) -> Change? {
+    ) -> Bool {
         guard let text = services.metrics.text(at: loop.now, for: loopIndex, as: form) else {
             loop.pauseReading(connection, for: .answers)
             connections[connection]?.phase = .metrics(answer, form)
             waiting.append(connection)
-            return .waits
+            return false
         }
         respond(.metrics(text, as: form), to: answer, of: connection, in: &loop)
-        return nil
+        return true
     }
 
     /// The time for a request, or until the next one, is over.
@@ -372,8 +357,9 @@ struct WebConnections: ~Copyable {
             guard case .metrics(let answer, let form)? = self.connections[connection]?.phase
             else { continue }
             self.connections[connection]?.phase = .head(isBegun: false)
-            let change = respondMetrics(form, to: answer, of: connection, in: &loop)
-            if change == nil { loop.resumeReading(connection, from: .answers) }
+            if respondMetrics(form, to: answer, of: connection, in: &loop) {
+                loop.resumeReading(connection, from: .answers)
+            }
         }
     }
 

@@ -290,11 +290,12 @@ struct WebConnectionsTests {
     @Test func `speaks WebSocket after a handshake that nothing follows`() throws {
         let site = try Site()
         site.keep(Self.handshake)
-        guard case .webSocket(let terms, nil, nil) = site.show() else {
+        guard case .webSocket(let client) = site.show() else {
             Issue.record("no WebSocket: \(site.takeSent())")
             return
         }
-        #expect(terms == 1 && site.form == .binary)
+        #expect(client.terms == 1 && client.json == nil && client.actingUser == nil)
+        #expect(site.form == .binary)
         #expect(Self.statuses(site.takeSent()) == ["101"])
         let hasty = try Site()
         #expect(Self.statuses(hasty.receive(Self.handshake + "x")) == ["400"])

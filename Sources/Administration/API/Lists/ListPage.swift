@@ -1,13 +1,13 @@
-// Reads a page of a list that the broker has written, to find the things that fulfil conditions.
+// Reads a page of a list that the broker has written, to find the items that fulfil conditions.
 // Things stay the bytes that they are: most of them are only looked at.
 
-/// The things of one page.
+/// The items of one page.
 struct ListPage {
-    /// The things, as JSON.
-    private(set) var things: [ArraySlice<UInt8>] = []
+    /// The items, as JSON.
+    private(set) var items: [ArraySlice<UInt8>] = []
     /// Where the list goes on, as JSON; nil at its end.
     private(set) var next: ArraySlice<UInt8>?
-    /// The number of the latest thing, of lists that have one.
+    /// The number of the latest item, of lists that have one.
     private(set) var last: ArraySlice<UInt8>?
 
     /// - Parameters:
@@ -18,7 +18,7 @@ struct ListPage {
         object.forEachMember { name, value in
             if name.elementsEqual(list.utf8) {
                 var elements = WrittenJSON(value)
-                elements.forEachElement { things.append($0) }
+                elements.forEachElement { items.append($0) }
             } else if name.elementsEqual("next".utf8) {
                 next = value
             } else if name.elementsEqual("last".utf8) {
@@ -29,9 +29,9 @@ struct ListPage {
 }
 
 extension ListCondition {
-    /// Whether a thing fulfils it.
-    func isFulfilled(by thing: ArraySlice<UInt8>) -> Bool {
-        let value = Self.value(at: path[...], of: thing)
+    /// Whether an item fulfils it.
+    func isFulfilled(by item: ArraySlice<UInt8>) -> Bool {
+        let value = Self.value(at: path[...], of: item)
         switch test {
         case .isOneOf(let values):
             return value.map { value in values.contains { $0.elementsEqual(value) } } ?? false

@@ -1,9 +1,9 @@
-// The lists of the HTTP API: which operations are lists, and which members of their things a
+// The lists of the HTTP API: which operations are lists, and which members of their items a
 // request can set conditions on.
 
-/// What an operation that lists things answers.
+/// What an operation that lists items answers.
 public struct APIList: Sendable {
-    /// A member of a thing that is text, a number or a boolean.
+    /// A member of an item that is text, a number or a boolean.
     public struct Field: Hashable, Sendable {
         public enum Form: Hashable, Sendable {
             case text, number, boolean
@@ -20,7 +20,7 @@ public struct APIList: Sendable {
     /// The member of a query that continues the list at the answer's `next`; nil for a list of one
     /// page.
     public let cursor: String?
-    /// How many things one page has at most; nil for a list of one page.
+    /// How many items one page has at most; nil for a list of one page.
     let pageMaximum: Int?
 }
 

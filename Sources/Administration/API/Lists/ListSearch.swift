@@ -1,9 +1,9 @@
-// A search of a list for the things that fulfil the conditions of a request, page by page.
+// A search of a list for the items that fulfil the conditions of a request, page by page.
 
 /// A search that goes on until it has found enough, or has compared enough.
 public struct ListSearch: Sendable {
     private let query: ListQuery
-    /// How many things the answer has at most.
+    /// How many items the answer has at most.
     private let limit: Int
     private var found: [[UInt8]] = []
     private var foundByteCount = 0
@@ -21,12 +21,12 @@ public struct ListSearch: Sendable {
     static let turnMaximum = 200
     /// Things that one request compares: 1.5 s of turns, between which others take theirs.
     public static let comparedCountMaximum = 100_000
-    /// Bytes of the things of an answer: those of 1,000 sessions with long names.
+    /// Bytes of the items of an answer: those of 1,000 sessions with long names.
     static let foundByteCountMaximum = 1 << 20
 
     /// - Parameters:
     ///   - query: what the request asks for.
-    ///   - operation: what lists the things.
+    ///   - operation: what lists the items.
     ///   - path: the values of the operation's path.
     /// - Throws: a refusal of the members that are for the operation.
     public init(
@@ -53,7 +53,7 @@ public struct ListSearch: Sendable {
         return page
     }
 
-    /// The things of a page: as many as may still be found, so that the page ends where the answer
+    /// The items of a page: as many as may still be found, so that the page ends where the answer
     /// does; nil for a list without pages.
     private var pageCount: Int? {
         query.list.pageMaximum.map { min(limit - found.count, $0, Self.turnMaximum) }
@@ -62,19 +62,19 @@ public struct ListSearch: Sendable {
     /// Takes the answer to ``page``.
     public mutating func take(_ reply: [UInt8]) {
         let page = ListPage(reply, list: query.list.name)
-        // A page that is not the last one and has fewer things has looked at others, as a search in
+        // A page that is not the last one and has fewer items has looked at others, as a search in
         // history does.
-        let examinedCount = max(page.things.count, page.next == nil ? 1 : pageCount ?? 1)
+        let examinedCount = max(page.items.count, page.next == nil ? 1 : pageCount ?? 1)
         hasBegun = true
         next = page.next.map { Array($0) }
         last = page.last.map { Array($0) }
         comparedCount += examinedCount
         turnComparedCount += examinedCount
-        for thing in page.things where query.conditions.allSatisfy({ $0.isFulfilled(by: thing) }) {
+        for item in page.items where query.conditions.allSatisfy({ $0.isFulfilled(by: item) }) {
             count += 1
             if query.isCount { continue }
-            found.append(Array(thing))
-            foundByteCount += thing.count
+            found.append(Array(item))
+            foundByteCount += item.count
         }
     }
 
@@ -97,8 +97,8 @@ public struct ListSearch: Sendable {
         if query.isCount {
             members.append((ListQuery.countName, Array("\(count)".utf8)))
         } else {
-            let things = found.joined(separator: [UInt8(ascii: ",")])
-            members.append((query.list.name, Array("[".utf8) + things + Array("]".utf8)))
+            let items = found.joined(separator: [UInt8(ascii: ",")])
+            members.append((query.list.name, Array("[".utf8) + items + Array("]".utf8)))
         }
         if let next, query.list.cursor != nil { members.append(("next", next)) }
         if let last { members.append(("last", last)) }

@@ -1,7 +1,7 @@
-// What a request for a list asks besides what its operation knows: conditions on the things, as
+// What a request for a list asks besides what its operation knows: conditions on the items, as
 // `queue.messageCount[gt]=100`, or how many there are, as `count=true`.
 
-/// A condition on one field of a thing.
+/// A condition on one field of an item.
 public struct ListCondition: Hashable, Sendable {
     /// How a field is compared.
     public enum Comparison: String, Hashable, Sendable, CaseIterable {
@@ -108,12 +108,12 @@ public struct ListCondition: Hashable, Sendable {
 public struct ListQuery: Sendable {
     public let list: APIList
     public let conditions: [ListCondition]
-    /// Whether the answer is how many things there are.
+    /// Whether the answer is how many items there are.
     public let isCount: Bool
     /// The members of the query that are for the operation.
     public let members: [(name: String, value: String)]
 
-    /// More conditions than a thing has fields have no use.
+    /// More conditions than an item has fields have no use.
     public static let conditionCountMaximum = 16
     /// The member of a query that asks for ``isCount``.
     static let countName = "count"

@@ -104,7 +104,7 @@ final class APIQueue: Sendable {
     typealias Answer = (connection: ConnectionID, number: UInt32, response: HTTPResponse)
 
     private let state = Locked(State())
-    private let administrator = Locked<LoopHandle?>(nil)
+    private let executor = Locked<LoopHandle?>(nil)
     private let rates = Locked(RequestRates())
 
     // ``RequestShare`` says how much more the requests of app keys and operators may use.
@@ -130,7 +130,7 @@ final class APIQueue: Sendable {
     var answeredCount: UInt64 { state.withLock { $0.answered } }
 
     /// - Parameter thread: executes the requests.
-    func setExecutor(_ thread: LoopHandle) { administrator.withLock { $0 = thread } }
+    func setExecutor(_ thread: LoopHandle) { executor.withLock { $0 = thread } }
 
     /// Counts a request towards the rate of its holder.
     ///
@@ -170,7 +170,7 @@ final class APIQueue: Sendable {
     }
 
     /// Forgets the reads of a connection that has closed: nobody gets their answers. Messages and
-    /// changes are executed nevertheless, because who closes does not take them back.
+    /// changes are executed nevertheless, because closing a connection does not take them back.
     func abandonReads(of connection: ConnectionID) {
         state.withLock { state in
             if state.reading.contains(connection) { state.abandoned.insert(connection) }
@@ -185,7 +185,7 @@ final class APIQueue: Sendable {
         }
     }
 
-    func wakeExecutor() { administrator.withLock { $0 }?.wake() }
+    func wakeExecutor() { executor.withLock { $0 }?.wake() }
 
     /// Takes all messages that wait, the oldest first, and one other request of each holder. Lists
     /// of one holder thus delay others by one turn of a list at most.

@@ -1,5 +1,6 @@
 // How often a user, or the holder of a key, may make requests to the HTTP API: as often as a client
-// of MRT or MQTT may send. Requests are answered and not delayed, so that who exceeds it is told.
+// of MRT or MQTT may send. Requests above the rate are refused and not delayed, so that the holder
+// learns of it.
 
 import Primitives
 

@@ -4,24 +4,20 @@ extension APIOperation {
     private static let pair = "/apps/{app}/users/{user}/history/{with}"
     private static let group = "/apps/{app}/groups/{groupid}/history"
 
-    static var listConversations: [APIOperation] {
-        [
-            APIOperation(
-                .listConversations, .get, at: "/apps/{app}/users/{user}/conversations",
-                role: .view,
-                summary: "Lists a user's conversations with kept messages, and what is unread.",
-                members: [
-                    .query("after", .number(maximum: .max)),
-                    .limit(ListConversations.countMaximum), .query("isUnreadOnly", .boolean),
-                ]
-            ) { values throws(AdministrationRefusal) in
-                .listConversations(
-                    ListConversations(
-                        app: try values.text("app"), user: try values.text("user"),
-                        isUnreadOnly: values.boolean("isUnreadOnly"),
-                        after: values.number("after", as: UInt64.self), limit: values.limit))
-            }
+    static let listConversations = APIOperation(
+        .listConversations, .get, at: "/apps/{app}/users/{user}/conversations",
+        role: .view,
+        summary: "Lists a user's conversations with kept messages, and what is unread.",
+        members: [
+            .query("after", .number(maximum: .max)),
+            .limit(ListConversations.countMaximum), .query("isUnreadOnly", .boolean),
         ]
+    ) { values throws(AdministrationRefusal) in
+        .listConversations(
+            ListConversations(
+                app: try values.text("app"), user: try values.text("user"),
+                isUnreadOnly: values.boolean("isUnreadOnly"),
+                after: values.number("after", as: UInt64.self), limit: values.limit))
     }
 
     static var listHistory: [APIOperation] {

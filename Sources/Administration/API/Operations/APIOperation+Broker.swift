@@ -1,0 +1,73 @@
+// The operations on the broker itself, and the one that shows whose credential a request has.
+
+extension APIOperation {
+    static let backUpStore = APIOperation(
+        .backUpStore, .post, at: "/backups", role: .own, status: 202,
+        summary: "Starts a copy of the store into a directory on the broker's machine.",
+        members: [.body("directory", required: true)]
+    ) { values throws(AdministrationRefusal) in
+        .backUpStore(BackUpStore(directory: try values.text("directory")))
+    }
+
+    static let showBackup = APIOperation(
+        .showBackup, .get, at: "/backups/last", role: .view,
+        summary: "Shows the progress or the result of the last backup, if there is one."
+    ) { _ in .showBackup(ShowBackup()) }
+
+    static let readStatistics = APIOperation(
+        .readStatistics, .get, at: "/statistics", role: .view,
+        summary: "Reads the broker's counters and gauges."
+    ) { _ in .readStatistics(ReadStatistics()) }
+
+    static let listListeners = APIOperation(
+        .listListeners, .get, at: "/listeners", role: .view,
+        summary: "Lists the listeners, with their connections and certificates."
+    ) { _ in .listListeners(ListListeners()) }
+
+    static let listRefusals = APIOperation(
+        .listRefusals, .get, at: "/refusals", role: .view,
+        summary: "Lists the latest refused logins, requests and sends.",
+        members: [
+            .query("after", .number(maximum: .max)),
+            .limit(ListRefusals.countMaximum),
+        ]
+    ) { values in
+        .listRefusals(
+            ListRefusals(
+                after: values.number("after", as: UInt64.self),
+                limit: values.limit))
+    }
+
+    static let listLogLines = APIOperation(
+        .listLogLines, .get, at: "/log", role: .view,
+        summary: "Lists the latest lines of the log.",
+        members: [
+            .query("after", .number(maximum: .max)),
+            .limit(ListLogLines.countMaximum),
+        ]
+    ) { values in
+        .listLogLines(
+            ListLogLines(
+                after: values.number("after", as: UInt64.self),
+                limit: values.limit))
+    }
+
+    static let reloadConfiguration = APIOperation(
+        .reloadConfiguration, .post, at: "/reload", role: .own,
+        summary: "Reads the configuration, certificates, keys and lists again."
+    ) { _ in .reloadConfiguration(ReloadConfiguration()) }
+
+    static let setLogLevel = APIOperation(
+        .setLogLevel, .put, at: "/log-level", role: .own,
+        summary: "Changes the level of the log until the next reload or restart.",
+        members: [.body("level", .choice(SetLogLevel.levels), required: true)]
+    ) { values throws(AdministrationRefusal) in
+        .setLogLevel(SetLogLevel(level: try values.text("level")))
+    }
+
+    static let showSelf = APIOperation(
+        .showSelf, .get, at: "/me", role: .view, serves: [.operator, .appKey, .user],
+        summary: "Shows whose credential the request has: an operator, a key, or a user "
+            + "with the user's sessions."
+    ) { _ in .showSelf(ShowSelf()) }
+}

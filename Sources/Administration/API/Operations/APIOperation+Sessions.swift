@@ -1,0 +1,72 @@
+// The operations on sessions and their queues.
+
+extension APIOperation {
+    private static let sessionSelection: [APIMember] = [
+        .query("user"), .query("device"), .query("isConnected", .boolean),
+        .query("awaySeconds", .number(maximum: .max)),
+    ]
+
+    static let listSessions = APIOperation(
+        .listSessions, .get, at: "/apps/{app}/sessions", role: .view,
+        summary: "Lists sessions.",
+        members: sessionSelection + [
+            continuation, .limit(ListSessions.countMaximum),
+        ]
+    ) { values throws(AdministrationRefusal) in
+        .listSessions(
+            ListSessions(
+                try values.sessionSelection(),
+                after: values.number("after", as: UInt32.self), limit: values.limit))
+    }
+
+    static let kickSessions = APIOperation(
+        .kickSessions, .delete, at: "/apps/{app}/connections", role: .operate,
+        summary: "Ends the connections of sessions, which remain.",
+        members: sessionSelection + [.query("sendsWills", .boolean), continuation]
+    ) { values throws(AdministrationRefusal) in
+        .kickSessions(
+            KickSessions(
+                try values.sessionSelection(), sendsWills: values.boolean("sendsWills"),
+                after: values.number("after", as: UInt32.self)))
+    }
+
+    static let deleteSessions = APIOperation(
+        .deleteSessions, .delete, at: "/apps/{app}/sessions", role: .operate,
+        summary: "Ends sessions.",
+        members: sessionSelection + [.query("sendsWills", .boolean), continuation]
+    ) { values throws(AdministrationRefusal) in
+        .deleteSessions(
+            DeleteSessions(
+                try values.sessionSelection(), sendsWills: values.boolean("sendsWills"),
+                after: values.number("after", as: UInt32.self)))
+    }
+
+    static let showOfflineQueue = APIOperation(
+        .showOfflineQueue, .get, at: "/apps/{app}/users/{user}/queue", role: .view,
+        summary: "Shows the offline queue of a user."
+    ) { values throws(AdministrationRefusal) in
+        .showOfflineQueue(
+            ShowOfflineQueue(app: try values.text("app"), user: try values.text("user")))
+    }
+
+    static let purgeQueues = APIOperation(
+        .purgeQueues, .delete, at: "/apps/{app}/queues", role: .operate,
+        summary:
+            "Discards the queues of disconnected sessions, and a user's offline queue.",
+        members: sessionSelection + [continuation]
+    ) { values throws(AdministrationRefusal) in
+        .purgeQueues(
+            PurgeQueues(
+                try values.sessionSelection(),
+                after: values.number("after", as: UInt32.self)))
+    }
+}
+
+extension APIValues {
+    fileprivate func sessionSelection() throws(AdministrationRefusal) -> SessionSelection {
+        SessionSelection(
+            app: try text("app"), user: text(optional: "user"), device: text(optional: "device"),
+            isConnected: boolean("isConnected"),
+            awaySeconds: number("awaySeconds", as: UInt64.self))
+    }
+}

@@ -1,0 +1,67 @@
+// The operations of the HTTP API: for each request of an administrator its methods and paths. A
+// request without a row does not compile. docs/operating/api.md has the same table.
+
+extension APIOperation {
+    /// All operations.
+    public static let all = AdministrationCommand.Kind.allCases.flatMap(rows)
+
+    private static func rows(of kind: AdministrationCommand.Kind) -> [APIOperation] {
+        switch kind {
+        case .createApp: [createApp]
+        case .listApps: [listApps]
+        case .showApp: [showApp]
+        case .setAppRights: [setAppRights]
+        case .explainRights: [explainRights]
+        case .addAppKey: [addAppKey]
+        case .listAppKeys: [listAppKeys]
+        case .revokeAppKey: [revokeAppKey]
+        case .addUser: [addUser]
+        case .listUsers: [listUsers]
+        case .showUser: [showUser]
+        case .sendMessage: sendMessage
+        case .mintTokens: [mintTokens]
+        case .listTokens: [listTokens]
+        case .revokeTokens: [revokeTokens]
+        case .listSessions: [listSessions]
+        case .kickSessions: [kickSessions]
+        case .deleteSessions: [deleteSessions]
+        case .showOfflineQueue: [showOfflineQueue]
+        case .listQueueMessages: listQueueMessages
+        case .dropQueueMessage: [dropQueueMessage]
+        case .listConversations: [listConversations]
+        case .listHistory: listHistory
+        case .removeFromHistory: removeFromHistory
+        case .purgeQueues: [purgeQueues]
+        case .listRetained: [listRetained]
+        case .showRetained: [showRetained]
+        case .deleteRetained: [deleteRetained]
+        case .createGroup: [createGroup]
+        case .listGroups: [listGroups]
+        case .showGroup: [showGroup]
+        case .changeMember: changeMember
+        case .changeGroup: changeGroup
+        case .deleteGroup: [deleteGroup]
+        case .backUpStore: [backUpStore]
+        case .showBackup: [showBackup]
+        case .readStatistics: [readStatistics]
+        case .listListeners: [listListeners]
+        case .listRefusals: [listRefusals]
+        case .listLogLines: [listLogLines]
+        case .reloadConfiguration: [reloadConfiguration]
+        case .setLogLevel: [setLogLevel]
+        case .startTrace: [startTrace]
+        case .listTraces: [listTraces]
+        case .readTrace: [readTrace]
+        case .stopTrace: [stopTrace]
+        case .addOperator: [addOperator]
+        case .listOperators: [listOperators]
+        case .revokeOperator: [revokeOperator]
+        case .makeLoginLink: [makeLoginLink]
+        case .showSelf: [showSelf]
+        }
+    }
+
+    /// Where a change of many sessions or tokens goes on.
+    static let continuation = APIMember.query(
+        "after", .number(maximum: UInt64(UInt32.max)))
+}
