@@ -144,6 +144,10 @@ enum HelpPages {
           --grade GRADE        transient, durable (default) or once
           --expiry TIME        discard the message after this time
           --history            keep the message in the conversation; to users or a group
+          --receipt            print the message's reference, and ask for receipts: messages to you
+                               when receivers have it and when they applied it; to users or a group
+          --wait KIND          wait for the receipts of all receivers, delivered or applied, and
+                               print them
           --bytes              send the text as bytes, not as a message with a type, and lines of
                                standard input unchanged; only to a topic
 

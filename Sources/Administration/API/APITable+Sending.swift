@@ -11,7 +11,7 @@ extension APIOperation {
         .body("contentType"), .body("t", .number(maximum: 255)),
         .body("grade", .choice(SendMessage.Grade.allCases.map(\.rawValue))),
         .body("expirySeconds", .number(maximum: .max)), .body("isRetained", .boolean),
-        .body("isKept", .boolean),
+        .body("isKept", .boolean), .body("receipts", .texts), .body("asksReference", .boolean),
     ]
 
     private static let payloadMembers: [APIMember] = [
@@ -35,7 +35,9 @@ extension APIOperation {
                 grade: try values.word(optional: "grade", as: SendMessage.Grade.self),
                 expirySeconds: values.number("expirySeconds", as: UInt64.self),
                 isRetained: values.boolean("isRetained"),
-                isKept: values.boolean("isKept"))
+                isKept: values.boolean("isKept"),
+                receipts: try receipts(values.texts(optional: "receipts")),
+                asksReference: values.boolean("asksReference"))
             if let payload = values.payload {
                 try message.take(payload, user: values.text(optional: "user"))
             }
@@ -53,6 +55,21 @@ extension APIOperation {
                 members: messageMembers, payloadMembers: payloadMembers, reading: reading),
         ]
     }
+}
+
+/// The kinds of receipts that a message names.
+private func receipts(
+    _ words: [String]?
+) throws(AdministrationRefusal) -> [SendMessage.ReceiptKind]? {
+    guard let words else { return nil }
+    var kinds: [SendMessage.ReceiptKind] = []
+    for word in words {
+        guard let kind = SendMessage.ReceiptKind(rawValue: word) else {
+            throw .malformed("receipts has other words than delivered and applied")
+        }
+        kinds.append(kind)
+    }
+    return kinds
 }
 
 extension SendMessage {

@@ -172,7 +172,7 @@ extension Broker {
             if refusal.reason != .success { return .refused(refusal.reason, refusal.limit) }
         }
         if !request.asks.isEmpty, case .allowed(let target) = decision {
-            let refusal = refusalToTrack(request, to: target, fromUser: user)
+            let refusal = refusalToTrack(request, to: target, fromUser: user, by: requester)
             if refusal.reason != .success { return .refused(refusal.reason, refusal.limit) }
         }
         return decision

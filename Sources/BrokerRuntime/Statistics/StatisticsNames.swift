@@ -37,6 +37,8 @@ enum StatisticsNames {
             "messages/keys": UInt64(gauges.sendKeys),
             "messages/tracked": UInt64(gauges.trackedSends),
             "messages/tracked/accepted": counters.sendsTracked,
+            "messages/receipts": counters.receiptsSent,
+            "messages/receipts/delayed": counters.receiptsDelayed,
             "messages/keys/refused": counters.sendKeysRefused,
             "conversations/count": UInt64(gauges.conversations),
             "history/messages": gauges.keptMessages,

@@ -9,15 +9,15 @@ import MartletClient
 enum SendOption: String, ConnectionRules, AdministrationRules {
     case server, ca, token, device, timeout, data, app
     case sender = "as"
-    case retain, history
+    case retain, history, receipt, wait
     case to, group, broadcast, topic, type, grade, expiry, bytes
     case messageID = "message-id"
 
     var shape: OptionShape {
         switch self {
-        case .broadcast, .bytes, .retain, .history: .flag
+        case .broadcast, .bytes, .retain, .history, .receipt: .flag
         case .server, .ca, .token, .device, .timeout, .data, .app, .sender, .to, .group, .topic,
-            .type, .grade, .expiry,
+            .type, .grade, .expiry, .wait,
             .messageID:
             .value
         }
@@ -41,6 +41,7 @@ enum SendCommand {
     static func run(_ arguments: ArraySlice<String>) async throws {
         let options = try OptionParser<SendOption>.options(arguments, positionalMaximum: 1)
         let template = try Template(options)
+        let awaited = try AwaitedReceipt(options)
         if options.has(.sender) {
             try sendAsOperator(template, options)
             return
@@ -63,7 +64,13 @@ enum SendCommand {
                 } catch {
                     throw template.failure(error)
                 }
+                if let reference = receipt.reference, options.has(.receipt) {
+                    StandardStream.output.print("reference \(reference)")
+                }
                 try report(receipt.refusals, count: receipt.refusedCount)
+                if let awaited, let reference = receipt.reference {
+                    try await awaited.wait(for: reference, template.receiverCount, client)
+                }
             } else {
                 try await sendLines(
                     template, client: client, stop: stop, hasTimeout: timeout != nil)
@@ -75,7 +82,7 @@ enum SendCommand {
     private static func sendAsOperator(
         _ template: Template, _ options: ParsedOptions<SendOption>
     ) throws {
-        for option in [SendOption.device, .timeout, .messageID] where options.has(option) {
+        for option in [SendOption.device, .timeout, .messageID, .wait] where options.has(option) {
             throw UsageError("--\(option.rawValue) and --as exclude each other")
         }
         guard let text = options.positionals.first else {
@@ -86,6 +93,9 @@ enum SendCommand {
         template.fill(&request, text)
         request.isRetained = options.has(.retain) ? true : nil
         let reply = try options.administration().send(request)
+        if let reference = reply.reference {
+            StandardStream.output.print("reference \(reference)")
+        }
         for refusal in reply.refused {
             let reason = ReasonCode(rawValue: refusal.reason) ?? .unspecifiedError
             StandardStream.error.print(
@@ -173,6 +183,7 @@ enum SendCommand {
         private let messageID: String?
         private let expirySeconds: UInt32?
         private let isKept: Bool
+        private let receipts: Receipts
 
         init(_ options: ParsedOptions<SendOption>) throws(UsageError) {
             let choices = [
@@ -205,6 +216,13 @@ enum SendCommand {
                 throw UsageError("missing TEXT: --message-id is for one message")
             }
             expirySeconds = try options.expirySeconds(.expiry)
+            receipts = Receipts(options)
+            if !receipts.isEmpty, options.has(.broadcast) || options.has(.topic) {
+                throw UsageError("--receipt and --wait need --to or --group")
+            }
+            if !receipts.isEmpty, grade == .transient {
+                throw UsageError("--receipt and --wait need the grade durable or once")
+            }
             isKept = options.has(.history)
             if isKept, options.has(.broadcast) || options.has(.topic) {
                 throw UsageError("--history needs --to or --group")
@@ -263,6 +281,20 @@ enum SendCommand {
                 }
             request.expirySeconds = expirySeconds.map(UInt64.init)
             request.isKept = isKept ? true : nil
+            if !receipts.isEmpty {
+                request.receipts =
+                    (receipts.contains(.delivered) ? [.delivered] : [])
+                    + (receipts.contains(.applied) ? [.applied] : [])
+            }
+        }
+
+        /// The receivers whose receipts are awaited; nil for a group, whose receipts count.
+        var receiverCount: Int? {
+            switch destination {
+            case .user: 1
+            case .users(let users): Set(users).count
+            case .group, .everybody, .topic: nil
+            }
         }
 
         private func message(_ content: MessageContent) -> OutgoingMessage {
@@ -270,6 +302,7 @@ enum SendCommand {
             message.messageID = messageID
             message.expirySeconds = expirySeconds
             message.isKept = isKept
+            message.receipts = receipts
             return message
         }
     }
