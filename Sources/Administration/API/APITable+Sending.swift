@@ -36,7 +36,7 @@ extension APIOperation {
                 expirySeconds: values.number("expirySeconds", as: UInt64.self),
                 isRetained: values.boolean("isRetained"),
                 isKept: values.boolean("isKept"),
-                receipts: try receipts(values.texts(optional: "receipts")),
+                receipts: values.texts(optional: "receipts"),
                 asksReference: values.boolean("asksReference"))
             if let payload = values.payload {
                 try message.take(payload, user: values.text(optional: "user"))
@@ -55,21 +55,6 @@ extension APIOperation {
                 members: messageMembers, payloadMembers: payloadMembers, reading: reading),
         ]
     }
-}
-
-/// The kinds of receipts that a message names.
-private func receipts(
-    _ words: [String]?
-) throws(AdministrationRefusal) -> [SendMessage.ReceiptKind]? {
-    guard let words else { return nil }
-    var kinds: [SendMessage.ReceiptKind] = []
-    for word in words {
-        guard let kind = SendMessage.ReceiptKind(rawValue: word) else {
-            throw .malformed("receipts has other words than delivered and applied")
-        }
-        kinds.append(kind)
-    }
-    return kinds
 }
 
 extension SendMessage {

@@ -234,7 +234,8 @@ extension Broker {
         for session in sessions.places where sessions.contains(session) {
             for position in 0..<sessions[session].outbox.count {
                 let number = sessions[session].outbox[position].number
-                if tracking.reference(ofSession: sessions[session].identifier, number: number) != 0 {
+                if tracking.reference(ofSession: sessions[session].identifier, number: number) != 0
+                {
                     sessions[session].outbox[position].isTracked = true
                 }
             }

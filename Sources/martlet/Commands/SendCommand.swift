@@ -283,8 +283,8 @@ enum SendCommand {
             request.isKept = isKept ? true : nil
             if !receipts.isEmpty {
                 request.receipts =
-                    (receipts.contains(.delivered) ? [.delivered] : [])
-                    + (receipts.contains(.applied) ? [.applied] : [])
+                    (receipts.contains(.delivered) ? ["delivered"] : [])
+                    + (receipts.contains(.applied) ? ["applied"] : [])
             }
         }
 
