@@ -29,13 +29,16 @@ public enum MessageContent: Hashable, Sendable {
 
 /// What a sender is told about a message.
 public struct Receipts: OptionSet, Hashable, Sendable {
+    /// The sum of those that are asked for.
     public var rawValue: UInt8
 
+    /// Receipts by the sum of their raw values.
     public init(rawValue: UInt8) { self.rawValue = rawValue }
 
     /// A device of a receiver has acknowledged it.
     public static let delivered = Receipts(rawValue: 2)
-    /// A receiver's application has told that it applied it (``Client/reportApplied(_:code:text:)``).
+    /// A receiver's application has told that it applied it
+    /// (``Client/reportApplied(_:code:text:)``).
     public static let applied = Receipts(rawValue: 4)
 }
 

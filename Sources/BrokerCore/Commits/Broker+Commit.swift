@@ -509,7 +509,7 @@ extension Broker {
     @inline(__always)
     func reference(of entry: OutboxEntry, _ sender: Index<Session>) -> UInt64 {
         entry.isTracked
-            ? tracking.reference(ofSession: sessions[sender].identifier, number: entry.number) : 0
+            ? tracking.reference(ofSession: trackingKey(of: sender), number: entry.number) : 0
     }
 
     /// Sends the result to a sender that is connected. Returns whether it is.

@@ -316,7 +316,7 @@ extension SendTarget {
     func address(in bytes: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
         switch self {
         case .group(let name), .topic(let name): name.bytes(in: bytes)
-        case .user, .users, .everybody: UnsafeRawBufferPointer(start: nil, count: 0)
+        case .user, .users, .everybody: ByteRange.empty.bytes(in: bytes)
         }
     }
 }

@@ -13,6 +13,8 @@
 // unicast and broadcast. With the mark `fields`, the properties begin with a section of fields: u16
 // length, then pairs as in a DELIVER of MRT (`MessageFields`). The rest are properties of MQTT.
 
+import Primitives
+
 /// How a message was addressed. The receiver gets this value. Raw values 2, 3, 4 and 6 are the
 /// reason codes of the delivery; they are on the wire of MRT and on disk.
 public enum MessageKind: UInt8, Hashable, Sendable {
@@ -87,21 +89,25 @@ public struct MessageBlock {
             + Int(number(in: bytes, at: 16, as: UInt32.self))
             + Int(number(in: bytes, at: 20, as: UInt32.self))
         return total == bytes.count
-            && (bytes[2] & MessageMarks.fields.rawValue == 0 || hasValidFields(bytes))
+            && (bytes[2] & MessageMarks.fields.rawValue == 0 || hasValidFields(bytes.bytes))
     }
 
     /// Whether the section of fields is within the properties and can be walked.
     @usableFromInline
-    static func hasValidFields(_ bytes: UnsafeRawBufferPointer) -> Bool {
+    static func hasValidFields(_ bytes: RawSpan) -> Bool {
+        func number<Number: FixedWidthInteger & BitwiseCopyable>(
+            at offset: Int, as type: Number.Type
+        ) -> Int {
+            Int(Number(littleEndian: bytes.loadInteger(at: offset, as: type)))
+        }
         let start =
-            headerByteCount + Int(number(in: bytes, at: 4, as: UInt16.self))
-            + Int(number(in: bytes, at: 6, as: UInt16.self))
-        let count = Int(number(in: bytes, at: 16, as: UInt32.self))
+            headerByteCount + number(at: 4, as: UInt16.self) + number(at: 6, as: UInt16.self)
+        let count = number(at: 16, as: UInt32.self)
         guard count >= 2 else { return false }
-        let section = Int(number(in: bytes, at: start, as: UInt16.self))
+        let section = number(at: start, as: UInt16.self)
         guard 2 + section <= count else { return false }
         return MessageFields.areValid(
-            UnsafeRawBufferPointer(rebasing: bytes[(start + 2)..<(start + 2 + section)]))
+            ByteRange(offset: start + 2, count: section).bytes(in: bytes))
     }
 
     @inlinable
@@ -154,9 +160,9 @@ public struct MessageBlock {
     /// MQTT 5 properties that travel with the message, as the MQTT codec wrote them.
     @inlinable
     public var properties: UnsafeRawBufferPointer {
-        hasFields
-            ? UnsafeRawBufferPointer(rebasing: fieldsAndProperties[fieldsEnd...])
-            : fieldsAndProperties
+        guard hasFields else { return fieldsAndProperties }
+        return ByteRange(offset: fieldsEnd, count: propertiesCount - fieldsEnd)
+            .bytes(in: fieldsAndProperties)
     }
     @usableFromInline
     var fieldsEnd: Int {
@@ -164,9 +170,8 @@ public struct MessageBlock {
     }
     /// The pairs of the fields, as in a DELIVER of MRT; empty for a message without any.
     public var fields: UnsafeRawBufferPointer {
-        hasFields
-            ? UnsafeRawBufferPointer(rebasing: fieldsAndProperties[2..<fieldsEnd])
-            : UnsafeRawBufferPointer(start: nil, count: 0)
+        let range = hasFields ? ByteRange(offset: 2, count: fieldsEnd - 2) : .empty
+        return range.bytes(in: fieldsAndProperties)
     }
     @inlinable
     public var payload: UnsafeRawBufferPointer {

@@ -6,6 +6,8 @@
 // The pairs are those of a DELIVER of MRT, which contains them as they are. Numbers in them are
 // big-endian.
 
+import Primitives
+
 /// What a sender asks for.
 public struct SendAsks: OptionSet, Hashable, BitwiseCopyable, Sendable {
     public var rawValue: UInt8
@@ -45,8 +47,10 @@ public struct MessageFields: Hashable, Sendable {
     /// Reads the fields of a block.
     @inline(never)
     public init(of block: MessageBlock) {
-        var walk = FieldWalk(block.fields)
-        while let (id, value) = walk.next() {
+        let pairs = block.fields
+        var walk = FieldWalk()
+        while let (id, range) = walk.next(in: pairs.bytes) {
+            let value = range.bytes(in: pairs)
             switch id {
             case Identifier.reference where value.count == 8:
                 reference = UInt64(
@@ -81,34 +85,30 @@ public struct MessageFields: Hashable, Sendable {
     }
 
     /// Whether bytes that were read from disk are pairs.
-    static func areValid(_ pairs: UnsafeRawBufferPointer) -> Bool {
-        var walk = FieldWalk(pairs)
-        while walk.next() != nil {}
-        return walk.isAtEnd
+    static func areValid(_ pairs: RawSpan) -> Bool {
+        var walk = FieldWalk()
+        while walk.next(in: pairs) != nil {}
+        return walk.offset == pairs.byteCount
     }
 }
 
 /// Walks the pairs of fields, and stops at bytes that are none.
 struct FieldWalk {
-    private let bytes: UnsafeRawBufferPointer
-    private var offset = 0
+    private(set) var offset = 0
 
-    init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
-
-    var isAtEnd: Bool { offset == bytes.count }
-
-    mutating func next() -> (id: UInt8, value: UnsafeRawBufferPointer)? {
-        guard offset + 2 <= bytes.count else { return nil }
-        let id = bytes[offset]
-        var count = Int(bytes[offset + 1] & 0x7F)
+    /// The next pair of the same pairs.
+    mutating func next(in pairs: RawSpan) -> (id: UInt8, value: ByteRange)? {
+        guard offset + 2 <= pairs.byteCount else { return nil }
+        let id = pairs[offset]
+        var count = Int(pairs[offset + 1] & 0x7F)
         var start = offset + 2
-        if bytes[offset + 1] >= 0x80 {
-            guard start < bytes.count, bytes[start] < 0x80 else { return nil }
-            count |= Int(bytes[start]) << 7
+        if pairs[offset + 1] >= 0x80 {
+            guard start < pairs.byteCount, pairs[start] < 0x80 else { return nil }
+            count |= Int(pairs[start]) << 7
             start += 1
         }
-        guard start + count <= bytes.count else { return nil }
+        guard start + count <= pairs.byteCount else { return nil }
         offset = start + count
-        return (id, UnsafeRawBufferPointer(rebasing: bytes[start..<offset]))
+        return (id, ByteRange(offset: start, count: count))
     }
 }

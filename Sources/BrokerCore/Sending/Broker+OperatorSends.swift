@@ -164,7 +164,7 @@ extension Broker {
         let name = Array(registry.users[user].name)
         let section = request.asks.isEmpty ? [] : section(of: request, in: step.bytes)
         return (name + section).withUnsafeBytes { both in
-            let sender = UnsafeRawBufferPointer(rebasing: both[..<name.count])
+            let sender = ByteRange(offset: 0, count: name.count).bytes(in: both)
             var marks: MessageMarks = request.isRaw ? .raw : []
             if request.isRetained { marks.insert(.retain) }
             if request.expirySeconds != nil { marks.insert(.expires) }
@@ -175,7 +175,7 @@ extension Broker {
                 address: request.target.address(in: step.bytes),
                 properties: section.isEmpty
                     ? request.properties.bytes(in: step.bytes)
-                    : UnsafeRawBufferPointer(rebasing: both[name.count...]),
+                    : ByteRange(offset: name.count, count: section.count).bytes(in: both),
                 payload: request.payload.bytes(in: step.bytes))
             guard let key else {
                 return route(request, parts, to: target, fromUser: user, in: &step).send

@@ -177,14 +177,15 @@ extension Broker {
         let (name, payload) = (
             Array(registry.users[receipt.user].name), payload(of: receipt, index)
         )
-        let none = UnsafeRawBufferPointer(start: nil, count: 0)
         let message = (name + payload).withUnsafeBytes { both in
-            memory.insert(
+            let none = ByteRange.empty.bytes(in: both)
+            return memory.insert(
                 MessageParts(
                     kind: .receipt, marks: [], grade: .durable, time: receipt.unixMilliseconds,
-                    sender: UnsafeRawBufferPointer(rebasing: both[..<name.count]), address: none,
+                    sender: ByteRange(offset: 0, count: name.count).bytes(in: both), address: none,
                     properties: none,
-                    payload: UnsafeRawBufferPointer(rebasing: both[name.count...])),
+                    payload: ByteRange(offset: name.count, count: payload.count)
+                        .bytes(in: both)),
                 messageIdentifier: none, stamp: stamp, deadline: deadline, sender: .none,
                 senderNumber: number, followsCommit: true)
         }
@@ -255,7 +256,7 @@ extension Broker {
     private func payload(of receipt: Receipt, _ index: Index<TrackedSend>) -> [UInt8] {
         let send = tracking.sends[index]
         var bytes = [receipt.kind.rawValue]
-        withUnsafeBytes(of: send.reference.bigEndian) { bytes.append(contentsOf: $0) }
+        bytes += RecordKey.number(send.reference)
         func append(_ text: [UInt8]) {
             bytes.append(UInt8(text.count))
             bytes += text

@@ -87,14 +87,14 @@ extension Broker {
         fromUser user: Index<User>, session: Index<Session>?, in step: inout Step
     ) {
         let app = registry.users[user].app
-        // ``refusalToTrack(_:to:fromUser:)`` has checked the room in the same event.
+        // ``refusalToTrack(_:to:fromUser:by:)`` has checked the room in the same event.
         _ = commits.room.admitAuthorized(
             Records.trackedSendPageByteCount(
                 app: registry.apps[app].name, receiverByteCount: receiverByteCount(of: target)))
         let (kind, address) = addressTracked(by: target)
         var send = TrackedSend(
             reference: request.reference, app: app, sender: user,
-            session: session.map { sessions[$0].identifier } ?? 0, number: request.number,
+            session: session.map { trackingKey(of: $0) } ?? 0, number: request.number,
             messageIdentifier: Array(request.messageIdentifier.bytes(in: step.bytes)),
             asks: request.asks, grade: request.grade, targetKind: kind, address: address,
             acceptedUnixMilliseconds: step.moment.unixMilliseconds,
@@ -151,6 +151,15 @@ extension Broker {
             }
         case .everybody, .topic: break
         }
+    }
+
+    /// What identifies a sender's session: its durable identifier, or its place in memory while it
+    /// has one.
+    func trackingKey(of session: Index<Session>) -> UInt64 {
+        let identifier = sessions[session].identifier
+        guard identifier == 0 else { return identifier }
+        let generation = UInt64(sessions.handle(session).generation)
+        return TrackedSends.memorySessions | generation << 32 | UInt64(session.place)
     }
 
     /// A reference that no send has.
@@ -234,8 +243,7 @@ extension Broker {
         for session in sessions.places where sessions.contains(session) {
             for position in 0..<sessions[session].outbox.count {
                 let number = sessions[session].outbox[position].number
-                if tracking.reference(ofSession: sessions[session].identifier, number: number) != 0
-                {
+                if tracking.reference(ofSession: trackingKey(of: session), number: number) != 0 {
                     sessions[session].outbox[position].isTracked = true
                 }
             }

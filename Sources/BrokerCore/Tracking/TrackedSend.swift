@@ -48,8 +48,7 @@ struct TrackedSend {
     let reference: UInt64
     let app: Index<App>
     let sender: Index<User>
-    /// The durable identifier of the sender's session and its outbox number; 0 for a send over the
-    /// HTTP API.
+    /// What identifies the sender's session, and its outbox number; 0 for a send over the HTTP API.
     let session: UInt64
     let number: UInt64
     /// The application's id; empty for none.
@@ -129,7 +128,7 @@ extension Broker {
         let send = tracking.sends[index]
         var row = RecordWriter(version: 1)
         row.write(Array(registry.users[send.sender].name))
-        row.write(send.session)
+        row.write(send.session >= TrackedSends.memorySessions ? 0 : send.session)
         row.write(send.number)
         row.write(send.messageIdentifier)
         row.write(send.asks.rawValue)

@@ -1,12 +1,13 @@
 // The sends of all apps that have a reference.
 //
-// It owns the sends and finds them by their reference, by their sender and the application's id, and
-// by the session and number of the send. It refers to apps and users by index, and sees no messages.
+// It owns the sends and finds them by their reference, by their sender and the application's id,
+// and by the session and number of the send. It refers to apps and users by index, and sees no
+// messages.
 //
 // It also numbers the receipts that are in a batch.
 //
-// Invariants: a reference is unique; the counts of an app and of a user are those of
-// their sends; a send of an application's id is the latest one.
+// Invariants: a reference is unique; the counts of an app and of a user are those of their sends;
+// a send of an application's id is the latest one.
 
 import Primitives
 
@@ -36,6 +37,8 @@ struct TrackedSends: ~Copyable {
     private var lastReceipt = TrackedSends.receiptNumbers
     /// Set in the numbers of receipts, so that no other message of the broker has them.
     static let receiptNumbers: UInt64 = 1 << 63
+    /// Set in what identifies a session that is not stored.
+    static let memorySessions: UInt64 = 1 << 63
     /// What is known of members of groups, of all sends.
     private(set) var memberFactCount = 0
     /// Users that have messages whose delivery is to be told, with their number.
@@ -132,7 +135,8 @@ struct TrackedSends: ~Copyable {
 
     // MARK: - Facts
 
-    /// Notes a fact about one receiver. Returns false if it is no receiver, or if the fact is known.
+    /// Notes a fact about one receiver. Returns false if it is no receiver, or if the fact is
+    /// known.
     ///
     /// - Parameter remembers: whether the fact of a member of a group may be told again.
     mutating func note(

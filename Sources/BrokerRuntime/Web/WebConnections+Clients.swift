@@ -41,8 +41,8 @@ extension WebConnections {
     }
 
     /// From now on the connection counts for the client that the request names, if it is of a
-    /// reverse proxy. Returns false, after a response, if the client's address has as many connections as
-    /// it may.
+    /// reverse proxy. Returns false, after a response, if the client's address has as many
+    /// connections as it may.
     mutating func admits(
         _ request: WebRequest, on connection: ConnectionID,
         in loop: inout some BrokerLoop & ~Copyable

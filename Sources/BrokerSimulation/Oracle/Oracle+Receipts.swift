@@ -28,7 +28,7 @@ struct AppliedName: Hashable {
 }
 
 /// What is known of receipts.
-struct ReceiptBook {
+struct ReceiptFacts {
     /// Messages that ask, by their ids.
     var messages: [String: Int] = [:]
     var asks: [String: MRT.SendAsks] = [:]
@@ -46,28 +46,28 @@ struct ReceiptBook {
 extension Oracle {
     /// A new id of a message that asks for receipts.
     func makeReceiptIdentifier(_ asks: MRT.SendAsks) -> String {
-        receiptBook.count += 1
-        let identifier = "receipt-\(receiptBook.count)"
-        receiptBook.asks[identifier] = asks
+        receiptFacts.count += 1
+        let identifier = "receipt-\(receiptFacts.count)"
+        receiptFacts.asks[identifier] = asks
         return identifier
     }
 
     /// A client asks the broker to tell that its user has applied a message.
     func telling(_ reference: UInt64, user: Int) {
-        receiptBook.telling.insert(
+        receiptFacts.telling.insert(
             AppliedName(reference: reference, user: Profile.userName(user)))
     }
 
     /// The broker has answered that.
     func told(_ reference: UInt64, user: Int, _ reason: ReasonCode) {
         guard !reason.isFailure else { return }
-        receiptBook.confirmed.insert(
+        receiptFacts.confirmed.insert(
             AppliedName(reference: reference, user: Profile.userName(user)))
     }
 
     /// A client reads a receipt.
     func receiptReceived(_ receipt: ReceivedReceipt, session: Int, client: Int) {
-        guard let message = receiptBook.messages[receipt.messageIdentifier] else {
+        guard let message = receiptFacts.messages[receipt.messageIdentifier] else {
             fail(.receiptsAreTrue, "of a message that did not ask", client: client)
             return
         }
@@ -77,7 +77,7 @@ extension Oracle {
                 + "as client \(client) is told, #\(receipt.number)")
         let send = sends[message]
         let reader = devices[sessions[session].device].user
-        let hasAsked = receiptBook.asks[receipt.messageIdentifier]?.contains(
+        let hasAsked = receiptFacts.asks[receipt.messageIdentifier]?.contains(
             receipt.isApplied ? .applied : .delivered)
         if profile.clients[send.client].user != reader || hasAsked != true {
             fail(
@@ -88,10 +88,10 @@ extension Oracle {
         let name = ReceiptName(
             session: session, reference: receipt.reference, user: receipt.from,
             isApplied: receipt.isApplied)
-        receiptBook.numbers[name, default: []].insert(receipt.number)
-        if receiptBook.numbers[name]!.count > 1 + inheritedMaximum(reader) {
+        receiptFacts.numbers[name, default: []].insert(receipt.number)
+        if receiptFacts.numbers[name]!.count > 1 + inheritedMaximum(reader) {
             fail(
-                .receiptsAreToldOnce, "told in #\(receiptBook.numbers[name]!.sorted())",
+                .receiptsAreToldOnce, "told in #\(receiptFacts.numbers[name]!.sorted())",
                 message: message, client: client)
         }
     }
@@ -99,15 +99,15 @@ extension Oracle {
     private func checkFact(of receipt: ReceivedReceipt, _ message: Int, _ client: Int) {
         if receipt.isApplied {
             let name = AppliedName(reference: receipt.reference, user: receipt.from)
-            receiptBook.applied.insert(name)
-            if !receiptBook.telling.contains(name) {
+            receiptFacts.applied.insert(name)
+            if !receiptFacts.telling.contains(name) {
                 fail(
                     .receiptsAreTrue, "\(receipt.from) has not told that it is applied",
                     message: message, client: client)
             }
             return
         }
-        receiptBook.delivered[message, default: []].insert(receipt.from)
+        receiptFacts.delivered[message, default: []].insert(receipt.from)
         let hasIt = sessions.contains {
             Profile.userName(devices[$0.device].user) == receipt.from
                 && $0.received.contains(message)
@@ -123,15 +123,15 @@ extension Oracle {
 
     /// Checks that the senders of all messages that asked were told.
     func checkReceipts() {
-        for (identifier, message) in receiptBook.messages.sorted(by: { $0.value < $1.value }) {
+        for (identifier, message) in receiptFacts.messages.sorted(by: { $0.value < $1.value }) {
             let send = sends[message]
             guard let outcome = send.outcome, !outcome.reason.isFailure, isTellable(send),
-                receiptBook.asks[identifier]?.contains(.delivered) == true,
+                receiptFacts.asks[identifier]?.contains(.delivered) == true,
                 case .users(let users, _) = send.receivers
             else { continue }
             for user in users
             where hasSettled(user, message)
-                && receiptBook.delivered[message]?.contains(Profile.userName(user)) != true
+                && receiptFacts.delivered[message]?.contains(Profile.userName(user)) != true
             {
                 fail(
                     .receiptsAreTold, "user \(user) has it, and nobody was told", message: message,
@@ -151,8 +151,8 @@ extension Oracle {
         }
     }
 
-    /// Whether a device of a user has a message, and its session has lasted: it has acknowledged the
-    /// message by now.
+    /// Whether a device of a user has a message, and its session has lasted: it has acknowledged
+    /// the message by now.
     private func hasSettled(_ user: Int, _ message: Int) -> Bool {
         sessions.indices.contains {
             devices[sessions[$0].device].user == user && !isMQTT($0) && sessions[$0].isLasting

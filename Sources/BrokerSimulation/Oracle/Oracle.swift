@@ -61,7 +61,7 @@ final class Oracle {
     /// Retained publications by topic, in order.
     var retained: [Int: [Int]] = [:]
     /// What is known of receipts.
-    var receiptBook = ReceiptBook()
+    var receiptFacts = ReceiptFacts()
 
     private struct SessionKey: Hashable {
         let device: Int
@@ -162,8 +162,8 @@ final class Oracle {
         sends.append(send)
         let message = sends.count - 1
         sends[message].stopsBefore = stops
-        if receiptBook.asks[send.messageIdentifier] != nil {
-            receiptBook.messages[send.messageIdentifier] = message
+        if receiptFacts.asks[send.messageIdentifier] != nil {
+            receiptFacts.messages[send.messageIdentifier] = message
         }
         if send.grade != .transient { openSends[send.client].append(message) }
         history.note(

@@ -1,5 +1,5 @@
-// What clients of some runs do with receipts: they ask for them, and tell what they did with messages
-// whose senders ask.
+// What clients of some runs do with receipts: they ask for them, and tell what they did with
+// messages whose senders ask.
 
 import Primitives
 import WireFormat

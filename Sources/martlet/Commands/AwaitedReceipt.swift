@@ -52,7 +52,8 @@ struct AwaitedReceipt {
                 missingCount -= 1
                 if code >= 0x80 {
                     failure = CommandFailure(
-                        "\(printable(message.from)) did not apply it: code \(code) \(printable(text))",
+                        "\(printable(message.from)) did not apply it: code \(code) "
+                            + printable(text),
                         .failure)
                 }
             case .counts(_, let delivered, let applied, let failed, let members):

@@ -65,8 +65,8 @@ struct MessagePrinter {
                 "applied" + suffix(" by ", device) + (code == 0 ? "" : ", code \(code)")
                     + suffix(": ", text)
             case .counts(let group, let delivered, let applied, let failed, let members):
-                "group \(printable(group)): \(delivered) of \(members) delivered, \(applied) applied, "
-                    + "\(failed) failed"
+                "group \(printable(group)): \(delivered) of \(members) delivered, "
+                    + "\(applied) applied, \(failed) failed"
             case .other: "of an unknown kind"
             }
         return "\(receipt.reference)\(name) \(fact)"

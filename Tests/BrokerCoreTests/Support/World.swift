@@ -8,15 +8,6 @@ import Primitives
 
 @testable import BrokerCore
 
-/// Whom a test sends to.
-enum Target {
-    case user(String)
-    case users([String])
-    case group(String)
-    case everybody
-    case topic(String)
-}
-
 /// A broker and everything around it. Users belong to the app `app`, sessions are written
 /// `user/device`.
 final class World {
@@ -654,48 +645,5 @@ extension Broker {
             sum.byteCount += UInt64(entry.byteCount)
         }
         return sum
-    }
-}
-
-extension Target {
-    func append(to bytes: inout [UInt8]) -> SendTarget {
-        switch self {
-        case .user(let name): return .user(bytes.appendRange(name))
-        case .group(let name): return .group(bytes.appendRange(name))
-        case .topic(let name): return .topic(bytes.appendRange(name))
-        case .everybody: return .everybody
-        case .users(let names):
-            let list = bytes.appendList(names)
-            return .users(ids: list.bytes, count: list.count)
-        }
-    }
-}
-
-extension [UInt8] {
-    /// Appends ids in a row.
-    mutating func appendList(_ names: [String]) -> IdentifierRange {
-        let start = count
-        for name in names {
-            append(UInt8(name.utf8.count))
-            self += name.utf8
-        }
-        return IdentifierRange(
-            bytes: ByteRange(offset: start, count: count - start), count: names.count)
-    }
-
-    /// Appends a text, and gives its place.
-    mutating func appendRange(_ text: String) -> ByteRange {
-        let start = count
-        self += text.utf8
-        return ByteRange(offset: start, count: count - start)
-    }
-}
-
-extension QueueSelection {
-    /// The queue of `user/device`, or the offline queue of the user.
-    init(_ name: String, isOffline: Bool = false) {
-        let (user, device) = World.split(name)
-        self.init(
-            app: World.app, user: Array(user.utf8), device: isOffline ? nil : Array(device.utf8))
     }
 }

@@ -38,6 +38,17 @@ import Testing
         #expect(world.gauges.trackedSends == 1)
     }
 
+    @Test func `a session in memory is told references and receipts too`() {
+        world.begin("bob/pc")
+        world.begin("ann/1", expiry: 0)
+        world.send("ann/1", 1, to: .user("bob"), "on", asks: .delivered)
+        world.acknowledge("bob/pc", through: 1)
+        #expect(
+            lines(of: "ann") == [
+                "ann/1: result 1, sent, reference a1", "ann/1: #1 a1 delivered to bob/pc",
+            ])
+    }
+
     @Test func `a resend of grade once has the same reference after a crash`() {
         world.begin("ann/1", "bob/pc")
         world.send("ann/1", 1, to: .user("bob"), "on", grade: .once, asks: .reference)
