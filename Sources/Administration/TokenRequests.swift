@@ -85,19 +85,29 @@ public struct RevokeTokens: AdministrationRequest {
     public static let name = "token.revoke"
     /// Must name more than the app, so that a forgotten option does not revoke all tokens.
     public var selection: TokenSelection
+    /// Continues after this place, the `next` of the previous reply.
+    public var after: UInt32?
 
-    public init(_ selection: TokenSelection) {
+    /// A request revokes no more tokens when it has revoked this many: a batch may have a million,
+    /// and others would wait for all of it.
+    public static let countMaximum = 2_000
+
+    public init(_ selection: TokenSelection, after: UInt32? = nil) {
         self.selection = selection
+        self.after = after
     }
 
     public struct Reply: Codable, Hashable, Sendable {
         public var tokenCount: Int
         /// Connections that were ended.
         public var connectionCount: Int
+        /// As ``SessionCount/next``.
+        public var next: UInt32?
 
-        public init(tokenCount: Int, connectionCount: Int) {
+        public init(tokenCount: Int, connectionCount: Int, next: UInt32? = nil) {
             self.tokenCount = tokenCount
             self.connectionCount = connectionCount
+            self.next = next
         }
     }
 }

@@ -94,8 +94,9 @@ public struct Setting: Sendable {
     }
 
     static func texts(
-        _ key: String, at path: Path<[String]>, domain: String, reload: ReloadEffect,
-        _ reason: String
+        _ key: String, at path: Path<[String]>, domain: String,
+        check: @escaping @Sendable (String) throws(SettingFault) -> Void = { _ in },
+        reload: ReloadEffect, _ reason: String
     ) -> Setting {
         Setting(
             key: key, domain: domain, reload: reload, reason: reason,
@@ -110,7 +111,9 @@ public struct Setting: Sendable {
                 var texts: [String] = []
                 for (index, element) in elements.enumerated() {
                     do throws(SettingFault) {
-                        texts.append(try nonEmptyText(element))
+                        let text = try nonEmptyText(element)
+                        try check(text)
+                        texts.append(text)
                     } catch {
                         throw SettingFault("entry \(index + 1) \(error.message)")
                     }

@@ -139,7 +139,8 @@ public enum SettingTable {
             "limits.messagesPerSecond", at: \.limits.messagesPerSecond, in: 0...1_000_000,
             unit: "messages a second", reload: .atOnce,
             "Messages and requests that one client may send; 0 is unlimited. One second's "
-                + "worth may arrive at once. The broker reads the rest later and loses nothing. "
+                + "worth may arrive at once. The broker reads the rest later and loses nothing; "
+                + "over HTTP, where it is the limit of a user or key, the rest is 429. "
                 + "Unlimited by default, because the send window bounds what is acknowledged, "
                 + "and connections take turns. Set it if clients are not trusted."),
         .integer(
@@ -406,7 +407,7 @@ public enum SettingTable {
     private static let web: [Setting] = [
         .texts(
             "web.allowedOrigins", at: \.web.allowedOrigins, domain: "list of origins",
-            reload: .atOnce,
+            check: OriginForm.check, reload: .atOnce,
             "Origins whose pages may open a WebSocket and use the HTTP API, such as "
                 + "`https://app.example.com`, beside the address that they connect to. A browser "
                 + "sends the origin of its page; programs send none and are always let in. `*` "

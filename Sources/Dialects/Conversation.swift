@@ -121,6 +121,10 @@ public struct ConversationTable: ~Copyable {
     var streams: [ConnectionID: EventStream] = [:]
     /// The users for whom holders of app keys connect, as the handshakes of JSON sockets name them.
     private(set) var actingUsers: [ConnectionID: [UInt8]] = [:]
+    /// The requests of MQTT connections that have no reply.
+    var awaitedReplies: [ConnectionID: AwaitedReplies] = [:]
+    /// Of the last request that a client of this loop published.
+    var lastRequestSerial: UInt64 = 0
     /// The smallest packet maximum of any client of this loop: a shorter packet needs no check of
     /// its client.
     private(set) var clientPacketMaximumFloor = Int.max
@@ -170,6 +174,7 @@ public struct ConversationTable: ~Copyable {
         conversations[connection.slot] = nil
         if !streams.isEmpty { streams[connection] = nil }
         if !actingUsers.isEmpty { actingUsers[connection] = nil }
+        if !awaitedReplies.isEmpty { awaitedReplies[connection] = nil }
         if connection.slot < users.count { users[connection.slot] = [] }
         if connection.slot < incomingAliases.count {
             incomingAliases[connection.slot] = IncomingAliases()

@@ -117,7 +117,9 @@ public struct EffectEncoder: ~Copyable {
             mqtt.answer(answer, version: version, in: context)
         case (.mrt(let answer), nil):
             mrt.answer(answer, in: context)
-        case (.mqtt, nil), (.mrt, _?):
+        case (.mrt(let answer), let version?):
+            mqtt.reply(answer, version: version, in: context)
+        case (.mqtt, nil):
             // It answers a packet that this client cannot have sent: it is left out.
             assertionFailure("\(effect) in MQTT \(String(describing: version))")
         }

@@ -27,6 +27,7 @@ struct APIMessageTests {
         ListSessions(selection, limit: 1), ListGroups(app: "plant", limit: 1),
         ShowGroup(app: "plant", groupid: "g", limit: 10_000),
         ListTokens(tokens), ListTokens(tokens, after: "x"), RevokeTokens(tokens),
+        RevokeTokens(tokens, after: 7),
         ListSessions(selection), ListSessions(selection, after: .max),
         ListSessions(SessionSelection(app: "plant")),
         KickSessions(selection, sendsWills: false), KickSessions(selection),

@@ -150,8 +150,26 @@ struct APITableTests {
         (#"{"users":["a"],"device":true}"#, "/device must be text"),
         (#"{"users":null}"#, "/users must be a list"), ("[]", "not a JSON object"),
         ("{", "not JSON"), ("", "/users is missing"), ("{}", "/users is missing"),
-        (#"{"users":[[[["a"]]]]}"#, "nested too deep"),
-        (String(repeating: "[", count: 60_000), "nested too deep"),
+        (#"{"users":[[[["a"]]]]}"#, "/users/0 must be text"),
+        (String(repeating: "[", count: 60_000), "not a JSON object"),
+        // What follows is not read: what no member can have costs nothing, however long it is.
+        (#"{"users":["a",[[-1]],?"#, "/users/1 must be text"),
+        (#"{"device":{"?"#, "/device must be text"), (#"{"x":?"#, "/x is not known"),
+        (#"{"users":["a"],"users":["b"]}"#, "/users is repeated"),
+        (#"{"users":["a"],"device":null,"device":"b"}"#, "/device is repeated"),
+        (#"{"users":["a"],"\u0075sers":["b"]}"#, "/users is repeated"),
+        (#"{"users":["a",]}"#, "/users/1 must be text"), (#"{"users":["a"]}}"#, "not JSON"),
+        (#"{"users":["a"]"#, "not JSON"), (#"{"users":["a"],}"#, "not JSON"),
+        (#"{"users":["a"] "device":"b"}"#, "not JSON"), (#"{"users" ["a"]}"#, "not JSON"),
+        (#"{"users":["a"],"expirySeconds":01}"#, "not JSON"),
+        (#"{"users":["a"],"expirySeconds":1.}"#, "not JSON"),
+        (#"{"users":["a"],"expirySeconds":}"#, "not JSON"),
+        (#"{"users":["a"],"expirySeconds":1e400}"#, "/expirySeconds must be a whole number"),
+        (#"{"users":["a"],"device":nul}"#, "not JSON"), (#"{"users":["\x"]}"#, "not JSON"),
+        (#"{"users":["\ud800"]}"#, "not JSON"), (#"{"users":["\ud800\u0041"]}"#, "not JSON"),
+        (#"{"users":["\u00g0"]}"#, "not JSON"), ("{\"users\":[\"\n\"]}", "not JSON"),
+        (#"{"users":["a"#, "not JSON"), (#"{"users":["a\"#, "not JSON"),
+        ("{\"users\":[\"\u{0}\"]}", "not JSON in UTF-8"),
     ])
     func `content that an operation does not have is refused by its path`(
         content: String, message: String
@@ -163,6 +181,17 @@ struct APITableTests {
 
     @Test func `null is a member that is left out, and texts may contain brackets`() throws {
         #expect(try Self.refusal(.mintTokens, #"{"users":["[[[[[\"{{{"],"device":null}"#) == nil)
+    }
+
+    @Test func `texts have the characters of their escapes, and whole numbers any form`() throws {
+        let operation = try #require(APIOperation.all.first { $0.kind == .mintTokens })
+        let content = #" {"users" : [ "\u00fc\ud83d\ude00\/\n" , "b" ] , "expirySeconds":1.5e1 } "#
+        let command = try operation.command(path: ["demo"], query: [], content: Array(content.utf8))
+        guard case .mintTokens(let mint) = command else {
+            Issue.record("\(command)")
+            return
+        }
+        #expect(mint.users == ["ü😀/\n", "b"] && mint.expirySeconds == 15)
     }
 
     @Test func `queries that an operation does not have are refused by their name`() throws {

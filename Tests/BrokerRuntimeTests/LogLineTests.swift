@@ -111,6 +111,21 @@ private func line(
         #expect(isAdmittedAgain)
     }
 
+    @Test func `lines of requests are limited by key, and never for operators`() {
+        var limiter = LogRateLimiter()
+        func admitted(_ principal: String?, at milliseconds: UInt64) -> Int {
+            (0..<100).count { _ in
+                limiter.admits(.operatorRequest, of: principal, unixMilliseconds: milliseconds)
+            }
+        }
+        #expect(admitted("a/k", at: 5_000) == LogRateLimiter.linesPerPrincipalMaximum)
+        #expect(admitted("a/other", at: 5_000) == LogRateLimiter.linesPerPrincipalMaximum)
+        #expect(admitted(nil, at: 5_000) == 100)
+        let told = limiter.takeSuppressed(unixMilliseconds: 6_000)
+        #expect(told.map(\.event) == [.operatorRequest] && told.map(\.count) == [160])
+        #expect(admitted("a/k", at: 6_000) == LogRateLimiter.linesPerPrincipalMaximum)
+    }
+
     @Test func `after the clock is set back lines are not suppressed forever`() {
         var limiter = LogRateLimiter()
         for _ in 0..<60 { _ = limiter.admits(.sendRefused, unixMilliseconds: 9_000_000) }

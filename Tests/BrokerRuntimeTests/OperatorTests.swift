@@ -54,6 +54,23 @@ import Testing
         #expect(Set((first + rest).map(\.id)).count == users.count)
     }
 
+    @Test func `a large batch is revoked in parts`() throws {
+        let users = (0..<5_000).map { "u\($0)" }
+        _ = try broker.administrator().send(
+            MintTokens(app: "demo", users: users, batch: "lot-1"))
+        let selection = TokenSelection(app: "demo", batch: "lot-1")
+        let first = try revoke(selection)
+        #expect((RevokeTokens.countMaximum..<5_000).contains(first.tokenCount))
+        var (count, next) = (first.tokenCount, first.next)
+        while let place = next {
+            let part = try broker.administrator().send(RevokeTokens(selection, after: place))
+            #expect(part.tokenCount > 0)
+            (count, next) = (count + part.tokenCount, part.next)
+        }
+        #expect(count == 5_000)
+        #expect(try list(selection).isEmpty)
+    }
+
     @Test func `the time of a login is stored with the token, also over a restart`() throws {
         let token = try mint("alice")[0]
         let peer = try Peer(port: broker.port)

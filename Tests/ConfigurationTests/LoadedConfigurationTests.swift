@@ -195,6 +195,13 @@ private func complaints(_ text: String?, set: String...) -> [String] {
             "{dataDirectory: null}", nil,
             ["m.json5:1:17: dataDirectory must be a text in quotes, not null"]
         ),
+        (
+            "{web: {allowedOrigins: ['https://a.example', 'shop.example']}}", nil,
+            [
+                "m.json5:1:24: web.allowedOrigins entry 2 \"shop.example\" is no origin of a page: "
+                    + "the scheme is missing, as in https://shop.example"
+            ]
+        ),
         ("{listeners: []}", nil, ["m.json5:1:13: listeners must name at least one listener"]),
         (
             "{listeners: ['tls://*:8883', 'udp://*:1']}", nil,

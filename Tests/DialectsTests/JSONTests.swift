@@ -9,7 +9,7 @@ import WireFormat
 @testable import Dialects
 
 /// A message as the transport shows it, in frames of `step` bytes.
-private func framed(_ json: String, step: Int = .max) -> [UInt8] {
+func framed(_ json: String, step: Int = .max) -> [UInt8] {
     let text = Array(json.utf8)
     var bytes: [UInt8] = []
     var start = 0
@@ -25,7 +25,7 @@ private func framed(_ json: String, step: Int = .max) -> [UInt8] {
 }
 
 extension TestLoop {
-    fileprivate static func json(
+    static func json(
         _ form: JSONForm = .socket, isEstablished: Bool = true
     ) -> TestLoop {
         let loop = TestLoop()
@@ -40,7 +40,7 @@ extension TestLoop {
     }
 
     /// What was written, without the frames.
-    fileprivate func messages() -> [String] {
+    func messages() -> [String] {
         let bytes = written()
         var messages: [String] = []
         var offset = 0

@@ -1,5 +1,6 @@
 // How connections begin, wait, overflow and end.
 import Glibc
+import BrokerTerms
 import NetTransport
 import Primitives
 import Testing
@@ -120,6 +121,35 @@ import Testing
         let isTaken = all.withUnsafeBytes { bench.loop.append($0, to: other, .required) }
         #expect(!isTaken)
         bench.turn { _, recorder in recorder.end(of: other)?.cause == .outgoingOverflow }
+    }
+
+    @Test(arguments: [Traffic.droppable, .required])
+    func `if all connections hold too much, those that have not logged in are closed first`(
+        _ traffic: Traffic
+    ) throws {
+        var configuration = EventLoop.Configuration()
+        configuration.outgoingTotalMaximum = 340_000
+        var bench = try Bench(.plain, configuration)
+        let holders = try (0..<3).map { _ in try bench.connect().server }
+        let (_, slow) = try bench.connect()
+        let (_, client) = try bench.connect()
+        bench.loop.clearDeadline(of: slow)
+        bench.loop.clearDeadline(of: client)
+        bench.send(pattern(100_000), to: slow)
+        for holder in holders { bench.send(pattern(60_000), to: holder) }
+        func append(_ byteCount: Int, to connection: ConnectionID) -> Bool {
+            pattern(byteCount).withUnsafeBytes { bench.loop.append($0, to: connection, traffic) }
+        }
+        // The client takes the place of two of them, and the slow one keeps its own.
+        #expect(append(120_000, to: client))
+        let closed = holders.filter { !append(1, to: $0) }
+        #expect(closed.count == 2)
+        #expect(bench.loop.outgoingByteCount(of: slow) == 100_000)
+        // Who has not logged in takes nothing from those who have.
+        let last = try #require(holders.first { !closed.contains($0) })
+        #expect(!append(300_000, to: last))
+        #expect(bench.loop.outgoingByteCount(of: slow) == 100_000)
+        #expect(bench.loop.outgoingByteCount(of: client) == 120_000)
     }
 
     @Test(arguments: Security.allCases)

@@ -18,6 +18,7 @@ enum {
     OPTION_MESSAGE_ID = 0x01,
     OPTION_EXPIRY = 0x02,
     OPTION_TIME = 0x04,
+    OPTION_HISTORY = 0x08,
 
     ACK_INBOX = 0x1,
     ACK_RESULTS = 0x2
@@ -256,7 +257,7 @@ uint32_t mrt_body_message(mrt_writer *writer, const void *value)
     uint32_t header = MRT_TYPE_SEND << 4 | (uint32_t)message->grade;
     uint32_t options = (message->message_id.count > 0 ? OPTION_MESSAGE_ID : 0u)
         | (message->expiry_seconds != 0 ? OPTION_EXPIRY : 0u)
-        | (message->time_ms != 0 ? OPTION_TIME : 0u);
+        | (message->time_ms != 0 ? OPTION_TIME : 0u) | (message->is_kept ? OPTION_HISTORY : 0u);
     if (numbered->number != 0) {
         mrt_write_varint(writer, numbered->number);
     }

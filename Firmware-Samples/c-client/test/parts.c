@@ -122,6 +122,9 @@ static mrt_message will_of(const meaning *meaning, mrt_bytes *list)
     return will;
 }
 
+// The client reads its inbox; it has no functions for history and conversations, which follow.
+enum { LAST_OPERATION = 24 };
+
 static mrt_status ask(mrt_client *to, unsigned long operation, const meaning *meaning)
 {
     mrt_bytes list[256];
@@ -308,8 +311,11 @@ static void check_line(char *fields[5])
     if (strcmp(fields[1], "MRT1") == 0) {
         return;
     }
-    if (strcmp(fields[2], "c>b") == 0) {
-        unsigned long operation = strtoul(fields[1] + strlen("MRT1/"), NULL, 10);
+    // 0 for an event of a group.
+    unsigned long operation = strtoul(fields[1] + strlen("MRT1/"), NULL, 10);
+    if (operation > LAST_OPERATION) {
+        passed_over++;
+    } else if (strcmp(fields[2], "c>b") == 0) {
         check_request(fields[0], operation, bytes, count, fields[4]);
     } else {
         // Exactly so many bytes, for the sanitizer to watch.

@@ -115,7 +115,8 @@ extension APIOperation {
                     .number(optional: "lastUsedUnixSeconds"), .texts(optional: "rights")),
                 .text(optional: "next"),
             ]
-        case .revokeTokens: [.number("tokenCount"), .number("connectionCount")]
+        case .revokeTokens:
+            [.number("tokenCount"), .number("connectionCount"), .number(optional: "next")]
         case .listSessions:
             [
                 .objects("sessions", Self.session), .number(optional: "next"),

@@ -236,9 +236,13 @@ extension APIOperation {
         [
             APIOperation(
                 .revokeTokens, .delete, at: "/apps/{app}/tokens", role: .operate,
-                summary: "Revokes tokens and ends their connections.", members: tokenSelection
+                summary: "Revokes tokens and ends their connections.",
+                members: tokenSelection + [continuation]
             ) { values throws(AdministrationRefusal) in
-                .revokeTokens(RevokeTokens(try values.tokenSelection()))
+                .revokeTokens(
+                    RevokeTokens(
+                        try values.tokenSelection(), after: values.number("after", as: UInt32.self))
+                )
             }
         ]
     }

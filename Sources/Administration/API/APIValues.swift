@@ -90,26 +90,12 @@ struct APIValues {
             let isNew = values.updateValue(try Self.value(of: member, text), forKey: name) == nil
             guard isNew else { throw .malformed("?\(name) is repeated") }
         }
-        if !content.isEmpty { try takeBody(content, members) }
+        if !content.isEmpty {
+            var body = try APIBody(content)
+            values.merge(try body.read(members)) { _, new in new }
+        }
         for member in members where member.isRequired && values[member.name] == nil {
             throw .malformed("\(Self.path(of: member)) is missing")
-        }
-    }
-
-    private mutating func takeBody(
-        _ content: [UInt8], _ members: [APIMember]
-    ) throws(AdministrationRefusal) {
-        guard !JSONValue.isDeep(content) else { throw .malformed("the content is nested too deep") }
-        guard
-            case .object(let object) = try AdministrationLine.decode(JSONValue.self, from: content)
-        else { throw .malformed("the content is not a JSON object") }
-        // Sorted, so that the same content has the same refusal.
-        for (name, value) in object.sorted(by: { $0.key < $1.key }) {
-            guard let member = members.first(where: { $0.place == .body && $0.name == name })
-            else { throw Self.unknown("/\(name)", in: members, at: .body) }
-            if case .null = value, !member.isRequired { continue }
-            try Self.check(value, member)
-            values[name] = value
         }
     }
 
@@ -128,7 +114,8 @@ struct APIValues {
         return value
     }
 
-    private static func check(
+    /// Refuses a value of another form than that of its member.
+    static func check(
         _ value: JSONValue, _ member: APIMember
     ) throws(AdministrationRefusal) {
         switch (member.form, value) {
@@ -166,7 +153,7 @@ struct APIValues {
         }
     }
 
-    private static func unknown(
+    static func unknown(
         _ path: String, in members: [APIMember], at place: APIMember.Place
     ) -> AdministrationRefusal {
         let known = members.filter { $0.place == place }.map(\.name)
@@ -280,35 +267,6 @@ enum JSONValue: Decodable, Hashable {
     case object([String: JSONValue])
     /// A number that no member may be.
     case other
-
-    /// The levels of arrays and objects that content may have: twice what any operation has. The
-    /// decoder is recursive, and needs about a kilobyte of stack for a level.
-    private static let depthMaximum = 4
-
-    /// Whether JSON text has more levels than ``depthMaximum``.
-    static func isDeep(_ text: [UInt8]) -> Bool {
-        var depth = 0
-        var isWithinText = false
-        var isEscaped = false
-        for byte in text {
-            if isEscaped {
-                isEscaped = false
-                continue
-            }
-            switch byte {
-            case UInt8(ascii: "\\"): isEscaped = isWithinText
-            case UInt8(ascii: "\""): isWithinText.toggle()
-            case UInt8(ascii: "["), UInt8(ascii: "{"):
-                if isWithinText { continue }
-                depth += 1
-                if depth > depthMaximum { return true }
-            case UInt8(ascii: "]"), UInt8(ascii: "}"):
-                if !isWithinText { depth -= 1 }
-            default: break
-            }
-        }
-        return false
-    }
 
     init(from decoder: any Decoder) throws {
         let value = try decoder.singleValueContainer()

@@ -35,14 +35,20 @@ extension Broker {
     }
 
     /// Whether a request may be handled. A request with the number of an open one ends its
-    /// connection, because its client could not distinguish the two answers. MQTT requests are
-    /// refused later, see ``isRefusedAsOpen(_:_:isUnsubscribe:)``.
+    /// connection, because its client could not distinguish the two answers. A request that an MQTT
+    /// client published is handled unless its publication is a repeated one. SUBSCRIBE and
+    /// UNSUBSCRIBE are refused later, see ``isRefusedAsOpen(_:_:isUnsubscribe:)``.
     mutating func admits(
         _ connection: ConnectionID, request identifier: UInt64, in step: inout Step
     ) -> Bool {
-        guard commits.isOpen(RequestKey(connection: connection, identifier: identifier)),
-            let session = session(of: connection), !sessions[session].dialect.isMQTT
-        else { return true }
+        guard let session = session(of: connection) else { return true }
+        if sessions[session].dialect.isMQTT {
+            guard let request = PublishedRequest(number: identifier) else { return true }
+            return take(request, from: session, in: &step)
+        }
+        guard commits.isOpen(RequestKey(connection: connection, identifier: identifier)) else {
+            return true
+        }
         peerFaulted(connection, .protocolError, in: &step)
         return false
     }

@@ -57,7 +57,7 @@ extension Broker {
             dropForbiddenSubscriptions(attached, in: &step)
             acceptWhenCommitted(attached, in: &step)
             if let will = request.will {
-                setWill(of: connection, identifier: 0, will, in: &step)
+                setWill(of: connection, identifier: Self.willOfLogin, will, in: &step)
             }
         } catch {
             refuseConnect(connection, refusal: error, request: request, in: &step)

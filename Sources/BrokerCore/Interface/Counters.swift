@@ -41,6 +41,8 @@ public struct Counters: Hashable, Sendable {
     /// Single receivers refused within a send.
     public var receiversRefused: UInt64 = 0
     public var deliveries: UInt64 = 0
+    /// Requests that MQTT clients made by publications, refused and repeated ones included.
+    public var requestsPublished: UInt64 = 0
     /// Requests about groups and wills that were refused, and those of unknown operations.
     public var requestsRefused: UInt64 = 0
     /// Of these: because of a limit on groups, members or the store (0x97).

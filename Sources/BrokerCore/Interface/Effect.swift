@@ -16,7 +16,7 @@ public enum Effect: BitwiseCopyable, Sendable {
     /// publications without an answer.
     case pauseReading(ConnectionID)
     case resumeReading(ConnectionID)
-    /// An answer that only MRT has.
+    /// An answer to a request.
     case mrt(MRTEffect)
     /// An answer that only MQTT has.
     case mqtt(MQTTEffect)
@@ -32,7 +32,7 @@ public enum Effect: BitwiseCopyable, Sendable {
     case note(LogEvent)
 }
 
-/// The answers to requests, which MQTT does not have.
+/// The answers to requests. MQTT has no packet for them: its clients get them as publications.
 public enum MRTEffect: BitwiseCopyable, Sendable {
     /// Answer a request. `body` is the operation's result.
     case respond(ConnectionID, requestIdentifier: UInt64, ReasonCode, body: ByteRange)
@@ -62,6 +62,9 @@ public enum MQTTEffect: BitwiseCopyable, Sendable {
     case answerPacket(PacketAnswer)
     /// Report the result of each filter of a SUBSCRIBE or an UNSUBSCRIBE.
     case answerFilters(FilterAnswer)
+    /// Forget a request that repeats one by its publication: it is not carried out and has no
+    /// reply.
+    case dropReply(ConnectionID, requestIdentifier: UInt64)
 }
 
 /// The contents of CONNACK.
@@ -268,6 +271,16 @@ extension MRTEffect {
             connection
         }
     }
+
+    /// The number of the request.
+    public var requestIdentifier: UInt64 {
+        switch self {
+        case .respond(_, let identifier, _, _), .reportPresence(_, let identifier, _, _, _, _),
+            .reportGroups(_, let identifier, _, _), .reportGroup(_, let identifier, _),
+            .reportHistory(_, let identifier, _, _), .reportConversations(_, let identifier, _, _):
+            identifier
+        }
+    }
 }
 
 extension MQTTEffect {
@@ -276,6 +289,7 @@ extension MQTTEffect {
         switch self {
         case .answerPacket(let answer): answer.connection
         case .answerFilters(let answer): answer.connection
+        case .dropReply(let connection, _): connection
         }
     }
 }

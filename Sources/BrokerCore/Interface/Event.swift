@@ -82,9 +82,11 @@ extension Event {
     /// The effect of the event on the pending batch.
     public var batchEffect: BatchEffect {
         switch self {
-        case .presenceQueried, .conversationsRequested, .requestFaulted, .deliveryTooLarge,
-            .outgoingDrained:
-            .none
+        case .presenceQueried(_, let identifier, _), .conversationsRequested(_, let identifier, _),
+            .requestFaulted(_, let identifier, _):
+            // A publication of QoS 2 is stored, whatever it asks for.
+            PublishedRequest(number: identifier)?.isOnce == true ? .adds : .none
+        case .deliveryTooLarge, .outgoingDrained: .none
         case .packetAnswered(_, _, .release, _): .adds
         case .inboxAcknowledged, .resultsSeen, .packetAnswered: .settles
         case .sendReceived(_, let request):

@@ -47,9 +47,14 @@ public struct Revocation: Sendable {
     /// Tokens that are revoked at a time. For each slice the connections of all apps are looked at.
     static let revokedPerSlice = 2_048
 
-    public init(of filter: TokenFilter) {
+    /// - Parameter place: ``next`` of an earlier revocation of the same filter; nil for all.
+    public init(of filter: TokenFilter, after place: UInt32? = nil) {
         self.filter = filter
+        self.place = place
     }
+
+    /// The place to go on after; nil if nothing was read.
+    public var next: UInt32? { place }
 }
 
 /// A search for the first tokens that match a filter, in the order of their identifiers. The table

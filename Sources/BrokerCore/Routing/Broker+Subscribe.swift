@@ -59,6 +59,9 @@ extension Broker {
                 wanted, filter: filter, of: session, for: request, connection: connection, in: &step
             )
             switch added {
+            case .success(nil):
+                // Replies are sent once, to connected clients.
+                answer.append(.success, body: [Grade.transient.rawValue])
             case .success:
                 answer.append(.success, body: [wanted.grade.rawValue])
                 // A membership belongs to the user, and is stored even if the session is not.
@@ -70,7 +73,7 @@ extension Broker {
                 answer.append(.quotaExceeded, count: request.omittedCount)
                 give(answer, to: session, in: &step)
             }
-            guard case .success(let (index, isNew)) = added else { continue }
+            guard case .success((let index, let isNew)?) = added else { continue }
             sendRetained(
                 to: session, subscription: index, filter: filter, request: wanted, isNew: isNew,
                 in: &step)
@@ -79,15 +82,19 @@ extension Broker {
         }
     }
 
-    /// Adds the subscription to one filter of a packet, or changes it if it exists.
+    /// Adds the subscription to one filter of a packet, or changes it if it exists. The result is
+    /// nil for the topic of replies, which their client receives without a subscription.
     private mutating func add(
         _ wanted: FilterRequest, filter: UnsafeRawBufferPointer, of session: Index<Session>,
         for request: SubscribeRequest, connection: ConnectionID, in step: inout Step
-    ) -> Result<(index: Index<Subscription>, isNew: Bool), SubscribeRefusal> {
+    ) -> Result<(index: Index<Subscription>, isNew: Bool)?, SubscribeRefusal> {
         do throws(SubscribeRefusal) {
             guard wanted.isValid else { throw SubscribeRefusal(.topicFilterInvalid) }
             guard !isRefusedAsOpen(connection, request.requestIdentifier) else {
                 throw SubscribeRefusal(.packetIdentifierInUse)
+            }
+            if sessions[session].dialect.isMQTT, RequestTopic.isReply(filter.bytes) {
+                return .success(nil)
             }
             let authorized = try admit(filter, of: session, in: &step)
             if let existing = subscription(of: session, filter) {
@@ -146,6 +153,10 @@ extension Broker {
                 reason = .packetIdentifierInUse
             } else if let index = subscription(of: session, filter.bytes(in: step.bytes)) {
                 forgetSubscription(index)
+                reason = .success
+            } else if sessions[session].dialect.isMQTT,
+                RequestTopic.isReply(filter.bytes(in: step.bytes).bytes)
+            {
                 reason = .success
             } else {
                 reason = .noSubscriptionExisted

@@ -36,6 +36,45 @@ extension Broker {
         acceptOrRefuse(request, from: sender, in: &step)
     }
 
+    /// Takes the publication of a request, and answers it in its turn: the broker carries the
+    /// request out, and the reply tells the rest.
+    ///
+    /// - Returns: whether the request is carried out. A repeated QoS 2 publication is not, and has
+    ///   no reply.
+    mutating func take(
+        _ request: PublishedRequest, from sender: Index<Session>, in step: inout Step
+    ) -> Bool {
+        counters.requestsPublished += 1
+        guard request.packetIdentifier > 0 else { return true }
+        if request.isOnce, isRepeated(request.packetIdentifier, of: sender, in: &step) {
+            let connection = liveConnection(of: sender)
+            step.effects[connection.loop].effects.append(
+                .mqtt(.dropReply(connection, requestIdentifier: request.number)))
+            return false
+        }
+        guard unreleasedCount(of: sender) < publicationMaximum(of: sender) else {
+            close(sender, .receiveMaximumExceeded, in: &step)
+            return false
+        }
+        countUnanswered(sender, in: &step)
+        sessions[sender].lastSendNumber += 1
+        var entry = OutboxEntry(
+            number: sessions[sender].lastSendNumber, stamp: 0,
+            grade: request.isOnce ? .once : .durable)
+        entry.packetIdentifier = request.packetIdentifier
+        if request.isOnce && sessions[sender].isPersistent {
+            // In the batch of what the request changes: the identifier names it until it is
+            // released, also after a crash.
+            entry.awaitsRow = true
+            commits.putWithSends(sendRow(entry, of: sender))
+            commits.note(repeat: entry.number, of: sessions.handle(sender))
+        }
+        entry.isComplete = !entry.awaitsRow
+        addPublication(entry, of: sender)
+        if entry.isComplete { reportInOrder(sender, in: &step) }
+        return true
+    }
+
     /// Whether a QoS 2 identifier names a publication that the broker already has. Then its result
     /// is answered again.
     private mutating func isRepeated(

@@ -13,15 +13,17 @@ import Primitives
 extension Broker {
     // MARK: - Set and clear
 
+    /// Stands for the number of a request: the will is part of a login (MQTT).
+    static let willOfLogin: UInt64 = 0
+
     /// Stores a will. It replaces the will that the session has.
     mutating func setWill(
         of connection: ConnectionID, identifier requestIdentifier: UInt64, _ request: WillRequest,
         in step: inout Step
     ) {
         guard let session = session(of: connection) else { return }
-        // In MQTT a will is part of the login. The login waits for this batch, and its answer is
-        // the answer to the will.
-        let isPartOfLogin = sessions[session].dialect.isMQTT
+        // The login waits for the batch of its will, and its answer is the answer to the will.
+        let isPartOfLogin = requestIdentifier == Self.willOfLogin
         if let (reason, limit) = refusal(of: request, from: session, in: step.bytes) {
             refuseWill(
                 of: session, identifier: requestIdentifier, request: request, reason: reason,
@@ -63,7 +65,7 @@ extension Broker {
         note(
             .sendRefused, session: session, reason: reason,
             subject: subject(of: request.message.target, in: step.bytes), limit: limit, in: &step)
-        if sessions[session].dialect.isMQTT {
+        if requestIdentifier == Self.willOfLogin {
             close(session, reason, in: &step)
             return
         }

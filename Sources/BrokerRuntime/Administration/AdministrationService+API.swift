@@ -152,6 +152,17 @@ extension AdministrationService {
     }
 }
 
+extension APIPrincipal {
+    /// Who shares the lines of the log that it causes; nil for an operator, who has no limit.
+    fileprivate var nameOfLogShare: String? {
+        switch self {
+        case .operator: nil
+        case .appKey(let key): "\(key.app)/\(key.name)"
+        case .user(let user): user.app
+        }
+    }
+}
+
 extension LogWriter {
     /// Writes who changed something over the HTTP API, or tried to.
     func write(
@@ -160,6 +171,7 @@ extension LogWriter {
     ) {
         write(
             status.rawValue < 400 ? .info : .warning, .operatorRequest,
+            of: principal.nameOfLogShare,
             fields: [
                 "operator": .text(principal.description), "address": .text("\(address)"),
                 "request": .text(operation.kind.rawValue),

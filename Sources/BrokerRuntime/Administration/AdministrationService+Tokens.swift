@@ -67,10 +67,13 @@ extension AdministrationService {
     func revoke(_ request: RevokeTokens) throws(AdministrationRefusal) -> RevokeTokens.Reply {
         let selection = request.selection
         guard selection != TokenSelection(app: selection.app) else { throw Self.tooWide }
-        var revocation = Revocation(of: TokenFilter(selection))
-        while changeAndCommit({ [moment = clock.moment()] state in
-            state.broker.revokeTokens(&revocation, at: moment, effects: &state.effects)
-        }) {}
+        var revocation = Revocation(of: TokenFilter(selection), after: request.after)
+        var hasMore = true
+        while hasMore, revocation.tokenCount < RevokeTokens.countMaximum {
+            hasMore = changeAndCommit { [moment = clock.moment()] state in
+                state.broker.revokeTokens(&revocation, at: moment, effects: &state.effects)
+            }
+        }
         log.write(
             .warning, .administration,
             fields: [
@@ -81,7 +84,8 @@ extension AdministrationService {
                 "connections": .number(revocation.connectionCount),
             ])
         return RevokeTokens.Reply(
-            tokenCount: revocation.tokenCount, connectionCount: revocation.connectionCount)
+            tokenCount: revocation.tokenCount, connectionCount: revocation.connectionCount,
+            next: hasMore ? revocation.next : nil)
     }
 
     static let tooWide = AdministrationRefusal(

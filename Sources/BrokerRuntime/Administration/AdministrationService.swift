@@ -137,7 +137,8 @@ struct AdministrationService {
     }
 
     func statistics() -> BrokerStatistics {
-        let (counters, gauges) = shared.enter { ($0.broker.counters, $0.broker.gauges()) }
+        var (counters, gauges) = shared.enter { ($0.broker.counters, $0.broker.gauges()) }
+        counters.connectsRefused += shared.refusedLoginCount
         let now = clock.moment()
         let uptime = now.instant.milliseconds(since: started.instant) / 1000
         let sources = StatisticsSources(

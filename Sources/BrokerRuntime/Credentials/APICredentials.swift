@@ -62,13 +62,19 @@ struct APICredentials: Sendable {
             && !text.contains(UInt8(ascii: "."))
     }
 
+    /// Whether a credential has the form of a web token, or of none.
+    static func isWebToken(_ text: RawSpan) -> Bool {
+        !isOperatorToken(text) && !text.begins(with: AppKey.prefix) && !OpaqueToken.isToken(text)
+    }
+
     /// The credential in the field of a request.
     ///
     /// - Parameters:
-    ///   - trust: verifies web tokens, outside the core's lock.
+    ///   - webToken: whose web token it is, if it is one.
     ///   - now: in Unix seconds.
     func find(
-        _ text: RawSpan, trust: ClientTrust, unixSeconds now: UInt64
+        _ text: RawSpan, webToken: Result<VerifiedIdentity, TrustRefusal>?,
+        unixSeconds now: UInt64
     ) throws(Refusal) -> APICredential {
         let presented: PresentedCredential
         let refusal: Refusal
@@ -88,12 +94,12 @@ struct APICredentials: Sendable {
             presented = .token(
                 identifier: Array(token.id.description.utf8), Digest(token.digest))
         } else {
-            do throws(TrustRefusal) {
-                presented = .verified(
-                    try trust.identity(webToken: text, unixSeconds: Int64(now)))
+            switch webToken {
+            case .success(let identity):
+                presented = .verified(identity)
                 refusal = Refusal(detail: "web token: its app is not known, or its key not trusted")
-            } catch {
-                throw Refusal(detail: error.detail)
+            case .failure(let error): throw Refusal(detail: error.detail)
+            case nil: preconditionFailure("a web token of \(text.byteCount) bytes is not verified")
             }
         }
         // The look-ups of keys and tokens are those of logins: hash tables.

@@ -6,6 +6,7 @@ import BrokerCore
 import Configuration
 import Credentials
 import NetTransport
+import Synchronization
 import Threads
 import WireFormat
 
@@ -72,6 +73,8 @@ package final class ClientTrust: Sendable {
     /// Used by OpenSSL during handshakes.
     let preSharedKeys = PreSharedKeys()
     private let material: Locked<TrustMaterial>
+    /// How often the material was replaced.
+    private let replacements = Atomic<UInt64>(0)
 
     package init(_ material: TrustMaterial) {
         self.material = Locked(material)
@@ -81,8 +84,12 @@ package final class ClientTrust: Sendable {
     /// Replaces all trust material.
     package func replace(with new: TrustMaterial) {
         material.withLock { $0 = new }
+        replacements.add(1, ordering: .sequentiallyConsistent)
         preSharedKeys.replace(with: new.preSharedKeys)
     }
+
+    /// Increases when the material is replaced: what earlier keys have verified counts no more.
+    var generation: UInt64 { replacements.load(ordering: .sequentiallyConsistent) }
 
     /// The keys and lists that vouch for identities now.
     package var vouchers: VoucherTrust { material.withLock { $0.vouchers } }

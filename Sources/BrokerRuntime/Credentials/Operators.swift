@@ -242,6 +242,15 @@ final class CredentialFailures: Sendable {
         }
     }
 
+    /// Whether another failure of an address would be answered with the time to wait.
+    func isExceeded(by peer: SocketAddress, at now: Instant) -> Bool {
+        state.withLock { state in
+            guard let window = state.windows[peer.withoutPort], !Self.hasEnded(window, at: now)
+            else { return false }
+            return window.count >= Self.countMaximum
+        }
+    }
+
     private static func hasEnded(_ window: Window, at now: Instant) -> Bool {
         now.milliseconds(since: window.start) >= windowSeconds * 1_000
     }

@@ -51,6 +51,8 @@ package struct ConnectionLog: LogSink, ~Copyable {
     private var names: [ConnectionID: (user: String, device: String)] = [:]
     /// Details of the refusals of this turn.
     private var explanations: [ConnectionID: String] = [:]
+    /// Logins of this turn that were refused before the core heard of them.
+    private(set) var refusedLoginCount: UInt64 = 0
 
     package init(_ log: LogWriter) {
         self.log = log
@@ -78,6 +80,7 @@ package struct ConnectionLog: LogSink, ~Copyable {
     }
 
     package mutating func takeRefusal(_ connection: ConnectionID, _ reason: ReasonCode) {
+        if reason.refusesLogin { refusedLoginCount += 1 }
         let known = names[connection]
         pending.append(
             Pending(
@@ -88,6 +91,11 @@ package struct ConnectionLog: LogSink, ~Copyable {
     /// Adds a detail to the refusal of a connection that no reason code expresses.
     mutating func explain(_ connection: ConnectionID, _ detail: String) {
         explanations[connection] = detail
+    }
+
+    /// The connections whose credentials were refused in this turn.
+    var refusedCredentials: [ConnectionID] {
+        pending.filter { $0.kind.logEvent($0.reason) == .authenticationFailed }.map(\.connection)
     }
 
     /// The events that ``write(of:conversations:)`` writes next.
@@ -122,6 +130,7 @@ package struct ConnectionLog: LogSink, ~Copyable {
         closedConnections.removeAll(keepingCapacity: true)
         explanations.removeAll(keepingCapacity: true)
         names.removeAll(keepingCapacity: true)
+        refusedLoginCount = 0
     }
 
     private func write(
@@ -202,6 +211,17 @@ package struct ConnectionLog: LogSink, ~Copyable {
                 "address": .text("\(loop.peer(of: connection))"), "cause": .text("\(cause)"),
                 "detail": .text(loop.closeDetail(of: connection)),
             ])
+    }
+}
+
+extension ReasonCode {
+    /// Whether a login with this reason was refused; the others say that there was none, but bytes
+    /// that are no login, or nothing.
+    fileprivate var refusesLogin: Bool {
+        switch self {
+        case .keepAliveTimeout, .malformedPacket, .protocolError, .packetTooLarge: false
+        default: true
+        }
     }
 }
 

@@ -17,13 +17,16 @@ struct LatestEvents<Element> {
     }
 
     /// Takes an event. It is counted and left out if there were too many of its kind in this
-    /// second. Returns whether it is kept.
+    /// second, or of its principal. Returns whether it is kept.
     @discardableResult
     mutating func take(
-        _ event: LogEventName, unixMilliseconds: UInt64, _ element: (_ number: UInt64) -> Element
+        _ event: LogEventName, of principal: String? = nil, unixMilliseconds: UInt64,
+        _ element: (_ number: UInt64) -> Element
     ) -> Bool {
         last += 1
-        guard limiter.admits(event, unixMilliseconds: unixMilliseconds) else { return false }
+        guard limiter.admits(event, of: principal, unixMilliseconds: unixMilliseconds) else {
+            return false
+        }
         let new = (last, element(last))
         if kept.count < countMaximum {
             kept.append(new)

@@ -60,9 +60,11 @@ final class LogFeed: Sendable {
     }
 
     /// Takes a line. It is counted and left out if there were too many of its event in this second.
-    func take(_ record: LogRecord, unixMilliseconds: UInt64) {
+    func take(_ record: LogRecord, of principal: String? = nil, unixMilliseconds: UInt64) {
         state.withLock { state in
-            let isKept = state.latest.take(record.event, unixMilliseconds: unixMilliseconds) {
+            let isKept = state.latest.take(
+                record.event, of: principal, unixMilliseconds: unixMilliseconds
+            ) {
                 Line(
                     number: $0, unixMilliseconds: unixMilliseconds,
                     record: record.cut(to: Self.valueByteCountMaximum))

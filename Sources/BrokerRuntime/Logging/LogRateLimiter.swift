@@ -13,14 +13,37 @@ struct LogRateLimiter {
         var suppressed = 0
     }
 
+    /// Lines of ``LogEventName/operatorRequest`` of one key, or of the users of one app: a program
+    /// that administers by one key seldom changes more in a second.
+    static let linesPerPrincipalMaximum = 20
+
     private var windows: [LogEventName: Window] = [:]
+    /// The lines of each key and of the users of each app in ``principalSecond``.
+    private var principalCounts: [String: Int] = [:]
+    private var principalSecond: UInt64 = 0
 
     /// Whether a line of this event may be written now. Counts the line if not.
-    mutating func admits(_ event: LogEventName, unixMilliseconds: UInt64) -> Bool {
-        // Who changed what is never left out. Only operators cause these lines, one for each
-        // request that the administration thread executes.
-        if event == .operatorRequest { return true }
+    ///
+    /// - Parameter principal: the key, or the app of the user, that causes the line; nil where
+    ///   nobody's share is counted.
+    mutating func admits(
+        _ event: LogEventName, of principal: String? = nil, unixMilliseconds: UInt64
+    ) -> Bool {
         let second = unixMilliseconds / 1000
+        if event == .operatorRequest {
+            // What operators changed is never left out.
+            guard let principal else { return true }
+            if second != principalSecond { (principalCounts, principalSecond) = ([:], second) }
+            principalCounts[principal, default: 0] += 1
+            guard principalCounts[principal, default: 0] > Self.linesPerPrincipalMaximum else {
+                return true
+            }
+            var window = windows[event] ?? Window()
+            window.second = second
+            window.suppressed += 1
+            windows[event] = window
+            return false
+        }
         var window = windows[event] ?? Window()
         if window.second != second {
             window.second = second

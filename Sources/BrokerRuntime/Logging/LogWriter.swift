@@ -72,6 +72,14 @@ public final class LogWriter: Sendable {
     public func write(
         _ level: LogLevel, _ event: LogEventName, fields: KeyValuePairs<String, LogValue> = [:]
     ) {
+        write(level, event, of: nil, fields: fields)
+    }
+
+    /// - Parameter principal: whose share of the lines of the event it is; nil for nobody's.
+    func write(
+        _ level: LogLevel, _ event: LogEventName, of principal: String?,
+        fields: KeyValuePairs<String, LogValue>
+    ) {
         state.withLock { state in
             let now = Self.unixMilliseconds()
             let isWritten = level <= state.level
@@ -82,10 +90,10 @@ public final class LogWriter: Sendable {
             }
             guard isFollowed else { return }
             let record = LogRecord(level, event, fields: fields)
-            if level <= .info { feed.take(record, unixMilliseconds: now) }
+            if level <= .info { feed.take(record, of: principal, unixMilliseconds: now) }
             guard isWritten else { return }
             reportSuppressed(&state, now)
-            guard state.limiter.admits(event, unixMilliseconds: now) else { return }
+            guard state.limiter.admits(event, of: principal, unixMilliseconds: now) else { return }
             put(record, in: &state, at: now)
         }
     }

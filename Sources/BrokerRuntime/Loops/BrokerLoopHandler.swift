@@ -60,7 +60,8 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
     ) {
         tracer = LoopTracer(traces, shared: shared, loop: loopIndex, at: clock.moment())
         self.web = WebConnections(
-            web, loopIndex: loopIndex, shared: shared, trust: trust, clock: clock, log: log.log)
+            web, loopIndex: loopIndex, shared: shared, trust: trust, rates: rates, clock: clock,
+            log: log.log)
         self.rates = rates
         paused = TimerWheel(start: clock.moment().instant)
         self.loopIndex = loopIndex
@@ -187,7 +188,8 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
             decoder.conversations[connection]?.phase == .awaitingConnect,
             HTTPRequestHead.looksLikeRequest(bytes.bytes(in: loop.arena).bytes)
         else { return }
-        connectionLog.explain(connection, "an HTTP request; ws:// and wss:// listeners take them")
+        connectionLog.explain(
+            connection, "an HTTP request; http(s):// and ws(s):// listeners take them")
     }
 
     /// Enforces a client's rate limit.
@@ -395,6 +397,12 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
             connectionLog.explain(connection, refusal.detail)
         }
         verifier.forgetRefusals()
+        if !web.isEmpty {
+            for connection in connectionLog.refusedCredentials {
+                web.countRefusal(connection, in: loop)
+            }
+        }
+        shared.countRefusedLogins(connectionLog.refusedLoginCount)
         if isTracing { tracer.take(connectionLog.notes, conversations: decoder.conversations) }
         connectionLog.write(of: loop, conversations: decoder.conversations)
     }

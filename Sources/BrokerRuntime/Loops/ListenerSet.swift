@@ -64,7 +64,8 @@ struct ListenerSet {
             result.append(
                 WebListeners.Terms(
                     mqtt: UInt8(tag), mrt: UInt8(terms.count), parts: listener.parts,
-                    forwarders: listener.forwarders))
+                    forwarders: listener.forwarders,
+                    isOpenToMachine: listener.anonymous && listener.isLoopback))
             terms.append(ListenerTerms(allowsAnonymous: listener.anonymous, dialects: .mrt))
         }
         return result
@@ -238,6 +239,16 @@ struct ListenerSet {
             return try ServerTLSContext(options)
         } catch {
             throw .tlsFile(error)
+        }
+    }
+}
+
+extension ListenerSettings {
+    fileprivate var isLoopback: Bool {
+        switch host {
+        case .any: false
+        case .loopback: true
+        case .address(let host): SocketAddress(numericHost: host, port: port)?.isLoopback ?? false
         }
     }
 }

@@ -6,6 +6,7 @@ import BrokerCore
 import BrokerTerms
 import NetTransport
 import Primitives
+import Synchronization
 import Threads
 
 /// One broker, shared by the event loops, the store's writer and the administration service.
@@ -35,6 +36,8 @@ package final class SharedBroker: Sendable {
     private let commitSignal = WakeSignal()
     /// What the thread of the administration asks the event loops.
     let inquiries = PeerInquiries()
+    /// Logins that loops have refused before the core heard of them.
+    private let refusedLogins = Atomic<UInt64>(0)
 
     package init(_ broker: consuming Broker, loopHandles: [LoopHandle], writerSignal: WakeSignal) {
         precondition(
@@ -44,6 +47,13 @@ package final class SharedBroker: Sendable {
             State(broker: broker, effects: Effects(loopCount: loopHandles.count)))
         self.loopHandles = loopHandles
         self.writerSignal = writerSignal
+    }
+
+    /// Logins that were refused without the core, which counts all others.
+    var refusedLoginCount: UInt64 { refusedLogins.load(ordering: .relaxed) }
+
+    func countRefusedLogins(_ count: UInt64) {
+        if count > 0 { refusedLogins.add(count, ordering: .relaxed) }
     }
 
     /// Waits until the core has the result of a batch. Only one thread at a time may call it, and

@@ -71,6 +71,7 @@ enum StatisticsNames {
             "retained messages/bytes": .gauge(UInt64(gauges.retainedBytes)),
             "subscriptions/refused": .counter(counters.subscriptionsRefused),
             "subscriptions/refused/quota": .counter(counters.subscriptionsOverQuota),
+            "requests/published": .counter(counters.requestsPublished),
             "requests/refused": .counter(counters.requestsRefused),
             "requests/refused/quota": .counter(counters.requestsOverQuota),
             "groups/count": .gauge(UInt64(gauges.groups)),

@@ -34,6 +34,11 @@ struct APIRequest: Sendable {
     /// The search of a list that has begun; nil for other requests.
     var search: ListSearch?
 
+    var holder: RequestHolder { RequestHolder(credential.principal) }
+    var isMessage: Bool { operation.kind == .sendMessage }
+    /// Whether it changes nothing.
+    var isRead: Bool { operation.method == .get }
+
     /// Whether the answer follows the commit.
     var waits: Bool {
         !operation.isAnsweredEarly || !query.contains { $0.name == "wait" && $0.value == "0" }
@@ -43,14 +48,19 @@ struct APIRequest: Sendable {
 /// The requests that wait and the answers that loops have not taken.
 final class APIQueue: Sendable {
     private struct State {
-        /// The oldest first.
-        var requests: [APIRequest] = []
-        /// Requests that wait or are executed, and of these those that send a message.
-        var (count, messageCount) = (0, 0)
-        /// Messages of each user that wait or are executed.
-        var userMessageCounts: [APIPrincipal.User: Int] = [:]
-        /// Bytes of the content of all waiting requests.
-        var contentByteCount = 0
+        /// Messages that wait, the oldest first.
+        var messages: [APIRequest] = []
+        /// Other requests of each holder, the oldest first, and the holders in the order of their
+        /// turns.
+        var others: [RequestHolder: [APIRequest]] = [:]
+        var turns: [RequestHolder] = []
+        /// What waits or is executed.
+        var messageCounts = RequestShareCounts(APIQueue.messageShare)
+        var otherCounts = RequestShareCounts(APIQueue.requestShare)
+        var contentByteCounts = RequestShareCounts(APIQueue.contentByteShare)
+        /// Connections of reads that are executed, and those of them that have closed.
+        var reading: Set<ConnectionID> = []
+        var abandoned: Set<ConnectionID> = []
         /// By loop.
         var answers: [[Answer]] = []
         var answered: UInt64 = 0
@@ -58,22 +68,35 @@ final class APIQueue: Sendable {
         var (unstoredCount, unstoredByteCount) = (0, 0)
         var unstoredBatch: UInt64 = 0
 
-        /// Whether another message of a principal may wait, besides those of others.
-        func takesMessage(of principal: APIPrincipal) -> Bool {
-            guard let user = Self.user(principal) else { return true }
-            return userMessageCounts[user, default: 0] < APIQueue.messagesPerUserMaximum
+        mutating func count(_ request: APIRequest, by change: Int) {
+            let holder = request.holder
+            if request.isMessage {
+                messageCounts.add(change, for: holder)
+            } else {
+                otherCounts.add(change, for: holder)
+            }
+            contentByteCounts.add(change * request.content.count, for: holder)
         }
 
-        mutating func countMessage(of principal: APIPrincipal, by change: Int) {
-            guard let user = Self.user(principal) else { return }
-            let count = userMessageCounts[user, default: 0] + change
-            userMessageCounts[user] = count == 0 ? nil : count
+        mutating func append(_ request: APIRequest) {
+            guard !request.isMessage else { return messages.append(request) }
+            let holder = request.holder
+            if others[holder] == nil { turns.append(holder) }
+            others[holder, default: []].append(request)
         }
 
-        /// The user of a token, whichever device it is for; nil for others.
-        private static func user(_ principal: APIPrincipal) -> APIPrincipal.User? {
-            guard case .user(let user) = principal else { return nil }
-            return APIPrincipal.User(app: user.app, user: user.user, device: nil)
+        /// Takes one request of each holder that is not a message.
+        mutating func takeTurns() -> [APIRequest] {
+            var taken: [APIRequest] = []
+            turns.removeAll { holder in
+                var waiting = others[holder] ?? []
+                guard !waiting.isEmpty else { return true }
+                taken.append(waiting.removeFirst())
+                others[holder] = waiting.isEmpty ? nil : waiting
+                return waiting.isEmpty
+            }
+            for request in taken where request.isRead { reading.insert(request.connection) }
+            return taken
         }
     }
 
@@ -82,21 +105,26 @@ final class APIQueue: Sendable {
 
     private let state = Locked(State())
     private let administrator = Locked<LoopHandle?>(nil)
+    private let rates = Locked(RequestRates())
 
     // ``RequestShare`` says how much more the requests of app keys and operators may use.
 
-    /// Requests of users that may wait, without messages. Each is executed in about a millisecond,
-    /// and one that waits for a commit in the time of a sync: with 100 ms the last of the 96 that
-    /// operators may have waits for 10 s.
-    static let countMaximum = 64
-    /// Messages of users that may wait. They share commits, so that their number decides how many
-    /// are sent in a second: with a sync of 7 ms, 64 were 3,500.
-    static let messageCountMaximum = 1_024
-    /// Messages of one user that may wait, as many as of one connection: the holder of one token
-    /// must not use up the places of all users with several.
-    static let messagesPerUserMaximum = AwaitedAnswers.countMaximum
-    /// Bytes of content of users that may wait: 64 requests with the largest content.
-    static let contentByteCountMaximum = countMaximum * WebLimits.contentByteCountMaximum
+    /// Requests that may wait, without messages. Each is executed in about a millisecond, and one
+    /// that waits for a commit in the time of a sync: with 100 ms the last of the 96 that operators
+    /// may have waits for 10 s.
+    static let requestShare = RequestShare(users: 64, oneUser: 16, oneKey: 32)
+    /// Messages that may wait. They share commits, so that their number decides how many are sent
+    /// in a second: with a sync of 7 ms, 64 were 3,500. One user may have as many as one
+    /// connection, and one key those of two.
+    static let messageShare = RequestShare(
+        users: 1_024, oneUser: AwaitedAnswers.countMaximum,
+        oneKey: 2 * AwaitedAnswers.countMaximum)
+    /// Bytes of content that may wait: 64 requests with the largest content, four of one user and
+    /// 32 of one key.
+    static let contentByteShare = RequestShare(
+        users: 64 * WebLimits.contentByteCountMaximum,
+        oneUser: 4 * WebLimits.contentByteCountMaximum,
+        oneKey: 32 * WebLimits.contentByteCountMaximum)
 
     /// Requests that have been executed.
     var answeredCount: UInt64 { state.withLock { $0.answered } }
@@ -104,48 +132,71 @@ final class APIQueue: Sendable {
     /// - Parameter thread: executes the requests.
     func setExecutor(_ thread: LoopHandle) { administrator.withLock { $0 = thread } }
 
-    /// Adds a request. Returns false if too many wait.
+    /// Counts a request towards the rate of its holder.
+    ///
+    /// - Parameter perSecond: the limit; 0 for none.
+    /// - Returns: the seconds to wait if the holder exceeds it; nil otherwise.
+    func count(_ request: APIRequest, perSecond: Int, at now: Instant) -> UInt64? {
+        guard perSecond > 0 else { return nil }
+        return rates.withLock { $0.take(for: request.holder, perSecond: perSecond, at: now) }
+    }
+
+    /// Adds a request. Returns false if too many wait, of all or of its holder.
     func add(_ request: APIRequest) -> Bool {
         let isTaken = state.withLock { state in
-            let isMessage = request.operation.kind == .sendMessage
-            let kind = request.credential.principal.kind
-            func maximum(_ usersMaximum: Int) -> Int {
-                RequestShare.maximum(usersMaximum, for: kind)
-            }
-            let hasRoom =
-                isMessage
-                ? state.messageCount < maximum(Self.messageCountMaximum)
-                    && state.takesMessage(of: request.credential.principal)
-                : state.count - state.messageCount < maximum(Self.countMaximum)
-            let byteCount = state.contentByteCount + request.content.count
-            guard hasRoom, byteCount <= maximum(Self.contentByteCountMaximum) else { return false }
-            state.count += 1
-            if isMessage {
-                state.messageCount += 1
-                state.countMessage(of: request.credential.principal, by: 1)
-            }
-            state.contentByteCount = byteCount
-            state.requests.append(request)
+            let counts = request.isMessage ? state.messageCounts : state.otherCounts
+            guard counts.admits(1, for: request.holder),
+                state.contentByteCounts.admits(request.content.count, for: request.holder)
+            else { return false }
+            state.count(request, by: 1)
+            state.append(request)
             return true
         }
         if isTaken { wakeExecutor() }
         return isTaken
     }
 
-    /// Lets a request wait again, after those that have come in the meantime.
+    /// Lets a request wait again, after those of others, unless its connection has closed.
     func addAgain(_ request: APIRequest) {
-        state.withLock { $0.requests.append(request) }
+        state.withLock { state in
+            state.reading.remove(request.connection)
+            if state.abandoned.remove(request.connection) == nil {
+                state.append(request)
+            } else {
+                state.count(request, by: -1)
+            }
+        }
         wakeExecutor()
+    }
+
+    /// Forgets the reads of a connection that has closed: nobody gets their answers. Messages and
+    /// changes are executed nevertheless, because who closes does not take them back.
+    func abandonReads(of connection: ConnectionID) {
+        state.withLock { state in
+            if state.reading.contains(connection) { state.abandoned.insert(connection) }
+            for (holder, waiting) in state.others {
+                for request in waiting where request.isRead && request.connection == connection {
+                    state.count(request, by: -1)
+                }
+                let rest = waiting.filter { !$0.isRead || $0.connection != connection }
+                state.others[holder] = rest.isEmpty ? nil : rest
+            }
+            state.turns = state.turns.filter { state.others[$0] != nil }
+        }
     }
 
     func wakeExecutor() { administrator.withLock { $0 }?.wake() }
 
-    /// Takes all requests that wait, the oldest first.
+    /// Takes all messages that wait, the oldest first, and one other request of each holder. Lists
+    /// of one holder thus delay others by one turn of a list at most.
     func takeRequests() -> [APIRequest] {
-        state.withLock { state in
-            defer { state.requests = [] }
-            return state.requests
+        let (taken, hasMore) = state.withLock { state in
+            let messages = state.messages
+            state.messages = []
+            return (messages + state.takeTurns(), !state.turns.isEmpty)
         }
+        if hasMore { wakeExecutor() }
+        return taken
     }
 
     /// Notes a message that is answered before its commit.
@@ -162,20 +213,17 @@ final class APIQueue: Sendable {
             }
             state.unstoredCount += 1
             state.unstoredByteCount += byteCount
-            return state.unstoredCount >= Self.messageCountMaximum
-                || state.unstoredByteCount >= Self.contentByteCountMaximum
+            return state.unstoredCount >= Self.messageShare.users
+                || state.unstoredByteCount >= Self.contentByteShare.users
         }
     }
 
     /// Gives the answer of a request to its loop.
     func finish(_ request: APIRequest, with response: HTTPResponse) {
         state.withLock { state in
-            state.count -= 1
-            if request.operation.kind == .sendMessage {
-                state.messageCount -= 1
-                state.countMessage(of: request.credential.principal, by: -1)
-            }
-            state.contentByteCount -= request.content.count
+            state.count(request, by: -1)
+            state.reading.remove(request.connection)
+            state.abandoned.remove(request.connection)
             state.answered += 1
             while state.answers.count <= Int(request.loop) { state.answers.append([]) }
             state.answers[Int(request.loop)].append(

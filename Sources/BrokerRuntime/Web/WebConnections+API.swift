@@ -4,6 +4,7 @@
 import Administration
 import BrokerTerms
 import Configuration
+import Credentials
 import NetTransport
 import Primitives
 import WireFormat
@@ -17,6 +18,17 @@ struct APIContent {
     let awaitsContinue: Bool
 }
 
+/// A request to the API that is answered as soon as its head is read.
+private struct RefusedRequest: Error {
+    let answer: WebAction
+
+    init(_ answer: WebAction) { self.answer = answer }
+
+    init(_ status: HTTPStatus, _ detail: String, reason: ReasonCode = .malformedPacket) {
+        answer = .respond(.problem(status, detail, reason: reason))
+    }
+}
+
 extension WebConnections {
     /// Decides on a request to the API, as far as its head tells.
     func routeAPI(
@@ -27,94 +39,128 @@ extension WebConnections {
         if request.head.method == .options, request.head.traits.contains(.isPreflight) {
             return preflightAPI(request)
         }
-        let now = clock.moment(at: loop.now)
-        let credential: APICredential
-        do throws(APICredentials.Refusal) {
-            credential = try self.credential(
-                of: request, unixSeconds: now.unixSeconds)
+        do throws(RefusedRequest) {
+            let credential = try authenticate(request, from: connection, in: loop)
+            if request.isRead, request.hasPath("/api/v1/openapi.json") {
+                return .respond(
+                    HTTPResponse(
+                        .ok, contentType: "application/json", content: OpenAPIDocument.json))
+            }
+            let (operation, path) = try Self.findOperation(of: request)
+            let peer = peer(of: request, on: connection, in: loop)
+            try check(credential.principal, for: operation, path: path, from: peer)
+            let actingUser = try Self.actingUser(of: request, for: operation)
+            var waiting = APIRequest(
+                connection: connection, loop: loopIndex, operation: operation, path: path,
+                query: try Self.query(of: request), credential: credential,
+                actingUser: actingUser, address: peer, target: request.target)
+            try Self.readPayloadType(of: request, into: &waiting)
+            try Self.readIdempotencyKey(of: request, into: &waiting)
+            return content(of: request, for: waiting)
         } catch {
-            return refuseCredential(request, from: connection, error.detail, in: loop)
+            return error.answer
         }
-        if request.isRead, request.hasPath("/api/v1/openapi.json") {
-            return .respond(
-                HTTPResponse(
-                    .ok, contentType: "application/json", content: OpenAPIDocument.json))
+    }
+
+    /// The credential of a request.
+    private func authenticate(
+        _ request: WebRequest, from connection: ConnectionID,
+        in loop: borrowing some BrokerLoop & ~Copyable
+    ) throws(RefusedRequest) -> APICredential {
+        let now = clock.moment(at: loop.now).unixSeconds
+        do throws(APICredentials.Refusal) {
+            return try credential(of: request, unixSeconds: now)
+        } catch {
+            throw RefusedRequest(
+                refuseCredential(request, from: connection, error.detail, in: loop))
         }
+    }
+
+    /// The operation that the path and the method of a request name, and the values of the path.
+    private static func findOperation(
+        of request: WebRequest
+    ) throws(RefusedRequest) -> (operation: APIOperation, path: [String]) {
         let segments = HTTPTarget.segments(of: request.head.path.bytes(in: request.bytes).bytes)
         guard let place = segments.flatMap(APIPlace.init) else {
-            return .respond(.problem(.notFound, "there is nothing here", reason: .topicNameInvalid))
+            throw RefusedRequest(.notFound, "there is nothing here", reason: .topicNameInvalid)
         }
-        guard
-            let (operation, path) = place.operations.first(where: {
-                request.hasMethod($0.operation.method)
-            })
-        else {
+        let found = place.operations.first { request.hasMethod($0.operation.method) }
+        guard let found else {
             var response = HTTPResponse.problem(
                 .methodNotAllowed, "this path has other methods; see Allow",
                 reason: .implementationSpecificError)
-            response.allowed = Self.allowed(place)
-            return .respond(response)
+            response.allowed = allowed(place)
+            throw RefusedRequest(.respond(response))
         }
-        let principal = credential.principal
-        if let refusal = principal.refusal(of: operation, path: path) {
-            log(
-                .operatorRefused, of: peer(of: request, on: connection, in: loop),
-                user: principal.description, reason: .notAuthorized, refusal.text)
-            return .respond(.problem(.forbidden, refusal.text, reason: .notAuthorized))
+        return found
+    }
+
+    /// Whether a principal may make an operation.
+    private func check(
+        _ principal: APIPrincipal, for operation: APIOperation, path: [String],
+        from peer: SocketAddress
+    ) throws(RefusedRequest) {
+        guard let refusal = principal.refusal(of: operation, path: path) else { return }
+        log(
+            .operatorRefused, of: peer, user: principal.description, reason: .notAuthorized,
+            refusal.text)
+        throw RefusedRequest(.forbidden, refusal.text, reason: .notAuthorized)
+    }
+
+    private static func actingUser(
+        of request: WebRequest, for operation: APIOperation
+    ) throws(RefusedRequest) -> String? {
+        guard operation.takesActingUser else { return nil }
+        do throws(ActingUserFault) {
+            return try request.actingUser
+        } catch {
+            throw RefusedRequest(.badRequest, error.detail)
         }
-        var actingUser: String?
-        if operation.takesActingUser {
-            do throws(ActingUserFault) {
-                actingUser = try request.actingUser
-            } catch {
-                return .respond(
-                    .problem(.badRequest, error.detail, reason: .malformedPacket))
-            }
-        }
+    }
+
+    private static func query(
+        of request: WebRequest
+    ) throws(RefusedRequest) -> [HTTPTarget.Member] {
         guard let query = request.queryMembers else {
-            return .respond(
-                .problem(
-                    .badRequest,
-                    "the query is malformed: NAME=VALUE, joined by &, with a plus as %2B and a "
-                        + "space as %20", reason: .malformedPacket))
+            throw RefusedRequest(
+                .badRequest,
+                "the query is malformed: NAME=VALUE, joined by &, with a plus as %2B and a "
+                    + "space as %20")
         }
-        var waiting = APIRequest(
-            connection: connection, loop: loopIndex, operation: operation, path: path,
-            query: query, credential: credential, actingUser: actingUser,
-            address: peer(of: request, on: connection, in: loop), target: request.target)
-        if operation.takesPayload(query: query.map { ($0.name, $0.value) }), !request.hasJSON {
-            waiting.isPayload = true
-            if let field = request.head.contentType, !field.isEmpty {
-                let text = String(
-                    validating: field.bytes(in: request.bytes), as: UTF8.self)
-                guard let text, text.utf8.count <= SendMessage.contentTypeByteCountMaximum else {
-                    return .respond(
-                        .problem(
-                            .badRequest,
-                            "Content-Type has more than \(SendMessage.contentTypeByteCountMaximum)"
-                                + " bytes, or is not UTF-8", reason: .malformedPacket))
-                }
-                waiting.mediaType = text
-            }
+        return query
+    }
+
+    /// Reads the type of a content that is a payload.
+    private static func readPayloadType(
+        of request: WebRequest, into waiting: inout APIRequest
+    ) throws(RefusedRequest) {
+        let query = waiting.query.map { ($0.name, $0.value) }
+        guard waiting.operation.takesPayload(query: query), !request.hasJSON else { return }
+        waiting.isPayload = true
+        guard let field = request.head.contentType, !field.isEmpty else { return }
+        let text = String(validating: field.bytes(in: request.bytes), as: UTF8.self)
+        guard let text, text.utf8.count <= SendMessage.contentTypeByteCountMaximum else {
+            throw RefusedRequest(
+                .badRequest,
+                "Content-Type has more than \(SendMessage.contentTypeByteCountMaximum)"
+                    + " bytes, or is not UTF-8")
         }
-        if let field = request.head.idempotencyKey, request.head.method == .post {
-            // Who repeats a request because of its key must not do it in vain.
-            guard operation.takesIdempotencyKey else {
-                return .respond(
-                    .problem(
-                        .badRequest, "only messages have an Idempotency-Key",
-                        reason: .malformedPacket))
-            }
-            guard let key = IdempotencyKey.read(field.bytes(in: request.bytes.bytes)) else {
-                return .respond(
-                    .problem(
-                        .badRequest,
-                        "Idempotency-Key is not a string of 1 to 128 characters of ASCII",
-                        reason: .malformedPacket))
-            }
-            waiting.idempotencyKey = key
+        waiting.mediaType = text
+    }
+
+    private static func readIdempotencyKey(
+        of request: WebRequest, into waiting: inout APIRequest
+    ) throws(RefusedRequest) {
+        guard let field = request.head.idempotencyKey, request.head.method == .post else { return }
+        // Who repeats a request because of its key must not do it in vain.
+        guard waiting.operation.takesIdempotencyKey else {
+            throw RefusedRequest(.badRequest, "only messages have an Idempotency-Key")
         }
-        return content(of: request, for: waiting)
+        guard let key = IdempotencyKey.read(field.bytes(in: request.bytes.bytes)) else {
+            throw RefusedRequest(
+                .badRequest, "Idempotency-Key is not a string of 1 to 128 characters of ASCII")
+        }
+        waiting.idempotencyKey = key
     }
 
     /// Whether and how the content of a request is read.
@@ -145,8 +191,7 @@ extension WebConnections {
                     answer: WebConnections.Answer(
                         isHead: false, closes: !head.isPersistent, client: request.client,
                         cors: request.cors),
-                    awaitsContinue: head.traits.contains(.expectsContinue)
-                        && !head.traits.contains(.isVersion10)))
+                    awaitsContinue: request.awaitsContinue))
         } catch {
             return refused(error.status, error.text, reason: .packetTooLarge)
         }
@@ -161,7 +206,46 @@ extension WebConnections {
                     ? "Authorization: Bearer TOKEN is missing" : "no operator has this token")
         }
         return try credentials.find(
-            token.bytes(in: request.bytes).bytes, trust: trust, unixSeconds: now)
+            token.bytes(in: request.bytes).bytes, webToken: request.webToken, unixSeconds: now)
+    }
+
+    /// Verifies the web token of a request to the API, unless it was verified lately.
+    ///
+    /// - Returns: false if the turn has verified as many as it may. The connection then waits for
+    ///   its next turn.
+    mutating func verifyWebToken(
+        of request: inout WebRequest, from connection: ConnectionID,
+        in loop: inout some BrokerLoop & ~Copyable
+    ) -> Bool {
+        guard let range = request.bearerToken else { return true }
+        let token = range.bytes(in: request.bytes).bytes
+        guard APICredentials.isWebToken(token), let part = request.part,
+            connections[connection]?.terms.parts.contains(part) == true,
+            part == .api
+                || request.hasPath("/api/v1/events")
+                    && mustExamine(request, on: connection, in: loop)
+        else { return true }
+        let now = clock.moment(at: loop.now).unixSeconds
+        let digest = SHA256Digest(of: token)
+        // Before the keys are read: what they verify belongs to no later generation.
+        let generation = trust.generation
+        if let known = webTokens.find(digest, generation: generation, unixSeconds: now) {
+            request.webToken = .success(known)
+            return true
+        }
+        guard verifications.admits(in: loop.turn) else {
+            loop.pauseReading(connection, for: .answers)
+            verifications.wait(connection)
+            return false
+        }
+        do throws(TrustRefusal) {
+            let identity = try trust.identity(webToken: token, unixSeconds: Int64(now))
+            webTokens.add(identity, digest: digest, generation: generation)
+            request.webToken = .success(identity)
+        } catch {
+            request.webToken = .failure(error)
+        }
+        return true
     }
 
     /// Refuses a request without a valid credential.

@@ -3,6 +3,7 @@
 // misses lines and is told how many.
 
 import BrokerTerms
+import Credentials
 import Dialects
 import NetTransport
 import Primitives
@@ -30,6 +31,12 @@ extension WebRequest {
     var hasOperatorToken: Bool {
         guard let token = bearerToken else { return false }
         return APICredentials.isOperatorToken(token.bytes(in: bytes).bytes)
+    }
+
+    /// Whether the credential can be an operator's token.
+    var isOfOperator: Bool {
+        guard let token = bearerToken else { return false }
+        return OperatorToken(presented: token.bytes(in: bytes).bytes) != nil
     }
 }
 
@@ -84,11 +91,11 @@ extension WebConnections {
             return respond(response, to: answer, of: connection, in: &loop)
         }
         services.listeners.count(isRefusal: false)
-        connections[connection]?.isStream = true
         var stream = stream
         // Without an id the stream begins now; with one of an earlier start, with the oldest line.
         if stream.last == .max { stream.last = last } else if stream.last > last { stream.last = 0 }
-        logStreams[connection] = stream
+        connections[connection]?.phase = .logStream(stream)
+        logStreams.insert(connection)
         append(
             HTTPEventStream.head(
                 unixSeconds: clock.moment(at: loop.now).unixSeconds,
@@ -99,13 +106,15 @@ extension WebConnections {
 
     /// Notes that a connection has closed.
     mutating func endLogStream(_ connection: ConnectionID) {
-        guard !logStreams.isEmpty, logStreams.removeValue(forKey: connection) != nil else { return }
+        guard !logStreams.isEmpty, logStreams.remove(connection) != nil else { return }
+        connections[connection]?.phase = .logStream(nil)
         log.feed.endStream(of: loopIndex, unixMilliseconds: clock.moment().unixMilliseconds)
     }
 
     /// Writes the new lines to the streams of this loop.
     mutating func writeLogStreams(_ loop: inout some BrokerLoop & ~Copyable) {
-        for (connection, var stream) in logStreams {
+        for connection in logStreams {
+            guard case .logStream(var stream?)? = connections[connection]?.phase else { continue }
             // A client that does not read gets the rest later, as far as it is kept.
             guard loop.outgoingByteCount(of: connection) <= ScheduleLimits.unsentBytesMaximum
             else { continue }
@@ -130,7 +139,7 @@ extension WebConnections {
                 loop.nextWake = loop.now
             }
             append(bytes, to: connection, in: &loop)
-            logStreams[connection] = stream
+            connections[connection]?.phase = .logStream(stream)
         }
     }
 
@@ -138,10 +147,10 @@ extension WebConnections {
     mutating func keepLogStream(
         _ connection: ConnectionID, in loop: inout some BrokerLoop & ~Copyable
     ) {
-        guard var stream = logStreams[connection] else { return }
+        guard case .logStream(var stream?)? = connections[connection]?.phase else { return }
         stream.examinationDue = loop.now
         if isValid(&stream, at: loop.now) {
-            logStreams[connection] = stream
+            connections[connection]?.phase = .logStream(stream)
         } else {
             end(connection, in: &loop)
         }

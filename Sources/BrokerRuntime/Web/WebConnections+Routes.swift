@@ -1,5 +1,6 @@
 // The routes of web listeners: WebSocket for both dialects, health, and metrics.
 
+import BrokerCore
 import BrokerTerms
 import Configuration
 import Dashboard
@@ -16,6 +17,8 @@ struct WebRequest {
     let client: SocketAddress?
     /// Which pages of other origins may read the response; nil for none.
     let cors: CORSHeaders?
+    /// Whose web token it has, if it is for the API and has one.
+    var webToken: Result<VerifiedIdentity, TrustRefusal>?
 
     func hasPath(_ path: StaticString) -> Bool { head.path.bytes(in: bytes).bytes.isEqual(path) }
 
@@ -63,6 +66,11 @@ struct WebRequest {
                 && path.suffix(9).elementsEqual("/messages".utf8)
     }
 
+    /// Whether the client waits for 100 Continue before it sends the content.
+    var awaitsContinue: Bool {
+        head.traits.contains(.expectsContinue) && !head.traits.contains(.isVersion10)
+    }
+
     var answer: WebConnections.Answer {
         WebConnections.Answer(
             isHead: head.method == .head,
@@ -82,6 +90,16 @@ enum WebAction {
     case webSocket([UInt8], terms: UInt8, json: JSONForm?, actingUser: [UInt8]?)
     case eventStream(EventStreamLogin, terms: UInt8)
     case logStream(LogStream)
+
+    /// Why bytes after the head are refused; nil if they may be another request or its content.
+    var refusalOfMore: StaticString? {
+        switch self {
+        case .respond, .metrics, .api, .content: nil
+        // A client sends no frame before it has the answer (RFC 6455, 4.1).
+        case .webSocket: "data before the answer to the handshake"
+        case .eventStream, .logStream: "data after the request of a stream"
+        }
+    }
 }
 
 extension WebConnections {
@@ -177,7 +195,7 @@ extension WebConnections {
         guard let key = head.webSocketKey?.bytes(in: request.bytes),
             WebSocketHandshake.isKey(key.bytes)
         else { return refused(.badRequest, "Sec-WebSocket-Key is missing or malformed") }
-        guard allowsOrigin(of: request) else {
+        guard allowsOrigin(of: request, on: connection) else {
             return refused(.forbidden, "the origin is not allowed")
         }
         // The messages of a JSON client name no version that a subprotocol would choose.
@@ -234,13 +252,21 @@ extension WebConnections {
 
     /// Whether a page of the request's origin may connect: one that was loaded from the address
     /// that it connects to, or one of the configuration. Programs have no origin.
-    func allowsOrigin(of request: WebRequest) -> Bool {
+    ///
+    /// Where this machine needs no credential, the address has to be one of this machine: a page
+    /// from elsewhere whose own name was made to lead here would need none either.
+    func allowsOrigin(of request: WebRequest, on connection: ConnectionID) -> Bool {
         guard let place = request.head.origin else { return true }
         let bytes = request.bytes.bytes
         let origin = place.bytes(in: bytes)
         if let end = WebOrigin.schemeEnd(of: origin) {
             let host = origin.extracting(droppingFirst: end)
-            if host.isEqual(ignoringCase: request.head.authority.bytes(in: bytes)) { return true }
+            let isOpen = connections[connection]?.terms.isOpenToMachine == true
+            if host.isEqual(ignoringCase: request.head.authority.bytes(in: bytes)),
+                !isOpen || request.hasLocalHost
+            {
+                return true
+            }
         }
         let allowed = services.listeners.values.allowedOrigins
         return allowed.contains(WebOrigin.any) || WebOrigin.isListed(origin, in: allowed)

@@ -21,6 +21,35 @@ struct EventStreamLogin {
     static let filterCountMaximum = 64
 }
 
+/// The filters of an event stream.
+struct StreamSubscriptions {
+    var filterCount = 0
+    /// A REQUEST of MRT for each.
+    var packets: [UInt8] = []
+
+    /// Those that one turn makes, of streams whose login is accepted: as many as it has room and
+    /// time for, and at least one stream's.
+    ///
+    /// - Parameter room: bytes of packets that the turn can take.
+    static func next(
+        of streams: some Sequence<(key: ConnectionID, value: StreamSubscriptions)>, room: Int,
+        isAccepted: (ConnectionID) -> Bool
+    ) -> [(connection: ConnectionID, packets: [UInt8])] {
+        var taken: [(connection: ConnectionID, packets: [UInt8])] = []
+        var room = room
+        var filterCount = 0
+        for (connection, wanted) in streams where isAccepted(connection) {
+            filterCount += wanted.filterCount
+            guard wanted.packets.count <= room,
+                taken.isEmpty || filterCount <= WebLimits.streamFiltersPerTurnMaximum
+            else { break }
+            room -= wanted.packets.count
+            taken.append((connection, wanted.packets))
+        }
+        return taken
+    }
+}
+
 extension WebConnections {
     /// Decides on a request for an event stream.
     func openEventStream(
@@ -48,7 +77,7 @@ extension WebConnections {
         }
         // A page of another origin cannot send the field, so a page cannot log in with only the
         // connection's client certificate, or without credentials.
-        guard request.bearerToken != nil, allowsOrigin(of: request) else {
+        guard request.bearerToken != nil, allowsOrigin(of: request, on: connection) else {
             var response = HTTPResponse.problem(
                 request.bearerToken == nil ? .unauthorized : .forbidden,
                 request.bearerToken == nil
@@ -59,8 +88,25 @@ extension WebConnections {
             }
             return .respond(response)
         }
-        if request.hasOperatorToken, terms.parts.contains(.api) {
-            return openLogStream(request, from: connection, in: loop)
+        if request.hasOperatorToken {
+            if terms.parts.contains(.api) {
+                return openLogStream(request, from: connection, in: loop)
+            }
+            if request.isOfOperator {
+                return .respond(
+                    .problem(
+                        .notFound,
+                        "this listener does not serve the API, to which streams of operators "
+                            + "belong", reason: .topicNameInvalid))
+            }
+        }
+        // Otherwise the core refuses a wrong credential, as that of any client.
+        if mustExamine(request, on: connection, in: loop) {
+            do throws(APICredentials.Refusal) {
+                _ = try credential(of: request, unixSeconds: clock.moment(at: loop.now).unixSeconds)
+            } catch {
+                return refuseCredential(request, from: connection, error.detail, in: loop)
+            }
         }
         do throws(EventStreamFault) {
             return .eventStream(try EventStreamLogin(request), terms: terms.mrt)
@@ -70,14 +116,34 @@ extension WebConnections {
         }
     }
 
+    /// Whether a request for a stream must have a valid credential to go on: its address has been
+    /// refused too often.
+    func mustExamine(
+        _ request: WebRequest, on connection: ConnectionID,
+        in loop: borrowing some BrokerLoop & ~Copyable
+    ) -> Bool {
+        services.operators.failures.isExceeded(
+            by: peer(of: request, on: connection, in: loop), at: loop.now)
+    }
+
+    /// Counts a login of a stream that was refused towards the limit of its address.
+    func countRefusal(_ connection: ConnectionID, in loop: borrowing some BrokerLoop & ~Copyable) {
+        guard isStream(connection) else { return }
+        _ = services.operators.failures.note(loop.peer(of: connection), at: loop.now)
+    }
+
     /// Notes that the response of a connection is an event stream.
     mutating func beginStream(_ connection: ConnectionID, _ login: EventStreamLogin) {
-        connections[connection]?.isStream = true
-        if login.subscriptions.filterCount > 0 { subscribing[connection] = login.subscriptions }
+        let subscribes = login.subscriptions.filterCount > 0
+        connections[connection]?.phase = .eventStream(subscribes ? login.subscriptions : nil)
+        if subscribes { subscribing.insert(connection) }
     }
 
     func isStream(_ connection: ConnectionID) -> Bool {
-        connections[connection]?.isStream == true
+        switch connections[connection]?.phase {
+        case .eventStream, .logStream: true
+        case .head, .content, .metrics, .done, nil: false
+        }
     }
 
     /// Shows a client, and what is between, that its stream has not ended.
@@ -91,7 +157,7 @@ extension WebConnections {
 
     /// Whether a stream whose login is accepted has not subscribed yet.
     func awaitsSubscribing(_ conversations: borrowing ConversationTable) -> Bool {
-        for (connection, _) in subscribing
+        for connection in subscribing
         where conversations[connection]?.phase == .established {
             return true
         }
@@ -103,8 +169,19 @@ extension WebConnections {
     mutating func takeSubscriptions(
         room: Int, isAccepted: (ConnectionID) -> Bool
     ) -> [(connection: ConnectionID, packets: [UInt8])] {
-        let taken = StreamSubscriptions.next(of: subscribing, room: room, isAccepted: isAccepted)
-        for (connection, _) in taken { subscribing[connection] = nil }
+        let known = connections
+        let wanted = subscribing.lazy.compactMap {
+            connection -> (key: ConnectionID, value: StreamSubscriptions)? in
+            guard case .eventStream(let subscriptions?)? = known[connection]?.phase else {
+                return nil
+            }
+            return (connection, subscriptions)
+        }
+        let taken = StreamSubscriptions.next(of: wanted, room: room, isAccepted: isAccepted)
+        for (connection, _) in taken {
+            subscribing.remove(connection)
+            connections[connection]?.phase = .eventStream(nil)
+        }
         return taken
     }
 }

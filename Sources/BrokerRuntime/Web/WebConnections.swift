@@ -16,38 +16,44 @@ struct WebConnections: ~Copyable {
     let loopIndex: UInt8
     let credentials: APICredentials
     let trust: ClientTrust
+    let rates: ClientRates
     let clock: BrokerClock
     let log: LogWriter
     var connections: [ConnectionID: Connection] = [:]
-    /// Requests that wait for the text of the metrics.
-    private var waiting: [(connection: ConnectionID, answer: Answer, form: PrometheusText.Form)] =
-        []
-    /// Connections with more requests than a turn answers, or whose client does not read.
+    // The connections that wait for something: what it is, is in their phase or their answers.
+    /// For the text of the metrics.
+    private var waiting: [ConnectionID] = []
+    /// For the next turn: they have more requests than a turn answers, or a client who does not
+    /// read.
     private var paused: [ConnectionID] = []
-    private var streams = StreamPacing()
-    /// Connections with requests that the administration thread has.
-    private var executing: [ConnectionID: AwaitedAnswers] = [:]
-    /// Connections whose content is being read, all and those of each user's tokens.
-    private var readingCount = 0
-    private var readingCounts: [APIPrincipal.User: Int] = [:]
-    /// The subscriptions of event streams whose login is not accepted yet.
-    var subscribing: [ConnectionID: StreamSubscriptions] = [:]
-    /// The event streams of operators.
-    var logStreams: [ConnectionID: LogStream] = [:]
+    private var streams = RequestPacing(perTurnMaximum: WebLimits.streamsPerTurnMaximum)
+    /// For the verification of their web tokens; and the tokens that are verified.
+    var verifications = RequestPacing(perTurnMaximum: WebLimits.webTokensPerTurnMaximum)
+    var webTokens = WebTokenCache()
+    /// How many wait for answers of the administration thread.
+    private var awaitingCount = 0
+    /// For their login: event streams that have not subscribed yet.
+    var subscribing: Set<ConnectionID> = []
+    /// For lines of the log.
+    var logStreams: Set<ConnectionID> = []
+    /// Contents that are being read.
+    private var readingCounts = RequestShareCounts(Self.contentShare)
 
     struct Connection {
         let terms: WebListeners.Terms
-        /// Whether a request has begun that is not complete.
-        var isWithinRequest = false
-        /// Set when the connection takes no more requests.
-        var isDone = false
-        /// The response is an event stream; whatever the client sends is ignored.
-        var isStream = false
-        /// The request whose content is being read.
-        var content: APIContent?
+        var phase = Phase.head(isBegun: false)
+        /// The requests that the administration thread has, and answers that wait for those before
+        /// them; nil if there are none. The next requests may be read meanwhile.
+        var awaited: AwaitedAnswers?
+        /// Whether a request had a valid credential.
+        var hasCredential = false
         /// Requests in the turn of the last one.
         var requestCount = 0
         var turn: UInt64 = 0
+
+        /// Bytes that may be unsent when another request is read. A stranger has one answer at a
+        /// time, because the memory for what is unsent belongs to clients.
+        var unsentByteCountMaximum: Int { hasCredential ? ScheduleLimits.unsentBytesMaximum : 0 }
 
         /// Whether a turn answers another request.
         mutating func takesRequest(in turn: UInt64) -> Bool {
@@ -60,12 +66,28 @@ struct WebConnections: ~Copyable {
         }
     }
 
-    /// Contents of users that a loop reads at a time. With those of app keys and operators
-    /// (``RequestShare``) there are 96, which bounds their memory to 6 MiB.
-    static let contentsMaximum = 64
-    /// Contents of one user that a loop reads at a time: each is there until its time is over, so
-    /// that the holder of one token must not have all of them.
-    static let contentsPerUserMaximum = 16
+    /// What the next bytes of a connection are. Any phase may end in `done`; a connection that
+    /// speaks WebSocket leaves this type.
+    enum Phase {
+        /// The head of a request, of which some bytes may be there. Leads to every other phase.
+        case head(isBegun: Bool)
+        /// The content of a request; then a head.
+        case content(APIContent)
+        /// None: the response is the text of the metrics, which is being written. Then a head.
+        case metrics(Answer, PrometheusText.Form)
+        /// A fault: the response is the event stream of a client of the core, which subscribes to
+        /// these filters when its login is accepted.
+        case eventStream(StreamSubscriptions?)
+        /// A fault: the response is the event stream of an operator; nil when it has ended.
+        case logStream(LogStream?)
+        /// Ignored: the connection closes after its answers.
+        case done
+    }
+
+    /// Contents that a loop reads at a time: 96 with those of app keys and operators, which bounds
+    /// their memory to 6 MiB. Each is there until its time is over, so that the holder of one token
+    /// or key must not have all of them.
+    static let contentShare = RequestShare(users: 64, oneUser: 16, oneKey: 16)
 
     /// How a response is sent, whatever it is.
     struct Answer {
@@ -79,11 +101,12 @@ struct WebConnections: ~Copyable {
 
     init(
         _ services: WebServices, loopIndex: UInt8, shared: SharedBroker, trust: ClientTrust,
-        clock: BrokerClock, log: LogWriter
+        rates: ClientRates, clock: BrokerClock, log: LogWriter
     ) {
         self.services = services
         credentials = APICredentials(shared: shared, operators: services.operators)
         self.trust = trust
+        self.rates = rates
         self.loopIndex = loopIndex
         self.clock = clock
         self.log = log
@@ -102,24 +125,21 @@ struct WebConnections: ~Copyable {
     }
 
     mutating func close(_ connection: ConnectionID) {
-        guard !connections.isEmpty else { return }
+        guard !connections.isEmpty, connections[connection] != nil else { return }
         takeContent(of: connection)
-        connections[connection] = nil
-        executing[connection] = nil
-        subscribing[connection] = nil
+        if isAwaiting(connection) {
+            awaitingCount -= 1
+            services.requests.abandonReads(of: connection)
+        }
+        subscribing.remove(connection)
         endLogStream(connection)
+        connections[connection] = nil
     }
 
-    @discardableResult
-    private mutating func takeContent(of connection: ConnectionID) -> APIContent? {
-        guard let content = connections[connection]?.content else { return nil }
-        connections[connection]?.content = nil
-        readingCount -= 1
-        if case .user(let user) = content.request.credential.principal {
-            readingCounts[user, default: 0] -= 1
-            if readingCounts[user] == 0 { readingCounts[user] = nil }
-        }
-        return content
+    /// Takes no more requests of a connection, which closes after its answers.
+    private mutating func finish(_ connection: ConnectionID) {
+        takeContent(of: connection)
+        connections[connection]?.phase = .done
     }
 
     /// What became of the bytes of a connection.
@@ -145,122 +165,187 @@ struct WebConnections: ~Copyable {
             loop.close(connection, afterFlush: false)
             return .consumed(Int(bytes.count))
         }
-        let bytes = bytes.bytes(in: loop.arena)
+        let count = Int(bytes.count)
         var offset = 0
-        while let known = connections[connection], !known.isDone {
-            guard loop.outgoingByteCount(of: connection) <= ScheduleLimits.unsentBytesMaximum,
+        while takesBytes(connection) {
+            guard isUnsentBounded(of: connection, in: loop),
                 connections[connection]?.takesRequest(in: loop.turn) == true
             else {
                 loop.pauseReading(connection, for: .answers)
                 paused.append(connection)
                 return .consumed(offset)
             }
-            let rest = UnsafeRawBufferPointer(rebasing: bytes[offset...])
-            if connections[connection]?.content != nil {
+            let place = ByteRange(offset: Int(bytes.offset) + offset, count: count - offset)
+            let rest = place.bytes(in: loop.arena)
+            if isReadingContent(connection) {
                 offset += readContent(rest.bytes, of: connection, in: &loop)
-                if isHeld(connection) || connections[connection]?.content != nil {
-                    return .consumed(offset)
-                }
+                if isHeld(connection) || isReadingContent(connection) { return .consumed(offset) }
                 continue
             }
             do throws(HTTPFault) {
-                guard case .head(let head, let byteCount) = try HTTPRequestHead.parse(rest.bytes)
-                else {
-                    connections[connection]?.isWithinRequest = !rest.isEmpty
-                    return .consumed(offset)
-                }
-                connections[connection]?.isWithinRequest = false
-                let request = WebRequest(
-                    head: head, bytes: rest,
-                    client: client(of: head, rest.bytes, from: connection, in: loop),
-                    cors: cors(of: head, rest.bytes))
-                if holds(request, of: connection, in: &loop) { return .consumed(offset) }
-                if request.hasPath("/api/v1/events"), !streams.admits(in: loop.turn) {
-                    loop.pauseReading(connection, for: .answers)
-                    streams.wait(connection)
-                    return .consumed(offset)
-                }
+                guard
+                    let (request, byteCount) = try nextRequest(
+                        at: place, of: connection, in: &loop)
+                else { return .consumed(offset) }
                 offset += byteCount
                 let action = route(request, from: connection, isDraining: isDraining, in: loop)
-                switch action {
-                case .respond(let response, let detail):
-                    respond(
-                        response, to: request.answer, of: connection, detail: detail, in: &loop)
-                case .metrics(let form):
-                    guard
-                        let text = services.metrics.text(
-                            at: loop.now, for: loopIndex, as: form)
-                    else {
-                        loop.pauseReading(connection, for: .answers)
-                        waiting.append((connection, request.answer, form))
-                        return .consumed(offset)
-                    }
-                    respond(.metrics(text, as: form), to: request.answer, of: connection, in: &loop)
-                case .api(let waiting):
-                    execute(waiting, answering: request.answer, in: &loop)
-                    if isHeld(connection) { return .consumed(offset) }
-                case .content(let content):
-                    startContent(content, of: connection, in: &loop)
-                case .eventStream(let login, let terms):
-                    guard offset == bytes.count else {
-                        refuse(
-                            connection, with: .badRequest, "data after the request of a stream",
-                            in: &loop)
-                        return .consumed(bytes.count)
-                    }
-                    guard admits(request, on: connection, in: &loop) else { continue }
-                    services.listeners.count(isRefusal: false)
-                    beginStream(connection, login)
-                    return .eventStream(login, terms: terms)
-                case .logStream(let stream):
-                    guard offset == bytes.count else {
-                        refuse(
-                            connection, with: .badRequest, "data after the request of a stream",
-                            in: &loop)
-                        return .consumed(bytes.count)
-                    }
-                    guard admits(request, on: connection, in: &loop) else { continue }
-                    beginLogStream(stream, answering: request.answer, on: connection, in: &loop)
-                case .webSocket(let handshake, let terms, let json, let actingUser):
-                    guard offset == bytes.count else {
-                        // A client sends no frame before it has the answer (RFC 6455, 4.1).
-                        refuse(
-                            connection, with: .badRequest,
-                            "data before the answer to the handshake",
-                            in: &loop)
-                        return .consumed(bytes.count)
-                    }
-                    guard admits(request, on: connection, in: &loop) else { continue }
-                    append(handshake, to: connection, in: &loop)
-                    services.listeners.count(isRefusal: false)
-                    connections[connection] = nil
-                    loop.startWebSocket(connection, json == nil ? .binary : .text)
-                    return .webSocket(terms: terms, json: json, actingUser: actingUser)
+                if let change = perform(
+                    action, of: request, on: connection, hasMore: offset < count, in: &loop)
+                {
+                    return change.outcome(at: offset)
                 }
             } catch {
                 refuse(connection, with: error.status, Self.detail(of: error, rest), in: &loop)
             }
         }
-        return .consumed(bytes.count)
+        return .consumed(count)
+    }
+
+    /// Whether so little is unsent that another request is read.
+    private func isUnsentBounded(
+        of connection: ConnectionID, in loop: borrowing some BrokerLoop & ~Copyable
+    ) -> Bool {
+        let maximum = connections[connection]?.unsentByteCountMaximum ?? 0
+        return loop.outgoingByteCount(of: connection) <= maximum
+    }
+
+    /// Whether the next bytes of a connection are read.
+    private func takesBytes(_ connection: ConnectionID) -> Bool {
+        switch connections[connection]?.phase {
+        case .head, .content: true
+        case .metrics, .eventStream, .logStream, .done, nil: false
+        }
+    }
+
+    /// The next request, and how many bytes its head has; nil if it is not complete, or has to wait
+    /// for answers or for another turn.
+    private mutating func nextRequest(
+        at place: ByteRange, of connection: ConnectionID,
+        in loop: inout some BrokerLoop & ~Copyable
+    ) throws(HTTPFault) -> (request: WebRequest, byteCount: Int)? {
+        let rest = place.bytes(in: loop.arena)
+        guard case .head(let head, let byteCount) = try HTTPRequestHead.parse(rest.bytes) else {
+            connections[connection]?.phase = .head(isBegun: !rest.isEmpty)
+            return nil
+        }
+        connections[connection]?.phase = .head(isBegun: false)
+        var request = WebRequest(
+            head: head, bytes: rest,
+            client: client(of: head, rest.bytes, from: connection, in: loop),
+            cors: cors(of: head, rest.bytes))
+        if holds(request, of: connection, in: &loop)
+            || !verifyWebToken(of: &request, from: connection, in: &loop)
+        {
+            return nil
+        }
+        if request.hasPath("/api/v1/events"), !streams.admits(in: loop.turn) {
+            loop.pauseReading(connection, for: .answers)
+            streams.wait(connection)
+            return nil
+        }
+        return (request, byteCount)
+    }
+
+    /// Why no further request of a connection is read now.
+    private enum Change {
+        /// It waits.
+        case waits
+        case webSocket(terms: UInt8, json: JSONForm?, actingUser: [UInt8]?)
+        case eventStream(EventStreamLogin, terms: UInt8)
+
+        /// - Parameter offset: how many bytes were read.
+        func outcome(at offset: Int) -> Outcome {
+            switch self {
+            case .waits: .consumed(offset)
+            case .webSocket(let terms, let json, let actingUser):
+                .webSocket(terms: terms, json: json, actingUser: actingUser)
+            case .eventStream(let login, let terms): .eventStream(login, terms: terms)
+            }
+        }
+    }
+
+    /// Does what a request leads to. Returns nil if the next request may be read.
+    ///
+    /// - Parameter hasMore: whether bytes follow the head of the request.
+    private mutating func perform(
+        _ action: WebAction, of request: WebRequest, on connection: ConnectionID, hasMore: Bool,
+        in loop: inout some BrokerLoop & ~Copyable
+    ) -> Change? {
+        if let detail = action.refusalOfMore {
+            guard !hasMore else {
+                refuse(connection, with: .badRequest, detail, in: &loop)
+                return nil
+            }
+            guard admits(request, on: connection, in: &loop) else { return nil }
+        }
+        switch action {
+        case .respond(let response, let detail):
+            respond(response, to: request.answer, of: connection, detail: detail, in: &loop)
+        case .metrics(let form):
+            return respondMetrics(form, to: request.answer, of: connection, in: &loop)
+        case .api(let waiting):
+            execute(waiting, answering: request.answer, in: &loop)
+            return isHeld(connection) ? .waits : nil
+        case .content(let content):
+            startContent(content, of: connection, in: &loop)
+        case .eventStream(let login, let terms):
+            services.listeners.count(isRefusal: false)
+            beginStream(connection, login)
+            return .eventStream(login, terms: terms)
+        case .logStream(let stream):
+            beginLogStream(stream, answering: request.answer, on: connection, in: &loop)
+        case .webSocket(let handshake, let terms, let json, let actingUser):
+            upgrade(
+                connection, with: handshake, to: json == nil ? .binary : .text, in: &loop)
+            return .webSocket(terms: terms, json: json, actingUser: actingUser)
+        }
+        return nil
+    }
+
+    /// Speaks WebSocket on a connection from now on.
+    private mutating func upgrade(
+        _ connection: ConnectionID, with handshake: [UInt8], to form: WebSocketForm,
+        in loop: inout some BrokerLoop & ~Copyable
+    ) {
+        append(handshake, to: connection, in: &loop)
+        services.listeners.count(isRefusal: false)
+        connections[connection] = nil
+        loop.startWebSocket(connection, form)
+    }
+
+    /// Answers with the text of the metrics, or waits until it is written.
+    private mutating func respondMetrics(
+        _ form: PrometheusText.Form, to answer: Answer, of connection: ConnectionID,
+        in loop: inout some BrokerLoop & ~Copyable
+    ) -> Change? {
+        guard let text = services.metrics.text(at: loop.now, for: loopIndex, as: form) else {
+            loop.pauseReading(connection, for: .answers)
+            connections[connection]?.phase = .metrics(answer, form)
+            waiting.append(connection)
+            return .waits
+        }
+        respond(.metrics(text, as: form), to: answer, of: connection, in: &loop)
+        return nil
     }
 
     /// The time for a request, or until the next one, is over.
     mutating func deadlineReached(
         _ connection: ConnectionID, in loop: inout some BrokerLoop & ~Copyable
     ) {
-        if executing[connection] != nil {
-            // The broker is late, not the client.
-            loop.restartAuthentication(connection)
-        } else if let content = takeContent(of: connection) {
+        // The broker is late, not the client.
+        guard !isAwaiting(connection) else { return loop.restartAuthentication(connection) }
+        switch connections[connection]?.phase {
+        case .content(let content):
+            takeContent(of: connection)
             respond(
                 .problem(
                     .requestTimeout, "the content is not complete",
                     reason: .keepAliveTimeout),
                 to: content.answer.closing, of: connection,
                 detail: "the content is not complete", in: &loop)
-        } else if connections[connection]?.isWithinRequest == true {
+        case .head(isBegun: true):
             refuse(connection, with: .requestTimeout, "the request is not complete", in: &loop)
-        } else {
+        case .head(isBegun: false), .metrics, .eventStream, .logStream, .done, nil:
             loop.close(connection, afterFlush: true)
         }
     }
@@ -269,24 +354,23 @@ struct WebConnections: ~Copyable {
     /// the metrics if it is there.
     mutating func endTurn(_ loop: inout some BrokerLoop & ~Copyable) {
         if !paused.isEmpty { resumePaused(&loop) }
-        if !streams.isEmpty {
+        if !streams.isEmpty || !verifications.isEmpty {
             let known = connections
-            for connection in streams.takeNext(where: { known[$0] != nil }) {
-                loop.resumeReading(connection, from: .answers)
-            }
+            let next =
+                streams.takeNext { known[$0] != nil } + verifications.takeNext { known[$0] != nil }
+            for connection in next { loop.resumeReading(connection, from: .answers) }
         }
-        if !executing.isEmpty { takeAnswers(in: &loop) }
+        if awaitingCount > 0 { takeAnswers(in: &loop) }
         if !logStreams.isEmpty { writeLogStreams(&loop) }
         guard !waiting.isEmpty else { return }
-        let requests = waiting
+        let connections = waiting
         waiting = []
-        for (connection, answer, form) in requests where contains(connection) {
-            guard let text = services.metrics.text(at: loop.now, for: loopIndex, as: form) else {
-                waiting.append((connection, answer, form))
-                continue
-            }
-            respond(.metrics(text, as: form), to: answer, of: connection, in: &loop)
-            loop.resumeReading(connection, from: .answers)
+        for connection in connections {
+            guard case .metrics(let answer, let form)? = self.connections[connection]?.phase
+            else { continue }
+            self.connections[connection]?.phase = .head(isBegun: false)
+            let change = respondMetrics(form, to: answer, of: connection, in: &loop)
+            if change == nil { loop.resumeReading(connection, from: .answers) }
         }
     }
 
@@ -295,7 +379,7 @@ struct WebConnections: ~Copyable {
         paused = []
         for connection in connections where contains(connection) {
             // Otherwise its client does not read, and it ends with the time for a request.
-            if loop.outgoingByteCount(of: connection) <= ScheduleLimits.unsentBytesMaximum {
+            if isUnsentBounded(of: connection, in: loop) {
                 loop.resumeReading(connection, from: .answers)
             } else {
                 paused.append(connection)
@@ -307,9 +391,14 @@ struct WebConnections: ~Copyable {
 
     // MARK: - Requests for the administration thread
 
+    /// Whether a connection waits for answers of the administration thread.
+    private func isAwaiting(_ connection: ConnectionID) -> Bool {
+        connections[connection]?.awaited != nil
+    }
+
     /// Whether nothing more is read from a connection until earlier answers were sent.
     private func isHeld(_ connection: ConnectionID) -> Bool {
-        executing[connection].map { $0.hold != .none } ?? false
+        connections[connection]?.awaited.map { $0.hold != .none } ?? false
     }
 
     /// Whether a request waits for answers to earlier ones. A message does not, up to a limit.
@@ -317,9 +406,13 @@ struct WebConnections: ~Copyable {
         _ request: WebRequest, of connection: ConnectionID,
         in loop: inout some BrokerLoop & ~Copyable
     ) -> Bool {
-        guard let awaited = executing[connection] else { return false }
-        if request.isMessage, awaited.takesMessage { return false }
-        executing[connection]?.hold = request.isMessage ? .untilRoom : .untilAnswered
+        guard let takesMessage = connections[connection]?.awaited?.takesMessage else {
+            return false
+        }
+        // 100 Continue would be read as the answer to an earlier message.
+        let isPipelined = request.isMessage && !request.awaitsContinue
+        if isPipelined, takesMessage { return false }
+        connections[connection]?.awaited?.hold = isPipelined ? .untilRoom : .untilAnswered
         loop.pauseReading(connection, for: .answers)
         return true
     }
@@ -330,18 +423,41 @@ struct WebConnections: ~Copyable {
         _ request: APIRequest, answering answer: Answer, in loop: inout some BrokerLoop & ~Copyable
     ) {
         let connection = request.connection
-        var request = request
-        request.number = executing[connection, default: AwaitedAnswers()].append(
+        connections[connection]?.hasCredential = true
+        if !isAwaiting(connection) {
+            connections[connection]?.awaited = AwaitedAnswers()
+            awaitingCount += 1
+        }
+        let number = connections[connection]?.awaited?.append(
             answer, contentByteCount: request.content.count)
-        if answer.closes { connections[connection]?.isDone = true }
-        guard services.requests.add(request) else {
-            executing[connection]?.complete(request.number, with: Self.busy)
+        // Only a connection that is open has requests.
+        guard let number else { return }
+        var request = request
+        request.number = number
+        if answer.closes { finish(connection) }
+        let perSecond = rates.values.messagesPerSecond
+        if let wait = services.requests.count(request, perSecond: perSecond, at: loop.now) {
+            connections[connection]?.awaited?.complete(
+                request.number, with: Self.tooFast(waiting: wait))
             sendAnswers(of: connection, in: &loop)
             return
         }
-        guard request.operation.kind != .sendMessage else { return }
+        guard services.requests.add(request) else {
+            connections[connection]?.awaited?.complete(request.number, with: Self.busy)
+            sendAnswers(of: connection, in: &loop)
+            return
+        }
+        guard !request.isMessage else { return }
         loop.pauseReading(connection, for: .answers)
-        executing[connection]?.hold = .untilAnswered
+        connections[connection]?.awaited?.hold = .untilAnswered
+    }
+
+    private static func tooFast(waiting seconds: UInt64) -> HTTPResponse {
+        var response = HTTPResponse.problem(
+            .tooManyRequests, "more than limits.messagesPerSecond requests of this user or key",
+            reason: .messageRateTooHigh)
+        response.retryAfterSeconds = max(1, seconds)
+        return response
     }
 
     private static var busy: HTTPResponse {
@@ -354,8 +470,8 @@ struct WebConnections: ~Copyable {
     private mutating func takeAnswers(in loop: inout some BrokerLoop & ~Copyable) {
         for (connection, number, response) in services.requests.takeAnswers(for: loopIndex) {
             // It may have closed.
-            guard executing[connection] != nil else { continue }
-            executing[connection]?.complete(number, with: response)
+            guard isAwaiting(connection) else { continue }
+            connections[connection]?.awaited?.complete(number, with: response)
             sendAnswers(of: connection, in: &loop)
         }
     }
@@ -364,16 +480,19 @@ struct WebConnections: ~Copyable {
     private mutating func sendAnswers(
         of connection: ConnectionID, in loop: inout some BrokerLoop & ~Copyable
     ) {
-        while let next = executing[connection]?.takeFirst() {
-            let isLast = executing[connection]?.isEmpty ?? true
+        while let next = connections[connection]?.awaited?.takeFirst() {
+            let isLast = connections[connection]?.awaited?.isEmpty ?? true
             send(
                 next.response, to: next.answer, of: connection, isLast: isLast,
                 detail: next.detail, in: &loop)
         }
-        guard let awaited = executing[connection] else { return }
-        if awaited.isEmpty { executing[connection] = nil }
-        if awaited.endsHold {
-            executing[connection]?.hold = .none
+        guard let endsHold = connections[connection]?.awaited?.endsHold else { return }
+        if connections[connection]?.awaited?.isEmpty == true {
+            connections[connection]?.awaited = nil
+            awaitingCount -= 1
+        }
+        if endsHold {
+            connections[connection]?.awaited?.hold = .none
             loop.resumeReading(connection, from: .answers)
         }
     }
@@ -382,26 +501,29 @@ struct WebConnections: ~Copyable {
         _ content: APIContent, of connection: ConnectionID,
         in loop: inout some BrokerLoop & ~Copyable
     ) {
-        guard takesContent(of: content.request.credential.principal) else {
+        guard readingCounts.admits(1, for: content.request.holder) else {
             respond(Self.busy, to: content.answer.closing, of: connection, in: &loop)
             return
         }
-        readingCount += 1
-        if case .user(let user) = content.request.credential.principal {
-            readingCounts[user, default: 0] += 1
-        }
-        connections[connection]?.content = content
+        readingCounts.add(1, for: content.request.holder)
+        connections[connection]?.hasCredential = true
+        connections[connection]?.phase = .content(content)
         if content.awaitsContinue { append(HTTPResponse.continuation, to: connection, in: &loop) }
         // It has as much time as a head.
         loop.restartAuthentication(connection)
     }
 
-    /// Whether another content is read, now.
-    private func takesContent(of principal: APIPrincipal) -> Bool {
-        let maximum = RequestShare.maximum(Self.contentsMaximum, for: principal.kind)
-        guard readingCount < maximum else { return false }
-        guard case .user(let user) = principal else { return true }
-        return readingCounts[user, default: 0] < Self.contentsPerUserMaximum
+    private func isReadingContent(_ connection: ConnectionID) -> Bool {
+        if case .content? = connections[connection]?.phase { true } else { false }
+    }
+
+    /// Ends the reading of a content; nil if none is read.
+    @discardableResult
+    private mutating func takeContent(of connection: ConnectionID) -> APIContent? {
+        guard case .content(let content)? = connections[connection]?.phase else { return nil }
+        connections[connection]?.phase = .head(isBegun: false)
+        readingCounts.add(-1, for: content.request.holder)
+        return content
     }
 
     /// Reads content, and executes its request when it is complete. Returns how many bytes were
@@ -411,29 +533,35 @@ struct WebConnections: ~Copyable {
         in loop: inout some BrokerLoop & ~Copyable
     ) -> Int {
         var offset = 0
+        var isComplete = false
+        var fault: HTTPContentFault?
+        guard case .content(var content)? = connections[connection]?.phase else { return 0 }
+        // Not in two places while it grows: each piece would copy it.
+        connections[connection]?.phase = .head(isBegun: false)
         do throws(HTTPContentFault) {
-            while let piece = try connections[connection]?.content?.decoder.next(
-                in: bytes, at: &offset)
-            {
+            while !isComplete, let piece = try content.decoder.next(in: bytes, at: &offset) {
                 switch piece {
                 case .content(let range):
                     range.bytes(in: bytes).withUnsafeBytes {
-                        connections[connection]?.content?.request.content.append(contentsOf: $0)
+                        content.request.content.append(contentsOf: $0)
                     }
-                case .end:
-                    guard let content = takeContent(of: connection) else { return offset }
-                    execute(content.request, answering: content.answer, in: &loop)
-                    return offset
+                case .end: isComplete = true
                 }
             }
         } catch {
-            let content = takeContent(of: connection)
+            fault = error
+        }
+        connections[connection]?.phase = .content(content)
+        if let fault {
+            takeContent(of: connection)
             respond(
                 .problem(
-                    error.status, "\(error.text)",
-                    reason: error == .tooLarge ? .packetTooLarge : .malformedPacket),
-                to: content?.answer.closing ?? .last, of: connection, detail: error.text,
-                in: &loop)
+                    fault.status, "\(fault.text)",
+                    reason: fault == .tooLarge ? .packetTooLarge : .malformedPacket),
+                to: content.answer.closing, of: connection, detail: fault.text, in: &loop)
+        } else if isComplete {
+            takeContent(of: connection)
+            execute(content.request, answering: content.answer, in: &loop)
         }
         return offset
     }
@@ -447,12 +575,12 @@ struct WebConnections: ~Copyable {
         _ response: HTTPResponse, to answer: Answer, of connection: ConnectionID,
         detail: StaticString? = nil, in loop: inout some BrokerLoop & ~Copyable
     ) {
-        guard executing[connection] != nil else {
+        guard isAwaiting(connection) else {
             send(response, to: answer, of: connection, isLast: true, detail: detail, in: &loop)
             return
         }
-        executing[connection]?.append(answer, response: response, detail: detail)
-        if response.closes || answer.closes { connections[connection]?.isDone = true }
+        connections[connection]?.awaited?.append(answer, response: response, detail: detail)
+        if response.closes || answer.closes { finish(connection) }
     }
 
     /// - Parameter isLast: whether no other answer of the connection follows.
@@ -474,7 +602,7 @@ struct WebConnections: ~Copyable {
             logRefusal(of: peer, response.status, detail)
         }
         if response.closes {
-            connections[connection]?.isDone = true
+            finish(connection)
             loop.close(connection, afterFlush: true)
         } else {
             loop.restartAuthentication(connection)

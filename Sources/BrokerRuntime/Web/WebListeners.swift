@@ -18,6 +18,8 @@ final class WebListeners: Sendable {
         let parts: WebParts
         /// Networks of reverse proxies, which name clients in `X-Forwarded-For`.
         var forwarders: [IPNetwork] = []
+        /// Whether only programs of this machine reach it, and need no credential.
+        var isOpenToMachine = false
     }
 
     /// What a reload changes.

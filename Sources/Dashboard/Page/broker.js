@@ -1,9 +1,9 @@
 // The broker itself: listeners, refusals, the log, backups and the configuration.
 
-import { hasRole, request, store } from "/api.js";
+import { hasRole, request } from "/api.js";
 import {
-  button, bytes, confirmed, count, counted, element, field, main, reportingErrors, showStatus,
-  table, time,
+  button, bytes, confirmed, count, counted, element, field, filterField, main, reportingErrors,
+  showStatus, table, time,
 } from "/elements.js";
 import { whenLeft } from "/navigation.js";
 
@@ -35,7 +35,9 @@ export const pages = {
       const columns = ["Time", "Event", "Address", "User", "Reason", "About", "Detail"];
       const about = element("p", { class: "quiet" });
       const list = element("div");
-      main.append(element("h1", {}, "Refusals"), about, list);
+      const [filter, isChosen] = filterField(() => write());
+      main.append(element("h1", {}, "Refusals"), element("div", { class: "row" }, filter), about,
+        list);
       let shown = [];
       let last = null;
       const refresh = async () => {
@@ -48,11 +50,15 @@ export const pages = {
         shown = [...shown, ...reply.refusals].slice(-200);
         about.textContent = `The latest ${counted(shown.length, "refusal")} of `
           + `${count(reply.last)} since the start, the newest first.`;
+        write();
+      };
+      const write = () => {
         list.replaceChildren(table("Refusals", columns, [...shown].reverse().map((one) => [
           time(one.unixMilliseconds), one.event.replaceAll("_", " "), one.address ?? "",
           [one.user, one.device].filter((name) => name != null).join("/"),
           [one.reason, one.code].filter((word) => word != null).join(" "), one.subject ?? "",
-          one.detail ?? ""]), "Nobody was refused since the start."));
+          one.detail ?? ""]).filter((row) => isChosen(row.join(" "))),
+        shown.length ? "No refusal contains this." : "Nobody was refused since the start."));
       };
       await refresh();
       const timer = setInterval(() => refresh().catch((error) => showStatus(error.message)), 2000);
@@ -65,7 +71,8 @@ export const pages = {
     async show() {
       const about = element("p", { class: "quiet" });
       const list = element("div");
-      main.append(element("h1", {}, "Log"), about, list);
+      const [filter, isChosen] = filterField(() => write());
+      main.append(element("h1", {}, "Log"), element("div", { class: "row" }, filter), about, list);
       let shown = [];
       let last = null;
       const refresh = async () => {
@@ -78,12 +85,16 @@ export const pages = {
         shown = [...shown, ...reply.lines].slice(-200);
         about.textContent = `The latest ${counted(shown.length, "line")}, the newest first; `
           + "new ones appear as they are written.";
+        write();
+      };
+      const write = () => {
         list.replaceChildren(table("Log", ["Time", "Level", "Event", "Fields"],
           [...shown].reverse().map((line) => [
             time(line.unixMilliseconds), line.level, line.event.replaceAll("_", " "),
             line.fields.filter((field) => field.value !== "")
-              .map((field) => `${field.name}=${field.value}`).join("  ")]),
-          "The log is empty."));
+              .map((field) => `${field.name}=${field.value}`).join("  ")])
+            .filter((row) => isChosen(row.join(" "))),
+          "The log has no such line."));
       };
       await refresh();
       const timer = setInterval(() => refresh().catch((error) => showStatus(error.message)), 1000);

@@ -2,10 +2,13 @@
 
 import { appPath, hasRole, request, segment, store } from "/api.js";
 import {
-  button, confirmed, count, counted, element, field, main, reportingErrors, showStatus, table,
-  time,
+  button, confirmed, count, counted, element, field, main, reportingErrors, secretCard,
+  showStatus, table, time, words,
 } from "/elements.js";
 import { reopen } from "/navigation.js";
+
+/** Tokens of one request when many are minted. */
+const mintedAtOnce = 500;
 
 export const pages = {
   tokens: {
@@ -13,8 +16,11 @@ export const pages = {
     async show() {
       const list = element("div");
       const made = element("div");
-      const user = element("input", { name: "user", required: true, autocomplete: "off" });
+      const user = element("textarea", { name: "user", required: true, rows: 1 });
       const days = element("input", { name: "days", type: "number", min: "1", value: "365" });
+      const batch = element("input", { name: "batch", autocomplete: "off" });
+      const bar = element("progress", { max: "1", value: "0", "aria-label": "Minted tokens" });
+      bar.hidden = true;
       const load = async (after) => {
         const reply = await request("GET", `${appPath()}/tokens`, { query: { after } });
         const revoke = (one) => async () => {
@@ -32,20 +38,40 @@ export const pages = {
           "This app has no tokens."));
         if (reply.next != null) list.append(button("Next page", () => load(reply.next)));
       };
+      /** In pieces, so that a long list shows its progress and delays nobody. */
+      const mint = async (users) => {
+        const lines = [];
+        bar.hidden = users.length <= mintedAtOnce;
+        try {
+          for (let first = 0; first < users.length; first += mintedAtOnce) {
+            const content = { users: users.slice(first, first + mintedAtOnce) };
+            if (days.value) content.expirySeconds = Number(days.value) * 86400;
+            if (batch.value) content.batch = batch.value;
+            const reply = await request("POST", `${appPath()}/tokens`, { content });
+            lines.push(...reply.tokens.map((one) => `${one.user},${one.id},${one.token}`));
+            bar.value = lines.length / users.length;
+          }
+        } finally {
+          bar.hidden = true;
+          if (lines.length === 1) {
+            made.replaceChildren(secretCard(`The token of ${users[0]}. It is shown only this once.`,
+              lines[0].split(",").at(-1)));
+          } else if (lines.length > 1) {
+            made.replaceChildren(secretCard(`${counted(lines.length, "token")}, shown only this `
+              + "once: user, id and token in each line.", lines.join("\n")));
+          }
+        }
+      };
       main.append(element("h1", {}, "Tokens"),
         hasRole("operate") ? element("form", {
           class: "row", onsubmit: reportingErrors(async () => {
-            const content = { users: [user.value] };
-            if (days.value) content.expirySeconds = Number(days.value) * 86400;
-            const reply = await request("POST", `${appPath()}/tokens`, { content });
-            made.replaceChildren(element("section", { class: "card" },
-              element("p", {}, `The token of ${user.value}. It is shown only this once.`),
-              element("p", { class: "secret" }, reply.tokens[0].token)));
+            await mint(words(user.value));
             await load();
           }),
-        }, field("User", user), field("Days until it expires; empty for never", days),
-          element("button", { class: "primary" }, "Mint a token")) : "",
-        made, list);
+        }, field("Users, with commas or line ends between", user), field("Batch", batch),
+          field("Days until it expires; empty for never", days),
+          element("button", { class: "primary" }, "Mint tokens")) : "",
+        bar, made, list);
       await load();
     },
   },
@@ -56,7 +82,31 @@ export const pages = {
       const reply = await request("GET", "/apps");
       const shown = await Promise.all(reply.apps.slice(0, 100).map((one) =>
         request("GET", `/apps/${segment(one.app)}`)));
-      main.append(element("h1", {}, "Apps"), table("Apps",
+      const name = element("input", { name: "app", required: true, autocomplete: "off" });
+      const rights = element("textarea", { name: "rights", rows: 1 });
+      const made = element("div");
+      const isKnown = () => reply.apps.some((one) => one.app === name.value);
+      const create = reportingErrors(async () => {
+        const content = { app: name.value };
+        if (rights.value) content.rights = words(rights.value);
+        const { key } = await request("POST", "/apps", { content });
+        made.replaceChildren(secretCard(
+          `The app ${name.value} and its first key. The key is shown only this once.`, key));
+      });
+      const replace = async () => {
+        const chosen = words(rights.value);
+        if (!isKnown()) throw new Error(`There is no app ${name.value}.`);
+        if (!await confirmed(`Replace the rights of all users of ${name.value} by: `
+          + `${chosen.join(", ") || "none"}?`, "Replace the rights")) return;
+        await request("PUT", `/apps/${segment(name.value)}/rights`,
+          { content: { rights: chosen } });
+        await reopen();
+      };
+      main.append(element("h1", {}, "Apps"), hasRole("own") ? element("form",
+        { class: "row", onsubmit: create }, field("App", name),
+        field("Rights of its users, with commas between", rights),
+        element("button", { class: "primary" }, "Create"),
+        button("Replace the rights", replace)) : "", made, table("Apps",
         ["App", "#Users", "#Tokens", "#Sessions", "#Connected", "#Groups", "Rights"],
         shown.map((one) => [one.app, count(one.userCount), count(one.tokenCount),
           count(one.sessionCount), count(one.connectionCount), count(one.groupCount),
@@ -101,13 +151,12 @@ export const pages = {
         hasRole("own") ? element("form", {
           class: "row", onsubmit: reportingErrors(async () => {
             const content = { name: name.value, role: keyRole.value };
-            const words = rights.value.split(",").map((one) => one.trim()).filter((one) => one);
-            if (words.length) content.rights = words;
+            const chosen = words(rights.value);
+            if (chosen.length) content.rights = chosen;
             if (days.value) content.expirySeconds = Number(days.value) * 86400;
             const reply = await request("POST", `${appPath()}/keys`, { content });
-            made.replaceChildren(element("section", { class: "card" },
-              element("p", {}, `The key ${name.value} of ${app}. It is shown only this once.`),
-              element("p", { class: "secret" }, reply.key)));
+            made.replaceChildren(secretCard(
+              `The key ${name.value} of ${app}. It is shown only this once.`, reply.key));
             await load();
           }),
         }, field("Name", name), field("Role", keyRole),
@@ -130,7 +179,22 @@ export const pages = {
         await request("DELETE", `/operators/${segment(name)}`);
         await reopen();
       };
-      main.append(element("h1", {}, "Operators"), table("Operators",
+      const name = element("input", { name: "operator", required: true, autocomplete: "off" });
+      const newRole = element("select", { name: "role" },
+        ...["view", "operate", "own"].map((one) => element("option", {}, one)));
+      const days = element("input", { name: "days", type: "number", min: "1", value: "90" });
+      const made = element("div");
+      const add = reportingErrors(async () => {
+        const content = { operator: name.value, role: newRole.value };
+        if (days.value) content.expirySeconds = Number(days.value) * 86400;
+        const { token } = await request("POST", "/operators", { content });
+        made.replaceChildren(secretCard(
+          `The token of ${name.value}. It is shown only this once.`, token));
+      });
+      main.append(element("h1", {}, "Operators"), element("form", { class: "row", onsubmit: add },
+        field("Name", name), field("Role", newRole),
+        field("Days until it expires; empty for never", days),
+        element("button", { class: "primary" }, "Add an operator")), made, table("Operators",
         ["Operator", "Role", "Made", "Expires", ""],
         reply.operators.map((one) => [one.operator, one.role, time(one.madeUnixSeconds * 1000),
           one.expiresUnixSeconds ? time(one.expiresUnixSeconds * 1000) : "never",

@@ -6,17 +6,18 @@ import * as credentials from "/credentials.js";
 import * as devices from "/devices.js";
 import { element, main, reportingErrors } from "/elements.js";
 import * as messages from "/messages.js";
-import { leave } from "/navigation.js";
+import { leave, showPagesWith } from "/navigation.js";
 import { forgetSamples, pages as overview } from "/overview.js";
 
 /** All pages, in the order of the navigation. */
-const order = ["overview", "devices", "device", "retained", "groups", "group", "tokens", "send",
-  "apps", "keys", "listeners", "refusals", "log", "broker", "operators"];
+const order = ["overview", "devices", "device", "users", "retained", "groups", "group", "tokens",
+  "send", "apps", "keys", "listeners", "refusals", "log", "broker", "operators"];
 const found = { ...overview, ...devices.pages, ...messages.pages, ...credentials.pages,
   ...broker.pages };
 const pages = Object.fromEntries(order.map((name) => [name, found[name]]));
 
 session.end = showLogin;
+showPagesWith(() => open(location.hash));
 
 /** Exchanges the code of a link for a token, once. The address does not keep the code. */
 async function signIn(code) {

@@ -8,6 +8,10 @@ import {
 } from "/elements.js";
 import { reopen, whenLeft } from "/navigation.js";
 
+/** A device may have no name. */
+const deviceName = (user, device) =>
+  device ? `${user}/${device}` : `${user}, device without a name`;
+
 export const pages = {
   devices: {
     title: "Devices",
@@ -21,11 +25,12 @@ export const pages = {
       let next = null;
       const load = async (after) => {
         const reply = await request("GET", `${appPath()}/sessions`,
-          { query: { user: user.value || null, isConnected: state.value || null, after } });
+          { query: { "user[prefix]": user.value || null, isConnected: state.value || null,
+            after } });
         next = reply.next;
         const rows = reply.sessions.map((one) => [
           element("a", { href: `#device/${segment(one.user)}/${segment(one.device)}` },
-            `${one.user}/${one.device}`),
+            deviceName(one.user, one.device)),
           one.dialect,
           one.connectedUnixMilliseconds != null
             ? element("span", { class: "good" }, "connected") : "disconnected",
@@ -38,16 +43,48 @@ export const pages = {
         if (next != null) list.append(button("Next page", () => load(next)));
       };
       const form = element("form", { class: "row", onsubmit: reportingErrors(() => load()) },
-        field("User", user), field("State", state),
+        field("User, or how its name begins", user), field("State", state),
         element("button", { class: "primary" }, "Show"));
       main.append(element("h1", {}, "Devices"), form, list);
       await load();
     },
   },
 
+  users: {
+    title: "Users",
+    async show() {
+      const name = element("input", { name: "user", autocomplete: "off" });
+      const added = element("input", { name: "added", required: true, autocomplete: "off" });
+      const list = element("div");
+      const load = async (after) => {
+        const reply = await request("GET", `${appPath()}/users`,
+          { query: { "user[prefix]": name.value || null, after, limit: 100 } });
+        list.replaceChildren(table("Users",
+          ["User", "#Devices", "#Connected", "#Tokens", "Last seen"],
+          reply.users.map((one) => [one.user, count(one.sessionCount), count(one.connectionCount),
+            count(one.tokenCount),
+            one.lastSeenUnixMilliseconds ? time(one.lastSeenUnixMilliseconds) : "never"]),
+          "No user matches."));
+        if (reply.next != null) list.append(button("Next page", () => load(reply.next)));
+      };
+      main.append(element("h1", {}, "Users"),
+        element("form", { class: "row", onsubmit: reportingErrors(() => load()) },
+          field("How the name begins", name), element("button", { class: "primary" }, "Show")),
+        hasRole("operate") ? element("form", {
+          class: "row", onsubmit: reportingErrors(async () => {
+            const reply = await request("PUT", `${appPath()}/users/${segment(added.value)}`);
+            showStatus(reply.isNew ? `${added.value} is known now.`
+              : `${added.value} was known already.`);
+            await load();
+          }),
+        }, field("New user", added), element("button", {}, "Make known")) : "", list);
+      await load();
+    },
+  },
+
   device: {
     async show(user, device) {
-      main.append(element("h1", {}, `${user}/${device}`));
+      main.append(element("h1", {}, deviceName(user, device)));
       const query = { user, device };
       const reply = await request("GET", `${appPath()}/sessions`, { query });
       const session = reply.sessions.find((one) => one.user === user && one.device === device);
@@ -69,12 +106,13 @@ export const pages = {
           : `disconnected for ${duration(session.awaySeconds ?? 0)}`,
         "Session ends": session.expirySeconds == null ? "never"
           : `${duration(session.expirySeconds)} after a disconnection`,
-        "Keep alive": `${session.keepAliveSeconds} s`,
+        "Keep alive": session.keepAliveSeconds ? `${session.keepAliveSeconds} s` : "none",
         "Waiting messages": `${count(session.queue.messageCount)}, `
           + bytes(session.queue.byteCount),
         "Refused or dropped": count(session.queue.overflowCount),
         "In delivery": count(session.underWayCount),
-        Subscriptions: `${count(session.filterCount)}: ${session.filters.join(", ")}`,
+        Subscriptions: session.filterCount === 0 ? "none"
+          : `${count(session.filterCount)}: ${session.filters.join(", ")}`,
         Groups: groups.groups.length === 0 ? "none" : groups.groups.flatMap((one, index) => [
           index > 0 ? ", " : null, element("a", { href: `#group/${segment(one.groupid)}` },
             one.title || one.groupid)]).concat(groups.next != null ? [", …"] : []),

@@ -23,17 +23,49 @@ export function button(text, action, kind = "") {
   return element("button", { type: "button", class: kind, onclick: reportingErrors(action) }, text);
 }
 
+/** What may be wider than the window; the keyboard scrolls it. */
+export const scrolling = (name, content) => element("div",
+  { class: "card scroll", role: "region", "aria-label": name, tabindex: 0 }, content);
+
+/** A table. The name of a column of numbers begins with `#`; one without a name has buttons. */
 export function table(caption, columns, rows, emptyText) {
   if (rows.length === 0) return element("p", { class: "quiet" }, emptyText);
   const isNumber = (column) => column.startsWith("#");
+  const name = (column) => column.replace("#", "");
   const head = columns.map((column) =>
     element("th", { scope: "col", class: isNumber(column) ? "number" : "" },
-      column.replace("#", "")));
+      name(column) || element("span", { class: "hidden-text" }, "Actions")));
   const body = rows.map((row) => element("tr", {}, row.map((cell, index) =>
-    element("td", { class: isNumber(columns[index]) ? "number" : "" }, cell ?? ""))));
-  return element("div", { class: "card scroll" }, element("table", { "aria-label": caption },
+    element("td", { class: isNumber(columns[index]) ? "number" : "",
+      "data-name": name(columns[index]) }, cell ?? ""))));
+  return scrolling(caption, element("table", { "aria-label": caption },
     element("thead", {}, element("tr", {}, head)), element("tbody", {}, body)));
 }
+
+/** A secret that is shown once, with a button that copies it. */
+export function secretCard(text, secret) {
+  const isLong = secret.includes("\n");
+  const shown = isLong
+    ? element("textarea", { class: "code", readonly: true, "aria-label": text }, secret)
+    : element("p", { class: "secret" }, secret);
+  const copy = button("Copy", async () => {
+    await navigator.clipboard.writeText(secret);
+    showStatus("Copied.");
+  });
+  return element("section", { class: "card" }, element("p", {}, text), shown,
+    // Browsers give pages without TLS a clipboard on localhost only.
+    navigator.clipboard ? copy : null);
+}
+
+/** A field whose text lines of a list must contain, and what calls `action` when it changes. */
+export function filterField(action) {
+  const input = element("input", { name: "filter", autocomplete: "off", oninput: action });
+  return [field("Lines that contain", input), (text) =>
+    text.toLowerCase().includes(input.value.toLowerCase())];
+}
+
+/** The words of a text that commas or line ends separate. */
+export const words = (text) => text.split(/[,\n]/).map((one) => one.trim()).filter((one) => one);
 
 export const count = (value) => Number(value).toLocaleString();
 export const counted = (value, word) => `${count(value)} ${word}${value === 1 ? "" : "s"}`;

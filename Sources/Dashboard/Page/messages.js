@@ -3,8 +3,8 @@
 import { appPath, hasRole, request, segment } from "/api.js";
 import { contentCard } from "/content.js";
 import {
-  button, bytes, confirmed, count, counted, element, field, main, reportingErrors, showStatus,
-  table, time,
+  button, bytes, confirmed, count, counted, element, field, main, reportingErrors, scrolling, showStatus,
+  table, time, words,
 } from "/elements.js";
 import { reopen } from "/navigation.js";
 
@@ -69,7 +69,16 @@ export const pages = {
           "This app has no groups."));
         if (reply.next != null) list.append(button("Next page", () => load(reply.next)));
       };
-      main.append(element("h1", {}, "Groups"), list);
+      const owner = element("input", { name: "owner", required: true, autocomplete: "off" });
+      const title = element("input", { name: "title", required: true, autocomplete: "off" });
+      main.append(element("h1", {}, "Groups"), hasRole("operate") ? element("form", {
+        class: "row", onsubmit: reportingErrors(async () => {
+          await request("POST", `${appPath()}/groups`,
+            { content: { owner: owner.value, title: title.value } });
+          await load();
+        }),
+      }, field("Owner", owner), field("Title", title),
+        element("button", { class: "primary" }, "Create a group")) : "", list);
       await load();
     },
   },
@@ -79,10 +88,21 @@ export const pages = {
       const group = await request("GET", `${appPath()}/groups/${segment(id)}`);
       const member = element("input", { name: "user", required: true, autocomplete: "off" });
       const path = (user) => `${appPath()}/groups/${segment(id)}/members/${segment(user)}`;
-      const remove = (user) => async () => {
-        if (!await confirmed(`Remove ${user} from the group?`, "Remove")) return;
-        await request("DELETE", path(user), { query: { action: "kick" } });
+      const remove = (user, action) => async () => {
+        if (!await confirmed(action === "ban"
+          ? `Remove ${user} from the group, and let ${user} not join again?`
+          : `Remove ${user} from the group?`, action === "ban" ? "Ban" : "Remove")) return;
+        await request("DELETE", path(user), { query: { action } });
         await reopen();
+      };
+      const meta = element("textarea", { name: "meta", class: "code wide" }, group.meta);
+      const allowed = element("textarea", { name: "allowed", class: "wide" },
+        (group.allowed ?? []).join(", "));
+      const change = (method, name, content) => async () => {
+        await request(method, `${appPath()}/groups/${segment(id)}/${name}`,
+          content ? { content: content() } : {});
+        await reopen();
+        showStatus("The group is changed.");
       };
       main.append(element("h1", {}, group.title || id),
         element("p", { class: "quiet" }, `Owned by ${group.owner}, `
@@ -96,8 +116,24 @@ export const pages = {
         }, field("User", member), element("button", { class: "primary" }, "Add")) : "",
         table("Members", ["User", ""], group.members.map((user) => [
           user, user === group.owner ? "owner"
-            : hasRole("operate") ? button("Remove", remove(user), "danger") : ""]),
+            : hasRole("operate") ? element("div", { class: "actions" },
+              button("Remove", remove(user, "kick"), "danger"),
+              button("Ban", remove(user, "ban"), "danger")) : ""]),
         "This group has no members."));
+      if (!hasRole("operate")) {
+        main.append(element("section", { class: "card" }, element("h2", {}, "Data"),
+          element("pre", {}, group.meta || "none")));
+        return;
+      }
+      main.append(element("section", { class: "card" }, element("h2", {}, "Data"),
+        element("label", { class: "wide" }, "Data of the group, which members are told", meta),
+        element("p", {}, button("Replace the data",
+          change("PUT", "meta", () => ({ meta: meta.value }))))),
+      element("section", { class: "card" }, element("h2", {}, "Who may join"),
+        element("label", { class: "wide" }, "Users, with commas between", allowed),
+        element("div", { class: "row" }, button("Only these users",
+          change("PUT", "allowed", () => ({ allowed: words(allowed.value) }))),
+        button("Everybody", change("DELETE", "allowed")))));
     },
   },
 
@@ -114,16 +150,21 @@ export const pages = {
       const to = element("input", { name: "to", autocomplete: "off" });
       const grade = element("select", { name: "grade" },
         ...["durable", "once", "transient"].map((one) => element("option", {}, one)));
+      const type = element("input", { name: "t", type: "number", min: 0, max: 255, value: 0 });
+      const expiry = element("input", { name: "expiry", type: "number", min: 1 });
+      const retained = element("input", { type: "checkbox", name: "retained" });
       const text = element("textarea", { name: "text", class: "wide" });
       const results = element("tbody");
       main.append(element("h1", {}, "Send a message"),
         element("form", {
           onsubmit: reportingErrors(async () => {
             const content = { from: from.value, grade: grade.value };
-            const names = to.value.split(",").map((one) => one.trim());
-            if (kind.value === "users") content.users = names;
+            if (kind.value === "users") content.users = words(to.value);
             else content[kind.value] = kind.value === "everybody" ? true : to.value;
             content[kind.value === "topic" ? "payload" : "b"] = text.value;
+            if (kind.value === "topic") content.isRetained = retained.checked;
+            else content.t = Number(type.value);
+            if (expiry.value) content.expirySeconds = Number(expiry.value);
             const started = performance.now();
             const row = element("tr", {}, element("td", {}, text.value),
               element("td", {}, "waits for the acknowledgement"));
@@ -135,7 +176,9 @@ export const pages = {
             try {
               const reply = await request("POST", `${appPath()}/messages`, { content });
               const took = `${(performance.now() - started).toFixed(1)} ms`;
-              const refused = reply.refusedCount ? `, ${count(reply.refusedCount)} refused` : "";
+              const names = reply.refused.map((one) => one.user).join(", ");
+              const refused = reply.refusedCount
+                ? `, ${count(reply.refusedCount)} refused${names ? `: ${names}` : ""}` : "";
               show(reply.receiverCount === 0 ? `acknowledged after ${took}: nobody listens`
                 : `acknowledged after ${took}: `
                   + `${counted(reply.receiverCount, "receiver")}${refused}`,
@@ -146,10 +189,12 @@ export const pages = {
           }),
         },
         element("div", { class: "row" }, field("As user", from), field("To", kind),
-          field("Names, separated by commas", to), field("Grade", grade)),
+          field("Users with commas between, group or topic", to), field("Grade", grade),
+          field("Type (t)", type), field("Seconds until it expires", expiry),
+          element("label", { class: "check" }, retained, "retained, for a topic")),
         element("label", { class: "wide" }, "Text", text),
         element("p", {}, element("button", { class: "primary" }, "Send"))),
-        element("div", { class: "card scroll" }, element("table", { "aria-label": "Sent messages" },
+        scrolling("Sent messages", element("table", { "aria-label": "Sent messages" },
           element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Message"),
             element("th", { scope: "col" }, "Result"))), results)));
     },

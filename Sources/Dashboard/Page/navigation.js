@@ -12,5 +12,12 @@ export function leave() {
   end = () => {};
 }
 
+let show = async () => {};
+
+/** Sets how the page of the address is shown. */
+export function showPagesWith(action) {
+  show = action;
+}
+
 /** Shows the page again, after it has changed something. */
-export const reopen = () => window.dispatchEvent(new HashChangeEvent("hashchange"));
+export const reopen = () => show();

@@ -52,7 +52,15 @@ function measureCard([title, name, isRate, format = count]) {
   return element("section", { class: "card" }, element("h2", {}, title),
     element("div", { class: "value" }, text),
     element("div", { class: "quiet" }, isRate ? `${count(total)} since the start` : "now"),
-    line(values));
+    line(values), scale(values, isRate ? (value) => `${count(Math.round(value))}/s` : format));
+}
+
+/** What the height and the width of a line stand for. */
+function scale(values, format) {
+  const samples = history.samples;
+  const seconds = samples.length < 2 ? 0 : (samples.at(-1).at - samples[0].at) / 1000;
+  return element("div", { class: "quiet small" }, values.length < 2 ? "…"
+    : `up to ${format(Math.max(...values))} in ${duration(Math.round(seconds))}`);
 }
 
 /** What is shown in microseconds, with the name of its buckets in the statistics. */
@@ -88,7 +96,7 @@ function latencyCard([title, name]) {
     element("div", { class: "value" }, last ? microseconds(last) : "…"),
     element("div", { class: "quiet" }, half ? `half within ${microseconds(half)}`
       : "none since this page was opened"),
-    line(slowest));
+    line(slowest), scale(slowest, microseconds));
 }
 
 export const pages = {

@@ -142,11 +142,19 @@ struct JSONEffectEncoder {
     func answer(
         _ answer: MRTEffect, in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
-        var writer = JSONMessage.begin("response")
+        var writer = JSONMessage.beginResponse(to: answer.requestIdentifier)
+        Self.write(answer, to: &writer, in: context)
+        send(writer, to: answer.connection, in: context)
+    }
+
+    /// Writes what the answer to a request says.
+    static func write(
+        _ answer: MRTEffect, to writer: inout JSONWriter,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) {
         let bytes = context.bytes
         switch answer {
-        case .respond(_, let identifier, let reason, let body):
-            writer.write("request", identifier)
+        case .respond(_, _, let reason, let body):
             writer.write(reason)
             let body = body.bytes(in: bytes)
             guard !reason.isFailure, !body.isEmpty else { break }
@@ -157,8 +165,7 @@ struct JSONEffectEncoder {
             } else {
                 writer.write("group", body.bytes)
             }
-        case .reportPresence(_, let identifier, let isOnline, let since, let devices, _):
-            writer.write("request", identifier)
+        case .reportPresence(_, _, let isOnline, let since, let devices, _):
             writer.write(.success)
             writer.write("isOnline", isOnline)
             if since > 0 { writer.write("since", since) }
@@ -166,19 +173,16 @@ struct JSONEffectEncoder {
                 var walk = MRT.IdentifierList(devices, in: bytes.bytes)
                 while let device = walk.next() { list.append(device.bytes(in: bytes).bytes) }
             }
-        case .reportGroups(_, let identifier, let hasMore, let entries):
-            writer.write("request", identifier)
+        case .reportGroups(_, _, let hasMore, let entries):
             writer.write(.success)
             writer.write("hasMore", hasMore)
             writer.write("groups") { (list: inout JSONList) in
                 Self.write(groups: entries.bytes(in: bytes), to: &list)
             }
-        case .reportGroup(_, let identifier, let report):
-            writer.write("request", identifier)
+        case .reportGroup(_, _, let report):
             writer.write(.success)
             Self.write(report, bytes: bytes, to: &writer)
-        case .reportHistory(_, let identifier, let next, let entries):
-            writer.write("request", identifier)
+        case .reportHistory(_, _, let next, let entries):
             writer.write(.success)
             if next > 0 { writer.write("next", next) }
             writer.write("messages") { (list: inout JSONList) in
@@ -193,8 +197,7 @@ struct JSONEffectEncoder {
                     }
                 }
             }
-        case .reportConversations(_, let identifier, let next, let entries):
-            writer.write("request", identifier)
+        case .reportConversations(_, _, let next, let entries):
             writer.write(.success)
             if next > 0 { writer.write("next", next) }
             writer.write("conversations") { (list: inout JSONList) in
@@ -209,7 +212,6 @@ struct JSONEffectEncoder {
                 }
             }
         }
-        send(writer, to: answer.connection, in: context)
     }
 
     /// Writes the groups of a page: for each its id and its title, each after one length byte, and
@@ -329,6 +331,15 @@ struct JSONEffectEncoder {
 }
 
 extension JSONMessage {
+    /// Begins the answer to a request.
+    ///
+    /// - Parameter request: its number; nil for none.
+    static func beginResponse(to request: UInt64?) -> JSONWriter {
+        var writer = begin("response")
+        if let request { writer.write("request", request) }
+        return writer
+    }
+
     /// Tells a client that its connection ends.
     static func sendClosed(
         to connection: ConnectionID, _ reason: ReasonCode,

@@ -52,6 +52,41 @@ struct JSONPacketReader {
         return reader.packet
     }
 
+    /// The REQUEST of a message whose type is not in its text but beside it. Its number in the
+    /// packet means nothing.
+    ///
+    /// - Parameters:
+    ///   - operation: the type.
+    ///   - json: the message; empty for one without members.
+    ///   - request: set to the number that the client gave the request, also if it is wrong.
+    static func packet(
+        ofOperation operation: RawSpan, _ json: RawSpan, request: inout UInt64?
+    ) throws(JSONFault) -> [UInt8] {
+        var reader: JSONPacketReader
+        do throws(WireError) {
+            reader = JSONPacketReader(
+                json.byteCount > 0 ? try JSONObject(json) : JSONObject(), hasActingUser: false)
+        } catch {
+            throw JSONFault(
+                reason: .malformedPacket, detail: "the payload is not a JSON object of its form")
+        }
+        request = try reader.requestNumber()
+        let name = operation.withUnsafeBytes { String(decoding: $0, as: UTF8.self) }
+        guard let type = MessageType(rawValue: name) else {
+            throw JSONFault(
+                reason: .implementationSpecificError, detail: "the topic names no operation")
+        }
+        if let instead = type.alternativeOfMQTT {
+            throw JSONFault(reason: .implementationSpecificError, detail: instead)
+        }
+        if let own = try reader.text("type"), reader.source[own.offsets] != Array(name.utf8)[...] {
+            throw reader.fault("is not the operation of the topic", "type")
+        }
+        try reader.readRequest(type, number: request ?? 1)
+        try reader.refuseOtherMembers()
+        return reader.packet
+    }
+
     private mutating func read() throws(JSONFault) {
         guard let type = try text("type") else {
             throw fault("is missing", "type")
@@ -70,7 +105,7 @@ struct JSONPacketReader {
         case .subscribe, .unsubscribe, .presence, .setWill, .clearWill, .createGroup, .joinGroup,
             .leaveGroup, .kickMember, .banMember, .listGroups, .describeGroup, .history,
             .conversations, .read, .applied, .setGroupMeta, .setGroupAllowed:
-            try readRequest(known)
+            try readRequest(known, number: try required("request", requestNumber()))
         }
     }
 
@@ -80,6 +115,17 @@ struct JSONPacketReader {
         case subscribe, unsubscribe, presence, setWill, clearWill
         case createGroup, joinGroup, leaveGroup, kickMember, banMember, listGroups, describeGroup
         case setGroupMeta, setGroupAllowed, history, conversations, read, applied
+
+        /// What an MQTT client does instead of publishing this as a request; nil for what it
+        /// publishes.
+        var alternativeOfMQTT: StaticString? {
+            switch self {
+            case .send: "publish to the address or the topic itself"
+            case .subscribe, .unsubscribe: "use the packets of MQTT to subscribe"
+            case .connect, .authenticate, .ack, .ping, .disconnect: "MQTT has a packet for it"
+            default: nil
+            }
+        }
     }
 
     // MARK: - Connections
@@ -288,9 +334,13 @@ struct JSONPacketReader {
 
     // MARK: - Requests
 
-    private mutating func readRequest(_ type: MessageType) throws(JSONFault) {
-        let identifier = try required(
-            "request", number("request", in: 1...WireLimits.varIntMaximum))
+    private mutating func requestNumber() throws(JSONFault) -> UInt64? {
+        try number("request", in: 1...WireLimits.varIntMaximum)
+    }
+
+    private mutating func readRequest(
+        _ type: MessageType, number identifier: UInt64
+    ) throws(JSONFault) {
         func ask(_ operation: MRT.Operation, _ part: some RequestPart) {
             write(MRT.OutgoingRequest(identifier: identifier, operation: operation, part: part))
         }
@@ -368,7 +418,8 @@ struct JSONPacketReader {
                 .groupSetAllowList,
                 MRT.GroupSetAllowList(group: try group(), allowList: try allowList()))
         case .connect, .authenticate, .send, .ack, .ping, .disconnect:
-            preconditionFailure("\(type) is no request")
+            throw JSONFault(
+                reason: .implementationSpecificError, detail: "the topic names no operation")
         }
     }
 

@@ -142,6 +142,8 @@ struct MQTTEncoder: ~Copyable {
         switch answer {
         case .answerPacket(let answer): self.answer(answer, version: version, in: context)
         case .answerFilters(let answer): self.answer(answer, version: version, in: context)
+        case .dropReply(let connection, let identifier):
+            _ = context.conversations.takeReply(identifier, to: connection)
         }
     }
 

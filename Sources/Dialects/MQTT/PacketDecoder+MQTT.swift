@@ -61,8 +61,14 @@ extension PacketDecoder {
                 return
             }
             let topic = packet.place(publish.topic)
-            var request = MQTTDecoder.request(
-                of: publish, packet, topic: topic, name: topic.bytes(in: packet.bytes))
+            let name = topic.bytes(in: packet.bytes)
+            if name[0] == UInt8(ascii: "$"),
+                let start = RequestTopic.operationOffset(in: name.bytes)
+            {
+                readRequest(publish, of: name.bytes, from: start, packet, in: &context)
+                return
+            }
+            var request = MQTTDecoder.request(of: publish, packet, topic: topic, name: name)
             if !request.asks.isEmpty { request.reference = context.makeReference() }
             events.append(.sendReceived(connection, request))
         case .puback:
@@ -131,6 +137,10 @@ extension PacketDecoder {
                 end(connection, for: .quotaExceeded)
                 return
             }
+            if let start = RequestTopic.operationOffset(in: name.bytes) {
+                readRequest(publish, of: name.bytes, from: start, packet, in: &context)
+                return
+            }
             var request = MQTTDecoder.request(of: publish, packet, topic: topic, name: name)
             if !request.asks.isEmpty { request.reference = context.makeReference() }
             events.append(.sendReceived(connection, request))
@@ -140,6 +150,12 @@ extension PacketDecoder {
         guard let name = conversations.aliases(from: connection)?.topic(of: alias) else {
             throw alias > TopicAliasLimits.countMaximum ? .topicAliasInvalid : .protocolError
         }
+        let isRequest = name.withUnsafeBytes { name in
+            guard let start = RequestTopic.operationOffset(in: name.bytes) else { return false }
+            readRequest(publish, of: name.bytes, from: start, packet, in: &context)
+            return true
+        }
+        if isRequest { return }
         var request = name.withUnsafeBytes { name in
             let place = conversations.withAliases(from: connection) { aliases in
                 if aliases.place(of: alias).isEmpty {

@@ -240,7 +240,7 @@ enum MRTDecoder {
 
     // MARK: - Requests
 
-    private static func event(
+    static func event(
         of request: ReceivedRequest, in context: inout some DecodingContext & ~Copyable
     ) throws(WireError) -> Event {
         switch request.operation {

@@ -30,6 +30,7 @@ extension EventLoop {
     /// Stops counting a connection as pending: it has logged in or is closing.
     mutating func settlePending(_ slot: Int) {
         guard details[slot].isPending else { return }
+        pendingHeld -= pendingShare(of: slot)
         details[slot].isPending = false
         pendingCount -= 1
         settleHandshake(slot)

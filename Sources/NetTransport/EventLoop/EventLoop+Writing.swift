@@ -12,7 +12,8 @@ public enum Traffic: Hashable, Sendable {
     case droppable
     /// The stream is invalid without it: the connection is closed if more than the configured
     /// `outgoingHardMaximum` would wait. While all connections together hold
-    /// `outgoingTotalMaximum`, those that hold the most are closed.
+    /// `outgoingTotalMaximum`, those that hold the most are closed, and before them those that have
+    /// not logged in.
     case required
 }
 
@@ -118,9 +119,8 @@ extension EventLoop {
                 1 << Int(slots[slot].outgoingBits))
             guard isWithinTotal(wanted, for: slot, traffic: traffic) else { return nil }
             let (block, capacity) = pool.take(wanted)
-            outgoingHeld += capacity
             slots[slot].outgoing = block
-            slots[slot].outgoingCapacity = UInt32(capacity)
+            setCapacity(capacity, slot)
             if isFramed { openFirstFrame(slot) }
             return block + Int(slots[slot].outgoingEnd)
         }
@@ -136,9 +136,8 @@ extension EventLoop {
             let (block, capacity) = pool.take(wanted)
             block.copyMemory(from: old + start, byteCount: waiting)
             pool.giveBack(old, capacity: oldCapacity)
-            outgoingHeld += capacity - oldCapacity
             slots[slot].outgoing = block
-            slots[slot].outgoingCapacity = UInt32(capacity)
+            setCapacity(capacity, slot)
         }
         slots[slot].outgoingStart = 0
         slots[slot].outgoingEnd = UInt32(waiting)
@@ -147,18 +146,25 @@ extension EventLoop {
 
     /// Whether a connection may have a block of this size within the total of all connections. A
     /// block of `outgoingShare` is always allowed. For larger ones, connections with larger blocks
-    /// are closed.
+    /// are closed, and first of all those that have not logged in, unless it is one of them.
     private mutating func isWithinTotal(
         _ byteCount: Int, for slot: Int, traffic: Traffic
     ) -> Bool {
         if byteCount <= TransportLimits.outgoingShare { return true }
         let maximum = configuration.outgoingTotalMaximum
+        let isPending = details[slot].isPending
         while outgoingHeld + byteCount - Int(slots[slot].outgoingCapacity) > maximum {
+            if !isPending, pendingHeld > 0,
+                let stranger = largestHolder(above: TransportLimits.outgoingShare, pending: true)
+            {
+                finishClose(stranger, .outgoingOverflow)
+                continue
+            }
             if traffic == .droppable {
                 counters.drops += 1
                 return false
             }
-            guard let largest = largestHolder(above: byteCount) else {
+            guard let largest = largestHolder(above: byteCount, pending: isPending) else {
                 finishClose(slot, .outgoingOverflow)
                 return false
             }
@@ -167,16 +173,31 @@ extension EventLoop {
         return true
     }
 
-    /// The connection with the largest block, if that is larger than `byteCount`. The search visits
-    /// all connections; its caller frees a block each time.
-    private func largestHolder(above byteCount: Int) -> Int? {
+    /// The connection with the largest block, of those that have not logged in or of all, if that
+    /// is larger than `byteCount`. The search visits all connections; its caller frees a block each
+    /// time.
+    private func largestHolder(above byteCount: Int, pending isPending: Bool) -> Int? {
         var largest: Int?
         var most = UInt32(clamping: byteCount)
-        for slot in 0..<slotsTouched where slots[slot].outgoingCapacity > most {
+        for slot in 0..<slotsTouched
+        where slots[slot].outgoingCapacity > most && (!isPending || details[slot].isPending) {
             most = slots[slot].outgoingCapacity
             largest = slot
         }
         return largest
+    }
+
+    /// What a connection adds to ``pendingHeld``.
+    func pendingShare(of slot: Int) -> Int {
+        let capacity = Int(slots[slot].outgoingCapacity)
+        return details[slot].isPending && capacity > TransportLimits.outgoingShare ? capacity : 0
+    }
+
+    private mutating func setCapacity(_ capacity: Int, _ slot: Int) {
+        outgoingHeld += capacity - Int(slots[slot].outgoingCapacity)
+        pendingHeld -= pendingShare(of: slot)
+        slots[slot].outgoingCapacity = UInt32(capacity)
+        pendingHeld += pendingShare(of: slot)
     }
 
     mutating func releaseOutgoing(_ slot: Int) {
@@ -186,11 +207,10 @@ extension EventLoop {
         let bits = Int.bitWidth - (used - 1).leadingZeroBitCount
         slots[slot].outgoingBits = UInt8(min(bits, 14))
         pool.giveBack(block, capacity: Int(slots[slot].outgoingCapacity))
-        outgoingHeld -= Int(slots[slot].outgoingCapacity)
         slots[slot].outgoing = nil
         slots[slot].outgoingStart = 0
         slots[slot].outgoingEnd = 0
-        slots[slot].outgoingCapacity = 0
+        setCapacity(0, slot)
     }
 
     // MARK: - Sending

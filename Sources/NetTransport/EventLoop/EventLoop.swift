@@ -123,6 +123,8 @@ public struct EventLoop: ~Copyable {
     var pool: BufferPool
     /// Bytes of the blocks with unsent bytes of all connections.
     var outgoingHeld = 0
+    /// Of these, the blocks above the share of connections that have not logged in.
+    var pendingHeld = 0
     var poolTrim = Instant.never
     var wheel: TimerWheel
     var listeners: [ListenerState] = []

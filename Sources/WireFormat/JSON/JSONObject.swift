@@ -41,6 +41,12 @@ public struct JSONObject: Sendable {
         text = parser.text
     }
 
+    /// An object without members.
+    public init() {
+        members = []
+        text = []
+    }
+
     /// Objects within each other: the message of a will is one in a request.
     public static let depthMaximum = 3
     /// Values of all kinds: the longest allow list, and the members beside it.

@@ -52,7 +52,7 @@ enum SendCommand {
         var settings = try options.clientSettings(deviceDefault: "send-\(getpid())")
         // A transient session, which receives none of the user's waiting messages.
         settings.sessionExpirySeconds = 0
-        settings.inboxWindow = 1
+        if !options.positionals.isEmpty { settings.inboxWindow = 1 }
         let timeout = try options.seconds(.timeout)
         try await CommandStop.run(settings, seconds: timeout ?? timeoutSecondsDefault) {
             client, stop in
@@ -117,6 +117,10 @@ enum SendCommand {
         _ template: Template, client: Client, stop: CommandStop, hasTimeout: Bool
     ) async throws {
         if !hasTimeout { stop.limit(seconds: nil) }
+        // Messages for the user also come here. Unread they would fill the queue of this session,
+        // and then no more could be sent to the user.
+        let discarding = Task { for await _ in client.events {} }
+        defer { discarding.cancel() }
         let reader = LineReader()
         let progress = LineProgress(maximum: linesUnderWayMaximum) { reader.cancel() }
         stop.whenEnded { reader.cancel() }

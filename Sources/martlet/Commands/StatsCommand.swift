@@ -41,18 +41,19 @@ enum StatsCommand {
             }
             lines.append(line)
         }
-        lines.append(latency("acknowledgements", reply, earlierReply, \.acknowledgement))
-        lines.append(latency("deliveries", reply, earlierReply, \.delivery))
-        lines.append(latency("turns", reply, earlierReply, \.turn))
-        lines.append(latency("commits", reply, earlierReply, \.commit))
+        lines.append(
+            latency(of: "acknowledgements", reply, since: earlierReply, in: \.acknowledgement))
+        lines.append(latency(of: "deliveries", reply, since: earlierReply, in: \.delivery))
+        lines.append(latency(of: "turns", reply, since: earlierReply, in: \.turn))
+        lines.append(latency(of: "commits", reply, since: earlierReply, in: \.commit))
         return lines.joined(separator: "\n")
     }
 
     /// How long half of the things and 99 of 100 took at most, since the last time or since the
     /// broker's start.
     private static func latency(
-        _ name: String, _ reply: ReadStatistics.Reply, _ earlier: ReadStatistics.Reply?,
-        _ buckets: KeyPath<ReadStatistics.Latencies, [ReadStatistics.Bucket]>
+        of name: String, _ reply: ReadStatistics.Reply, since earlier: ReadStatistics.Reply?,
+        in buckets: KeyPath<ReadStatistics.Latencies, [ReadStatistics.Bucket]>
     ) -> String {
         var counts: [UInt64: UInt64] = [:]
         for bucket in reply.latencies[keyPath: buckets] {

@@ -63,7 +63,13 @@ enum TokenRevokeCommand {
             throw UsageError("missing selection: --id, --user, --device or --batch")
         }
         let broker = try options.administration()
-        let reply = try broker.send(RevokeTokens(selection))
+        var reply = RevokeTokens.Reply(tokenCount: 0, connectionCount: 0)
+        _ = try ProgressBar.count("token") { place in
+            let part = try broker.send(RevokeTokens(selection, after: place))
+            reply.tokenCount += part.tokenCount
+            reply.connectionCount += part.connectionCount
+            return (UInt64(part.tokenCount), part.next)
+        }
         guard reply.tokenCount > 0 || options.has(.json) else {
             throw CommandFailure("no token matches the selection; see martlet token list", .failure)
         }

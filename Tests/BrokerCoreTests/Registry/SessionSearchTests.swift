@@ -102,4 +102,20 @@ struct SessionSearchTests {
         repeat { counts.append(revocation.tokenCount) } while world.revokeSlice(of: &revocation)
         #expect(revocation.tokenCount == count && counts == [0, Revocation.revokedPerSlice])
     }
+
+    @Test func `goes on with a revocation after the place where another one ended`() {
+        for number in 0..<Revocation.revokedPerSlice + 10 {
+            _ = try? world.broker.addToken(
+                Token(
+                    identifier: Array("t\(number)".utf8), digest: Digest(words: (1, 2, 3, 4)),
+                    app: World.app, user: Array("u".utf8), device: nil, expiresUnixSeconds: 0,
+                    batch: Array("b".utf8), rights: nil))
+        }
+        let filter = TokenFilter(app: World.app, batch: Array("b".utf8))
+        var first = Revocation(of: filter)
+        #expect(world.revokeSlice(of: &first) && first.next != nil)
+        var second = Revocation(of: filter, after: first.next)
+        while world.revokeSlice(of: &second) {}
+        #expect(second.tokenCount == 10)
+    }
 }

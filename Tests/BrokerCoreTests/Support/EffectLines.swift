@@ -46,6 +46,8 @@ extension LoopEffects {
                 + named(answer.firstRefusal, answer.namedRefusalCount)
         case .mqtt(.answerFilters(let answer)):
             return "\(name(answer.connection)): \(answer.request) \(answer.requestIdentifier)"
+        case .mqtt(.dropReply(let connection, let identifier)):
+            return "\(name(connection)): no reply \(identifier)"
         case .mrt(.respond(let connection, let identifier, let reason, _)):
             return "\(name(connection)): response \(identifier), \(reason)"
         case .mrt(

@@ -12,7 +12,7 @@ import WireFormat
     }
 
     @Test func `that arrive in one turn are opened in as many as they need, in their order`() {
-        var pacing = StreamPacing()
+        var pacing = RequestPacing(perTurnMaximum: WebLimits.streamsPerTurnMaximum)
         let count = 3 * WebLimits.streamsPerTurnMaximum + 5
         var arriving = (0..<count).map(Self.connection)
         var opened: [ConnectionID] = []
@@ -38,7 +38,7 @@ import WireFormat
     }
 
     @Test func `that close while they wait take no place of others`() {
-        var pacing = StreamPacing()
+        var pacing = RequestPacing(perTurnMaximum: WebLimits.streamsPerTurnMaximum)
         for slot in 0..<100 { pacing.wait(Self.connection(slot)) }
         let next = pacing.takeNext { $0.slot >= 90 }
         #expect(next == (90..<100).map(Self.connection))

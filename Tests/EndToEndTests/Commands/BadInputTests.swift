@@ -132,7 +132,7 @@ extension EndToEndTests {
         @Test func `a flood of invalid logins is logged in few lines and counted completely`()
             async throws
         {
-            let broker = try await TestBroker()
+            let broker = try await TestBroker(settings: [], plainOptions: "")
             let bystander = try await broker.client("bob")
             let count = 200
             for _ in 0..<count {
@@ -141,6 +141,20 @@ extension EndToEndTests {
                 try client.waitForClose()
             }
             #expect(try broker.counter("connects/refused") == UInt64(count))
+            // Passwords that are no credential of this broker are refused before the core.
+            func text(_ text: String) -> [UInt8] { [0, UInt8(text.utf8.count)] + text.utf8 }
+            let body = text("MQTT") + [4, 0xC2, 0, 60] + text("g") + text("root") + text("1234")
+            for _ in 0..<10 {
+                let client = try WireClient(port: broker.plainPort)
+                try client.send([0x10, UInt8(body.count)] + body)
+                try client.waitForClose()
+            }
+            #expect(try broker.counter("connects/refused") == UInt64(count + 10))
+            // Other bytes are no login.
+            let other = try WireClient(port: broker.plainPort)
+            try other.send(Array("GET / HTTP/1.1\r\nHost: h\r\n\r\n".utf8))
+            try other.waitForClose()
+            #expect(try broker.counter("connects/refused") == UInt64(count + 10))
             try await bystander.send(OutgoingMessage(to: .user("bob"), text: "unharmed"))
             #expect(try await bystander.nextMessage().text == "unharmed")
         }

@@ -119,6 +119,21 @@ extension EndToEndTests {
             #expect(try await bob.nextTexts(1) == ["three"])
         }
 
+        @Test func `a command that waits for input keeps no messages of its user`() async throws {
+            let broker = try await TestBroker()
+            let bob = try await broker.client("bob")
+            let (child, input) = try await sender("--to=bob", of: broker)
+            try input.write(contentsOf: Data("one\n".utf8))
+            #expect(try await bob.nextTexts(1) == ["one"])
+            // The queue of a session in memory has 1,000 messages.
+            for _ in 0..<1_200 {
+                let receipt = try await bob.send(OutgoingMessage(to: .user("alice"), text: "x"))
+                #expect(receipt.refusedCount == 0)
+            }
+            try input.close()
+            #expect(try await child.exit() == .code(0), "\(child.text)")
+        }
+
         @Test func `a failure ends the command without another line of input`() async throws {
             let broker = try await TestBroker()
             let (child, input) = try await sender("--to=nobody", of: broker)

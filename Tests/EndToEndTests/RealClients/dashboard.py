@@ -143,7 +143,7 @@ try:
     fill("target", "site/1")
     press("Explain")
     shows("Allowed", "explanation")
-    shows("by tcp://", "the address of a device and its listener")
+    shows(", by t", "the address of a device and its listener")
     shows("token ", "its credential")
     shows("client connected", "its connections")
     press("Trace for a minute")
@@ -164,6 +164,11 @@ try:
     wait.until(lambda _: driver.find_element(By.ID, "confirmation").is_displayed())
     press("Drop the message", "confirmation")
     shows("No message waits", "a message that was dropped")
+
+    page("Users", "carol")
+    fill("added", "erin")
+    press("Make known")
+    shows("erin", "a new user")
 
     page("Retained", "site/1/limit")
     press("Look")
@@ -187,12 +192,29 @@ try:
     look("confirmation")
     press("Remove", "confirmation")
     shows("1 member,", "a removed member")
+    fill("meta", "{\"rate\": 60}")
+    press("Replace the data")
+    # The page has been written again by then.
+    wait.until(lambda _: "is changed" in driver.find_element(By.ID, "status").text)
+    check(driver.find_element(By.NAME, "meta").get_attribute("value") == "{\"rate\": 60}", "data")
+    fill("allowed", "bob")
+    press("Only these users")
+    shows("only users of its list", "a list of a group")
+    page("Groups", "Pump house")
+    fill("owner", "bob")
+    fill("title", "Second")
+    press("Create a group")
+    shows("Second", "a new group")
 
     page("Tokens", "carol")
     fill("user", "dave")
-    press("Mint a token")
+    press("Mint tokens")
     shows("mt1_", "a new token")
     look("minted")
+    fill("user", ", ".join(f"lot-{number}" for number in range(600)))
+    fill("batch", "lot")
+    press("Mint tokens")
+    shows("600 tokens, shown only this once", "a lot of tokens")
 
     page("Send", "Send a message")
     fill("from", "alice")
@@ -207,6 +229,11 @@ try:
     look("sent")
 
     page("Apps", "demo")
+    fill("app", "plant")
+    fill("rights", "send:*, publish:plant/%u/#")
+    press("Create")
+    shows("mk1_", "a new app and its key")
+    look("app-created")
 
     page("Keys", "default")
     fill("name", "ci")
@@ -235,6 +262,9 @@ try:
     wait.until(lambda _: not driver.find_element(By.ID, "status").text)
 
     page("Operators", "own")
+    fill("operator", "night")
+    press("Add an operator")
+    shows("mo1_", "a new operator")
 
     page("Listeners", "https://localhost")
     shows("/CN=", "the subject of a certificate")

@@ -220,7 +220,7 @@ extension EndToEndTests {
                         + "\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{").utf8)
             }
             var clients: [WireClient] = []
-            for user in ["u1", "u2", "u3", "u4"] {
+            for user in ["u1", "u2", "u3"] {
                 try api.broker.addUsers(user)
                 let token = start(try api.broker.token(user))
                 for _ in 0..<16 {
@@ -234,9 +234,19 @@ extension EndToEndTests {
             }
             for client in clients { try client.wait(milliseconds: 5) }
             #expect(clients.allSatisfy { text($0).isEmpty })
+            // So have the users of an app, and of another app it takes nothing.
             let other = try api.broker.token("bob")
             let refused = try end(api.http, String(decoding: start(other), as: UTF8.self))
             #expect(statuses(refused) == ["503"], "\(refused)")
+            let administration = try AdministrationClient(dataDirectory: api.broker.directory)
+            let key = try administration.send(CreateApp(app: "other", rights: ["send:*"])).key
+            let message = #"{"from":"a","users":["a"],"b":"x"}"#
+            let served = try end(
+                api.http,
+                "POST /api/v1/apps/other/messages HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer "
+                    + "\(key)\r\nContent-Type: application/json\r\nConnection: close\r\n"
+                    + "Content-Length: \(message.utf8.count)\r\n\r\n\(message)")
+            #expect(statuses(served) == ["404"], "\(served)")
             let body = #"{"app":"plant"}"#
             let answer = try end(
                 api.http,

@@ -129,7 +129,7 @@ extension EndToEndTests {
                     answer: #"{"key":"mk1_"#),
                 Step(
                     method: "GET", template: "/apps/{app}/keys", path: "/apps/plant/keys",
-                    answer: #""rights":["send:*"],"role":"view"},{","#),
+                    answer: #""rights":["send:*"],"role":"view"},{"madeUnixSeconds":"#),
                 Step(
                     method: "DELETE", template: "/apps/{app}/keys/{name}",
                     path: "/apps/plant/keys/ci", answer: #"{"connectionCount":0}"#),
@@ -571,6 +571,10 @@ extension EndToEndTests {
                 (call("POST", "/api/v1/apps"), 400, 129, "/app is missing"),
                 (call("POST", "/api/v1/apps", ""), 400, 129, "/app is missing"),
                 (call("POST", "/api/v1/apps", "{\u{FEFF}"), 400, 129, "not JSON"),
+                (
+                    call("POST", "/api/v1/apps", #"{"app":"x","app":"y"}"#), 400, 129,
+                    "/app is repeated"
+                ),
                 (
                     call("POST", "/api/v1/apps", "{}", ["Content-Type": "text/json"]), 415, 153,
                     "application/json"

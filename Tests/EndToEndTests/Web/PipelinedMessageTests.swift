@@ -86,6 +86,24 @@ extension EndToEndTests {
             await device.close()
         }
 
+        @Test func `are answered before 100 Continue for a later one`() async throws {
+            let api = try await broker()
+            let body = #"{"from":"bob","users":["alice"],"b":"x"}"#
+            let last = head(
+                api, "POST /api/v1/apps/demo/messages", "Content-Type: application/json",
+                "Connection: close", "Expect: 100-continue", "Content-Length: \(body.utf8.count)")
+            let client = try WireClient(port: api.http)
+            try client.send(Array((message(api, body) + message(api, body) + last).utf8))
+            func statuses() -> [String] {
+                answers(String(decoding: client.untaken, as: UTF8.self)).map(\.status)
+            }
+            while !statuses().contains("100") { try client.wait(milliseconds: 20) }
+            #expect(statuses() == ["200", "200", "100"])
+            try client.send(Array(body.utf8))
+            try client.waitForClose()
+            #expect(statuses() == ["200", "200", "100", "200"])
+        }
+
         @Test func `of a connection that closes arrive in order, without a gap`() async throws {
             let api = try await broker()
             for round in 0..<20 {

@@ -328,6 +328,40 @@ extension EndToEndTests {
             #expect(status == 401)
         }
 
+        @Test func `guesses at event streams count towards the limit of an address`() async throws {
+            let (api, _, view) = try await broker()
+            let token = try api.broker.token("bob")
+            let wrong =
+                "mt1_" + String(repeating: "c", count: 12) + "_"
+                + String(repeating: "c", count: 26)
+            let calls = (0..<15).map { _ in APICall("GET", "/api/v1/events", token: wrong) }
+            var found: [Int] = []
+            // A refused stream ends its connection.
+            for call in calls { found += try await statuses([call], api) }
+            #expect(found == [Int](repeating: 401, count: 10) + [Int](repeating: 429, count: 5))
+            #expect(try api.broker.counter("api/credentials/refused") == 15)
+            // Those that are allowed are served meanwhile.
+            #expect(try await statuses([APICall("GET", "/api/v1/me", token: view)], api) == [200])
+            let stream = try WireClient(port: api.http)
+            try stream.send(
+                Array(
+                    ("GET /api/v1/events HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer \(token)"
+                        + "\r\n\r\n").utf8))
+            try stream.waitForAnswer()
+            #expect(String(decoding: stream.untaken, as: UTF8.self).hasPrefix("HTTP/1.1 200 "))
+        }
+
+        @Test func `a stream of an operator is told that a listener has no API`() async throws {
+            let broker = try await TestBroker(listeners: ["http://localhost:0?serve=json,health"])
+            let own = try AdministrationClient(dataDirectory: broker.directory).send(
+                AddOperator(operator: "root", role: .own)
+            ).token
+            let answers = try await APIScript.ask(
+                [APICall("GET", "/api/v1/events", token: own)], port: try await broker.port("http"))
+            #expect(answers.map(\.status) == [404])
+            #expect(answers[0].detail.contains("does not serve the API"))
+        }
+
         /// The content may take seconds, in which the key or token is revoked.
         @Test(arguments: [false, true])
         func `a request whose credential is revoked before its last byte is refused`(

@@ -99,6 +99,27 @@ extension EndToEndTests {
             }
         }
 
+        @Test func `a page whose name was made to lead here cannot use a login for this machine`()
+            async throws
+        {
+            let broker = try await TestBroker(
+                #"web.allowedOrigins=["http://listed.example"]"#, web: true)
+            for (host, origin, status) in [
+                ("localhost:8084", "http://localhost:8084", 101),
+                ("127.0.0.1:8084", "http://127.0.0.1:8084", 101),
+                ("evil.example:8084", "http://evil.example:8084", 403),
+                ("evil.example:8084", "http://listed.example", 101),
+                ("localhost:8084", "http://evil.example:8084", 403),
+            ] {
+                let client = try WireClient(port: broker.wsPort)
+                let request = Self.handshake("/mqtt", "mqtt").replacing(
+                    "Host: h\r\n", with: "Host: \(host)\r\nOrigin: \(origin)\r\n")
+                try client.send(Array(request.utf8))
+                try client.waitForAnswer()
+                #expect(text(client).hasPrefix("HTTP/1.1 \(status) "), "\(host) \(origin)")
+            }
+        }
+
         @Test func `requests keep no place from a login`() async throws {
             let broker = try await TestBroker("limits.pendingLogins=4", web: true)
             let clients = try (0..<4).map { _ in try WireClient(port: broker.wsPort) }
@@ -178,7 +199,8 @@ extension EndToEndTests {
             let broker = try await TestBroker(web: true)
             _ = try end(broker.plainPort, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
             _ = try await broker.process.line(
-                with: "event=login_refused", "an HTTP request; ws:// and wss:// listeners take them"
+                with: "event=login_refused",
+                "an HTTP request; http(s):// and ws(s):// listeners take them"
             )
             let answer = try end(broker.wsPort, "\u{10}\u{10}\u{0}\u{4}MQTT")
             #expect(answer.hasPrefix("HTTP/1.1 400 "))

@@ -42,6 +42,8 @@ typedef struct mrt_message {
     uint32_t list_count;
     // Only to a topic: the body is any bytes, without a type.
     bool is_raw;
+    // The broker keeps it in the conversation with its receivers; not with the grade transient.
+    bool is_kept;
     uint8_t type;
     // UTF-8. The JSON form of the message has at most 1,024 bytes (docs/PROTOCOL.md section 5).
     mrt_bytes body;

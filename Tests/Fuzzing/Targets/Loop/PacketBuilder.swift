@@ -114,7 +114,7 @@ struct PacketBuilder {
     var dialect = Dialect.mrt
     /// Ids of the groups there are: the broker makes them up.
     var groups: [[UInt8]] = []
-    private var isFive: Bool { dialect == .mqtt5 }
+    var isFive: Bool { dialect == .mqtt5 }
 
     // MARK: - CONNECT
 
@@ -268,7 +268,7 @@ struct PacketBuilder {
         return FuzzWords.topics[Int(choice) % FuzzWords.topics.count]
     }
 
-    private func group(_ choice: UInt8) -> [UInt8]? {
+    func group(_ choice: UInt8) -> [UInt8]? {
         groups.isEmpty ? nil : groups[Int(choice & 0x7F) % groups.count]
     }
 
@@ -414,9 +414,9 @@ struct PacketBuilder {
         }
     }
 
-    /// Groups, wills and presence; nothing where the dialect has no requests.
+    /// Groups, wills and presence; more of them in MQTT.
     func ask(_ input: inout InputReader) -> [UInt8] {
-        guard dialect == .mrt else { return subscribe(&input) }
+        guard dialect == .mrt else { return publishRequest(&input) }
         let (operation, choice) = (input.readByte(), input.readByte())
         let identifier = input.readByte()
         let name = group(choice) ?? Array("none".utf8)
