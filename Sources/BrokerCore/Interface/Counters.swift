@@ -36,6 +36,9 @@ public struct Counters: Hashable, Sendable {
     public var receiptsSent: UInt64 = 0
     /// Receipts that had to wait because a queue or the store was full.
     public var receiptsDelayed: UInt64 = 0
+    /// Deliveries to members of groups that no receipt counts, because too many members are
+    /// remembered.
+    public var membersUncounted: UInt64 = 0
     /// Sends accepted although an earlier broker may have delivered them.
     public var possibleDuplicates: UInt64 = 0
     /// Single receivers refused within a send.

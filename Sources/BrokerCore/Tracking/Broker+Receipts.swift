@@ -25,6 +25,11 @@ extension Broker {
         // A member with several devices must not count twice.
         let hasOthers =
             registry.users[user].firstSession != session || sessions[session].nextOfUser != nil
+        guard !hasOthers || tracking.remembers(user, of: index) || hasRoomForMember(of: index)
+        else {
+            counters.membersUncounted += 1
+            return
+        }
         guard tracking.note(.delivered, by: user, of: index, remembers: hasOthers) else { return }
         let receipt = Receipt(
             kind: .delivered, user: user, device: Array(sessions[session].device),
@@ -44,21 +49,26 @@ extension Broker {
         guard let index = tracking.find(reference, ofApp: registry.users[user].app),
             tracking.sends[index].asks.contains(.applied), isReceiver(user, of: index)
         else { return .topicNameInvalid }
-        if tracking.sends[index].targetKind == .group,
-            tracking.memberFactCount >= limits.trackedMembersMaximum
-        {
-            return .quotaExceeded
-        }
-        // A repeated request changes nothing.
-        guard tracking.note(.applied, by: user, of: index, remembers: true) else { return .success }
-        if code >= ReceiptLimits.failureCode { tracking.sends[index].counts.failed += 1 }
         var receipt = Receipt(
             kind: .applied, user: user, device: Array(sessions[session].device),
             unixMilliseconds: step.moment.unixMilliseconds)
         receipt.code = code
         receipt.text = text
+        // The text is in the row until it is told.
+        guard tracking.remembers(user, of: index) || hasRoomForMember(of: index),
+            hasRoom(for: receipt.rowByteCount, .upkeep)
+        else { return .quotaExceeded }
+        // A repeated request changes nothing.
+        guard tracking.note(.applied, by: user, of: index, remembers: true) else { return .success }
+        if code >= ReceiptLimits.failureCode { tracking.sends[index].counts.failed += 1 }
         takeFact(receipt, of: index, in: &step)
         return .success
+    }
+
+    /// Whether one more member of a group can be remembered. Users that the send named always are.
+    private func hasRoomForMember(of index: Index<TrackedSend>) -> Bool {
+        tracking.sends[index].targetKind != .group
+            || tracking.memberFactCount < limits.trackedMembersMaximum
     }
 
     /// Whether a user received a message: one that the send named, or another member of the group.
@@ -83,8 +93,17 @@ extension Broker {
         commits.commitSoon()
         tracking.noteChange(of: index)
         guard tracking.sends[index].targetKind == .group else {
-            tracking.sends[index].untold.append(receipt)
-            tellReceipts(of: index, in: &step)
+            // The row has the receipt until it is told. For what a receiver tells, the room was
+            // looked for before.
+            let hasRoom = admitGrowth(of: receipt.rowByteCount, for: .upkeep) != nil
+            if hasRoom || receipt.kind == .applied {
+                tracking.sends[index].untold.append(receipt)
+                tellReceipts(of: index, in: &step)
+            } else {
+                counters.receiptsDelayed += 1
+                tracking.postpone(receipt, of: index)
+                startPace(of: index, at: step.moment)
+            }
             return
         }
         writeMember(receipt.user, of: index)
@@ -142,6 +161,8 @@ extension Broker {
             }
             tracking.sends[index].untold.removeFirst()
             tracking.sends[index].toldCounts = tracking.sends[index].counts
+            tracking.noteChange(of: index)
+            commits.commitSoon()
         }
     }
 
@@ -155,15 +176,32 @@ extension Broker {
     /// The interval after a receipt, or after one that could not be sent, has ended.
     mutating func paceReceipts(of index: Index<TrackedSend>, in step: inout Step) {
         tracking.sends[index].paceToken = .none
+        takePostponed(of: index, at: step.moment)
         if !tracking.sends[index].untold.isEmpty {
-            tracking.noteChange(of: index)
-            commits.commitSoon()
             tellReceipts(of: index, in: &step)
         } else if tracking.sends[index].counts != tracking.sends[index].toldCounts {
             let receipt = Receipt(
                 kind: .counts, user: tracking.sends[index].sender, device: [],
                 unixMilliseconds: step.moment.unixMilliseconds)
             tellCounts(of: index, by: receipt, in: &step)
+        }
+    }
+
+    /// Makes the receipts for which the store had no room.
+    private mutating func takePostponed(of index: Index<TrackedSend>, at moment: Moment) {
+        for position in tracking.sends[index].receivers.indices
+        where tracking.sends[index].receivers[position].facts.contains(.postponed) {
+            let receipt = Receipt(
+                kind: .delivered, user: tracking.sends[index].receivers[position].user, device: [],
+                unixMilliseconds: moment.unixMilliseconds)
+            guard admitGrowth(of: receipt.rowByteCount, for: .upkeep) != nil else {
+                startPace(of: index, at: moment)
+                return
+            }
+            tracking.sends[index].receivers[position].facts.remove(.postponed)
+            tracking.sends[index].untold.append(receipt)
+            tracking.noteChange(of: index)
+            commits.commitSoon()
         }
     }
 

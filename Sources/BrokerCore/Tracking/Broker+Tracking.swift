@@ -236,6 +236,9 @@ extension Broker {
             startExpiry(ofTracked: index)
             if !tracking.sends[index].untold.isEmpty
                 || tracking.sends[index].counts != tracking.sends[index].toldCounts
+                || tracking.sends[index].receivers.contains(where: {
+                    $0.facts.contains(.postponed)
+                })
             {
                 startPace(of: index, at: moment)
             }

@@ -23,6 +23,8 @@ struct TrackedSend {
         static let delivered = Facts(rawValue: 1)
         /// The receiver has told that it applied it, or why not.
         static let applied = Facts(rawValue: 2)
+        /// That it was delivered is not told, because the store had no room for the receipt.
+        static let postponed = Facts(rawValue: 4)
     }
 
     /// A user that the send named.
@@ -102,6 +104,10 @@ struct Receipt: Hashable {
     /// The receiver's own code, with ``Kind/applied``: 0 for done, from 0x80 on a failure.
     var code: UInt8 = 0
     var text: [UInt8] = []
+
+    /// The most bytes that it takes in the row of its send: a user of at most 64 bytes, a time, a
+    /// kind, a code, and lengths.
+    var rowByteCount: Int { 80 + device.count + text.count }
 }
 
 extension Records {

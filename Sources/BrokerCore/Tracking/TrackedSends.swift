@@ -168,6 +168,18 @@ struct TrackedSends: ~Copyable {
         return true
     }
 
+    /// Whether what a user told can be noted without remembering one more member of a group.
+    func remembers(_ user: Index<User>, of index: Index<TrackedSend>) -> Bool {
+        sends[index].members[user] != nil
+    }
+
+    /// Notes that a receiver has the message, and that the receipt is made later.
+    mutating func postpone(_ receipt: Receipt, of index: Index<TrackedSend>) {
+        guard let position = sends[index].receivers.firstIndex(where: { $0.user == receipt.user })
+        else { return }
+        sends[index].receivers[position].facts.insert(.postponed)
+    }
+
     mutating func restore(
         _ facts: TrackedSend.Facts, ofMember user: Index<User>, of index: Index<TrackedSend>
     ) {

@@ -36,6 +36,7 @@ enum StatisticsNames {
             "messages/tracked/accepted": .counter(counters.sendsTracked),
             "messages/receipts": .counter(counters.receiptsSent),
             "messages/receipts/delayed": .counter(counters.receiptsDelayed),
+            "messages/receipts/uncounted": .counter(counters.membersUncounted),
             "conversations/count": .gauge(UInt64(gauges.conversations)),
             "history/messages": .gauge(gauges.keptMessages),
             "history/messages/kept": .counter(counters.messagesKept),

@@ -6,19 +6,16 @@ import WireFormat
 
 extension SimulatedClient {
     /// Notes what the sender of a message asks for, before the message is acknowledged.
-    func noteAsks(_ deliver: MRT.Deliver, in bytes: UnsafeRawBufferPointer) {
-        guard let fields = deliver.decodedFields(in: bytes.bytes) else { return }
+    func noteAsks(_ deliver: MRT.Deliver, in bytes: RawSpan) {
+        guard let fields = deliver.decodedFields(in: bytes) else { return }
         if fields.asks.contains(.applied) { askedReferences.append(fields.reference) }
     }
 
     /// Reads a receipt. The caller acknowledges it.
-    func readReceipt(_ deliver: MRT.Deliver, in bytes: UnsafeRawBufferPointer) {
-        guard let session, let receipt = MRT.Receipt(deliver.payload, in: bytes.bytes) else {
+    func readReceipt(_ deliver: MRT.Deliver, in bytes: RawSpan) {
+        guard let session, let receipt = MRT.Receipt(deliver.payload, in: bytes) else {
             oracle.fail(.receiptsAreTrue, "a receipt that cannot be read", client: index)
             return
-        }
-        func text(_ range: ByteRange) -> String {
-            String(decoding: range.bytes(in: bytes), as: UTF8.self)
         }
         let isApplied: Bool
         switch receipt.event {
@@ -30,9 +27,14 @@ extension SimulatedClient {
         oracle.receiptReceived(
             ReceivedReceipt(
                 number: deliver.number, reference: receipt.reference,
-                messageIdentifier: text(receipt.messageIdentifier), from: text(deliver.from),
+                messageIdentifier: text(receipt.messageIdentifier, in: bytes),
+                from: text(deliver.from, in: bytes),
                 isApplied: isApplied),
             session: session, client: index)
+    }
+
+    private func text(_ range: ByteRange, in bytes: RawSpan) -> String {
+        range.bytes(in: bytes).withUnsafeBytes { String(decoding: $0, as: UTF8.self) }
     }
 
     /// Tells the sender of a message that asks for it that it is applied.

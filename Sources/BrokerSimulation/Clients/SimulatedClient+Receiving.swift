@@ -129,9 +129,9 @@ extension SimulatedClient {
         let body = bytes(through: deliver.payload.endOffset)
         let message = describe(deliver, in: body)
         if deliver.kind == .receipt {
-            readReceipt(deliver, in: body)
+            readReceipt(deliver, in: body.bytes)
         } else if !deliver.fields.isEmpty {
-            noteAsks(deliver, in: body)
+            noteAsks(deliver, in: body.bytes)
         }
         guard deliver.number > 0 else {
             if deliver.payload.isEmpty { return }

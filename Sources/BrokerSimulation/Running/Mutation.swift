@@ -8,8 +8,8 @@ public enum Mutation: String, CaseIterable, Sendable {
         switch self {
         // If more happens, no early seed shows it.
         case .gatewayEndsWills: .all.subtracting([.rights, .leavers, .siblings, .backups, .rows])
-        case .keptRetained: .all.subtracting([.rights, .backups, .rows])
-        case .keptRefusal, .discardedMessages: .all.subtracting(.rows)
+        case .keptRetained: .all.subtracting([.rights, .backups, .rows, .receipts])
+        case .keptRefusal, .discardedMessages: .all.subtracting([.rows, .receipts])
         default: .all
         }
     }

@@ -76,7 +76,7 @@ struct JSONEffectEncoder {
         case .kicked:
             break
         case .receipt:
-            ReceiptText.write(payload, to: &writer)
+            ReceiptText.write(payload.bytes, to: &writer)
         case .topic, .unicast, .group, .broadcast, .presence:
             if !block.marks.contains(.raw), !payload.isEmpty {
                 writer.write("t", UInt64(payload[0]))

@@ -113,7 +113,7 @@ struct EncodedPublication: ~Copyable {
     /// The JSON of a receipt, with its members and those of an envelope.
     private mutating func appendReceipt(_ block: MessageBlock) -> ByteRange {
         var writer = JSONWriter()
-        ReceiptText.write(block.payload, to: &writer)
+        ReceiptText.write(block.payload.bytes, to: &writer)
         writer.write("from", block.sender.bytes)
         withUnsafeTemporaryAllocation(byteCount: 20, alignment: 1) { digits in
             writer.write("time", decimal(block.time, in: digits).bytes)

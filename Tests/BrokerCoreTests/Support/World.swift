@@ -188,9 +188,11 @@ final class World {
 
     /// The lowest number that no open request of a client bears.
     func freeRequest(_ name: String) -> UInt64 {
+        let (connection, open) = (connections[name]!, broker.commits.openRequests)
         var identifier: UInt64 = 1
-        while broker.commits.openRequests.contains(where: {
-            $0.connection == connections[name]! && $0.identifier == identifier
+        while [false, true].contains(where: {
+            open.contains(
+                RequestKey(connection: connection, identifier: identifier, isUnsubscribe: $0))
         }) {
             identifier += 1
         }

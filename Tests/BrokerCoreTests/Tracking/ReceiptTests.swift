@@ -188,6 +188,29 @@ import Testing
         #expect(lines(of: "ann").last?.hasSuffix("a1 delivered to bob/pc") == true)
     }
 
+    @Test func `a store without a reserve delays delivered, and refuses applied`() {
+        world.begin("ann/1", "bob/pc")
+        world.send("ann/1", 1, to: .user("bob"), "on", asks: [.delivered, .applied])
+        world.settle()
+        _ = world.lines()
+        world.fillStore()
+        while world.broker.admitGrowth(of: 1_000, for: .upkeep) != nil {}
+        while world.broker.admitGrowth(of: 1, for: .upkeep) != nil {}
+        world.acknowledge("bob/pc", through: 1)
+        apply("bob/pc", 0xA1, "done")
+        world.beginCommit()
+        #expect(world.counters.receiptsSent == 0)
+        #expect(world.lines() == ["bob/pc: response 1, quotaExceeded"])
+        world.crash(committing: true)
+        world.connect("bob/pc", outbox: (epoch: 7, seen: 0, used: 0))
+        world.connect("ann/1", outbox: (epoch: 7, seen: 1, used: 1))
+        world.settle()
+        world.pass(seconds: 4)
+        #expect(lines(of: "ann").last?.hasSuffix("a1 delivered to bob/") == true)
+        apply("bob/pc", 0xA1, "done")
+        #expect(lines(of: "ann").last?.hasSuffix(#"a1 applied by bob/pc, 0 "done""#) == true)
+    }
+
     // MARK: - Applied
 
     @Test func `applied is told with its code and text, once for a user`() {
@@ -251,6 +274,29 @@ import Testing
         let send = world.broker.tracking.sends[world.broker.tracking.find(0xA1)!]
         #expect(send.counts.delivered == 20 && send.counts.applied == 1 && send.counts.failed == 1)
         #expect(send.toldCounts == send.counts)
+    }
+
+    @Test func `a member with several devices is not counted past a limit, and never twice`() {
+        world.limits.trackedMembersMaximum = 1
+        world.begin("ann/1", "bob/pc", "bob/phone", "carl/pc", "carl/phone")
+        let group = world.makeGroup(owner: "ann/1", members: ["bob/pc", "carl/pc"])
+        let names = ["bob/pc", "bob/phone", "carl/pc", "carl/phone"]
+        for name in names { world.acknowledge(name, through: world.sentThrough(name)) }
+        world.settle()
+        world.send("ann/1", 1, to: .group(group), "on", asks: [.delivered, .applied])
+        world.settle()
+        for name in names { world.acknowledge(name, through: world.sentThrough(name)) }
+        world.settle()
+        let send = world.broker.tracking.sends[world.broker.tracking.find(0xA1)!]
+        #expect(send.counts.delivered == 1)
+        #expect(world.counters.membersUncounted == 2)
+        _ = world.lines()
+        apply("carl/pc", 0xA1)
+        apply("bob/pc", 0xA1)
+        #expect(
+            lines(of: "").filter { $0.contains("response") } == [
+                "carl/pc: response 1, quotaExceeded", "bob/pc: response 1, success",
+            ])
     }
 
     // MARK: - Rights
