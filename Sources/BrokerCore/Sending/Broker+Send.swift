@@ -65,16 +65,35 @@ extension Broker {
         case .refused(let reason, let limit):
             refuse(request, from: sender, reason, limit: limit, in: &step)
         case .allowed(let target):
-            var request = request
-            if request.reference != 0 {
-                request.reference = freeReference(request.reference)
-            }
-            let parts = self.parts(of: request, from: sender, in: step.bytes, at: step.moment)
-            if request.grade == .transient {
-                routeTransient(request, parts, to: target, from: sender, in: &step)
+            if request.reference == 0 {
+                route(request, to: target, from: sender, in: &step)
             } else {
-                routeDurable(request, parts, to: target, from: sender, in: &step)
+                routeTracked(request, to: target, from: sender, in: &step)
             }
+        }
+    }
+
+    /// Routes a send that has a reference.
+    @inline(never)
+    private mutating func routeTracked(
+        _ request: SendRequest, to target: AuthorizedTarget, from sender: Index<Session>,
+        in step: inout Step
+    ) {
+        var request = request
+        request.reference = freeReference(request.reference)
+        route(request, to: target, from: sender, in: &step)
+    }
+
+    @inline(__always)
+    private mutating func route(
+        _ request: SendRequest, to target: AuthorizedTarget, from sender: Index<Session>,
+        in step: inout Step
+    ) {
+        let parts = self.parts(of: request, from: sender, in: step.bytes, at: step.moment)
+        if request.grade == .transient {
+            routeTransient(request, parts, to: target, from: sender, in: &step)
+        } else {
+            routeDurable(request, parts, to: target, from: sender, in: &step)
         }
     }
 
