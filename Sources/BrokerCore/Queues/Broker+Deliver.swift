@@ -304,11 +304,12 @@ extension Broker {
         sessions[session].inbox.acknowledgedThrough = throughNumber
         counters.acknowledgements += 1
         var isInStore = false
+        let areSendsTracked = !tracking.isEmpty
         while live.connectedSessions[connected].sentCount > 0,
             live.connectedSessions[connected].window[0].number <= throughNumber
         {
             let entry = live.connectedSessions[connected].remove(at: 0)
-            if memory.messages[entry.message].hasFields {
+            if areSendsTracked, memory.messages[entry.message].hasFields {
                 noteDelivered(entry.message, by: session, in: &step)
             }
             if settle(entry, session, in: &step) == .inStore { isInStore = true }

@@ -79,7 +79,7 @@ extension Broker {
     ) {
         counters.acknowledgements += 1
         let entry = live.connectedSessions[connectedIndex(of: session)].remove(at: position)
-        if isReceived, memory.messages[entry.message].hasFields {
+        if isReceived, !tracking.isEmpty, memory.messages[entry.message].hasFields {
             noteDelivered(entry.message, by: session, in: &step)
         }
         let isFront = position == 0
