@@ -38,7 +38,8 @@ PACKAGES := libssl-dev liblmdb-dev libcurl4-openssl-dev pkg-config
 # docs/operating.
 TEST_PACKAGES := mosquitto mosquitto-clients libpaho-mqtt-dev python3-paho-mqtt gcc libc6-dev \
     fail2ban systemd-journal-remote nftables jq python3-prometheus-client python3-websockets curl \
-    chromium chromium-driver python3-selenium python3-systemd prometheus haproxy
+    python3-h11 python3-wsproto chromium chromium-driver python3-selenium python3-systemd \
+    prometheus haproxy node-mqtt golang-go golang-github-eclipse-paho.mqtt.golang-dev
 
 # Targets that firmware uses, each after those it imports, and the processor that they are checked
 # for: a Cortex-M4, as in the samples.
@@ -268,7 +269,8 @@ test-deps:
 	    && [ -x /lib/systemd/systemd-journal-remote ] \
 	    && [ -x /usr/bin/curl ] \
 	    && [ -x /usr/bin/chromium ] && [ -x /usr/bin/chromedriver ] && [ -x /usr/bin/prometheus ] \
-	    && [ -x /usr/sbin/haproxy ] \
+	    && [ -x /usr/sbin/haproxy ] && [ -d /usr/share/nodejs/mqtt ] && [ -x /usr/bin/go ] \
+	    && [ -d /usr/share/gocode/src/github.com/eclipse/paho.mqtt.golang ] \
 	    && /usr/bin/python3 -c \
 	        'import paho.mqtt.client, prometheus_client, selenium, systemd.journal, websockets' \
 	        2>/dev/null || { \

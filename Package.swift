@@ -154,7 +154,10 @@ let package = Package(
             ], swiftSettings: hot),
         .executableTarget(
             name: "martlet-micro",
-            dependencies: ["BrokerCore", "WireFormat", "BrokerTerms", "Primitives", "CLinuxShims"],
+            dependencies: [
+                "BrokerCore", "QueueStore", "WireFormat", "BrokerTerms", "Primitives",
+                "CLinuxShims",
+            ],
             path: "Bench/Micro", exclude: ["instructions"], swiftSettings: hot),
 
         // Tests.

@@ -1,10 +1,11 @@
 // The core on its own: a message to many who are online, by each kind of address and among many
 // filters of others; and a durable one with its acknowledgements and its batch. There is no store:
-// its answers are made up here.
+// its answers are made up here, except for History.swift.
 
 import BrokerCore
 import BrokerTerms
 import Primitives
+import QueueStore
 
 /// A core with clients, and the memory its events point into.
 struct BenchCore: ~Copyable {
@@ -27,11 +28,15 @@ struct BenchCore: ~Copyable {
     private var lastUnreleased: UInt16 = 0
     private var target = SendTarget.topic(BenchCore.topic)
     private let receiverCount: Int
+    private var users: [ByteRange] = []
+    private var nextUser = 0
 
     /// Connects a sender and `receivers`; if they have a `grade`, they subscribe to the one topic.
-    init(receivers: Int, grade: Grade?, expirySeconds: UInt32 = 0) {
+    init(
+        receivers: Int, grade: Grade?, expirySeconds: UInt32 = 0, limits: CoreLimits = CoreLimits()
+    ) {
         receiverCount = receivers
-        broker = Broker(at: moment)
+        broker = Broker(limits: limits, at: moment)
         broker.anonymousApp = Array("bench".utf8)
         broker.beginEmpty(at: moment)
         precondition(
@@ -77,6 +82,17 @@ struct BenchCore: ~Copyable {
     /// Messages go to one receiver by name.
     mutating func addressUser() {
         target = .user(place("r0"))
+    }
+
+    /// Messages go to so many receivers by name, in turn, where ``turnToNextUser()`` is called.
+    mutating func addressUsers(_ count: Int) {
+        users = (0..<count).map { place("r\($0)") }
+        turnToNextUser()
+    }
+
+    mutating func turnToNextUser() {
+        nextUser = (nextUser + 1) % users.count
+        target = .user(users[nextUser])
     }
 
     /// Messages go to a topic that is too long to be remembered: each is matched.
@@ -198,27 +214,43 @@ struct BenchCore: ~Copyable {
     }
 
     /// One message to the topic; the number of effects it had.
-    mutating func send(_ grade: Grade) -> Int {
+    mutating func send(_ grade: Grade, isKept: Bool = false) -> Int {
         if grade != .transient { sequence += 1 }
         let isRaw = if case .topic = target { true } else { false }
         let payload = BenchCore.payload
-        step(
-            .sendReceived(
-                sender,
-                SendRequest(
-                    number: grade == .transient ? 0 : sequence, grade: grade,
-                    target: target, isRaw: isRaw, payload: payload, messageByteCount: 50)))
+        var request = SendRequest(
+            number: grade == .transient ? 0 : sequence, grade: grade,
+            target: target, isRaw: isRaw, payload: payload, messageByteCount: 50)
+        request.isKept = isKept
+        step(.sendReceived(sender, request))
         return effects[0].effects.count
     }
 
     /// Every receiver acknowledges what it was given, and the sender its result.
     mutating func acknowledge() {
+        acknowledgeDeliveries()
+        step(.resultsSeen(sender, throughNumber: sequence))
+    }
+
+    mutating func acknowledgeDeliveries() {
         for effect in 0..<effects[0].effects.count {
             if case .deliver(let delivery) = effects[0].effects[effect] {
                 step(.inboxAcknowledged(delivery.connection, throughNumber: delivery.number))
             }
         }
-        step(.resultsSeen(sender, throughNumber: sequence))
+    }
+
+    /// Stores what is gathered, in a real store.
+    mutating func commit(in store: inout LMDBQueueStore) {
+        while broker.takeBatch(into: &batch, at: moment) {
+            var result = StoreResult()
+            do throws(StoreError) {
+                try store.carryOut(batch, into: &result)
+            } catch {
+                preconditionFailure("\(error)")
+            }
+            broker.stored(result, at: moment, effects: &effects)
+        }
     }
 
     /// Stores what is gathered, as a disk would that is done at once.

@@ -8,6 +8,7 @@
 //                              Bench/Micro/instructions starts
 //     martlet-micro asleep N   what N sleeping devices take of the memory
 //     martlet-micro subscriptions N  what N subscriptions take of it
+//     martlet-micro history N  what pages of a conversation of N messages cost, with a real store
 //     MARTLET_REPEAT=2         each so many times as often: what differs between two runs is the
 //                              case itself, without its beginning and its end
 
@@ -43,6 +44,9 @@ case "asleep":
     exit(0)
 case "subscriptions":
     measureSubscriptions(count: memoryCount)
+    exit(0)
+case "history":
+    measureHistory(count: memoryCount)
     exit(0)
 default:
     break

@@ -7,6 +7,8 @@ public enum AdministrationError: Error, Hashable, Sendable, CustomStringConverti
     case notRunning(path: String)
     /// No connection to the HTTP API of this server.
     case unreachable(server: String, reason: String)
+    /// What listens there is no HTTP API: it answered with this status.
+    case noAPI(server: String, status: Int)
     /// The broker refused the request.
     case refused(AdministrationRefusal)
     /// The connection closed before the end of the reply.
@@ -20,9 +22,10 @@ public enum AdministrationError: Error, Hashable, Sendable, CustomStringConverti
 
     public var description: String {
         switch self {
-        case .notRunning(let path):
-            "no broker listens at \(path); is martletd running with this data directory?"
+        case .notRunning(let path): "no broker listens at \(path)"
         case .unreachable(let server, let reason): "no connection to \(server): \(reason)"
+        case .noAPI(let server, let status):
+            "\(server) does not serve the HTTP API (HTTP status \(status))"
         case .refused(let refusal): refusal.message
         case .closed: "the broker closed the connection without an answer"
         case .timedOut: "the broker did not answer in time"

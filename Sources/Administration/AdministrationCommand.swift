@@ -39,6 +39,7 @@ public enum AdministrationCommand: Hashable, Sendable {
     case showGroup(ShowGroup)
     case changeMember(ChangeMember)
     case changeGroup(ChangeGroup)
+    case deleteGroup(DeleteGroup)
     case backUpStore(BackUpStore)
     case showBackup(ShowBackup)
     case readStatistics(ReadStatistics)
@@ -92,6 +93,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case showGroup = "group.show"
         case changeMember = "group.member"
         case changeGroup = "group.change"
+        case deleteGroup = "group.delete"
         case backUpStore = "store.backup"
         case showBackup = "store.backup.show"
         case readStatistics = "statistics.read"
@@ -146,6 +148,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .showGroup: .showGroup
         case .changeMember: .changeMember
         case .changeGroup: .changeGroup
+        case .deleteGroup: .deleteGroup
         case .backUpStore: .backUpStore
         case .showBackup: .showBackup
         case .readStatistics: .readStatistics
@@ -221,6 +224,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .showGroup: self = .showGroup(try Self.body(line))
         case .changeMember: self = .changeMember(try Self.body(line))
         case .changeGroup: self = .changeGroup(try Self.body(line))
+        case .deleteGroup: self = .deleteGroup(try Self.body(line))
         case .backUpStore: self = .backUpStore(try Self.body(line))
         case .showBackup: self = .showBackup(try Self.body(line))
         case .readStatistics: self = .readStatistics(try Self.body(line))

@@ -91,6 +91,8 @@ public struct AdministrationRefusal: Error, Codable, Hashable, Sendable {
         case forbidden
         /// The store or a queue has no room for it.
         case full
+        /// The principal has as many as one may have.
+        case tooMany
     }
 
     private enum CodingKeys: String, CodingKey { case reason, message }

@@ -164,6 +164,34 @@ public struct ChangeMember: AdministrationRequest {
     }
 }
 
+/// Deletes a group: removes its members, each of whom is told, and its history. A reply follows at
+/// most ``memberCountMaximum`` members.
+public struct DeleteGroup: AdministrationRequest {
+    public static let name = "group.delete"
+    public var app: String
+    public var groupid: String
+
+    /// Members that one request removes: a few seconds.
+    public static let memberCountMaximum = 10_000
+
+    public init(app: String, groupid: String) {
+        self.app = app
+        self.groupid = groupid
+    }
+
+    public struct Reply: Codable, Hashable, Sendable {
+        /// Members that were removed.
+        public var memberCount: Int
+        /// Whether the group remains with its other members; then repeat the request.
+        public var hasMore: Bool
+
+        public init(memberCount: Int, hasMore: Bool) {
+            self.memberCount = memberCount
+            self.hasMore = hasMore
+        }
+    }
+}
+
 /// Replaces a group's data, or the list of users who may join.
 public struct ChangeGroup: AdministrationRequest {
     public static let name = "group.change"

@@ -38,6 +38,9 @@ public struct SendMessage: AdministrationRequest {
     public var grade: Grade?
     /// Seconds after which the message is discarded; nil for as long as queues keep messages.
     public var expirySeconds: UInt64?
+    /// The application's own id, which the reply repeats: 1 to ``identifierByteCountMaximum``
+    /// bytes.
+    public var mid: String?
     /// Whether it becomes the retained message of its topic.
     public var isRetained: Bool?
     /// Whether it is kept in the conversation of `from` and its receivers; to users or a group.
@@ -53,6 +56,9 @@ public struct SendMessage: AdministrationRequest {
     /// keeps it.
     public static let contentTypeByteCountMaximum = 255
 
+    /// Maximum bytes of ``mid``, as over MRT and MQTT.
+    public static let identifierByteCountMaximum = 64
+
     /// How often a message arrives.
     public enum Grade: String, Codable, Hashable, Sendable, CaseIterable {
         /// At most once, at the receivers that are connected.
@@ -67,9 +73,8 @@ public struct SendMessage: AdministrationRequest {
         app: String, from: String, users: [String]? = nil, group: String? = nil,
         topic: String? = nil, everybody: Bool? = nil, b: String? = nil, payload: String? = nil,
         base64: String? = nil, contentType: String? = nil, t: UInt8? = nil, grade: Grade? = nil,
-        expirySeconds: UInt64? = nil,
-        isRetained: Bool? = nil, isKept: Bool? = nil, receipts: [String]? = nil,
-        asksReference: Bool? = nil
+        expirySeconds: UInt64? = nil, mid: String? = nil, isRetained: Bool? = nil,
+        isKept: Bool? = nil, receipts: [String]? = nil, asksReference: Bool? = nil
     ) {
         self.app = app
         self.from = from
@@ -84,6 +89,7 @@ public struct SendMessage: AdministrationRequest {
         self.t = t
         self.grade = grade
         self.expirySeconds = expirySeconds
+        self.mid = mid
         self.isRetained = isRetained
         self.isKept = isKept
         self.receipts = receipts
@@ -166,16 +172,20 @@ public struct SendMessage: AdministrationRequest {
         public var refusedCount: Int
         /// The refused users of `users`.
         public var refused: [Refusal]
+        /// The application's id of the message; nil if it has none.
+        public var mid: String?
         /// 16 hexadecimal digits by which receipts name the message; nil if it asked for none.
         public var reference: String?
 
         public init(
-            receiverCount: Int, refusedCount: Int, refused: [Refusal], reference: String? = nil
+            receiverCount: Int, refusedCount: Int, refused: [Refusal], mid: String? = nil,
+            reference: String? = nil
         ) {
             self.reference = reference
             self.receiverCount = receiverCount
             self.refusedCount = refusedCount
             self.refused = refused
+            self.mid = mid
         }
     }
 }

@@ -55,26 +55,47 @@ public struct SetAppRights: AdministrationRequest {
     }
 }
 
-/// Asks which right allows an action of a device.
+/// Asks which right allows an action of a device, or the login of a key as a user.
 public struct ExplainRights: AdministrationRequest {
     public static let name = "rights.explain"
 
     public enum Action: String, Codable, Hashable, Sendable, CaseIterable {
-        case send, publish, subscribe, presence, receipts, broadcast
+        case send, publish, subscribe, presence, receipts, attach, broadcast
         case createGroup = "create-group"
+
+        /// The words that name an action. The right to make groups is `group:create`, and that is
+        /// taken too.
+        public static let words = allCases.map(\.rawValue) + [creation]
+        private static let creation = "group:create"
+
+        public init?(word: String) {
+            guard word != Self.creation else {
+                self = .createGroup
+                return
+            }
+            self.init(rawValue: word)
+        }
     }
 
     public var app: String
-    public var user: String
+    /// Nil for a question about a key.
+    public var user: String?
     public var device: String
+    /// The name of a key of the app, which is asked whether it logs in as the ``target``: the
+    /// action is ``Action/attach``.
+    public var key: String?
     public var action: Action
     /// A user, topic or filter; empty for a broadcast and for creating a group.
     public var target: String
 
-    public init(app: String, user: String, device: String, action: Action, target: String = "") {
+    public init(
+        app: String, user: String? = nil, device: String = "", key: String? = nil, action: Action,
+        target: String = ""
+    ) {
         self.app = app
         self.user = user
         self.device = device
+        self.key = key
         self.action = action
         self.target = target
     }
@@ -92,6 +113,8 @@ public struct ExplainRights: AdministrationRequest {
             case member
             /// The user becomes a member by subscribing.
             case joins
+            /// The key has the role `operate` and no rights of its own.
+            case key
             /// It is refused, with ``reason``.
             case refused
         }

@@ -240,7 +240,14 @@ public struct ShowBackup: AdministrationRequest {
 
     public init() {}
 
-    public typealias Reply = BackupStatus
+    public struct Reply: Codable, Hashable, Sendable {
+        /// The last backup; nil if there was none since the broker started.
+        public var backup: BackupStatus?
+
+        public init(backup: BackupStatus?) {
+            self.backup = backup
+        }
+    }
 }
 
 /// A backup that is running or has ended.

@@ -57,6 +57,9 @@ struct BridgeHandler: LoopHandler, ~Copyable {
     private var martlet: ConnectionID?
     private var isForeignOpen = false
     private var isMartletOpen = false
+    /// The broker has sent something on the open connection.
+    private var isForeignAnswered = false
+    private var isMartletAnswered = false
     private var isForeignPaused = false
     /// Attempts of each side: the addresses of a name are tried in turn.
     private var foreignAttempts = 0
@@ -83,10 +86,12 @@ struct BridgeHandler: LoopHandler, ~Copyable {
     ) {
         if connection == foreign {
             isForeignOpen = true
+            isForeignAnswered = false
             isForeignPaused = false
             bridge.foreign.opened(now: loop.now)
         } else if connection == martlet {
             isMartletOpen = true
+            isMartletAnswered = false
             bridge.martlet?.machine.opened(now: loop.now)
         }
     }
@@ -96,8 +101,10 @@ struct BridgeHandler: LoopHandler, ~Copyable {
     ) -> Consumption {
         let received = bytes.bytes(in: loop.arena)
         if connection == foreign {
+            isForeignAnswered = true
             bridge.foreignReceived(received, now: loop.now)
         } else if connection == martlet {
+            isMartletAnswered = true
             bridge.martletReceived(received, now: loop.now)
         }
         return Consumption(consumed: received.count)
@@ -113,8 +120,13 @@ struct BridgeHandler: LoopHandler, ~Copyable {
         _ connection: ConnectionID, _ cause: TransportCloseCause, in loop: inout EventLoop
     ) {
         let detail = loop.closeDetail(of: connection)
-        let text = detail.isEmpty ? "\(cause)" : detail
-        if connection == foreign {
+        let isForeign = connection == foreign
+        let server = isForeign ? settings.foreign.server : settings.martlet.server
+        let text = cause.explanation(
+            detail: detail, over: server.transport,
+            isOpened: isForeign ? isForeignOpen : isMartletOpen,
+            isAnswered: isForeign ? isForeignAnswered : isMartletAnswered)
+        if isForeign {
             foreign = nil
             isForeignOpen = false
             bridge.foreign.closed(text, now: loop.now)
@@ -170,7 +182,7 @@ struct BridgeHandler: LoopHandler, ~Copyable {
                 if let martlet { loop.close(martlet, afterFlush: false) }
                 martlet = nil
                 isMartletOpen = false
-            case .log(let line): StandardStream.error.print(line)
+            case .log(let line): StandardStream.error.print("\(LogTime.prefix())\(line)")
             case .fail(let text): stop(.refused(text), &loop)
             }
         }

@@ -24,6 +24,16 @@ public struct CoreLimits: Sendable {
     /// Each has about 200 bytes of memory and 300 on disk. A send with another key is refused,
     /// because a key that was forgotten would allow a second copy.
     public var sendKeysPerAppMaximum = 1_000_000
+    /// Maximum number of them that one user's credentials make, so that no user takes the places of
+    /// the others: a message every nine seconds for a day.
+    public var sendKeysPerUserMaximum = 10_000
+    /// Those of an app that are kept for app keys and operators, who get a place whatever users do:
+    /// one a second for a day.
+    public var sendKeysReservedPerApp = 100_000
+    /// Maximum number of keys that the users of one app have together.
+    var sendKeysOfUsersPerAppMaximum: Int {
+        max(sendKeysPerAppMaximum - sendKeysReservedPerApp, 0)
+    }
     /// Maximum number of an app's sends with a reference, until their messages expire. Each has
     /// about 500 bytes of memory and 300 on disk. A command every six seconds for a week is as
     /// many; more is refused, because a send that was forgotten could tell no receipt.
@@ -151,7 +161,7 @@ public struct CoreLimits: Sendable {
     /// Maximum number of shares of one session, so that the 64 sessions of one user cannot have all
     /// shares of an app.
     public var sharesPerSessionMaximum = 50
-    /// Maximum number of sessions of all apps. Each takes about 430 bytes of memory together with
+    /// Maximum number of sessions of all apps. Each takes about 440 bytes of memory together with
     /// its user (docs/operating/sizing.md), and more while it is connected.
     public var sessionsMaximum = 1_000_000
     /// Maximum number of sessions of one app, so that no app takes the room of the others.
@@ -159,6 +169,9 @@ public struct CoreLimits: Sendable {
     /// Maximum number of users of all apps. A token, a registration or a login creates a user.
     /// Where logins may choose user names, this limits a client that invents names.
     public var usersMaximum = 2_000_000
+    /// Maximum number of users of one app, so that its keys, which mint tokens for new users, and
+    /// its logins do not take the room of the others: as many as its sessions, and half of all.
+    public var usersPerAppMaximum = 1_000_000
     /// Maximum bytes of a filter, which is in memory as long as its subscription: 1,000 of them
     /// take 1 MB for one session. Filters in the field are below 200 bytes.
     public var filterBytesMaximum = 1_024
@@ -255,6 +268,9 @@ public struct CoreLimits: Sendable {
     public static let groupAllowedMaximum = 1_000
     /// Memory of a name on an allow list besides its bytes: an array and the reference to it.
     static let groupAllowedOverhead = 48
+    /// Members that the deletion of a group removes at a time: each is told by a message of its
+    /// own, so that all of them are about a millisecond.
+    static let groupDeletionSliceCount = 256
     /// Maximum bytes of one answer about groups, so that it does not delay other packets; longer
     /// ones are paged. A client with a smaller maximum gets less.
     public static let groupAnswerMaximum = 16_384

@@ -111,6 +111,13 @@ public struct InMemoryStore: Sendable {
     /// The ids of the stored bodies, in order: for tests.
     public var heldMessages: [StoredMessageID] { bodies.keys.sorted() }
 
+    /// Whether conversations have all messages.
+    var isDrained: Bool {
+        let kept = queues.values.joined().filter { $0.state.options.contains(.kept) }
+        return Set(kept.map(\.message)).count == bodies.count
+            && queues.values.allSatisfy { $0.allSatisfy { $0.state.options.contains(.kept) } }
+    }
+
     /// Whether a queue has an entry with this number.
     func holds(_ number: UInt64, in queue: QueueID) -> Bool {
         queues[queue]?.contains { $0.number == number } ?? false

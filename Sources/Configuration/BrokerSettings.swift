@@ -51,6 +51,7 @@ public struct BrokerSettings: Hashable, Sendable {
         public var sessions = 1_000_000
         public var sessionsPerApp = 1_000_000
         public var users = 2_000_000
+        public var usersPerApp = 1_000_000
         public var authenticationSeconds = 15
         public var keepAliveMaximumSeconds = 5_400
         public var sessionExpirySeconds = 7 * 86_400

@@ -36,6 +36,9 @@ public struct WebParts: OptionSet, Hashable, Sendable {
     /// `/api/v1/socket` and `/api/v1/events`: JSON over WebSocket, and event streams.
     public static let json = WebParts(rawValue: 1 << 6)
 
+    /// The parts whose clients present tokens and keys.
+    static let authenticated: WebParts = [.mqtt, .mrt, .json, .api, .dashboard]
+
     /// The names in `serve=`, in the order in which they are written.
     public static let names: [(part: WebParts, name: String)] = [
         (.mqtt, "mqtt"), (.mrt, "mrt"), (.json, "json"), (.health, "health"),
@@ -126,7 +129,7 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
     public var clientCertificates = ClientCertificatePolicy.none
     /// What a web listener serves; nil for the default of its transport.
     public var serve: WebParts?
-    /// Whether tokens of operators may cross a network without TLS.
+    /// Whether tokens may cross a network without TLS, to a web listener.
     public var insecure = false
 
     /// Networks of load balancers: a connection of one begins with a PROXY header.
@@ -192,13 +195,16 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
         if parts.contains(.dashboard), !parts.contains(.api) {
             throw SettingFault("serves dashboard, which needs api: write serve=api,dashboard")
         }
-        let isPlainAPI = !transport.usesTLS && parts.contains(.api)
-        if insecure, !isPlainAPI {
-            throw SettingFault("has insecure, which is for http:// and for ws:// that serves api")
-        }
-        guard !isPlainAPI || isLoopback || insecure else {
+        let takesTokens = transport.isWeb && !parts.isDisjoint(with: .authenticated)
+        let isPlain = takesTokens && !transport.usesTLS
+        if insecure, !isPlain {
             throw SettingFault(
-                "would let tokens of operators cross the network without TLS; write "
+                "has insecure, which is for http:// and ws:// that serve more than health and "
+                    + "metrics")
+        }
+        guard !isPlain || isLoopback || insecure else {
+            throw SettingFault(
+                "would let tokens cross the network without TLS; write "
                     + "\(transport.secured.rawValue)://, the host localhost, or ?insecure "
                     + "where the network is trusted")
         }

@@ -34,9 +34,10 @@ public enum SettingTable {
                 + "users of the app `demo`; "
                 + "`certificateFile=FILE` and `keyFile=FILE` replace those under `tls`; "
                 + "`clientCertificates=optional` or `required` asks clients for a certificate; "
-                + "`serve=` chooses the parts of a web listener, by default `mqtt,mrt,health,"
+                + "`serve=` chooses the parts of a web listener, by default `mqtt,mrt,json,health,"
                 + "metrics`, and for `https` and `http` also `api,dashboard`; `insecure` lets "
-                + "`http` leave the loopback address; `proxy=NETWORK,…` names load balancers, "
+                + "`ws` and `http` leave the loopback address, where tokens cross the network "
+                + "without TLS; `proxy=NETWORK,…` names load balancers, "
                 + "which send PROXY headers, and `forwarded=NETWORK,…` reverse proxies, whose "
                 + "`X-Forwarded-For` counts ([proxies.md](proxies.md)). "
                 + "By default, connections without TLS are accepted on the loopback address "
@@ -167,6 +168,10 @@ public enum SettingTable {
             reload: .newConnections,
             "Users of all apps who are known from a token, a registration or a login. The "
                 + "limit stops a client that invents names."),
+        .integer(
+            "limits.usersPerApp", at: \.limits.usersPerApp, in: 1...100_000_000, unit: "users",
+            reload: .newConnections,
+            "Users of one app, so that one app cannot use up `limits.users`."),
         .integer(
             "limits.authenticationSeconds", at: \.limits.authenticationSeconds, in: 1...600,
             unit: "seconds", reload: .restart,

@@ -30,7 +30,7 @@ extension ReasonCode {
         case .payloadFormatInvalid: "the payload is not a message with the members t and b"
         case .connectionRateExceeded: "two clients use this client id and take it over too often"
         case .maximumConnectTime: "the credential has expired"
-        case .serverBusy, .serverUnavailable: "the broker is busy; reconnect later"
+        case .serverBusy, .serverUnavailable: "the broker is busy; try again later"
         case .unsupportedProtocolVersion: "this protocol version is not supported"
         case .banned: "this client is banned"
         case .unspecifiedError: "an unspecified error; the broker's log has the reason"

@@ -12,6 +12,9 @@ struct GatewayHandler: LoopHandler, ~Copyable {
     private var machine: GatewayMachine
     private let lookups = PendingLookups()
     private var uplink: ConnectionID?
+    /// The connection to the broker is open, and the broker has sent something on it.
+    private var isUplinkOpen = false
+    private var isUplinkAnswered = false
     /// The broker's name is being resolved, to connect to it then.
     private var isDialing = false
     /// The loop's ids of lines, by line; nil while a line is not open and not being opened.
@@ -37,6 +40,8 @@ struct GatewayHandler: LoopHandler, ~Copyable {
         _ connection: ConnectionID, _ origin: ConnectionOrigin, in loop: inout EventLoop
     ) {
         if connection == uplink {
+            isUplinkOpen = true
+            isUplinkAnswered = false
             machine.uplinkOpened(now: loop.now)
         } else if let index = lineOf[connection] {
             machine.lineOpened(index, now: loop.now)
@@ -48,6 +53,7 @@ struct GatewayHandler: LoopHandler, ~Copyable {
     ) -> Consumption {
         let received = bytes.bytes(in: loop.arena)
         if connection == uplink {
+            isUplinkAnswered = true
             machine.uplinkReceived(received, now: loop.now)
         } else if let index = lineOf[connection] {
             machine.lineReceived(received, index, now: loop.now)
@@ -66,7 +72,11 @@ struct GatewayHandler: LoopHandler, ~Copyable {
     ) {
         if connection == uplink {
             uplink = nil
-            machine.uplinkClosed(now: loop.now)
+            let detail = cause.explanation(
+                detail: loop.closeDetail(of: connection), over: settings.server.transport,
+                isOpened: isUplinkOpen, isAnswered: isUplinkAnswered)
+            isUplinkOpen = false
+            machine.uplinkClosed(detail, now: loop.now)
         } else if let index = lineOf.removeValue(forKey: connection) {
             connections[index] = nil
             machine.lineClosed(index, loop.closeDetail(of: connection), now: loop.now)
@@ -122,6 +132,7 @@ struct GatewayHandler: LoopHandler, ~Copyable {
             case .hangUp:
                 if let uplink { loop.close(uplink, afterFlush: false) }
                 uplink = nil
+                isUplinkOpen = false
                 isDialing = false
             case .open(let index): open(index, in: &loop)
             case .pause(let index):
@@ -142,7 +153,7 @@ struct GatewayHandler: LoopHandler, ~Copyable {
             uplink = try loop.connect(
                 to: try result.get()[0], tls: settings.tls, serverName: settings.server.host)
         } catch {
-            machine.uplinkUnavailable("\(error)", now: loop.now)
+            machine.uplinkClosed("\(error)", now: loop.now)
         }
     }
 

@@ -29,16 +29,23 @@ struct LogLimiter {
 public enum GatewayEvent: String, CaseIterable, Sendable {
     case brokerConnected = "broker_connected"
     case brokerLost = "broker_lost"
+    /// No connection, or no login: `detail`. Once until the cause changes.
     case brokerUnreachable = "broker_unreachable"
+    /// The broker refused the gateway's login: `reason`. Once until the reason changes.
+    case brokerRefused = "broker_refused"
     case lineOpen = "line_open"
     case lineClosed = "line_closed"
     case lineUnavailable = "line_unavailable"
+    /// Bytes arrive that are no frame: `bytes`. At most once a minute.
+    case lineNoise = "line_noise"
     /// A frame was damaged or missing, or the device has closed its connection.
     case lineBroken = "line_broken"
     /// Too many bytes wait for a device that does not read.
     case lineOverrun = "line_overrun"
     /// The device sent a packet that is not allowed: `reason`.
     case deviceFaulty = "device_faulty"
+    /// The broker refused the device's login: `reason`. Once until the reason changes.
+    case deviceRefused = "device_refused"
     case deviceSilent = "device_silent"
     case willRefused = "will_refused"
     case gatewayStopping = "gateway_stopping"

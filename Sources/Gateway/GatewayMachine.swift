@@ -50,6 +50,11 @@ package struct GatewayMachine: ~Copyable {
     private(set) var outgoing: [UInt8] = []
     private(set) var effects: [GatewayEffect] = []
     private var isStopping = false
+    private var isLoggedIn = false
+    /// Why the connection to the broker ended; empty if the machine knows the reason.
+    private var uplinkDetail = ""
+    /// The fields of the log line about the last failure; empty after a login.
+    private var failureReported = ""
 
     package init(_ settings: GatewaySettings, jitterSeed: UInt64, outboxEpoch: UInt64) {
         self.settings = settings
@@ -68,15 +73,11 @@ package struct GatewayMachine: ~Copyable {
 
     package mutating func uplinkOpened(now: Instant) { uplink.machine.opened(now: now) }
 
-    package mutating func uplinkClosed(now: Instant) {
+    /// The connection to the broker could not be opened, or ended.
+    package mutating func uplinkClosed(_ detail: String, now: Instant) {
+        uplinkDetail = detail
         uplink.machine.closed(now: now)
         drain(now)
-    }
-
-    /// The connection to the broker failed or ended.
-    package mutating func uplinkUnavailable(_ detail: String, now: Instant) {
-        write(.brokerUnreachable, "detail=\"\(detail)\"")
-        uplinkClosed(now: now)
     }
 
     package mutating func uplinkReceived(_ bytes: UnsafeRawBufferPointer, now: Instant) {
@@ -99,6 +100,8 @@ package struct GatewayMachine: ~Copyable {
             case .connectionWanted: effects.append(.dial)
             case .connected(let connected):
                 write(.brokerConnected, "server=\(settings.server)")
+                isLoggedIn = true
+                failureReported = ""
                 uplink.connected(connected.accepted)
                 for index in lines.indices {
                     lines[index].link.accept()
@@ -122,14 +125,36 @@ package struct GatewayMachine: ~Copyable {
 
     /// Without the broker no device has a connection: each is told, and connects again.
     private mutating func brokerLost(_ end: ClientDisconnection, _ now: Instant) {
-        let reason = end.reason.map { "\($0.name)" } ?? "connection-lost"
-        write(.brokerLost, "reason=\(reason)")
+        reportLoss(end.reason)
         effects.append(.hangUp)
         outgoing.removeAll()
         endConnections()
         if end.retryAt == nil, !isStopping {
+            let reason = end.reason.map { "\($0.name) (\($0.rawValue))" } ?? "no reason"
             effects.append(.fail("the broker does not want this gateway: \(reason)"))
         }
+    }
+
+    /// Logs why there is no connection: always if there was one, otherwise once for each cause,
+    /// because the gateway tries again and again. The end that the gateway itself requested is
+    /// no loss.
+    private mutating func reportLoss(_ reason: ReasonCode?) {
+        let (wasLoggedIn, detail) = (isLoggedIn, uplinkDetail)
+        isLoggedIn = false
+        uplinkDetail = ""
+        guard !isStopping else { return }
+        let code = reason.map { "reason=\($0.name) code=\($0.rawValue)" }
+        if wasLoggedIn {
+            let text = detail.isEmpty ? "" : " detail=\"\(detail)\""
+            write(.brokerLost, (code ?? "reason=connection-lost") + text)
+            return
+        }
+        let text = detail.isEmpty ? "no answer to the login" : detail
+        let event: GatewayEvent = code == nil ? .brokerUnreachable : .brokerRefused
+        let fields = "server=\(settings.server) \(code ?? "detail=\"\(text)\"")"
+        guard fields != failureReported else { return }
+        failureReported = fields
+        write(event, fields)
     }
 
     /// The channels have ended: each device is told that its connection has ended.
@@ -168,10 +193,16 @@ package struct GatewayMachine: ~Copyable {
         }
         lines[index].silenceMillisecondsMaximum =
             lines[index].conversation.silenceMillisecondsMaximum
+        if lines[index].conversation.phase == .open { lines[index].refusal = nil }
         switch verdict {
         case .goesOn: sendToDevice(packet, index)
         case .goesOnAs(let packet): sendToDevice(packet, index)
         case .isLast:
+            sendToDevice(packet, index)
+            lines[index].channel = nil
+            release(channel)
+        case .isRefusal(let reason, let hasOwnCredential):
+            report(reason, hasOwnCredential: hasOwnCredential, line: index, now: now)
             sendToDevice(packet, index)
             lines[index].channel = nil
             release(channel)
@@ -185,7 +216,7 @@ package struct GatewayMachine: ~Copyable {
         guard let place = lines[index].formers.firstIndex(where: { $0.channel == channel })
         else { return }
         switch packet.withUnsafeBytes({ NodeConversation.answer($0) }) {
-        case .end:
+        case .end, .refused:
             lines[index].formers.remove(at: place)
             release(channel)
         case .accepted:
@@ -294,7 +325,9 @@ package struct GatewayMachine: ~Copyable {
             }
             guard lines[index].conversation.takesMore(isConnectHeld: isHeld) else { return false }
         }
-        guard let event = lines[index].link.next() else {
+        let event = lines[index].link.next()
+        reportNoise(index, now)
+        guard let event else {
             // A close may have been answered.
             hasOutgoing(index)
             return false
@@ -321,6 +354,39 @@ package struct GatewayMachine: ~Copyable {
         // The first one to find it gets it, the others continue to wait.
         for index in awaitingChannel { markReady(index) }
         awaitingChannel.removeAll()
+    }
+
+    /// Logs that the broker refused a device, and what to do: once for each reason, because the
+    /// device tries again and again.
+    private mutating func report(
+        _ reason: ReasonCode, hasOwnCredential: Bool, line index: Int, now: Instant
+    ) {
+        guard lines[index].refusal != reason else { return }
+        lines[index].refusal = reason
+        var detail = "reason=\(reason.name) code=\(reason.rawValue)"
+        if hasOwnCredential {
+            detail += " detail=\"the broker refused the device's own credential\""
+        } else if reason == .notAuthorized {
+            detail +=
+                " detail=\"the gateway's token needs the right "
+                + "attach:\(lines[index].settings.user)\""
+        }
+        write(.deviceRefused, line: index, now: now, detail: detail)
+    }
+
+    /// Logs bytes that were no frame: the first ones, then their number once a minute.
+    private mutating func reportNoise(_ index: Int, _ now: Instant) {
+        let byteCount = lines[index].link.takeNoise()
+        guard byteCount > 0 else { return }
+        lines[index].noiseByteCount += byteCount
+        guard now >= lines[index].noiseReportAt else { return }
+        lines[index].noiseReportAt = now.advanced(
+            byMilliseconds: GatewayLimits.noisePeriodMilliseconds)
+        write(
+            .lineNoise, line: index, now: now,
+            detail: "bytes=\(lines[index].noiseByteCount) "
+                + "detail=\"bytes that are no frame: check the baud rate and the wires\"")
+        lines[index].noiseByteCount = 0
     }
 
     private mutating func handle(_ event: SerialLink.Event, line index: Int, now: Instant) {

@@ -45,4 +45,7 @@ public enum GatewayLimits {
     /// Log lines about one line in one period. A line with noise has several events a second.
     static let logLinesMaximum = 10
     static let logPeriodMilliseconds: UInt64 = 60_000
+    /// The time between two log lines about bytes of one line that are no frame: a line with a
+    /// wrong baud rate has them all the time.
+    static let noisePeriodMilliseconds: UInt64 = 60_000
 }

@@ -1,6 +1,7 @@
 // One line of a gateway: the state of its connection and of its device, and the channels at the
 // broker that belong, or belonged, to the device.
 
+import BrokerTerms
 import MartletClient
 import NetTransport
 import Primitives
@@ -61,6 +62,12 @@ struct Line {
     /// It is in the gateway's list of lines with outgoing bytes.
     var isSpeaking = false
     var log = LogLimiter()
+    /// Bytes without a frame that no log line has counted.
+    var noiseByteCount = 0
+    /// Before this time no log line counts them.
+    var noiseReportAt = Instant(milliseconds: 0)
+    /// The reason of the broker's last refusal of a login, which the log has; nil after a login.
+    var refusal: ReasonCode?
 
     init(_ settings: LineSettings) {
         self.settings = settings

@@ -194,6 +194,8 @@ struct NodeConversation {
         case goesOnAs([UInt8])
         /// The connection ends with this packet.
         case isLast
+        /// The same, because the login is refused.
+        case isRefusal(ReasonCode, hasOwnCredential: Bool)
         /// The broker has logged in another user than the line's: the device's own credential
         /// belongs to another user.
         case isSomebodyElse
@@ -207,6 +209,9 @@ struct NodeConversation {
         case .end:
             phase = .ended
             return .isLast
+        case .refused(let reason):
+            phase = .ended
+            return .isRefusal(reason, hasOwnCredential: hasOwnCredential)
         case .accepted(let accepted, let user):
             guard phase == .asked else { return .goesOn }
             phase = .open
@@ -238,6 +243,8 @@ struct NodeConversation {
     /// The meaning of a packet of the broker for its channel.
     enum Answer {
         case accepted(MRT.ConnectAccepted, user: [UInt8])
+        /// The login is refused, and no packet follows.
+        case refused(ReasonCode)
         /// No packet follows on this channel.
         case end
         case other
@@ -252,10 +259,12 @@ struct NodeConversation {
         switch frame.type {
         case MRT.PacketType.disconnect.rawValue: return .end
         case MRT.PacketType.connack.rawValue:
-            guard case .accepted(let accepted)? = try? MRT.Connack(body: body.bytes) else {
-                return .end
+            switch try? MRT.Connack(body: body.bytes) {
+            case .accepted(let accepted)?:
+                return .accepted(accepted, user: Array(accepted.user.bytes(in: body)))
+            case .refused(let refused)?: return .refused(refused.reason)
+            case nil: return .end
             }
-            return .accepted(accepted, user: Array(accepted.user.bytes(in: body)))
         default: return .other
         }
     }

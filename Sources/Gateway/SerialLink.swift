@@ -35,6 +35,8 @@ struct SerialLink {
     private var encoded: [UInt8] = []
     /// It is longer than any frame: bytes are discarded until the next 00.
     private var isOverlong = false
+    /// Bytes that were no frame while the device had no connection.
+    private var noiseByteCount = 0
     private var incomingCounter: UInt8 = 0
     private var outgoingCounter: UInt8 = 0
 
@@ -59,17 +61,32 @@ struct SerialLink {
                 incomingStart = 0
             }
             guard byte == 0 else {
-                isOverlong = isOverlong || encoded.count == SerialFrame.encodedMaximum
-                if !isOverlong { encoded.append(byte) }
+                if !isOverlong, encoded.count == SerialFrame.encodedMaximum {
+                    isOverlong = true
+                    countNoise(encoded.count)
+                }
+                if isOverlong { countNoise(1) } else { encoded.append(byte) }
                 continue
             }
             let frame = isOverlong ? nil : SerialFrame(encoded: encoded)
+            if frame == nil, !isOverlong { countNoise(encoded.count) }
             let isEmpty = encoded.isEmpty
             encoded.removeAll(keepingCapacity: true)
             isOverlong = false
             if !isEmpty, let event = event(of: frame) { return event }
         }
         return nil
+    }
+
+    /// Damage ends an open connection, which is an event of its own.
+    private mutating func countNoise(_ byteCount: Int) {
+        if phase == .closed { noiseByteCount += byteCount }
+    }
+
+    /// The number of bytes that were no frame since the last call.
+    mutating func takeNoise() -> Int {
+        defer { noiseByteCount = 0 }
+        return noiseByteCount
     }
 
     /// - Parameter frame: nil for a damaged one.

@@ -12,6 +12,7 @@ enum BenchOption: String, OptionRules {
     case topic
     case qos
     case size
+    case history
     case window
     case rate
     case messageInterval = "interval-of-msg"
@@ -42,7 +43,7 @@ enum BenchOption: String, OptionRules {
 
     var shape: OptionShape {
         switch self {
-        case .webSocket, .tls, .insecure, .resume, .json, .quiet: .flag
+        case .history, .webSocket, .tls, .insecure, .resume, .json, .quiet: .flag
         case .host, .port, .dialect, .count, .publishers, .topic, .qos, .size, .window, .rate,
             .messageInterval, .limit, .seconds, .warmUp, .sleep, .expiry, .startNumber, .prefix,
             .user, .password, .connectRate, .connectInterval, .sourceAddresses, .authorityFile,
@@ -70,7 +71,7 @@ enum BenchOption: String, OptionRules {
         case .connectRate: "R"
         case .connectInterval: "i"
         case .tls: "S"
-        case .publishers, .rate, .seconds, .warmUp, .sleep, .prefix, .sourceAddresses,
+        case .publishers, .history, .rate, .seconds, .warmUp, .sleep, .prefix, .sourceAddresses,
             .webSocket, .authorityFile, .insecure, .resume, .certificate, .key, .brokerProcess,
             .allocationCounts, .json, .html, .quiet:
             nil
@@ -106,6 +107,7 @@ enum BenchOption: String, OptionRules {
                                    unicast in mrt sends to users and uses no topic
           -q, --qos N              0, 1 or 2; in mrt transient, durable, once (0)
           -s, --size BYTES         payload, at least 20 (100)
+          --history                messages to users and groups are kept in history (mrt, -q 1 or 2)
 
           -F, --window N           closed loop: outstanding messages of each publisher (16)
           --rate N                 open loop instead: messages per second of each publisher; latency

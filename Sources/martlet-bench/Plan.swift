@@ -60,6 +60,8 @@ struct Plan {
     var topic = "bench/f"
     var qos: UInt8 = 0
     var payloadByteCount = 100
+    /// Whether messages are kept in the history of their conversations.
+    var isKept = false
     var pace = Pace.window(16)
     var seconds = 5.0
     var warmUpSeconds = 1.0
@@ -287,6 +289,12 @@ extension Plan {
         if let expiry = try options.seconds(.expiry) {
             guard expiry <= UInt64(UInt32.max) else { throw UsageError("--expiry is too long") }
             expirySeconds = UInt32(expiry)
+        }
+        isKept = options.has(.history)
+        if isKept, dialect != .mrt || qos == 0 || addressKind != .user && addressKind != .group {
+            throw UsageError(
+                "--history needs mrt, -q 1 or 2, and messages to users or groups: unicast, group, "
+                    + "or offline with as many publishers as receivers")
         }
     }
 

@@ -1,6 +1,7 @@
 // The gateway's program, from its arguments to its exit code.
 
 import CommandLineOptions
+import Files
 import Gateway
 import Glibc
 import MartletClient
@@ -143,7 +144,11 @@ enum GatewayProgram {
         guard parsed[.token] == nil else {
             throw UsageError("--token and --token-file exclude each other")
         }
-        return try TokenFile.read(path)
+        do throws(SecretFileFailure) {
+            return try SecretFile.read(path)
+        } catch {
+            throw UsageError("--token-file: \(error)")
+        }
     }
 
     private static func needed(

@@ -4,6 +4,8 @@ import CommandLineOptions
 import Glibc
 
 StandardStream.takeClosed()
+// Scripts send them to daemons, to rotate log files; this one writes to standard error.
+for number in [SIGUSR1, SIGUSR2] { signal(number, SIG_IGN) }
 let arguments = CommandLine.arguments.dropFirst()
 let exitCode =
     arguments.first == "bridge"

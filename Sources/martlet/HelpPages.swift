@@ -61,7 +61,7 @@ enum HelpPages {
           martlet history (--user USER --with USER | --group ID) [--search TEXT]
           martlet history remove NUMBER
           martlet retained (list | show | delete) [TOPIC]
-          martlet group (create | join | leave | kick | ban | list | show | meta | allow)
+          martlet group (create | join | leave | kick | ban | list | show | meta | allow | delete)
           martlet explain --user USER [--device NAME] ACTION [TARGET]
           martlet trace --user USER [--device NAME] [--payloads] [--seconds N]
           martlet trace (list | stop)
@@ -225,6 +225,7 @@ enum HelpPages {
         martlet group join GROUP USER
         martlet group leave GROUP USER
         martlet group list [USER]
+        martlet group delete GROUP
 
           create               create a group and print its id; its owner is the first member
           --name NAME          the title of the group, at most 128 bytes
@@ -237,6 +238,8 @@ enum HelpPages {
                                may
           --everybody          allow: everybody may join again
           list, show           list the groups; show one group and its members
+          delete               end a group with its history; its members are told as if kicked.
+                               Only for the operator
           --owner USER         the owner of the new group; only for the operator
           --json               one JSON object per line
 
@@ -408,7 +411,7 @@ enum HelpPages {
         martlet app key revoke NAME
 
         Apps are separate: users of different apps share no groups and exchange no messages. With
-        a key of an app, which is printed once, a back end logs in as any user and uses the HTTP
+        a key of an app, which is printed once, a back end logs in as users and uses the HTTP
         API. The first key, which app create makes, has the name default and the role operate.
 
           RIGHT                a right of the app's users whose token names no rights:
@@ -417,10 +420,12 @@ enum HelpPages {
                                stands for the user, %d for the device. Without a RIGHT, a new app
                                has all rights but attach and broadcast
           rights               replace all rights, for connected users too
-          --role ROLE          what the key may do over HTTP within the app: view: read;
-                               operate: change users, tokens, sessions, queues and groups
+          --role ROLE          what the key may do within the app: view: read over HTTP; operate:
+                               change users, tokens, sessions, queues and groups, send, and log
+                               in as users
           --right RIGHT        a right of the key's connections and sends; may be repeated. If
-                               absent, its connections have the app's rights
+                               absent, the key logs in as any user, with the app's rights;
+                               otherwise as those whom attach:PATTERN names
           --expires TIME       refuse the key after this time, such as 90d; never if absent
           key revoke           refuse a key and end its connections
           --json               one JSON object per app or key
@@ -515,16 +520,19 @@ enum HelpPages {
 
     static let explain = """
         martlet explain --user USER [--device NAME] ACTION [TARGET]
+        martlet explain --key NAME attach USER
 
         Shows which right allows an action of a device, or that none does, and the origin of its
         rights: for its connection, or for its next login if it is not connected. A TOPIC or
         FILTER may be an address in the form of MQTT: $u/USER, $g/GROUP, $b, $share/NAME/FILTER,
-        $presence/USER.
+        $presence/USER. With --key, shows whether a key of the app logs in as a user.
 
           ACTION               send USER, publish TOPIC, subscribe FILTER, presence USER,
-                               receipts USER (or GROUP), broadcast or create-group
+                               receipts USER (or GROUP), attach USER, broadcast or
+                               create-group, also spelled group:create
           --user USER          the user
           --device NAME        the device of the user
+          --key NAME           the key
           --json               one JSON object
         \(administration)
         """

@@ -20,6 +20,7 @@ enum Command: String, CaseIterable {
     case groupShow = "group show"
     case groupMeta = "group meta"
     case groupAllow = "group allow"
+    case groupDelete = "group delete"
     case tokenMint = "token mint"
     case tokenList = "token list"
     case tokenRevoke = "token revoke"
@@ -143,7 +144,7 @@ enum MartletProgram {
             case .listen: try await ListenCommand.run(arguments)
             case .presence: try await PresenceCommand.run(arguments)
             case .groupCreate, .groupJoin, .groupLeave, .groupKick, .groupBan, .groupList,
-                .groupShow, .groupMeta, .groupAllow:
+                .groupShow, .groupMeta, .groupAllow, .groupDelete:
                 try await ParsedOptions<GroupOption>.runGroup(command, arguments)
             case .tokenMint: try TokenMintCommand.run(arguments)
             case .tokenList: try TokenListCommand.run(arguments)
@@ -234,23 +235,31 @@ extension CommandFailure {
         case .unreachable(let text):
             let advice =
                 text.contains("certificate")
-                ? "; check --ca: it must name the authority of the broker's certificate"
-                : "; is martletd running there? See --server"
+                ? Self.certificateAdvice
+                // The text names the other kind of port already.
+                : text.contains(" instead of ")
+                    ? "; see --server" : "; is martletd running there? See --server"
             self.init("no connection to \(text)\(advice)", .notConnected)
         case .notConnected, .closed: self.init("\(error)", .notConnected)
         case .tooManySends, .cancelled, .system: self.init("\(error)", .failure)
         }
     }
 
+    /// What `--server` of operators has to be.
+    static let listenerAdvice =
+        "--server needs the address of a listener https:// or http:// that serves api; on the "
+        + "broker's machine, martlet listeners shows them"
+
     init(_ error: AdministrationError) {
         switch error {
         case .notRunning:
-            self.init("\(error); --data or MARTLET_DATA selects the data directory", .notConnected)
+            self.init(
+                "\(error); is martletd running? --data or MARTLET_DATA selects its data directory",
+                .notConnected)
         case .unreachable(_, let reason):
-            let advice =
-                reason.contains("certificate")
-                ? "; check --ca: it must name the authority of the broker's certificate" : ""
+            let advice = reason.contains("certificate") ? Self.certificateAdvice : ""
             self.init("\(error)\(advice)", .notConnected)
+        case .noAPI: self.init("\(error). \(Self.listenerAdvice)", .failure)
         case .refused(let refusal):
             let advice =
                 refusal.message.hasPrefix("there is no app ")
@@ -261,6 +270,9 @@ extension CommandFailure {
         case .malformedReply, .system: self.init(printable("\(error)"), .failure)
         }
     }
+
+    private static let certificateAdvice =
+        "; check --ca, the authority of the broker's certificate, and --server, a name in it"
 
     /// Advice about a refusal.
     static func advice(_ reason: ReasonCode) -> String {

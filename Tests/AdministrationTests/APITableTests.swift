@@ -340,6 +340,7 @@ extension AdministrationCommand {
         case .showGroup(let request): request.line
         case .changeMember(let request): request.line
         case .changeGroup(let request): request.line
+        case .deleteGroup(let request): request.line
         case .backUpStore(let request): request.line
         case .showBackup(let request): request.line
         case .readStatistics(let request): request.line

@@ -32,6 +32,15 @@ import Testing
         #expect(lines.first?.hasPrefix(name) == true)
     }
 
+    @Test func `pages at each place of a conversation are read from a store`()
+        throws
+    {
+        let (status, lines) = try run("history", "1000")
+        #expect(status == 0)
+        #expect(lines.count { $0.hasPrefix("offline-send ") } == 2)
+        #expect(lines.count { $0.contains("a page of 100") } == 3, "\(lines)")
+    }
+
     @Test func `every case with a limit exists`() throws {
         let root = URL(filePath: #filePath)
             .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()

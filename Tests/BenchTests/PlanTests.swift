@@ -94,6 +94,16 @@ import Testing
         #expect(throws: UsageError.self) { try plan(.broadcast, "-V", "4") }
     }
 
+    @Test func `history requires numbered messages to users or groups, in mrt`() throws {
+        #expect(try plan(.unicast, "-q", "1", "--history").isKept)
+        #expect(try plan(.offline, "-c", "5", "--publishers", "5", "--history").isKept)
+        #expect(throws: UsageError.self) { try plan(.unicast, "--history") }
+        #expect(throws: UsageError.self) { try plan(.fanOut, "-q", "1", "--history") }
+        #expect(throws: UsageError.self) {
+            try plan(.unicast, "-q", "1", "-V", "5", "--history")
+        }
+    }
+
     @Test func `the name of emqtt_bench for connect is accepted`() throws {
         guard case .run(let plan) = try BenchProgram.plan(for: ["conn", "-c", "7"]) else {
             Issue.record("help")

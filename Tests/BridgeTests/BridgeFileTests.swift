@@ -101,6 +101,11 @@ import WireFormat
             "f:1:8: mqtt needs certificateFile and keyFile together"
         ),
         (
+            [mqtt, #"martlet: { server: "tcp://b:2", tokenFile: "/etc/passwd" }"#, state, rule],
+            "f:2:44: martlet.tokenFile: others may read /etc/passwd; take that away with: "
+                + "chmod o= /etc/passwd"
+        ),
+        (
             [mqtt, #"martlet: { server: "tcp://b:2" }"#, state, rule],
             "f:2:10: martlet.tokenFile is needed, or MARTLET_TOKEN, or a client certificate"
         ),

@@ -178,6 +178,22 @@ import WireFormat
         try expect("messages/refused", 3, broker)
     }
 
+    @Test(arguments: [(UInt8(4), "149"), (UInt8(5), "151")])
+    func `the log has the code that the sender of a large message gets, and the limit`(
+        level: UInt8, code: String
+    ) throws {
+        let broker = try RunningBroker()
+        let tokens = try broker.makeTokens("alice", "bob")
+        let peer = try Peer(port: broker.port)
+        #expect(peer.mqttLogin(level: level, token: tokens[0]) == 0)
+        let text = #"{"t":"0","b":"\#(String(repeating: "x", count: 1_100))"}"#
+        peer.write(Peer.mqttPublish(level: level, text, on: "$u/bob", identifier: 1))
+        if level == 5 { #expect(peer.readFrame().map { $0.body[2] } == 151) }
+        let line = try #require(broker.log.line { $0.contains("event=send_refused") })
+        #expect(LogPipe.value("code", in: line) == code)
+        #expect(LogPipe.value("detail", in: line) == "limits.messageMaximum")
+    }
+
     @Test func `a keep-alive is limited to the maximum of the broker`() throws {
         let broker = try broker { $0.limits.keepAliveMaximumSeconds = 10 }
         let token = try broker.makeTokens("alice")[0]

@@ -13,8 +13,9 @@ import Testing
         "wss://*:8084?clientCertificates=optional", "https://*:8443",
         "https://*:8443?certificateFile=/a&keyFile=/b&serve=health,api", "http://localhost:8080",
         "http://127.0.0.1:8080?serve=api", "http://[::1]:8080", "http://*:8080?insecure",
-        "http://10.0.0.1:80?serve=health,metrics", "ws://*:8083?serve=mqtt",
-        "ws://*:8083?serve=mqtt,api&insecure", "wss://*:8084?serve=mqtt,mrt,health,metrics,api",
+        "http://10.0.0.1:80?serve=health,metrics", "ws://*:8083?serve=mqtt&insecure",
+        "ws://*:8083?serve=mqtt,api&insecure", "ws://*:8083?insecure", "ws://*:80?serve=health",
+        "wss://*:8084?serve=mqtt,mrt,health,metrics,api",
         "tls://*:8883?proxy=10.0.0.0/8,127.0.0.1,fd00::/8,2001:db8::1",
         "tcp://*:1883?proxy=0.0.0.0/0",
         "wss://*:8084?proxy=::/0&forwarded=192.0.2.0/24", "http://localhost:80?forwarded=::1",
@@ -42,8 +43,10 @@ import Testing
         "tcp://*:1?certificateFile=/a&keyFile=/b", "tcp://*:1?clientCertificates=required",
         "tls://*:1?clientCertificates=perhaps", "ws://*:1?certificateFile=/a&keyFile=/b",
         "ws://*:1?clientCertificates=required", "http://*:1", "http://10.0.0.1:1",
-        "ws://*:1?serve=api", "http://*:1?serve=api,mqtt", "https://*:1?insecure",
-        "tcp://*:1?insecure", "ws://*:1?insecure", "http://*:1?serve=health&insecure",
+        "ws://*:1", "ws://10.0.0.1:1?anonymous", "ws://*:1?serve=mqtt", "ws://[::]:1?serve=json",
+        "ws://*:1?serve=health&insecure", "ws://*:1?serve=api", "http://*:1?serve=mrt",
+        "http://*:1?serve=api,mqtt", "https://*:1?insecure",
+        "tcp://*:1?insecure", "wss://*:1?insecure", "http://*:1?serve=health&insecure",
         "tls://*:1?serve=mqtt", "https://*:1?serve=", "https://*:1?serve=all",
         "https://*:1?serve=mqtt,,api", "http://*:1?insecure=yes", "tcp://*:1?proxy",
         "tcp://*:1?proxy=", "tcp://*:1?proxy=10.0.0.0/8,", "tcp://*:1?proxy=10.0.0.0/33",
@@ -73,7 +76,7 @@ import Testing
     @Test func `a web listener serves what its transport or serve= names`() throws {
         let served: WebParts = [.mqtt, .mrt, .json, .health, .metrics]
         #expect(try ListenerSettings("wss://*:1").parts == served)
-        #expect(try ListenerSettings("ws://*:1").parts == served)
+        #expect(try ListenerSettings("ws://localhost:1").parts == served)
         let all = served.union([.api, .dashboard])
         #expect(try ListenerSettings("https://*:1").parts == all)
         #expect(try ListenerSettings("http://localhost:1").parts == all)
@@ -90,6 +93,7 @@ import Testing
         ),
         ("https://*:1?serve=dashboard,mqtt", "serves dashboard, which needs api"),
         ("http://*:1", "?insecure"), ("http://*:1", "https://"), ("ws://*:1?serve=api", "wss://"),
+        ("ws://10.0.0.1:1", "write wss://, the host localhost, or ?insecure"),
         ("tcp://*:1?proxy=10.1.2.3/8", "write 10.0.0.0/8"), ("tls://*:1?forwarded=::1", "proxy="),
         ("tcp://*:1?proxy=::ffff:1.2.3.4", "IPv4"), ("tcp://*:1?proxy=lb", "10.0.0.0/8,127.0.0.1"),
     ])

@@ -108,6 +108,10 @@ struct JSONReadingTests {
             #"{"type":"send","number":1,"users":["a","bb","\u00FC"],"t":4,"b":"http:\/\/x/"}"#,
             packet("send-list")
         ),
+        (
+            #"{"type":"send","number":28,"topic":"a/b","payload":"40","isRetained":true}"#,
+            packet("send-retained")
+        ),
         (#"{"type":"ack","number":1742}"#, packet("ack-inbox")),
         (#"{"type":"ack","number":9223372036854775807,"resultsSeen":128}"#, packet("ack-both")),
         (
@@ -186,6 +190,7 @@ struct JSONReadingTests {
             #"{"type":"send","grade":"transient","group":"","t":9}"#,
             #"{"type":"send","number":1,"everybody":true,"t":0,"time":\#(number)}"#,
             #"{"type":"send","number":1,"users":["",""],"b":"","mid":"m","expirySeconds":1}"#,
+            #"{"type":"send","number":1,"topic":"a","payload":"","isRetained":true}"#,
             #"{"type":"clearWill","request":1}"#, #"{"type":"listGroups","request":\#(number)}"#,
             #"{"type":"createGroup","request":1,"key":"0000000000000000","title":"","allowed":[]}"#,
             #"{"type":"setGroupAllowed","request":1,"group":""}"#,
@@ -228,6 +233,10 @@ struct JSONReadingTests {
         (#"{"type":"send","number":1,"users":["a"],"payload":"x"}"#, "are for topics"),
         (#"{"type":"send","number":1,"topic":"x","base64":"AA"}"#, "base64"),
         (#"{"type":"send","number":1,"topic":"x","base64":"AB=="}"#, "base64"),
+        (
+            #"{"type":"send","number":1,"users":["a"],"b":"","isRetained":true}"#,
+            #""member":"isRetained""#
+        ),
         (#"{"type":"send","users":["a"],"b":""}"#, #""member":"number""#),
         (#"{"type":"send","grade":"transient","number":1,"users":["a"],"b":""}"#, "no meaning"),
         (#"{"type":"send","number":1,"users":["a"],"t":256,"b":""}"#, "of its range"),

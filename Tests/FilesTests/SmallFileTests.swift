@@ -70,6 +70,27 @@ import Testing
             try DescriptorIO.read(from: ends[0], byteCountMaximum: 4) == Array("ef".utf8))
     }
 
+    @Test func `a secret that others may read is refused`() throws {
+        try withFolder { folder in
+            let path = folder + "token"
+            try SmallFile.write("secret\n", to: path)
+            chmod(path, 0o604)
+            #expect(
+                throws: SecretFileFailure(
+                    description: "others may read \(path); take that away with: chmod o= \(path)")
+            ) { try SecretFile.read(path) }
+            chmod(path, 0o640)
+            #expect(try SecretFile.read(path) == "secret")
+            try SmallFile.write("\n", to: path)
+            #expect(
+                throws: SecretFileFailure(description: "the first line of \(path) is empty")
+            ) { try SecretFile.read(path) }
+        }
+        #expect(throws: SecretFileFailure(description: "/dev/null is not a regular file")) {
+            try SecretFile.read("/dev/null")
+        }
+    }
+
     @Test func `a secret is the first line`() {
         #expect(SmallFile.firstLine(Array("secret\nmore".utf8)) == "secret")
         #expect(SmallFile.firstLine(Array("secret\r\n".utf8)) == "secret")

@@ -76,7 +76,21 @@ package final class GatewaySite {
     package func loseUplink() {
         guard isUplinkOpen else { return }
         isUplinkOpen = false
-        machine.uplinkClosed(now: now)
+        machine.uplinkClosed("the network broke the connection", now: now)
+        turn()
+    }
+
+    /// The attempt to connect to the broker fails.
+    package func failUplink(_ detail: String) {
+        guard isDialWanted else { return }
+        isDialWanted = false
+        machine.uplinkClosed(detail, now: now)
+        turn()
+    }
+
+    /// A signal stops the gateway.
+    package func stop() {
+        machine.stop(now: now)
         turn()
     }
 

@@ -25,6 +25,10 @@ package struct ModelBroker {
 
     /// Whom the gateway may vouch for.
     package var identities: Set<Identity> = []
+    /// Whom the gateway may not vouch for, although it has a line for them.
+    package var forbidden: Set<Identity> = []
+    /// Why the gateway's own login is refused; nil if it is not.
+    package var loginRefusal: ReasonCode?
     /// Whose credential a token is.
     package var tokens: [[UInt8]: String] = [:]
     /// What devices are told of the largest packet that is taken.
@@ -113,6 +117,10 @@ package struct ModelBroker {
     private mutating func takeOwn(_ type: UInt8) {
         switch MRT.PacketType(rawValue: type) {
         case .connect:
+            if let loginRefusal {
+                answers += encode(MRT.ConnectRefused(reason: loginRefusal))
+                return
+            }
             var accepted = MRT.ConnectAccepted()
             accepted.sessionEpoch = 0xA
             accepted.packetMaximum = 1 << 18
@@ -158,6 +166,10 @@ package struct ModelBroker {
             let identity = Identity(user: user, device: text(connect.device))
             if case .attached = connect.credential {
                 precondition(identities.contains(identity), "the gateway vouches for \(identity)")
+                if forbidden.contains(identity) {
+                    reply(encode(MRT.ConnectRefused(reason: .notAuthorized)), number)
+                    return
+                }
             }
             channels[number] = Channel(identity: identity)
             channelCountHighest = max(channelCountHighest, channels.count)

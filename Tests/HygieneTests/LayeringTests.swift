@@ -66,7 +66,8 @@ private let allowedImports: [String: Set<String>] = [
         "JSON5", "Threads", "CLinuxShims", "COpenSSL", "CLMDB", "Glibc", "Synchronization",
     ],
     "martlet-micro": [
-        "BrokerCore", "WireFormat", "BrokerTerms", "Primitives", "CLinuxShims", "Glibc",
+        "BrokerCore", "QueueStore", "WireFormat", "BrokerTerms", "Primitives", "CLinuxShims",
+        "Glibc",
     ],
     "martlet-sim": ["BrokerSimulation", "CommandLineOptions", "Glibc"],
     // Shared by tests, and by the fuzzer.

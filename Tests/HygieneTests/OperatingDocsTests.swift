@@ -224,6 +224,63 @@ import Testing
         }
     }
 
+    @Test func `every link to a heading in the documents has one`() throws {
+        func anchor(_ heading: Substring) -> String {
+            let text = heading.drop { $0 == "#" }
+                .replacing(#/\[([^\]]*)\]\([^)]*\)/#, with: { "\($0.1)" })
+            return String(
+                text.lowercased().drop { $0 == " " }.compactMap { character -> Character? in
+                    if character == " " { return "-" }
+                    let stays = character.isLetter || character.isNumber || "-_".contains(character)
+                    return stays ? character : nil
+                })
+        }
+        let files =
+            try Repository.files(in: ["docs", "Firmware-Samples", "Bench"], endings: [".md"])
+            + ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"].map(Repository.file)
+        let headings = Dictionary(
+            uniqueKeysWithValues: files.map { file in
+                (file.path, Set(file.lines.filter { $0.hasPrefix("#") }.map(anchor)))
+            })
+        var linkCount = 0
+        for file in files {
+            var wrong: [String] = []
+            for link in file.lines.flatMap({ $0.matches(of: #/\]\(([^)#: ]*)#([^)]+)\)/#) }) {
+                var parts = link.1.isEmpty ? file.path.split(separator: "/") : []
+                if parts.isEmpty {
+                    parts = file.path.split(separator: "/").dropLast()
+                    for part in link.1.split(separator: "/") {
+                        if part == ".." { parts.removeLast() } else { parts.append(part) }
+                    }
+                }
+                linkCount += 1
+                guard let there = headings[parts.joined(separator: "/")] else { continue }
+                if !there.contains(String(link.2)) { wrong.append("\(file.path): \(link.0)") }
+            }
+            expectNone(wrong, remedy: "Name a heading of the page as its address has it.")
+        }
+        #expect(linkCount > 100, "the reader of the pages finds nothing")
+    }
+
+    @Test func `troubleshooting.md lists every event of the log and every code that is sent`()
+        throws
+    {
+        let page = try page("troubleshooting")
+        func rows(_ heading: String) -> [Substring] {
+            Array(page.drop { $0 != "## \(heading)" }.dropFirst().prefix { !$0.hasPrefix("## ") })
+        }
+        func names(_ pattern: String, _ heading: String) throws -> [String] {
+            try found(pattern, in: rows(heading).map { $0.dropFirst().prefix { $0 != "|" } })
+        }
+        expectSame(
+            try names(#"`([a-z_]+)`"#, "Index of events"),
+            try found(#"^\| `(\w+)` \|"#, in: self.page("log")), "troubleshooting.md")
+        let sent = #"^\| (\d+) \(0x[89A][0-9A-F]\) \| [\w-]+ \| yes \|"#
+        expectSame(
+            try names(#"(\d+)"#, "Index of codes"), try found(sent, in: self.page("codes")),
+            "troubleshooting.md")
+    }
+
     @Test func `the index links every page`() throws {
         let index = try page("README").joined(separator: "\n")
         let names = try Repository.files(in: ["docs/operating"], endings: [".md"])

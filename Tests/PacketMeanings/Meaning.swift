@@ -170,7 +170,8 @@ private func words(_ packet: MRT.Send, _ body: UnsafeRawBufferPointer) -> [Strin
         "send", "grade=\(packet.grade.rawValue)", field("number", packet.number),
         field("messageid", packet.messageIdentifier, in: body),
         field("expiry", UInt64(packet.expirySeconds)), field("time", packet.time),
-        mark("history", packet.isKept), field("fields", packet.fields, in: body),
+        mark("history", packet.isKept), mark("retain", packet.isRetained),
+        field("fields", packet.fields, in: body),
         mark("raw", packet.isRaw), words(packet.target, body),
         "payload=" + escape(packet.payload, body),
     ]

@@ -19,6 +19,7 @@ enum {
     OPTION_EXPIRY = 0x02,
     OPTION_TIME = 0x04,
     OPTION_HISTORY = 0x08,
+    OPTION_RETAINED = 0x20,
 
     ACK_INBOX = 0x1,
     ACK_RESULTS = 0x2
@@ -257,7 +258,8 @@ uint32_t mrt_body_message(mrt_writer *writer, const void *value)
     uint32_t header = MRT_TYPE_SEND << 4 | (uint32_t)message->grade;
     uint32_t options = (message->message_id.count > 0 ? OPTION_MESSAGE_ID : 0u)
         | (message->expiry_seconds != 0 ? OPTION_EXPIRY : 0u)
-        | (message->time_ms != 0 ? OPTION_TIME : 0u) | (message->is_kept ? OPTION_HISTORY : 0u);
+        | (message->time_ms != 0 ? OPTION_TIME : 0u) | (message->is_kept ? OPTION_HISTORY : 0u)
+        | (message->is_retained ? OPTION_RETAINED : 0u);
     if (numbered->number != 0) {
         mrt_write_varint(writer, numbered->number);
     }
@@ -294,7 +296,7 @@ bool mrt_is_message_valid(const mrt_message *message)
     uint32_t maximum = MRT_ID_MAXIMUM;
     if ((unsigned)message->grade > MRT_ONCE || (unsigned)message->target > MRT_TO_TOPIC
         || message->message_id.count > MRT_ID_MAXIMUM
-        || (message->is_raw && message->target != MRT_TO_TOPIC)) {
+        || ((message->is_raw || message->is_retained) && message->target != MRT_TO_TOPIC)) {
         return false;
     }
     if (message->target == MRT_TO_EVERYBODY) {

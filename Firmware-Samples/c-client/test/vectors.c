@@ -246,6 +246,7 @@ static void encode_send(mrt_writer *writer, const meaning *meaning)
         .grade = (mrt_grade)number_of(meaning, "grade"),
         .is_raw = find(meaning, "raw") != NULL,
         .is_kept = find(meaning, "history") != NULL,
+        .is_retained = find(meaning, "retain") != NULL,
         .message_id = bytes_of(meaning, "messageid"),
         .expiry_seconds = (uint32_t)number_of(meaning, "expiry"),
         .time_ms = number_of(meaning, "time"),

@@ -104,7 +104,8 @@ extension APIOperation {
         case .sendMessage:
             [
                 .number("receiverCount"), .number("refusedCount"),
-                .objects("refused", .text("user"), .number("reason")), .text(optional: "reference"),
+                .objects("refused", .text("user"), .number("reason")), .text(optional: "mid"),
+                .text(optional: "reference"),
             ]
         case .mintTokens: [.objects("tokens", .text("user"), .text("id"), .text("token"))]
         case .listTokens:
@@ -154,12 +155,9 @@ extension APIOperation {
                 .texts(optional: "allowed"), .text("meta"), .texts("members"),
             ]
         case .changeMember: [.boolean("isChanged")]
-        case .backUpStore, .showBackup:
-            [
-                .number("number"), .text("directory"), .boolean("isFinished"),
-                .text(optional: "failure"), .number("readByteCount"), .number("totalByteCount"),
-                .number("byteCount"), .texts("findings"),
-            ]
+        case .deleteGroup: [.number("memberCount"), .boolean("hasMore")]
+        case .backUpStore: Self.backup
+        case .showBackup: [.object(optional: "backup", Self.backup)]
         case .readStatistics:
             [
                 .text("brokerVersion"), .number("uptimeSeconds"),
@@ -234,6 +232,12 @@ extension APIOperation {
             ]
         }
     }
+
+    private static let backup: [APIAnswerMember] = [
+        .number("number"), .text("directory"), .boolean("isFinished"), .text(optional: "failure"),
+        .number("readByteCount"), .number("totalByteCount"), .number("byteCount"),
+        .texts("findings"),
+    ]
 
     private static let retained: [APIAnswerMember] = [
         .text("topic"), .text("from"), .number(optional: "t"), .text("grade"),

@@ -74,8 +74,7 @@ public enum APIPrincipal: Hashable, Sendable {
                 return operation.path.hasPrefix(APIOperation.appPath) && operation.role == .own
                     ? .needsRole(operation.role) : .notForKeys
             }
-            guard let app = operation.appMember else { return nil }
-            if path[app] != key.app { return .otherApp }
+            if let app = operation.appMember, path[app] != key.app { return .otherApp }
             if key.role < operation.role { return .needsRole(operation.role) }
             // A token without rights would have more than the key.
             return key.isLimited && operation.kind == .mintTokens ? .limitedKey : nil

@@ -47,6 +47,7 @@ extension AdministrationRefusal {
         case (.failed, _): 500
         case (.forbidden, _): 403
         case (.full, _): 507
+        case (.tooMany, _): 429
         case (nil, .malformedPacket), (nil, .protocolError), (nil, .implementationSpecificError),
             (nil, .unsupportedProtocolVersion), (nil, .clientIdentifierNotValid),
             (nil, .payloadFormatInvalid):

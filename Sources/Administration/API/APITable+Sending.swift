@@ -11,14 +11,16 @@ extension APIOperation {
         .body("everybody", .boolean), .body("b"), .body("payload"), .body("base64"),
         .body("contentType"), .body("t", .number(maximum: 255)),
         .body("grade", .choice(SendMessage.Grade.allCases.map(\.rawValue))),
-        .body("expirySeconds", .number(maximum: .max)), .body("isRetained", .boolean),
-        .body("isKept", .boolean), .body("receipts", .texts), .body("asksReference", .boolean),
+        .body("expirySeconds", .number(maximum: .max)), .body("mid"),
+        .body("isRetained", .boolean), .body("isKept", .boolean), .body("receipts", .texts),
+        .body("asksReference", .boolean),
     ]
 
     private static let payloadMembers: [APIMember] = [
         .query("from"), .query("user"), .query("topic"), .query("t", .number(maximum: 255)),
         .query("grade", .choice(SendMessage.Grade.allCases.map(\.rawValue))),
-        .query("expirySeconds", .number(maximum: .max)), .query("isRetained", .boolean),
+        .query("expirySeconds", .number(maximum: .max)), .query("mid"),
+        .query("isRetained", .boolean),
     ]
 
     static var sendMessage: [APIOperation] {
@@ -35,9 +37,8 @@ extension APIOperation {
                 t: values.number("t", as: UInt8.self),
                 grade: try values.word(optional: "grade", as: SendMessage.Grade.self),
                 expirySeconds: values.number("expirySeconds", as: UInt64.self),
-                isRetained: values.boolean("isRetained"),
-                isKept: values.boolean("isKept"),
-                receipts: values.texts(optional: "receipts"),
+                mid: values.text(optional: "mid"), isRetained: values.boolean("isRetained"),
+                isKept: values.boolean("isKept"), receipts: values.texts(optional: "receipts"),
                 asksReference: values.boolean("asksReference"))
             if let payload = values.payload {
                 try message.take(payload, user: values.text(optional: "user"))

@@ -40,6 +40,7 @@ extension APIOperation {
         case .showGroup: showGroup
         case .changeMember: changeMember
         case .changeGroup: changeGroup
+        case .deleteGroup: deleteGroup
         case .backUpStore: backUpStore
         case .showBackup: showBackup
         case .readStatistics: readStatistics
@@ -110,21 +111,25 @@ extension APIOperation {
     }
 
     private static var explainRights: [APIOperation] {
-        let actions = ExplainRights.Action.allCases.map(\.rawValue)
-        return [
+        [
             APIOperation(
                 .explainRights, .get, at: "/apps/{app}/explain", role: .view,
-                summary: "Shows which right allows an action of a device.",
+                summary: "Shows which right allows an action of a device, or the login of a key "
+                    + "as a user.",
                 members: [
-                    .query("user", required: true), .query("device"),
-                    .query("action", .choice(actions), required: true), .query("target"),
+                    .query("user"), .query("device"), .query("key"),
+                    .query("action", .choice(ExplainRights.Action.words), required: true),
+                    .query("target"),
                 ]
             ) { values throws(AdministrationRefusal) in
-                .explainRights(
+                guard let action = ExplainRights.Action(word: try values.text("action")) else {
+                    throw .malformed("action is not known")
+                }
+                return .explainRights(
                     ExplainRights(
-                        app: try values.text("app"), user: try values.text("user"),
+                        app: try values.text("app"), user: values.text(optional: "user"),
                         device: values.text(optional: "device") ?? "",
-                        action: try values.word("action", as: ExplainRights.Action.self),
+                        key: values.text(optional: "key"), action: action,
                         target: values.text(optional: "target") ?? ""))
             }
         ]
@@ -433,6 +438,20 @@ extension APIOperation {
         ]
     }
 
+    private static var deleteGroup: [APIOperation] {
+        [
+            APIOperation(
+                .deleteGroup, .delete, at: "/apps/{app}/groups/{groupid}", role: .operate,
+                summary: "Deletes a group with its history; removes at most "
+                    + "10,000 members, and tells them."
+            ) { values throws(AdministrationRefusal) in
+                .deleteGroup(
+                    DeleteGroup(
+                        app: try values.text("app"), groupid: try values.text("groupid")))
+            }
+        ]
+    }
+
     // MARK: - The broker
 
     private static var backUpStore: [APIOperation] {
@@ -451,7 +470,7 @@ extension APIOperation {
         [
             APIOperation(
                 .showBackup, .get, at: "/backups/last", role: .view,
-                summary: "Shows the progress or the result of the last backup."
+                summary: "Shows the progress or the result of the last backup, if there is one."
             ) { _ in .showBackup(ShowBackup()) }
         ]
     }

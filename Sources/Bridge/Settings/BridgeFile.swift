@@ -134,16 +134,15 @@ struct SectionReader {
         }
     }
 
-    /// The first line of a file: a password or a token.
+    /// The first line of a file that only its owner and group may read: a password or a token.
     mutating func secret(_ node: JSON5Node, _ key: String) -> String? {
         guard let file = text(node, key) else { return nil }
-        do throws(FileFailure) {
-            if let line = SmallFile.firstLine(try SmallFile.read(file)) { return line }
-            complain(key, "names \(file), whose first line is empty", at: node.offset)
+        do throws(SecretFileFailure) {
+            return try SecretFile.read(file)
         } catch {
-            complain(key, "names \(file), which cannot be read: \(error)", at: node.offset)
+            complain("\(key):", "\(error)", at: node.offset)
+            return nil
         }
-        return nil
     }
 
     mutating func filter(_ node: JSON5Node, _ key: String) -> TopicFilter? {

@@ -128,7 +128,7 @@ extension Broker: StoreVisitor {
         case .users:
             try restoreUser(key, value)
         case .tokens:
-            registry.insert(try Records.readToken(key: key, value: value))
+            try restoreToken(key, value)
         case .sessions:
             try restoreSession(key, value)
         case .subscriptions:
@@ -183,6 +183,15 @@ extension Broker: StoreVisitor {
         if offlineQueue != 0 {
             insertOfflineQueue(Inbox(queue: QueueID(raw: offlineQueue)), of: user)
         }
+    }
+
+    private mutating func restoreToken(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
+        let token = try Records.readToken(key: key, value: value)
+        // Every version has written both in one batch, and users are never removed.
+        guard let app = app(named: token.app), let user = user(named: token.user, app: app) else {
+            throw .danglingRecord(.tokens, key: key)
+        }
+        registry.insert(token, of: user)
     }
 
     private mutating func restoreSession(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {

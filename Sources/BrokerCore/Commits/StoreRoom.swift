@@ -24,9 +24,14 @@ enum GrowthPurpose {
     case upkeep
 }
 
-/// The store has no room for an operator's request.
+/// There is no room for an operator's request.
 public struct NoRoom: Error, Equatable {
-    public init() {}
+    /// The store, or a limit on users.
+    public let limit: LimitName
+
+    public init(limit: LimitName = .store) {
+        self.limit = limit
+    }
 }
 
 /// The room of the store after its last result, and the sum admitted since.

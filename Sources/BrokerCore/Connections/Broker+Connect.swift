@@ -101,7 +101,7 @@ extension Broker {
             } else if count >= limits.sessionsPerUserMaximum {
                 .sessionsOfUser
             } else {
-                user == nil && registry.users.count >= limits.usersMaximum ? .users : .none
+                self.limit(ofNewUsers: user == nil ? 1 : 0, app: app) ?? .none
             }
         if limit != .none { throw ConnectRefusal(reason: .quotaExceeded, limit: limit) }
     }

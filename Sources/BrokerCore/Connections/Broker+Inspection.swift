@@ -98,7 +98,7 @@ extension Broker {
             userCount: registry.apps[app].users.count, groupCount: registry.apps[app].groups.count,
             sessionCount: registry.apps[app].sessionCount,
             connectionCount: registry.apps[app].connectionCount,
-            tokenCount: registry.tokens.count(ofApp: name))
+            tokenCount: registry.apps[app].tokens.count)
     }
 
     /// A user; nil if there is none.

@@ -33,6 +33,14 @@ public enum GroupAction: Hashable, Sendable {
     case setAllowed([[UInt8]]?)
 }
 
+/// What a slice of a group's deletion did.
+public struct GroupDeletion: Hashable, Sendable {
+    /// Members that the slice removed.
+    public var memberCount: Int
+    /// Whether the group remains, with its other members.
+    public var hasMore: Bool
+}
+
 /// The result of an operator's request about groups.
 public struct GroupResult: Hashable, Sendable {
     public var reason: ReasonCode
@@ -132,6 +140,28 @@ extension Broker {
         case .setAllowed(let allowed):
             return GroupResult(setAllowed(of: group, to: allowed, by: owner, in: &step))
         }
+    }
+
+    /// Removes the next slice of a group's members, also the owner, and tells each that it was
+    /// removed. With its last member the group ends, and its history with it; messages in queues
+    /// remain. Nil if there is no such group.
+    public mutating func deleteGroup(
+        app appName: [UInt8], _ name: [UInt8], at moment: Moment, effects: inout Effects
+    ) -> GroupDeletion? {
+        guard let group = group(named: name, app: appName) else { return nil }
+        var step = Step(at: moment, effects: effects)
+        let owner = groupTable.groups[group].owner
+        let changeMaximum = commits.pendingBatch.changeCount + SessionSearch.changesPerSlice
+        var deletion = GroupDeletion(memberCount: 0, hasMore: true)
+        while deletion.hasMore, deletion.memberCount < CoreLimits.groupDeletionSliceCount,
+            commits.pendingBatch.changeCount < changeMaximum,
+            let membership = groupTable.groups[group].memberships.last
+        {
+            expel(membership, by: owner, in: &step)
+            deletion.memberCount += 1
+            deletion.hasMore = groupTable.groups.contains(group)
+        }
+        return deletion
     }
 
     func group(named name: [UInt8], app appName: [UInt8]) -> Index<Group>? {

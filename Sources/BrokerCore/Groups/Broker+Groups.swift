@@ -271,10 +271,23 @@ extension Broker {
         guard let membership = membership(of: user, in: group) else {
             return .done(.noSubscriptionExisted)
         }
-        let groupName = groupTable.groups[group].name
+        expel(membership, by: actor.user, in: &step)
+        if groupTable.groups.contains(group) {
+            tell(group, of: .kicked, data: name, by: actor, in: &step)
+        }
+        return .done(.kickedOut)
+    }
+
+    /// Ends a membership and tells the user, who keeps the messages that it has.
+    mutating func expel(
+        _ membership: Index<Membership>, by owner: Index<User>, in step: inout Step
+    ) {
+        let user = groupTable.memberships[membership].user
+        let groupName = groupTable.groups[groupTable.memberships[membership].group].name
+        let (name, app) = (Array(registry.users[user].name), registry.users[user].app)
         remove(membership)
         sendSystemMessage(
-            .kicked, about: groupName, payload: [], from: Array(registry.users[actor.user].name),
+            .kicked, about: groupName, payload: [], from: Array(registry.users[owner].name),
             at: step.moment
         ) { broker, message, tally in
             if !broker.hasReceiver(user) {
@@ -287,10 +300,6 @@ extension Broker {
                 }
             }
         }
-        if groupTable.groups.contains(group) {
-            tell(group, of: .kicked, data: name, by: actor, in: &step)
-        }
-        return .done(.kickedOut)
     }
 
     /// Removes a user from the list of allowed users, member or not, and kicks. In a group that

@@ -17,8 +17,12 @@ public struct Counters: Hashable, Sendable {
     public var readingPauses: UInt64 = 0
     /// New credentials of connected clients that were invalid.
     public var credentialsRefused: UInt64 = 0
-    /// Sends, single receivers, subscriptions and queries that no right allowed.
+    /// Sends, single receivers, subscriptions, queries and logins of app keys and sensors that no
+    /// right allowed.
     public var rightsRefusals: UInt64 = 0
+    /// Users that tokens and registrations did not make because of a limit (0x97). Logins are in
+    /// ``connectsOverQuota``.
+    public var usersRefused: UInt64 = 0
     public var sessionsCreated: UInt64 = 0
     public var sessionsExpired: UInt64 = 0
     public var sendsAccepted: UInt64 = 0
@@ -28,7 +32,7 @@ public struct Counters: Hashable, Sendable {
     /// Sends that were recognised as resends and not delivered again.
     public var sendsRepeated: UInt64 = 0
     /// Sends that were not made because of their key: it was used for another send, its first send
-    /// was under way, or the app had too many.
+    /// was under way, or the user or the app had too many.
     public var sendKeysRefused: UInt64 = 0
     /// Sends that have a reference.
     public var sendsTracked: UInt64 = 0

@@ -34,6 +34,12 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case sendKeys
     case conversationsOfApp
     case historyBytesOfApp
+    case usersOfApp
+    case sendKeysOfUser
+    case sendKeysOfUsers
+    case messageBytes
+    case payloadBytes
+    case willBytes
     case trackedSendsOfApp
     case trackedSendsOfUser
 
@@ -55,6 +61,7 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .sessionsOfApp: "limits.sessionsPerApp"
         case .sessionsOfUser: "limits.sessionsPerUser"
         case .users: "limits.users"
+        case .usersOfApp: "limits.usersPerApp"
         case .subscriptions: "limits.subscriptionsPerSession"
         case .filters: "1024 filters of a packet"
         case .groupsOfApp: "limits.groupsPerApp"
@@ -66,8 +73,13 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .filterShapes: "4096 shapes of an app's filters"
         case .sharesOfApp: "4096 shared subscriptions of an app"
         case .sendKeys: "1000000 keys of an app"
+        case .sendKeysOfUser: "10000 keys of a user"
+        case .sendKeysOfUsers: "900000 keys of an app's users"
         case .conversationsOfApp: "history.conversationsPerApp"
         case .historyBytesOfApp: "history.bytesPerApp"
+        case .messageBytes: "limits.messageMaximum"
+        case .payloadBytes: "limits.payloadMaximum"
+        case .willBytes: "4096 bytes of a will"
         case .trackedSendsOfApp: "limits.trackedSendsPerApp"
         case .trackedSendsOfUser: "limits.trackedSendsPerUser"
         case .sharesOfSession: "50 shared subscriptions of a session"

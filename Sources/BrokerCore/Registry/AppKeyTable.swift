@@ -1,15 +1,16 @@
-// The keys of apps. A back end logs in with one as any user of the app, and asks the HTTP API with
-// it. The table contains only the hash of the secret, which is shown once, when the key is made.
+// The keys of apps. A back end logs in with one as users of the app, and asks the HTTP API with it:
+// `Broker+Authorization.swift` decides as which users. The table contains only the hash of the
+// secret, which is shown once, when the key is made.
 
 import Primitives
 
 /// A key of an app, as the broker keeps it.
 public struct RegisteredKey: Hashable, Sendable {
-    /// What the holder of a key may do over HTTP, within the app. Raw values are on disk.
+    /// What the holder of a key may do within the app. Raw values are on disk.
     public enum Role: UInt8, Hashable, Sendable, CaseIterable {
-        /// Read.
+        /// Read over HTTP; neither log in nor send.
         case view = 0
-        /// Change users, tokens, sessions, queues and groups, and send messages.
+        /// Change users, tokens, sessions, queues and groups, send messages, and log in as users.
         case operate = 1
     }
 
@@ -18,7 +19,8 @@ public struct RegisteredKey: Hashable, Sendable {
     /// SHA-256 of the secret.
     public var digest: Digest
     public var role: Role
-    /// The rights of the key's connections and sends; nil for those of the app's users.
+    /// The rights of the key's connections and sends; nil for those of the app's users. With rights
+    /// the key logs in only as users whom a right to attach names.
     public var rights: Rights?
     /// When it was made, in Unix seconds; 0 for a key of a version that did not record it.
     public var madeUnixSeconds: UInt64

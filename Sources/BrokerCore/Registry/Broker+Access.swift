@@ -169,9 +169,11 @@ extension Broker {
                 let handle = registry.keys.find(digest), let entry = registry.keys[handle],
                 entry.app == app, entry.key.expiresUnixSeconds > now
             else { throw ConnectRefusal(reason: .badUserNameOrPassword) }
+            let user = Array(user.bytes(in: bytes))
+            try checkAttaching(user, by: entry)
             noteUse(of: handle, now)
             return Identity(
-                app: app, user: Array(user.bytes(in: bytes)),
+                app: app, user: user,
                 access: Access(
                     source: .appKey(handle),
                     rights: entry.key.rights ?? registry.apps[app].rights,
@@ -196,6 +198,18 @@ extension Broker {
         case .attached(let gateway, let user):
             return try authenticate(user.bytes(in: bytes), attachedBy: gateway)
         }
+    }
+
+    /// Throws, and counts the refusal, unless a key logs in as a user.
+    private mutating func checkAttaching(
+        _ user: [UInt8], by entry: AppKeyTable.Entry
+    ) throws(ConnectRefusal) {
+        var comparisons = 0
+        let decision = decision(attaching: user, by: entry, comparisons: &comparisons)
+        workload.charge(comparisons: comparisons)
+        guard !decision.isAllowed else { return }
+        counters.rightsRefusals += 1
+        throw ConnectRefusal(reason: .notAuthorized)
     }
 
     private func authenticate(

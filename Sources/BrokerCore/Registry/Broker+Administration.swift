@@ -23,7 +23,7 @@ extension Broker {
         app(named: appName).flatMap { user(named: name, app: $0) } != nil
     }
 
-    // Methods that make the store grow throw ``NoRoom`` if there is no room.
+    // Methods that make the store grow, or users, throw ``NoRoom`` if there is no room.
 
     /// Creates an app. Returns false if an app of this name exists.
     ///
@@ -97,14 +97,25 @@ extension Broker {
             rights: registry.apps[app].rights)
     }
 
-    /// Whether the store has room for ``addToken(_:)`` of all these tokens.
-    public func hasRoom(for newTokens: [Token]) -> Bool {
-        var byteCount = 0
+    /// Throws unless there is room for ``addToken(_:)`` of all these tokens of an app.
+    public mutating func checkRoom(
+        for newTokens: [Token], ofApp name: [UInt8]
+    ) throws(NoRoom) {
+        guard let app = app(named: name) else { return }
+        var (byteCount, newUsers) = (0, Set<[UInt8]>())
         for token in newTokens {
-            guard let app = app(named: token.app) else { continue }
             byteCount += growth(ofToken: token, app: app)
+            if user(named: token.user, app: app) == nil { newUsers.insert(token.user) }
         }
-        return hasRoom(for: byteCount)
+        try checkUsers(newUsers.count, app: app)
+        guard hasRoom(for: byteCount) else { throw NoRoom() }
+    }
+
+    /// Throws, and counts the refusal, if so many new users would exceed a limit.
+    private mutating func checkUsers(_ newCount: Int, app: Index<App>) throws(NoRoom) {
+        guard let limit = limit(ofNewUsers: newCount, app: app) else { return }
+        counters.usersRefused += UInt64(newCount)
+        throw NoRoom(limit: limit)
     }
 
     private func growth(ofToken token: Token, app: Index<App>) -> Int {
@@ -117,13 +128,13 @@ extension Broker {
         guard let app = app(named: token.app), !registry.tokens.contains(token.identifier) else {
             return false
         }
+        try checkUsers(user(named: token.user, app: app) == nil ? 1 : 0, app: app)
         guard let permit = admitGrowth(of: growth(ofToken: token, app: app)) else {
             throw NoRoom()
         }
         let row = Records.token(token)
-        registry.insert(token)
+        registry.insert(token, of: knownUser(token.user, app: app, permit: permit))
         commits.put(row, permit)
-        _ = knownUser(token.user, app: app, permit: permit)
         return true
     }
 
@@ -134,6 +145,7 @@ extension Broker {
     ) throws(NoRoom) -> Bool? {
         guard let app = app(named: appName) else { return nil }
         if user(named: name, app: app) != nil { return false }
+        try checkUsers(1, app: app)
         guard let permit = admitGrowth(of: growth(ofUser: name, app: app)) else {
             throw NoRoom()
         }
@@ -174,7 +186,7 @@ extension Broker {
             summaries.append(
                 AppSummary(
                     name: registry.apps[app].name, userCount: registry.apps[app].users.count,
-                    tokenCount: registry.tokens.count(ofApp: registry.apps[app].name)))
+                    tokenCount: registry.apps[app].tokens.count))
         }
         return summaries
     }

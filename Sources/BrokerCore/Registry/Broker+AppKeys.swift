@@ -89,7 +89,7 @@ extension Broker {
         return true
     }
 
-    private func key(named name: [UInt8], app: Index<App>) -> Handle<AppKeyTable.Entry>? {
+    func key(named name: [UInt8], app: Index<App>) -> Handle<AppKeyTable.Entry>? {
         registry.apps[app].keys.first { registry.keys[$0]?.key.name == name }
     }
 

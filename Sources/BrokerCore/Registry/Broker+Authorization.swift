@@ -39,6 +39,8 @@ public enum Decision: Hashable, Sendable {
     case member
     /// The user becomes a member by subscribing.
     case joins
+    /// The key has no rights of its own, and acts for every user of its app.
+    case key
     case refused(ReasonCode)
 
     public var isAllowed: Bool {
@@ -238,7 +240,8 @@ extension Broker {
         }
         decision = authorize(.subscribe(filter: filter), by: principal(session))
         switch decision {
-        case .right, .own, .everybody, .member: return (decision, AuthorizedFilter(filter))
+        case .right, .own, .everybody, .member, .key:
+            return (decision, AuthorizedFilter(filter))
         case .joins: return (decision, nil)
         case .refused:
             counters.rightsRefusals += 1
@@ -309,6 +312,27 @@ extension Broker {
             return isMember(principal.user, of: group) ? .member : .refused(.notAuthorized)
         case .send, .broadcast, .publish, .presence, .receipts, .attach, .createGroup:
             return right(action, principal, comparisons: &comparisons)
+        }
+    }
+
+    /// Whether a key of an app logs in as a user of the app: one with the role `operate` and
+    /// without rights as any, one with rights as those whom a right to attach names, and one with
+    /// the role `view` as none, because who logs in acknowledges messages, sends and changes
+    /// groups. A key is neither a user nor a device, so that `%u` and `%d` stand for nobody.
+    ///
+    /// - Parameter comparisons: increased by the comparisons made, in the unit of
+    ///   ``CoreLimits/comparisonsPerWork``.
+    func decision(
+        attaching user: [UInt8], by entry: AppKeyTable.Entry, comparisons: inout Int
+    ) -> Decision {
+        guard entry.key.role == .operate else { return .refused(.notAuthorized) }
+        guard let rights = entry.key.rights else { return .key }
+        let nobody = Name([UInt8]())
+        let principal = Principal(
+            app: entry.app, user: nil, names: PrincipalNames(user: nobody, device: nobody),
+            rights: rights, isMQTT: false)
+        return user.withUnsafeBytes {
+            right(.attach(user: $0), principal, comparisons: &comparisons)
         }
     }
 

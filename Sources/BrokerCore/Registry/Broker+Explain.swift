@@ -12,6 +12,8 @@ public struct RightsExplanation: Hashable, Sendable {
         case token([UInt8])
         /// A key of the app, by its name.
         case appKey([UInt8])
+        /// A key with the role `view`, which neither logs in nor sends.
+        case viewKey([UInt8])
         /// A verified identity, by the object that proved it.
         case verified(VerifiedIdentity.Proof, voucher: [UInt8])
     }
@@ -48,6 +50,27 @@ extension Broker {
         return RightsExplanation(
             decision: explain(action, principal), origin: origin,
             isConnected: session.map { sessions[$0].isConnected } ?? false, rights: rights)
+    }
+
+    /// Whether a key of an app logs in as a user, and by which right; nil if there is no such app
+    /// or key. The same function decides the login itself.
+    public func explain(
+        app name: [UInt8], key keyName: [UInt8], attaching user: [UInt8]
+    ) -> RightsExplanation? {
+        guard let app = app(named: name),
+            let entry = key(named: keyName, app: app).flatMap({ registry.keys[$0] })
+        else { return nil }
+        var ignored = 0
+        let decision = decision(attaching: user, by: entry, comparisons: &ignored)
+        let origin: RightsExplanation.Origin =
+            if entry.key.role == .view {
+                .viewKey(keyName)
+            } else {
+                entry.key.rights == nil ? .app : .appKey(keyName)
+            }
+        return RightsExplanation(
+            decision: decision, origin: origin, isConnected: false,
+            rights: entry.key.rights ?? registry.apps[app].rights)
     }
 
     /// The decision on an action as a client writes it.

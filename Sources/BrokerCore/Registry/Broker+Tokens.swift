@@ -36,40 +36,65 @@ public struct TokenFilter: Hashable, Sendable {
 /// message waits for more than one slice.
 public struct Revocation: Sendable {
     fileprivate let filter: TokenFilter
-    /// The place that was read last.
-    fileprivate var place: UInt32?
+    fileprivate var place = TokenPlace.beginning
     public fileprivate(set) var tokenCount = 0
     /// The number of connections that were closed.
     public fileprivate(set) var connectionCount = 0
 
     /// Tokens that are read at a time: about a millisecond, if none is revoked.
     static let readPerSlice = 16_384
+    /// Tokens that are read before their number is compared with the two limits: a small part of
+    /// them, and enough that the look-up of the app and of the user costs little.
+    static let readAtOnce = 256
     /// Tokens that are revoked at a time. For each slice the connections of all apps are looked at.
     static let revokedPerSlice = 2_048
 
-    /// - Parameter place: ``next`` of an earlier revocation of the same filter; nil for all.
+    /// - Parameter place: ``next`` of an earlier revocation of the same filter; nil for all. Peers
+    ///   may name any place: the walk begins at the end of the list for one that is behind it.
     public init(of filter: TokenFilter, after place: UInt32? = nil) {
         self.filter = filter
-        self.place = place
+        self.place = place.map { .position(Int($0)) } ?? .beginning
     }
 
-    /// The place to go on after; nil if nothing was read.
-    public var next: UInt32? { place }
+    /// Where another revocation goes on; nil at the end. One of a user's tokens begins again: those
+    /// that were revoked are gone, so that it comes to the end too.
+    public var next: UInt32? {
+        switch place {
+        case .beginning, .token: .max
+        case .position(let position): UInt32(position)
+        case .end: nil
+        }
+    }
 }
 
-/// A search for the first tokens that match a filter, in the order of their identifiers. The table
-/// is not in that order, so that each search reads all of it, in slices: no message waits for more
-/// than one of them. Tokens that are added or removed meanwhile may be found or not.
+/// Where a walk over the tokens of an app or of a user continues.
+enum TokenPlace: Sendable {
+    case beginning
+    /// Before this position in the list of the app.
+    case position(Int)
+    /// This token of the user, and those behind it.
+    case token(Handle<Token>)
+    case end
+
+    var isEnd: Bool {
+        if case .end = self { return true }
+        return false
+    }
+}
+
+/// A search for the first tokens that match a filter, in the order of their identifiers. Neither
+/// those of an app nor those of a user are in that order, so that each search reads all of them, in
+/// slices: no message waits for more than one. Tokens that are added or removed meanwhile may be
+/// found or not.
 public struct TokenSearch: Sendable {
-    private let filter: TokenFilter
+    fileprivate let filter: TokenFilter
     private let start: [UInt8]?
     private let countMaximum: Int
     /// Unsorted; at most twice the maximum.
     private var found: [Token] = []
     /// Once more than the maximum have been found: those behind this one are not among the first.
     private var last: [UInt8]?
-    /// The place that was read last.
-    fileprivate var place: UInt32?
+    fileprivate(set) var place = TokenPlace.beginning
 
     /// Tokens that are read at a time: about a millisecond.
     static let sliceCount = 4_096
@@ -99,8 +124,15 @@ public struct TokenSearch: Sendable {
     }
 
     private func first(_ count: Int) -> [Token] {
-        Array(
-            found.sorted { $0.identifier.lexicographicallyPrecedes($1.identifier) }.prefix(count))
+        var first: [Token] = []
+        for token in found.sorted(by: {
+            $0.identifier.lexicographicallyPrecedes($1.identifier)
+        }) {
+            if first.count == count { break }
+            // A token that moved to the place of a removed one was read twice.
+            if token.identifier != first.last?.identifier { first.append(token) }
+        }
+        return first
     }
 
     fileprivate mutating func read(_ token: Token) {
@@ -110,21 +142,66 @@ public struct TokenSearch: Sendable {
         found.append(token)
         guard found.count >= 2 * countMaximum else { return }
         found = first(countMaximum)
-        last = found.last?.identifier
+        // Fewer if tokens were read twice.
+        if found.count == countMaximum { last = found.last?.identifier }
     }
 }
 
 extension Broker {
     /// Reads the next slice of the tokens. Returns false when all were read.
     public func advance(_ search: inout TokenSearch) -> Bool {
-        var count = 0
-        for index in registry.tokens.places.after(search.place) {
-            if count == TokenSearch.sliceCount { return true }
-            count += 1
-            search.place = index.place
+        let slice = advance(
+            &search.place, matching: search.filter, countMaximum: TokenSearch.sliceCount)
+        for index in slice {
             if let token = registry.tokens[index] { search.read(token) }
         }
-        return false
+        return !search.place.isEnd
+    }
+
+    /// The next tokens that may match a filter: the one with its identifier, those of its user, or
+    /// those of its app.
+    private func advance(
+        _ place: inout TokenPlace, matching filter: TokenFilter, countMaximum: Int
+    ) -> [Index<Token>] {
+        if let identifier = filter.identifier {
+            place = .end
+            return registry.tokens.index(of: identifier).map { [$0] } ?? []
+        }
+        guard let app = app(named: filter.app) else {
+            place = .end
+            return []
+        }
+        guard let name = filter.user else {
+            let tokens = registry.apps[app].tokens
+            var end = tokens.count
+            // Tokens may have been removed since. A removal moves the last token to its place, so
+            // that a walk from the end to the beginning misses none.
+            if case .position(let position) = place { end = min(position, end) }
+            let start = max(end - countMaximum, 0)
+            place = start == 0 ? .end : .position(start)
+            return Array(tokens[start..<end])
+        }
+        var next = user(named: name, app: app).flatMap { registry.users[$0].firstToken }
+        // From the beginning again if the token was revoked since.
+        if case .token(let handle) = place, registry.tokens[handle] != nil { next = handle.index }
+        var slice: [Index<Token>] = []
+        while let index = next, slice.count < countMaximum {
+            slice.append(index)
+            next = registry.tokens.links(of: index).next
+        }
+        place = next.map { .token(registry.tokens.handle($0)) } ?? .end
+        return slice
+    }
+
+    /// All tokens of a user.
+    func tokens(of user: Index<User>) -> [Token] {
+        var tokens: [Token] = []
+        var next = registry.users[user].firstToken
+        while let index = next {
+            if let token = registry.tokens[index] { tokens.append(token) }
+            next = registry.tokens.links(of: index).next
+        }
+        return tokens
     }
 
     /// Revokes the tokens of the next slice. Connections that they admitted are closed with reason
@@ -136,22 +213,22 @@ extension Broker {
     ) -> Bool {
         var step = Step(at: moment, effects: effects)
         var revoked: Set<Handle<Token>> = []
-        var (readCount, isAtEnd) = (0, true)
-        for index in registry.tokens.places.after(revocation.place) {
-            guard readCount < Revocation.readPerSlice,
-                revoked.count < Revocation.revokedPerSlice
-            else {
-                isAtEnd = false
-                break
+        var readCount = 0
+        while !revocation.place.isEnd, readCount < Revocation.readPerSlice,
+            revoked.count < Revocation.revokedPerSlice
+        {
+            let read = advance(
+                &revocation.place, matching: revocation.filter,
+                countMaximum: Revocation.readAtOnce)
+            readCount += read.count
+            for index in read {
+                guard let token = registry.tokens[index], revocation.filter.matches(token) else {
+                    continue
+                }
+                revoked.insert(registry.tokens.handle(index))
             }
-            readCount += 1
-            revocation.place = index.place
-            guard let token = registry.tokens[index], revocation.filter.matches(token) else {
-                continue
-            }
-            revoked.insert(registry.tokens.handle(index))
         }
-        guard !revoked.isEmpty else { return !isAtEnd }
+        guard !revoked.isEmpty else { return !revocation.place.isEnd }
         for access in live.accesses.places where live.accesses.contains(access) {
             guard case .token(let handle) = live.accesses[access].source, revoked.contains(handle)
             else { continue }
@@ -161,6 +238,6 @@ extension Broker {
         commits.remove(
             .tokens, renewable: Set(revoked.map { registry.remove($0).identifier }))
         revocation.tokenCount += revoked.count
-        return !isAtEnd
+        return !revocation.place.isEnd
     }
 }

@@ -1,5 +1,5 @@
-// Lists the users of an app for an operator, and shows one with its devices. Users and tokens are
-// read in slices: no message waits for more than one.
+// Lists the users of an app for an operator, and shows one with its devices. Users are read in
+// slices: no message waits for more than one.
 
 import BrokerTerms
 import Primitives
@@ -10,6 +10,7 @@ public struct UserSummary: Hashable, Sendable {
     public var sessionCount: Int
     /// The number of its sessions that are connected.
     public var connectionCount: Int
+    public var tokenCount: Int
     /// The end of the last connection in Unix milliseconds; 0 if there was none since the broker
     /// started.
     public var lastSeenUnixMilliseconds: UInt64
@@ -39,20 +40,6 @@ public struct UserSearch: Sendable {
     /// The place after which the next page begins; nil if all were read. It is valid until the
     /// broker ends.
     public var next: UInt32? { isAtEnd ? nil : place }
-}
-
-/// Counts the tokens of some users of an app. Tokens that are added or removed meanwhile may be
-/// counted or not.
-public struct TokenCount: Sendable {
-    fileprivate let app: [UInt8]
-    /// By the name of the user.
-    public fileprivate(set) var counts: [[UInt8]: Int]
-    fileprivate var place: UInt32?
-
-    public init(app: [UInt8], users: [[UInt8]]) {
-        self.app = app
-        counts = Dictionary(users.map { ($0, 0) }, uniquingKeysWith: { first, _ in first })
-    }
 }
 
 /// A user and its devices.
@@ -93,30 +80,26 @@ extension Broker {
             search.isAtEnd = true
             return false
         }
+        var next = registry.apps[app].firstUser
+        if let place = search.place {
+            let last = Index<User>(place: place)
+            // A client may name any place.
+            guard registry.users.contains(last), registry.users[last].app == app else {
+                search.isAtEnd = true
+                return false
+            }
+            next = registry.users[last].nextOfApp
+        }
         var readCount = 0
-        for user in registry.users.places.after(search.place) {
+        while let user = next {
             if search.found.count == search.countMaximum { return false }
             if readCount == UserSearch.sliceCount { return true }
             readCount += 1
             search.place = user.place
-            if registry.users.contains(user), registry.users[user].app == app {
-                search.found.append(summary(of: user))
-            }
+            search.found.append(summary(of: user))
+            next = registry.users[user].nextOfApp
         }
         search.isAtEnd = true
-        return false
-    }
-
-    /// Reads the next slice of the tokens. Returns false when all were read.
-    public func advance(_ count: inout TokenCount) -> Bool {
-        var readCount = 0
-        for index in registry.tokens.places.after(count.place) {
-            if readCount == TokenSearch.sliceCount { return true }
-            readCount += 1
-            count.place = index.place
-            guard let token = registry.tokens[index], token.app == count.app else { continue }
-            count.counts[token.user]? += 1
-        }
         return false
     }
 
@@ -128,7 +111,7 @@ extension Broker {
         }
         return UserSummary(
             user: Array(registry.users[user].name), sessionCount: sessionCount,
-            connectionCount: connectionCount,
+            connectionCount: connectionCount, tokenCount: Int(registry.users[user].tokenCount),
             lastSeenUnixMilliseconds: registry.users[user].lastSeenUnixMilliseconds)
     }
 

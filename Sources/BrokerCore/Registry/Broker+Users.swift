@@ -65,6 +65,14 @@ extension Broker {
         commits.renew(row(ofUser: user))
     }
 
+    /// The limit that does not allow so many new users of an app; nil if it is allowed. Whoever
+    /// makes users asks before.
+    func limit(ofNewUsers count: Int, app: Index<App>) -> LimitName? {
+        if count == 0 { return nil }
+        if registry.apps[app].users.count + count > limits.usersPerAppMaximum { return .usersOfApp }
+        return registry.users.count + count > limits.usersMaximum ? .users : nil
+    }
+
     // MARK: - Sessions of a user
 
     @inline(__always)

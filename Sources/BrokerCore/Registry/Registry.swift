@@ -6,8 +6,9 @@
 // groups and retained topics.
 //
 // Invariants: an app is found by its name, and a user by its app and name; users and apps are never
-// removed, so an index of one is valid for the life of the process; an app counts its filters by
-// kind, its shares, and the bytes of its groups and of its retained messages.
+// removed, so an index of one is valid for the life of the process; each token is in the chain of
+// its user and in the list of its app; an app counts its filters by kind, its shares, and the bytes
+// of its groups and of its retained messages.
 
 import Primitives
 
@@ -75,6 +76,12 @@ struct Registry: ~Copyable {
         let user = users.insert(User(app: app, name: Name(name))).index
         let hash = name.withUnsafeBytes { apps[app].users.hash($0) }
         apps[app].users.insert(user, hash: hash)
+        if let last = apps[app].lastUser {
+            users[last].nextOfApp = user
+        } else {
+            apps[app].firstUser = user
+        }
+        apps[app].lastUser = user
         return user
     }
 
@@ -122,9 +129,28 @@ struct Registry: ~Copyable {
 
     // MARK: - Credentials
 
-    mutating func insert(_ token: Token) { tokens.insert(token) }
+    mutating func insert(_ token: Token, of user: Index<User>) {
+        let app = users[user].app
+        let index = tokens.insert(
+            token, of: user, before: users[user].firstToken, position: apps[app].tokens.count)
+        users[user].firstToken = index
+        users[user].tokenCount += 1
+        apps[app].tokens.append(index)
+    }
 
-    mutating func remove(_ token: Handle<Token>) -> Token { tokens.remove(token) }
+    mutating func remove(_ handle: Handle<Token>) -> Token {
+        let (token, links) = tokens.remove(handle)
+        let app = users[links.user].app
+        if links.previous == nil { users[links.user].firstToken = links.next }
+        users[links.user].tokenCount -= 1
+        // The last token of the list takes the position.
+        let last = apps[app].tokens.removeLast()
+        if last != handle.index {
+            apps[app].tokens[Int(links.position)] = last
+            tokens.note(position: Int(links.position), of: last)
+        }
+        return token
+    }
 
     /// The token with its last use, if that has changed by an hour.
     mutating func noteUse(of token: Handle<Token>, unixSeconds now: UInt64) -> Token? {

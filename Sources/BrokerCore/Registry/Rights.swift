@@ -5,7 +5,8 @@
 //     subscribe:FILTER    subscribe to filters that FILTER covers; `$SYS` only by name
 //     presence:PATTERN    ask whether users are online
 //     receipts:PATTERN    ask what users, or the members of groups, did with a message
-//     attach:PATTERN      attach users whose id matches, as a gateway does with its sensors
+//     attach:PATTERN      attach users whose id matches, as a gateway does with its sensors and an
+//                         app key with rights at its logins
 //     group:create        make groups
 //     broadcast           send to everybody
 //

@@ -191,12 +191,17 @@ struct DirtyRecords: OptionSet {
 /// A user of an app, with or without sessions.
 struct User: ~Copyable {
     let app: Index<App>
+    /// The user of the app that became known next; nil for the last.
+    @Packed var nextOfApp: Index<User>? = nil
     let name: Name
     /// The first of the user's chained sessions; nil if there is none. A user has few devices.
     @Packed var firstSession: Index<Session>? = nil
     /// The queue of messages that wait while no persistent session receives them; nil if there is
     /// none.
     @Packed var offlineQueue: Index<Inbox>? = nil
+    /// The first of the user's chained tokens; nil if there is none.
+    @Packed var firstToken: Index<Token>? = nil
+    var tokenCount: UInt32 = 0
     /// The user's memberships in groups.
     var memberships: [Index<Membership>] = []
     /// Time at which the last connection ended, in Unix milliseconds; 0 if it is not known.
@@ -227,6 +232,11 @@ struct App: ~Copyable {
     var rights: Rights
     /// By name.
     var users = IndexTable<User>()
+    /// The first and the last of the chain of users, in the order in which they became known.
+    @Packed var firstUser: Index<User>? = nil
+    @Packed var lastUser: Index<User>? = nil
+    /// The tokens of its users, in no order.
+    var tokens: [Index<Token>] = []
     var groups = ByteKeyTable<Group>()
     /// Bytes of the groups' lists and texts.
     var groupByteCount = 0

@@ -40,23 +40,27 @@ public struct Token: Sendable {
     }
 }
 
-/// All tokens, by their public part.
+/// All tokens, by their public part. Those of a user form a chain, and those of an app a list;
+/// `Registry` keeps the first of each chain, and the lists.
 struct TokenTable: ~Copyable {
+    /// The neighbors of a token: 16 bytes.
+    struct Links {
+        let user: Index<User>
+        /// Its position in the list of its app.
+        var position: UInt32
+        @Packed var previous: Index<Token>?
+        @Packed var next: Index<Token>?
+    }
+
     private var tokens = Slab<Token>()
     private var identifiers = ByteKeyTable<Token>()
-    /// By the name of their app.
-    private var counts: [[UInt8]: Int] = [:]
+    /// By the places of the tokens.
+    private var links: [Links] = []
 
     var count: Int { tokens.count }
 
-    /// The number of an app's tokens.
-    func count(ofApp app: [UInt8]) -> Int { counts[app] ?? 0 }
-
     /// The handle of the token at a place in use.
     func handle(_ index: Index<Token>) -> Handle<Token> { tokens.handle(index) }
-
-    /// All places, whether they are in use or not.
-    var places: SlabPlaces<Token> { tokens.places }
 
     /// The token at a place; nil if the place is free.
     subscript(index: Index<Token>) -> Token? { tokens.contains(index) ? tokens[index] : nil }
@@ -65,17 +69,45 @@ struct TokenTable: ~Copyable {
         identifier.withUnsafeBytes { identifiers.value(for: $0) != nil }
     }
 
-    mutating func remove(_ handle: Handle<Token>) -> Token {
-        let token = tokens.remove(handle.index)
-        counts[token.app, default: 0] -= 1
-        token.identifier.withUnsafeBytes { _ = identifiers.remove($0) }
-        return token
+    /// The links of the token at a place in use.
+    func links(of index: Index<Token>) -> Links {
+        precondition(tokens.contains(index), "no token at place \(index.place)")
+        return links[Int(index.place)]
     }
 
-    mutating func insert(_ token: Token) {
+    mutating func note(position: Int, of index: Index<Token>) {
+        links[Int(index.place)].position = UInt32(position)
+    }
+
+    /// Removes a token, also from the chain of its user.
+    mutating func remove(_ handle: Handle<Token>) -> (token: Token, links: Links) {
+        let removed = links(of: handle.index)
+        if let previous = removed.previous { links[Int(previous.place)].next = removed.next }
+        if let next = removed.next { links[Int(next.place)].previous = removed.previous }
+        let token = tokens.remove(handle.index)
+        token.identifier.withUnsafeBytes { _ = identifiers.remove($0) }
+        return (token, removed)
+    }
+
+    /// Adds a token before the first one of its user.
+    mutating func insert(
+        _ token: Token, of user: Index<User>, before first: Index<Token>?, position: Int
+    ) -> Index<Token> {
         let index = tokens.insert(token).index
-        counts[token.app, default: 0] += 1
+        let new = Links(user: user, position: UInt32(position), previous: nil, next: first)
+        if Int(index.place) < links.count {
+            links[Int(index.place)] = new
+        } else {
+            links.append(new)
+        }
+        if let first { links[Int(first.place)].previous = index }
         token.identifier.withUnsafeBytes { identifiers.insert(index, for: $0) }
+        return index
+    }
+
+    /// The place of the token with this public part; nil if there is none or it was revoked.
+    func index(of identifier: [UInt8]) -> Index<Token>? {
+        identifier.withUnsafeBytes { identifiers.value(for: $0) }
     }
 
     /// The token with this public part, if the digest of the presented secret is equal to the
@@ -89,13 +121,7 @@ struct TokenTable: ~Copyable {
 
     /// The token with this public part; nil if there is none or it was revoked.
     func find(_ identifier: [UInt8]) -> Token? {
-        let index = identifier.withUnsafeBytes { identifiers.value(for: $0) }
-        return index.map { tokens[$0] }
-    }
-
-    /// The tokens of a user. Walks over all tokens.
-    func all(ofUser user: [UInt8], app: [UInt8]) -> [Token] {
-        places.compactMap { self[$0] }.filter { $0.user == user && $0.app == app }
+        index(of: identifier).map { tokens[$0] }
     }
 
     /// The token of a handle; nil if it was revoked.

@@ -190,12 +190,13 @@ extension Broker {
         fromUser user: Index<User>, key: SendKey, in step: inout Step
     ) -> OperatorSend {
         let app = registry.users[user].app
+        let owner = key.isOfUser ? user : nil
         let permit: GrowthPermit
         do throws(KeyRefusal) {
-            permit = try admitKey(of: request, app: app)
+            permit = try admitKey(of: request, app: app, owner: owner)
         } catch {
             counters.sendsRefused += 1
-            if error.limit == .sendKeys { counters.sendKeysRefused += 1 }
+            if error.limit != .store { counters.sendKeysRefused += 1 }
             return .complete(OperatorSendResult(reason: .quotaExceeded, limit: error.limit))
         }
         let (send, accepted) = route(request, parts, to: target, fromUser: user, in: &step)
@@ -209,7 +210,7 @@ extension Broker {
         }
         operatorSends.awaitKey(of: number)
         remember(
-            key, ofApp: app, send: number, result: accepted, at: step.moment.instant,
+            key, ofApp: app, owner: owner, send: number, result: accepted, at: step.moment.instant,
             permit: permit)
         return .pending(number: number)
     }

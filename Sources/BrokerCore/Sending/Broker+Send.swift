@@ -167,9 +167,11 @@ extension Broker {
     ) -> SendDecision {
         if let fault = request.fault { return .refused(fault) }
         if request.isRaw {
-            if request.payload.count > limits.payloadMaximum { return .refused(.packetTooLarge) }
+            if request.payload.count > limits.payloadMaximum {
+                return .refused(.packetTooLarge, .payloadBytes)
+            }
         } else if request.messageByteCount > limits.messageMaximum {
-            return .refused(.packetTooLarge)
+            return .refused(.packetTooLarge, .messageBytes)
         }
         let decision = authorize(request.target, by: requester, in: bytes)
         if case .refused = decision { return decision }
@@ -204,9 +206,13 @@ extension Broker {
         limit: LimitName = .none, in step: inout Step
     ) {
         counters.sendsRefused += 1
+        // The log has the code that the client gets: no acknowledgement of MQTT 5.0 has
+        // packetTooLarge (section 3.4.2.1).
+        let hasCodes = sessions[sender].dialect == .mqtt5
+        let noted = hasCodes && reason == .packetTooLarge ? .quotaExceeded : reason
         if request.packetIdentifier > 0 {
             note(
-                .sendRefused, session: sender, reason: reason,
+                .sendRefused, session: sender, reason: noted,
                 subject: subject(of: request.target, in: step.bytes), limit: limit, in: &step)
             rememberRefusal(request, reason, from: sender, in: &step)
             return
@@ -216,7 +222,7 @@ extension Broker {
         step.effects[connection.loop].appendResult(
             connection, number: request.number, reason: reason, messageIdentifier: identifier)
         note(
-            .sendRefused, session: sender, reason: reason,
+            .sendRefused, session: sender, reason: noted,
             subject: subject(of: request.target, in: step.bytes), limit: limit, in: &step)
     }
 

@@ -16,10 +16,13 @@ public struct SendKey: Hashable, BitwiseCopyable, Sendable {
     public var name: (high: UInt64, low: UInt64)
     /// Bits of a digest of what is sent.
     public var content: UInt64
+    /// Whether the credential is a user's: the key is one of those that its sender may have.
+    public var isOfUser: Bool
 
-    public init(name: Digest, content: Digest) {
+    public init(name: Digest, content: Digest, isOfUser: Bool = false) {
         self.name = (name.words.0, name.words.1)
         self.content = content.words.0
+        self.isOfUser = isOfUser
     }
 
     public static func == (left: SendKey, right: SendKey) -> Bool {
@@ -55,7 +58,27 @@ struct SendKeys: ~Copyable {
         /// In broker time.
         let expiry: Instant
         let result: OperatorSendResult
+        /// The user whose credential made it; nil for those of app keys and operators.
+        @Packed private(set) var owner: Index<User>?
         fileprivate(set) var isUnderWay: Bool
+
+        fileprivate init(
+            content: UInt64, expiry: Instant, result: OperatorSendResult, owner: Index<User>?,
+            isUnderWay: Bool
+        ) {
+            self.content = content
+            self.expiry = expiry
+            self.result = result
+            self.owner = owner
+            self.isUnderWay = isUnderWay
+        }
+    }
+
+    /// The keys of an app; those under way too.
+    struct Counts: BitwiseCopyable {
+        fileprivate(set) var all = 0
+        /// Those of users' credentials.
+        fileprivate(set) var ofUsers = 0
     }
 
     private struct Expiry: BitwiseCopyable {
@@ -64,8 +87,9 @@ struct SendKeys: ~Copyable {
     }
 
     private var entries: [Name: Entry] = [:]
-    /// By app; those under way too.
-    private var counts: [Index<App>: Int] = [:]
+    private var counts: [Index<App>: Counts] = [:]
+    /// Of users who have some.
+    private var countsOfUsers: [Index<User>: Int] = [:]
     /// The order of their expiries. A key that was forgotten earlier is still there.
     private var expiries = Ring<Expiry>()
     /// Those of stored keys, until all are there.
@@ -80,7 +104,9 @@ struct SendKeys: ~Copyable {
 
     var count: Int { entries.count }
 
-    func count(ofApp app: Index<App>) -> Int { counts[app] ?? 0 }
+    func counts(ofApp app: Index<App>) -> Counts { counts[app] ?? Counts() }
+
+    func count(ofUser user: Index<User>) -> Int { countsOfUsers[user] ?? 0 }
 
     /// A key that was used and has not expired.
     func find(_ name: Name, at now: Instant) -> Entry? {
@@ -90,23 +116,26 @@ struct SendKeys: ~Copyable {
 
     /// Adds a key whose row is in the batch.
     mutating func add(
-        _ name: Name, content: UInt64, result: OperatorSendResult, expiry: Instant,
-        batch: UInt64, send: UInt64
+        _ name: Name, content: UInt64, result: OperatorSendResult, owner: Index<User>?,
+        expiry: Instant, batch: UInt64, send: UInt64
     ) {
         insert(
             name,
-            Entry(content: content, expiry: expiry, result: result, isUnderWay: true))
+            Entry(
+                content: content, expiry: expiry, result: result, owner: owner, isUnderWay: true))
         expiries.append(Expiry(name: name, instant: expiry))
         underWay.append((name, batch, send))
     }
 
     /// Adds a stored key. ``endRestoration()`` follows the last one.
     mutating func restore(
-        _ name: Name, content: UInt64, result: OperatorSendResult, expiry: Instant
+        _ name: Name, content: UInt64, result: OperatorSendResult, owner: Index<User>?,
+        expiry: Instant
     ) {
         insert(
             name,
-            Entry(content: content, expiry: expiry, result: result, isUnderWay: false))
+            Entry(
+                content: content, expiry: expiry, result: result, owner: owner, isUnderWay: false))
         restored.append(Expiry(name: name, instant: expiry))
     }
 
@@ -143,17 +172,32 @@ struct SendKeys: ~Copyable {
     }
 
     private mutating func insert(_ name: Name, _ entry: Entry) {
-        if entries.updateValue(entry, forKey: name) == nil { counts[name.app, default: 0] += 1 }
+        // A key that expired and was not removed is replaced.
+        if let old = entries.updateValue(entry, forKey: name) { count(old, of: name.app, by: -1) }
+        count(entry, of: name.app, by: 1)
     }
 
     private mutating func remove(_ name: Name) {
-        if entries.removeValue(forKey: name) != nil { counts[name.app, default: 0] -= 1 }
+        if let old = entries.removeValue(forKey: name) { count(old, of: name.app, by: -1) }
+    }
+
+    private mutating func count(_ entry: Entry, of app: Index<App>, by change: Int) {
+        counts[app, default: Counts()].all += change
+        guard let owner = entry.owner else { return }
+        counts[app, default: Counts()].ofUsers += change
+        let count = count(ofUser: owner) + change
+        countsOfUsers[owner] = count == 0 ? nil : count
     }
 
     func checkInvariants() {
+        let sum = counts.values.reduce(0) { $0 + $1.all }
+        precondition(sum == entries.count, "\(sum) keys of apps, and \(entries.count) keys")
+        let (ofApps, ofUsers) = (
+            counts.values.reduce(0) { $0 + $1.ofUsers }, countsOfUsers.values.reduce(0, +)
+        )
         precondition(
-            counts.values.reduce(0, +) == entries.count,
-            "\(counts.values.reduce(0, +)) keys of apps, and \(entries.count) keys")
+            ofApps == ofUsers && ofUsers == entries.values.count { $0.owner != nil },
+            "\(ofUsers) keys of users, and \(ofApps) of them in apps")
         precondition(
             entries.values.count { $0.isUnderWay } == underWay.count,
             "\(underWay.count) keys wait for a batch")
@@ -165,16 +209,24 @@ struct SendKeys: ~Copyable {
 
 extension Records {
     /// The longest row of a key whose send names so many receivers.
-    static func sendKeyPageByteCount(app: [UInt8], receiverCount: Int) -> Int {
-        RecordChange.pageByteCount(key: 1 + app.count + 16, value: 36 + 3 * receiverCount)
+    ///
+    /// - Parameter owner: the name of the user whose credential made it; nil for none.
+    static func sendKeyPageByteCount(app: [UInt8], owner: [UInt8]?, receiverCount: Int) -> Int {
+        let ownerCount = owner?.count ?? 0
+        return RecordChange.pageByteCount(
+            key: 1 + app.count + 16, value: 38 + 3 * receiverCount + ownerCount)
     }
 
+    /// Rows of version 1 have no owner: those of app keys and operators, and those of users that
+    /// an earlier version wrote.
     static func sendKey(
-        _ name: SendKeys.Name, app: [UInt8], content: UInt64, expiry: Instant,
+        _ name: SendKeys.Name, app: [UInt8], owner: [UInt8]?, content: UInt64, expiry: Instant,
         _ result: OperatorSendResult
     ) -> RecordChange {
-        // Version 2 appends the reference of the message.
-        var row = RecordWriter(version: result.reference == 0 ? 1 : 2)
+        // Version 2 appends the owner. Version 3 appends the owner, which is empty for none, and the
+        // reference of the message.
+        let version: UInt8 = result.reference != 0 ? 3 : owner == nil ? 1 : 2
+        var row = RecordWriter(version: version)
         row.write(expiry.milliseconds)
         row.write(content)
         row.write(result.reason.rawValue)
@@ -185,7 +237,8 @@ extension Records {
             row.write(UInt16(refusal.index))
             row.write(refusal.reason.rawValue)
         }
-        if result.reference != 0 { row.write(result.reference) }
+        if version > 1 { row.write(owner ?? []) }
+        if version > 2 { row.write(result.reference) }
         return RecordChange(table: .sendKeys, key: key(of: name, app: app), value: row.bytes)
     }
 
@@ -214,36 +267,52 @@ extension Broker {
 
     /// Admits the row of a new key.
     ///
+    /// - Parameter owner: the user whose credential made it; nil for none.
     /// - Throws: the limit that does not allow another key.
     mutating func admitKey(
-        of request: SendRequest, app: Index<App>
+        of request: SendRequest, app: Index<App>, owner: Index<User>?
     ) throws(KeyRefusal) -> GrowthPermit {
-        guard sendKeys.count(ofApp: app) < limits.sendKeysPerAppMaximum else {
-            throw KeyRefusal(limit: .sendKeys)
-        }
+        if let limit = limit(ofKeys: app, owner: owner) { throw KeyRefusal(limit: limit) }
         var receiverCount = 0
         if case .users(_, let count) = request.target { receiverCount = count }
         let permit = admitGrowth(
             of: Records.sendKeyPageByteCount(
-                app: registry.apps[app].name, receiverCount: receiverCount))
+                app: registry.apps[app].name, owner: name(ofOwner: owner),
+                receiverCount: receiverCount))
         guard let permit else { throw KeyRefusal(limit: .store) }
         return permit
+    }
+
+    /// The limit that does not allow another key of an app; nil if it is allowed.
+    private func limit(ofKeys app: Index<App>, owner: Index<User>?) -> LimitName? {
+        let counts = sendKeys.counts(ofApp: app)
+        if counts.all >= limits.sendKeysPerAppMaximum { return .sendKeys }
+        guard let owner else { return nil }
+        if sendKeys.count(ofUser: owner) >= limits.sendKeysPerUserMaximum {
+            return .sendKeysOfUser
+        }
+        return counts.ofUsers >= limits.sendKeysOfUsersPerAppMaximum ? .sendKeysOfUsers : nil
+    }
+
+    private func name(ofOwner owner: Index<User>?) -> [UInt8]? {
+        owner.map { Array(registry.users[$0].name) }
     }
 
     /// Stores the key of a send with its message: both are in the pending batch. Also makes room
     /// for it in memory.
     mutating func remember(
-        _ key: SendKey, ofApp app: Index<App>, send: UInt64, result: OperatorSendResult,
-        at now: Instant, permit: borrowing GrowthPermit
+        _ key: SendKey, ofApp app: Index<App>, owner: Index<User>?, send: UInt64,
+        result: OperatorSendResult, at now: Instant, permit: borrowing GrowthPermit
     ) {
         removeExpiredKeys(at: now, countMaximum: CoreLimits.expiredKeysPerSendMaximum)
         let name = SendKeys.Name(key, app: app)
         let expiry = now.advanced(bySeconds: CoreLimits.sendKeySeconds)
         let row = Records.sendKey(
-            name, app: registry.apps[app].name, content: key.content, expiry: expiry, result)
+            name, app: registry.apps[app].name, owner: self.name(ofOwner: owner),
+            content: key.content, expiry: expiry, result)
         commits.putWithSends(row, permit)
         sendKeys.add(
-            name, content: key.content, result: result, expiry: expiry,
+            name, content: key.content, result: result, owner: owner, expiry: expiry,
             batch: commits.pendingSequence, send: send)
     }
 
@@ -268,7 +337,7 @@ extension Broker {
         let name = SendKeys.Name(
             app: app, high: RecordKey.readNumber(key, at: 1 + Int(appCount)),
             low: RecordKey.readNumber(key, at: 1 + Int(appCount) + 8))
-        let version: UInt8 = value.first == 2 ? 2 : 1
+        let version = value.first.map { min(max($0, 1), 3) } ?? 1
         var row = try RecordReader(value, version: version, table: .sendKeys, key: key)
         let expiry = Instant(milliseconds: try row.read(UInt64.self))
         let content = try row.read(UInt64.self)
@@ -280,8 +349,16 @@ extension Broker {
             result.refusals.append(
                 Refusal(index: UInt32(index), reason: try row.readReason()))
         }
-        if version > 1 { result.reference = try row.read(UInt64.self) }
-        sendKeys.restore(name, content: content, result: result, expiry: expiry)
+        var owner: Index<User>?
+        if version > 1 {
+            let name = try row.readString()
+            if version == 2 || !name.isEmpty {
+                owner = user(named: name, app: app)
+                if owner == nil { throw .danglingRecord(.sendKeys, key: key) }
+            }
+        }
+        if version > 2 { result.reference = try row.read(UInt64.self) }
+        sendKeys.restore(name, content: content, result: result, owner: owner, expiry: expiry)
     }
 }
 

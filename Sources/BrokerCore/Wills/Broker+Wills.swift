@@ -96,7 +96,7 @@ extension Broker {
         // When the will is sent, no client can be told which receivers of a list were refused.
         if target.hasRefusals { return (.notAuthorized, .none) }
         guard request.message.payload.count <= CoreLimits.willPayloadMaximum else {
-            return (.packetTooLarge, .none)
+            return (.packetTooLarge, .willBytes)
         }
         var tally = RoutingTally(stamp: makeStamp())
         forEachDestination(
@@ -148,8 +148,8 @@ extension Broker {
         commits.put(row, permit)
     }
 
-    /// The sender of a will that is due; nil if the credential was withdrawn, or if the gateway may
-    /// not attach the user any more.
+    /// The sender of a will that is due; nil if the credential was withdrawn, or if the gateway or
+    /// the key may not attach the user any more.
     private func principal(of will: borrowing Will) -> Principal? {
         let app = registry.users[will.user].app
         let rights: Rights
@@ -160,16 +160,18 @@ extension Broker {
             rights =
                 self.rights(
                     app: app, user: user, device: Array(will.device),
-                    tokens: registry.tokens.all(ofUser: user, app: registry.apps[app].name)
+                    tokens: tokens(of: will.user)
                 ).rights
         case .app: rights = registry.apps[app].rights
         case .token(let identifier):
             guard let token = registry.tokens.find(identifier) else { return nil }
             rights = token.rights ?? registry.apps[app].rights
         case .appKey(let digest):
-            guard let key = registry.keys.find(digest).flatMap({ registry.keys[$0] }) else {
-                return nil
-            }
+            // Earlier versions let any key log in.
+            guard let key = registry.keys.find(digest).flatMap({ registry.keys[$0] }),
+                will.authority.isAttached
+                    ? key.key.role == .operate : isAttached(will.user, by: key)
+            else { return nil }
             rights = key.key.rights ?? registry.apps[app].rights
         case .verified(let identity):
             guard registry.trust.believes(identity) else { return nil }
@@ -184,6 +186,12 @@ extension Broker {
             decision(.attach(user: $0), principal).isAllowed
         }
         return isAttached ? principal : nil
+    }
+
+    private func isAttached(_ user: Index<User>, by key: AppKeyTable.Entry) -> Bool {
+        var ignored = 0
+        let name = Array(registry.users[user].name)
+        return decision(attaching: name, by: key, comparisons: &ignored).isAllowed
     }
 
     /// Checks a will that is due by the rights of this moment. If all receivers are refused, the

@@ -84,12 +84,16 @@ extension AdministrationService {
     func explain(
         _ request: ExplainRights
     ) throws(AdministrationRefusal) -> ExplainRights.Reply {
-        let (user, device) = (Array(request.user.utf8), Array(request.device.utf8))
-        // Before the core is asked, because a search reads all tokens, in slices.
+        if let key = request.key { return try explain(request, of: key) }
+        guard let name = request.user else {
+            throw AdministrationRefusal(.malformedPacket, "one of user and key is needed")
+        }
+        let (user, device) = (Array(name.utf8), Array(request.device.utf8))
+        // Before the core is asked, because a search reads all tokens of the user, in slices.
         var search = TokenSearch(
             matching: TokenFilter(app: Array(request.app.utf8), user: user), after: nil,
             countMaximum: ListTokens.countMaximum)
-        while shared.enter({ $0.broker.advance(&search) }) {}
+        shared.enterInSlices { $0.broker.advance(&search) }
         let tokens = search.page.tokens
         let explanation = Array(request.target.utf8).withUnsafeBytes { target in
             shared.enter {
@@ -99,12 +103,41 @@ extension AdministrationService {
             }
         }
         guard let explanation else { throw Self.unknownApp(request.app) }
-        let (grounds, right, reason) = Self.grounds(
-            Self.spellingRefusal(request).map { .refused($0) } ?? explanation.decision)
+        let refusal = Self.spellingRefusal(request).map { Decision.refused($0) }
+        return Self.reply(explanation, refusal ?? explanation.decision, app: request.app)
+    }
+
+    /// Whether a key logs in as a user.
+    private func explain(
+        _ request: ExplainRights, of key: String
+    ) throws(AdministrationRefusal) -> ExplainRights.Reply {
+        guard request.user == nil, request.action == .attach else {
+            throw AdministrationRefusal(
+                .malformedPacket,
+                "of a key, the action is attach, the target the user, and there is no other user")
+        }
+        let (app, name) = (Array(request.app.utf8), Array(key.utf8))
+        let user = Array(request.target.utf8)
+        let explanation = shared.enter {
+            $0.broker.explain(app: app, key: name, attaching: user)
+        }
+        guard let explanation else {
+            guard shared.enter({ $0.broker.hasApp(app) }) else {
+                throw Self.unknownApp(request.app)
+            }
+            throw Self.unknownKey(key, request.app)
+        }
+        return Self.reply(explanation, explanation.decision, app: request.app)
+    }
+
+    private static func reply(
+        _ explanation: RightsExplanation, _ decision: Decision, app: String
+    ) -> ExplainRights.Reply {
+        let (grounds, right, reason) = grounds(decision)
         return ExplainRights.Reply(
             grounds: grounds, right: right, reason: reason,
-            origin: Self.text(explanation.origin, app: request.app),
-            isConnected: explanation.isConnected, rights: Self.texts(explanation.rights))
+            origin: text(explanation.origin, app: app), isConnected: explanation.isConnected,
+            rights: texts(explanation.rights))
     }
 
     /// Rights as the core compiles them.
@@ -129,7 +162,7 @@ extension AdministrationService {
             return TextRules.isTopicName(target.span.bytes) ? nil : .topicNameInvalid
         case .subscribe:
             return TextRules.isTopicFilter(target.span.bytes) ? nil : .topicFilterInvalid
-        case .send, .presence, .receipts, .broadcast, .createGroup: return nil
+        case .send, .presence, .receipts, .attach, .broadcast, .createGroup: return nil
         }
     }
 
@@ -142,6 +175,7 @@ extension AdministrationService {
         case .subscribe: .subscribe(filter: target)
         case .presence: .presence(user: target)
         case .receipts: .receipts(of: target)
+        case .attach: .attach(user: target)
         case .broadcast: .broadcast
         case .createGroup: .createGroup
         }
@@ -156,6 +190,7 @@ extension AdministrationService {
         case .everybody: (.everybody, nil, nil)
         case .member: (.member, nil, nil)
         case .joins: (.joins, nil, nil)
+        case .key: (.key, nil, nil)
         case .refused(let reason): (.refused, nil, reason.rawValue)
         }
     }
@@ -165,6 +200,8 @@ extension AdministrationService {
         case .app: "app \(app)"
         case .token(let identifier): "token \(String(decoding: identifier, as: UTF8.self))"
         case .appKey(let name): "app key \(String(decoding: name, as: UTF8.self))"
+        case .viewKey(let name):
+            "app key \(String(decoding: name, as: UTF8.self)), whose role is view"
         case .verified(let proof, let voucher):
             "\(proof.name) \(String(decoding: voucher, as: UTF8.self))"
         }

@@ -98,6 +98,26 @@ extension AdministrationService {
         return ChangeGroup.Reply()
     }
 
+    func delete(_ request: DeleteGroup) throws(AdministrationRefusal) -> DeleteGroup.Reply {
+        let (app, group) = (Array(request.app.utf8), Array(request.groupid.utf8))
+        var reply: DeleteGroup.Reply?
+        // A commit for each slice, so that other changes wait for one slice at most.
+        repeat {
+            let deletion = changeAndCommit { [moment = clock.moment()] state in
+                state.broker.deleteGroup(app: app, group, at: moment, effects: &state.effects)
+            }
+            // The last members may have left meanwhile.
+            guard let deletion else { break }
+            reply = DeleteGroup.Reply(
+                memberCount: (reply?.memberCount ?? 0) + deletion.memberCount,
+                hasMore: deletion.hasMore)
+        } while reply?.hasMore == true
+            && reply.map { $0.memberCount < DeleteGroup.memberCountMaximum } == true
+        guard let reply else { throw Self.unknownGroup(request.groupid, request.app) }
+        report("group.delete", app: request.app, group: request.groupid)
+        return reply
+    }
+
     private func change(
         app: String, group: String, _ action: GroupAction, user: String? = nil
     ) throws(AdministrationRefusal) -> ReasonCode {
@@ -134,7 +154,7 @@ extension AdministrationService {
         throw AdministrationRefusal(reason, message, cause: isFull ? .full : nil)
     }
 
-    private func checkApp(_ app: String) throws(AdministrationRefusal) {
+    func checkApp(_ app: String) throws(AdministrationRefusal) {
         guard shared.enter({ $0.broker.hasApp(Array(app.utf8)) }) else {
             throw Self.unknownApp(app)
         }

@@ -70,10 +70,7 @@ extension AdministrationService {
         switch revocation {
         case .unknownApp: throw Self.unknownApp(request.app)
         case .unknownKey:
-            throw AdministrationRefusal(
-                .topicNameInvalid,
-                "\(request.app) has no key \"\(request.name)\"; see: martlet app key list",
-                cause: .unknown)
+            throw Self.unknownKey(request.name, request.app)
         case .revoked(let connectionCount):
             log.write(
                 .warning, .administration,
@@ -83,5 +80,11 @@ extension AdministrationService {
                 ])
             return RevokeAppKey.Reply(connectionCount: connectionCount)
         }
+    }
+
+    static func unknownKey(_ key: String, _ app: String) -> AdministrationRefusal {
+        AdministrationRefusal(
+            .topicNameInvalid, "\(app) has no key \"\(key)\"; see: martlet app key list",
+            cause: .unknown)
     }
 }

@@ -77,10 +77,10 @@ extension AdministrationService {
         var sender = SendingUser(app: Array(request.app.utf8), user: Array(request.from.utf8))
         guard case .presented(let presented, let holder)? = credential else { return sender }
         switch holder.kind {
-        case .appKey(_, .operate):
-            // A key that may mint any token needs no rights to send.
+        case .appKey:
+            // A key that may mint any token needs no rights to send. One with the role `view` does
+            // not come here.
             if let rights = holder.ownRights { sender.rights = rights }
-        case .appKey(_, .view): sender.rights = holder.rights
         case .user(let user, let device):
             sender.rights = holder.rights
             sender.device = device ?? []
@@ -98,7 +98,7 @@ extension AdministrationService {
         let outcome = shared.enter { state in
             Result { () throws(NoRoom) in try state.broker.addUser(user, app: app) }
         }
-        if case .failure = outcome { throw Self.fullStore }
+        if case .failure(let error) = outcome { throw Self.refusal(of: error) }
     }
 
     /// Takes the result of a send whose batch is committed.
@@ -119,7 +119,7 @@ extension AdministrationService {
             receiverCount: Int(result.receiverCount), refusedCount: Int(result.refusedCount),
             refused: result.refusals.map {
                 SendMessage.Refusal(user: users[Int($0.index)], reason: $0.reason.rawValue)
-            },
+            }, mid: request.mid,
             reference: result.reference == 0 ? nil : Self.text(reference: result.reference))
     }
 
@@ -155,14 +155,21 @@ extension AdministrationService {
             case (.packetTooLarge, _):
                 "the message is too long; see limits.messageMaximum and limits.payloadMaximum"
             case (.quotaExceeded, .none): "the queue of the receiver is full"
+            case (.quotaExceeded, .sendKeysOfUser):
+                "a limit is reached: \(LimitName.sendKeysOfUser.key), each for 24 hours after its "
+                    + "message; send without Idempotency-Key, or later"
             case (.quotaExceeded, let limit): "a limit is reached: \(limit.key)"
             default: "refused: \(result.reason.name)"
             }
-        // Only groups refuse operators, whose answer depends on who is a member.
-        let isForbidden = result.reason == .notAuthorized && request.group == nil
-        return AdministrationRefusal(
-            result.reason, message,
-            cause: result.reason == .quotaExceeded ? .full : isForbidden ? .forbidden : nil)
+        let cause: AdministrationRefusal.Cause? =
+            switch (result.reason, result.limit) {
+            case (.quotaExceeded, .sendKeysOfUser): .tooMany
+            case (.quotaExceeded, _): .full
+            // Only groups refuse operators, whose answer depends on who is a member.
+            case (.notAuthorized, _) where request.group == nil: .forbidden
+            default: nil
+            }
+        return AdministrationRefusal(result.reason, message, cause: cause)
     }
 }
 
@@ -207,6 +214,17 @@ private struct EncodedSend {
             }
             target = .topic(append(name))
         case .everybody: target = .everybody
+        }
+        if let identifier = message.mid {
+            let text = Array(identifier.utf8)
+            guard (1...SendMessage.identifierByteCountMaximum).contains(text.count),
+                TextRules.isMessageIdentifier(text.span.bytes)
+            else {
+                throw AdministrationRefusal(
+                    .payloadFormatInvalid,
+                    "mid has 1 to \(SendMessage.identifierByteCountMaximum) bytes without control "
+                        + "characters")
+            }
         }
         let isRetained = message.isRetained ?? false
         if isRetained, message.topic == nil {

@@ -69,7 +69,7 @@ extension AdministrationService {
     }
 
     /// What is missing where there is no queue.
-    private func noQueue(_ selection: QueueSelection) -> AdministrationRefusal {
+    func noQueue(_ selection: QueueSelection) -> AdministrationRefusal {
         let (app, user) = (Self.text(selection.app), Self.text(selection.user))
         guard shared.enter({ $0.broker.hasApp(selection.app) }) else { return Self.unknownApp(app) }
         guard let device = selection.device else { return Self.unknownUser(user, app) }
@@ -81,7 +81,7 @@ extension AdministrationService {
 }
 
 extension QueueSelection {
-    fileprivate init(app: String, user: String, device: String?) {
+    init(app: String, user: String, device: String?) {
         self.init(
             app: Array(app.utf8), user: Array(user.utf8), device: device.map { Array($0.utf8) })
     }

@@ -11,7 +11,7 @@ extension AdministrationService {
         var search = try search(
             request.app, request.filter ?? "#", after: request.after,
             countMaximum: request.limit ?? ListRetained.countMaximum)
-        while shared.enter({ $0.broker.advance(&search, at: moment) }) {}
+        shared.enterInSlices { $0.broker.advance(&search, at: moment) }
         return ListRetained.Reply(
             messages: search.found.map { ListRetained.Message($0, at: moment) }, next: search.next)
     }
@@ -63,12 +63,6 @@ extension AdministrationService {
         }
         return RetainedSearch(
             app: Array(app.utf8), matching: bytes, after: cursor, countMaximum: countMaximum)
-    }
-
-    private func checkApp(_ app: String) throws(AdministrationRefusal) {
-        guard shared.enter({ $0.broker.hasApp(Array(app.utf8)) }) else {
-            throw Self.unknownApp(app)
-        }
     }
 }
 

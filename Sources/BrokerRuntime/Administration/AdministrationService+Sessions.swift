@@ -5,18 +5,22 @@ import BrokerCore
 import Primitives
 
 extension AdministrationService {
-    func listSessions(_ request: ListSessions) -> ListSessions.Reply {
+    func listSessions(
+        _ request: ListSessions
+    ) throws(AdministrationRefusal) -> ListSessions.Reply {
+        try check(request.selection, after: request.after)
         var search = SessionSearch(
             matching: SessionFilter(request.selection), after: request.after,
             countMaximum: request.limit ?? ListSessions.countMaximum)
         let moment = clock.moment()
-        while shared.enter({ $0.broker.advance(&search, at: moment) }) {}
+        shared.enterInSlices { $0.broker.advance(&search, at: moment) }
         return ListSessions.Reply(
             sessions: search.descriptions.map(ListSessions.Session.init), next: search.next)
     }
 
     func kick(_ request: KickSessions) throws(AdministrationRefusal) -> SessionCount {
         guard request.selection.namesMoreThanApp else { throw Self.tooWide }
+        try check(request.selection, after: request.after)
         var selection = request.selection
         selection.isConnected = true
         return changeSessions(
@@ -30,12 +34,34 @@ extension AdministrationService {
 
     func delete(_ request: DeleteSessions) throws(AdministrationRefusal) -> SessionCount {
         guard request.selection.namesMoreThanApp else { throw Self.tooWide }
+        try check(request.selection, after: request.after)
         return changeSessions(
             request.selection, after: request.after, request: "session.delete"
         ) { state, search, moment in
             state.broker.deleteSessions(
                 &search, sendsWills: request.sendsWills ?? true, at: moment,
                 effects: &state.effects)
+        }
+    }
+
+    /// Refuses a selection of an app or a user that does not exist, so that a wrong name does not
+    /// look like an empty selection.
+    private func check(
+        _ selection: SessionSelection, after place: UInt32?
+    ) throws(AdministrationRefusal) {
+        // The user may be removed between two pages, which is no fault of the request.
+        guard place == nil else { return }
+        let app = Array(selection.app.utf8)
+        let user = selection.user.map { Array($0.utf8) }
+        let (isAppKnown, isUserKnown) = shared.enter { state in
+            (
+                state.broker.hasApp(app),
+                user.map { state.broker.hasUser($0, app: app) } ?? true
+            )
+        }
+        guard isAppKnown else { throw Self.unknownApp(selection.app) }
+        guard isUserKnown else {
+            throw Self.unknownUser(selection.user ?? "", selection.app)
         }
     }
 
@@ -71,14 +97,15 @@ extension AdministrationService {
                 app: Array(request.app.utf8), user: Array(request.user.utf8))
         }
         guard let description else {
-            throw AdministrationRefusal(
-                .topicNameInvalid, "nobody knows \(request.user) in \(request.app)")
+            throw noQueue(
+                QueueSelection(app: request.app, user: request.user, device: nil))
         }
         return Queue(description)
     }
 
     func purge(_ request: PurgeQueues) throws(AdministrationRefusal) -> PurgeQueues.Reply {
         guard request.selection.namesMoreThanApp else { throw Self.tooWide }
+        try check(request.selection, after: request.after)
         var selection = request.selection
         selection.isConnected = false
         let search = change(selection, after: request.after) { state, search, moment in

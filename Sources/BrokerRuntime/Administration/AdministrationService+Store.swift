@@ -22,12 +22,5 @@ extension AdministrationService {
         throw AdministrationRefusal(.unspecifiedError, "a backup into \(other) is under way")
     }
 
-    func showBackup() throws(AdministrationRefusal) -> BackupStatus {
-        guard let status = backups.status() else {
-            throw AdministrationRefusal(
-                .unspecifiedError, "this broker has made no backup since it started",
-                cause: .unknown)
-        }
-        return status
-    }
+    func showBackup() -> ShowBackup.Reply { ShowBackup.Reply(backup: backups.status()) }
 }

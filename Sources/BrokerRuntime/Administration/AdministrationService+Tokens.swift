@@ -34,7 +34,7 @@ extension AdministrationService {
         }
         let isKnown = try growAndCommit { (state) throws(NoRoom) in
             // All or none: nobody could use the tokens of a reply that was not sent.
-            guard state.broker.hasRoom(for: tokens) else { throw NoRoom() }
+            try state.broker.checkRoom(for: tokens, ofApp: Array(request.app.utf8))
             for token in tokens where try !state.broker.addToken(token) { return false }
             return true
         }
@@ -51,13 +51,16 @@ extension AdministrationService {
             })
     }
 
-    func listTokens(_ request: ListTokens) -> ListTokens.Reply {
+    func listTokens(
+        _ request: ListTokens
+    ) throws(AdministrationRefusal) -> ListTokens.Reply {
+        try checkApp(request.selection.app)
         let filter = TokenFilter(request.selection)
         let after = request.after.map { Array($0.utf8) }
         var search = TokenSearch(
             matching: filter, after: after,
             countMaximum: request.limit ?? ListTokens.countMaximum)
-        while shared.enter({ $0.broker.advance(&search) }) {}
+        shared.enterInSlices { $0.broker.advance(&search) }
         let (tokens, mayHaveMore) = search.page
         return ListTokens.Reply(
             tokens: tokens.map(ListTokens.Token.init),
@@ -67,6 +70,7 @@ extension AdministrationService {
     func revoke(_ request: RevokeTokens) throws(AdministrationRefusal) -> RevokeTokens.Reply {
         let selection = request.selection
         guard selection != TokenSelection(app: selection.app) else { throw Self.tooWide }
+        try checkApp(selection.app)
         var revocation = Revocation(of: TokenFilter(selection), after: request.after)
         var hasMore = true
         while hasMore, revocation.tokenCount < RevokeTokens.countMaximum {

@@ -10,13 +10,12 @@ extension AdministrationService {
         guard shared.enter({ $0.broker.hasApp(app) }) else { throw Self.unknownApp(request.app) }
         var search = UserSearch(
             app: app, after: request.after, countMaximum: request.limit ?? ListUsers.countMaximum)
-        while shared.enter({ $0.broker.advance(&search) }) {}
-        let counts = tokenCounts(of: search.found.map(\.user), app: app)
+        shared.enterInSlices { $0.broker.advance(&search) }
         return ListUsers.Reply(
             users: search.found.map {
                 ListUsers.User(
                     user: Self.text($0.user), sessionCount: $0.sessionCount,
-                    connectionCount: $0.connectionCount, tokenCount: counts[$0.user] ?? 0,
+                    connectionCount: $0.connectionCount, tokenCount: $0.tokenCount,
                     lastSeenUnixMilliseconds: Self.time($0.lastSeenUnixMilliseconds))
             }, next: search.next)
     }
@@ -38,7 +37,7 @@ extension AdministrationService {
         return ShowUser.Reply(
             user: request.user, sessionCount: description.summary.sessionCount,
             connectionCount: description.summary.connectionCount,
-            tokenCount: tokenCounts(of: [user], app: app)[user] ?? 0,
+            tokenCount: description.summary.tokenCount,
             groupCount: description.groupCount,
             lastSeenUnixMilliseconds: Self.time(description.summary.lastSeenUnixMilliseconds),
             offlineQueue: Queue(description.offlineQueue),
@@ -48,13 +47,6 @@ extension AdministrationService {
                     device, address: place.map { "\($0.peer)" },
                     listener: place.map { listeners.name(ofTerms: $0.terms) })
             })
-    }
-
-    private func tokenCounts(of users: [[UInt8]], app: [UInt8]) -> [[UInt8]: Int] {
-        guard !users.isEmpty else { return [:] }
-        var count = TokenCount(app: app, users: users)
-        while shared.enter({ $0.broker.advance(&count) }) {}
-        return count.counts
     }
 
     /// A time in Unix milliseconds, of which 0 stands for none.

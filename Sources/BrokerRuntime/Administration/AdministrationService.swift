@@ -92,9 +92,9 @@ struct AdministrationService {
         case .showUser(let request): return answer(request, with: try show(request))
         case .sendMessage(let request): return answer(request, with: try send(request))
         case .mintTokens(let request): return answer(request, with: try mint(request))
-        case .listTokens(let request): return answer(request, with: listTokens(request))
+        case .listTokens(let request): return answer(request, with: try listTokens(request))
         case .revokeTokens(let request): return answer(request, with: try revoke(request))
-        case .listSessions(let request): return answer(request, with: listSessions(request))
+        case .listSessions(let request): return answer(request, with: try listSessions(request))
         case .kickSessions(let request): return answer(request, with: try kick(request))
         case .deleteSessions(let request): return answer(request, with: try delete(request))
         case .showOfflineQueue(let request): return answer(request, with: try show(request))
@@ -113,8 +113,9 @@ struct AdministrationService {
         case .showGroup(let request): return answer(request, with: try showGroup(request))
         case .changeMember(let request): return answer(request, with: try change(request))
         case .changeGroup(let request): return answer(request, with: try change(request))
+        case .deleteGroup(let request): return answer(request, with: try delete(request))
         case .backUpStore(let request): return answer(request, with: try backUp(request))
-        case .showBackup(let request): return answer(request, with: try showBackup())
+        case .showBackup(let request): return answer(request, with: showBackup())
         case .readStatistics(let request):
             let latencies = BrokerTimes(of: shared).reply
             return answer(request, with: statistics().reply(latencies: latencies))
@@ -201,14 +202,20 @@ struct AdministrationService {
         do throws(NoRoom) {
             return try outcome.get()
         } catch {
-            throw Self.fullStore
+            throw Self.refusal(of: error)
         }
     }
 
-    static let fullStore = AdministrationRefusal(
-        .quotaExceeded,
-        "the store is full: it has no room for this; martlet stats shows how much is used",
-        cause: .full)
+    static func refusal(of error: NoRoom) -> AdministrationRefusal {
+        guard error.limit == .store else {
+            return AdministrationRefusal(
+                .quotaExceeded, "a limit is reached: \(error.limit.key) allows no more users")
+        }
+        return AdministrationRefusal(
+            .quotaExceeded,
+            "the store is full: it has no room for this; martlet stats shows how much is used",
+            cause: .full)
+    }
 
     static func checkIdentifier(
         _ text: String, _ what: String

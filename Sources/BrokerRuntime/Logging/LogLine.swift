@@ -11,6 +11,8 @@ public enum LogEventName: String, CaseIterable, Sendable {
     case listening
     case configurationReloaded = "configuration_reloaded"
     case configurationRefused = "configuration_refused"
+    /// A signal that the broker has no use for: `signal`.
+    case signalIgnored = "signal_ignored"
     case certificateExpires = "certificate_expires"
     /// Connections ended because their credentials are no longer trusted: `connections`.
     case credentialsWithdrawn = "credentials_withdrawn"

@@ -103,6 +103,13 @@ package final class SharedBroker: Sendable {
         state.withLock { body($0.broker) }
     }
 
+    /// Enters the core until `body` returns false. Lets the threads that wait for the lock enter
+    /// between two slices: a lock that is released and taken again at once stays with its thread,
+    /// because those that wait need time to wake.
+    func enterInSlices(_ body: (inout State) -> Bool) {
+        while enter(body) { state.yieldToWaiting() }
+    }
+
     /// Enters the core. Afterwards wakes every event loop that has effects, except `loopIndex`, and
     /// the writer if a batch is pending.
     package func enter<Result: ~Copyable>(

@@ -147,6 +147,14 @@ public final class BrokerServer {
         while true {
             let request = signals.wait(milliseconds: Self.housekeepingMilliseconds)
             if request == .stop { break }
+            if case .ignored(let name) = request {
+                log.write(
+                    .info, .signalIgnored,
+                    fields: [
+                        "signal": .text(name),
+                        "detail": "SIGHUP reads the files again; the log is no file to reopen",
+                    ])
+            }
             if request == .reload {
                 notifier.reloading()
                 // Who asks later has to see what was written meanwhile.

@@ -12,6 +12,7 @@ extension CoreLimits {
         sessionsMaximum = settings.limits.sessions
         sessionsPerAppMaximum = settings.limits.sessionsPerApp
         usersMaximum = settings.limits.users
+        usersPerAppMaximum = settings.limits.usersPerApp
         memoryQueueBytesMaximum = settings.queues.memoryBytes
         uncommittedBytesMaximum = settings.queues.uncommittedBytes
         queueBytesPerAppMaximum =

@@ -30,7 +30,9 @@ public enum StartError: Error, CustomStringConvertible {
             "\(address) is in use by another program (ss -ltnp); choose another address"
         case .transport(let error), .tlsFile(let error): "\(error)"
         case .credentials(let error), .keyFile(let error): "\(error)"
-        case .fullStore: "the store has no space for the demo app; make space, or use another store"
+        case .fullStore:
+            "the store has no space for the demo app, or limits.users none for its users; make "
+                + "space, or use another store"
         case .file(let call, let path, let code):
             "\(call) failed on \(path): \(String(cString: strerror(code)))"
         case .missingCertificate(let listener):

@@ -15,6 +15,9 @@ struct MetricHistogram {
     let isTime: Bool
     let values: Histogram
 
+    /// The unit of the values that are shown.
+    var unit: String { isTime ? "seconds" : name.hasSuffix("bytes") ? "bytes" : "messages" }
+
     /// Those of a broker.
     static func all(_ times: BrokerTimes, of commits: CommitMeasurements) -> [MetricHistogram] {
         [
@@ -38,7 +41,7 @@ struct MetricHistogram {
                 name: "martlet_store_commit_messages", help: "Messages that a commit stored",
                 exponents: 0...16, isTime: false, values: commits.messageCounts.read()),
             MetricHistogram(
-                name: "martlet_store_commit_bytes", help: "Bytes of the messages of a commit",
+                name: "martlet_store_commit_bytes", help: "Size of the messages of a commit",
                 exponents: 8...28, isTime: false, values: commits.byteCounts.read()),
         ]
     }

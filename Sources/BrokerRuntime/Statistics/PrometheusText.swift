@@ -28,11 +28,12 @@ enum PrometheusText {
         text.reserveCapacity(32_768)
         append(
             to: &text, "martlet_build_info{version=\"\(escaped(statistics.version))\"} 1",
-            name: "martlet_build_info", kind: "gauge", help: "The version of the broker")
+            name: "martlet_build_info", kind: "gauge",
+            help: StatisticsHelp.text("The version of the broker, as a label", unit: "always 1"))
         append(
             to: &text, "martlet_uptime_seconds \(statistics.uptimeSeconds)",
             name: "martlet_uptime_seconds", kind: "gauge",
-            help: "Seconds since the broker started")
+            help: StatisticsHelp.text("Time since the broker started", unit: "seconds"))
         for statistic in statistics.rows {
             let isGauge = statistic.isGauge
             let isDays = statistic.name.hasSuffix("/days")
@@ -45,7 +46,7 @@ enum PrometheusText {
             append(
                 to: &text, "\(name) \(value)", name: family,
                 kind: isGauge ? "gauge" : "counter",
-                help: "The statistic \(statistic.name)" + (isDays ? " in seconds" : ""))
+                help: StatisticsHelp.text(statistic.name))
         }
         if !tables.isEmpty {
             let name = "martlet_store_table_bytes"
@@ -53,12 +54,13 @@ enum PrometheusText {
                 to: &text,
                 tables.map { "\(name){table=\"\($0.name)\"} \($0.byteCount)" }
                     .joined(separator: "\n"),
-                name: name, kind: "gauge", help: "Bytes of the pages of a table of the store")
+                name: name, kind: "gauge",
+                help: StatisticsHelp.text("Pages of a table of the store", unit: "bytes"))
         }
         for histogram in histograms {
             append(
                 to: &text, String(histogram.samples.dropLast()), name: histogram.name,
-                kind: "histogram", help: histogram.help)
+                kind: "histogram", help: StatisticsHelp.text(histogram.help, unit: histogram.unit))
         }
         if form == .openMetrics { text += "# EOF\n" }
         return Array(text.utf8)

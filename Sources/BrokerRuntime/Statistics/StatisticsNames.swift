@@ -87,6 +87,7 @@ enum StatisticsNames {
             "messages/memory/queue/bytes": .gauge(UInt64(gauges.memoryQueueBytes)),
             "apps/total": .gauge(UInt64(gauges.apps)),
             "users/total": .gauge(UInt64(gauges.users)),
+            "users/refused": .counter(counters.usersRefused),
             "tokens/total": .gauge(UInt64(gauges.tokens)),
             "protocol_errors": .counter(counters.protocolErrors),
             "sender_clocks_rejected": .counter(counters.senderClocksRejected),
@@ -120,10 +121,12 @@ enum StatisticsNames {
             "process/memory/bytes": .gauge(process.residentBytes),
             "process/descriptors": .gauge(process.descriptorCount),
             "process/descriptors/limit": .gauge(process.descriptorLimit),
-            // Without a certificate or list, the value is 100 years.
+            // Without a certificate, the value is 100 years.
             "tls/certificate/days": .gauge(UInt64(max(expiry.certificateDays ?? 36_500, 0))),
-            "tls/revocation_list/days": .gauge(UInt64(max(expiry.revocationListDays ?? 36_500, 0))),
+            "tls/revocation_list/days": .gauge(UInt64(max(expiry.revocationListDays ?? 0, 0))),
         ]
-        return rows.map { Statistic(name: $0.key, measure: $0.value) }
+        // Without a list there is nothing that expires.
+        let absent = expiry.revocationListDays == nil ? "tls/revocation_list/days" : nil
+        return rows.filter { $0.key != absent }.map { Statistic(name: $0.key, measure: $0.value) }
     }
 }

@@ -106,6 +106,7 @@ extension PacketSummary {
             words.append("message id \(text(send.messageIdentifier))")
         }
         if send.expirySeconds > 0 { words.append("expires in \(send.expirySeconds) s") }
+        if send.isRetained { words.append("retained") }
     }
 
     private mutating func set(_ target: MRT.Target) {

@@ -54,7 +54,8 @@ enum IdempotencyKey {
         }
         content += request.content
         return SendKey(
-            name: digest(request.credential.identity + key), content: digest(content))
+            name: digest(request.credential.identity + key), content: digest(content),
+            isOfUser: request.credential.principal.kind == .user)
     }
 
     private static func digest(_ bytes: [UInt8]) -> Digest {

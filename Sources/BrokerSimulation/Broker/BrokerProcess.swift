@@ -15,6 +15,8 @@ final class BrokerProcess {
     private let loopCount: Int
     private var isStoreAsked = false
     private var deadlineEntered = Instant.never
+    /// An operator's removals of kept messages whose outcome was not taken.
+    private var removals: [UInt64] = []
 
     init(
         _ context: SimulationContext, network: SimulatedNetwork, store: FaultyStore, life: Int
@@ -182,6 +184,40 @@ final class BrokerProcess {
             context.eventQueue.enter(
                 .coreDue(life: life), at: max(deadline, context.now))
         }
+    }
+
+    // MARK: Conversations
+
+    /// An operator removes a message from a conversation.
+    func removeFromHistory(_ number: UInt64, of selection: ConversationSelection) {
+        guard case .pending(let inspection)? = broker.removeFromHistory(number, of: selection)
+        else { return }
+        removals.append(inspection)
+        scheduleWork()
+    }
+
+    /// A whole conversation, the newest message first; nil if there is no such user or group.
+    func readHistory(
+        of selection: ConversationSelection, pageCount: Int, in store: FaultyStore
+    ) -> [QueuedMessage]? {
+        // As an operator does who removes messages, with each page.
+        removals.removeAll { broker.takeDrop($0) != nil }
+        var messages: [QueuedMessage] = []
+        var before: UInt64? = .max
+        while let end = before {
+            let inspection = broker.readHistory(
+                of: selection, before: end, search: HistorySearch(), countMaximum: pageCount,
+                contentMaximum: 2_000)
+            guard let inspection else { return nil }
+            if inspection == 0 { return messages }
+            storePending(in: store)
+            guard let page = broker.takeHistory(inspection) else {
+                preconditionFailure("page \(inspection) is not read")
+            }
+            messages += page.messages
+            before = page.next
+        }
+        return messages
     }
 
     // MARK: Store

@@ -45,8 +45,8 @@ final class FaultyStore {
         set { store.isFull = newValue }
     }
 
-    /// No row is withheld.
-    var isDrained: Bool { store.heldMessages.isEmpty }
+    /// Only conversations have messages.
+    var isDrained: Bool { store.isDrained }
 
     // MARK: Commits
 
@@ -91,6 +91,7 @@ final class FaultyStore {
         isFullReported = result.isFull
         if context.has(.unheededFull), result.refusal == nil { result.isFull = false }
         tamper(&result)
+        if context.has(.skippedPage) { skipNewest(of: batch, &result) }
         context.history.note(
             .broker,
             "batch \(batch.sequence) committed\(result.refusal == nil ? "" : ", sends refused")")
@@ -237,6 +238,8 @@ final class FaultyStore {
             batch.records.removeAll {
                 $0.table == .users && $0.value != nil && !knownUsers.insert($0.key).inserted
             }
+        case .lostHistory, .swappedHistory, .forgottenMark, .ownIsUnread:
+            tamperHistory(&batch)
         case .fastClock:
             batch.moment.instant = batch.moment.instant.advanced(bySeconds: 8 * 86_400)
         default: tamperReceipts(&batch)

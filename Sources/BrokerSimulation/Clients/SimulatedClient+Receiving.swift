@@ -207,6 +207,10 @@ extension SimulatedClient {
             if response.reason != .topicNameInvalid, response.reason != .notAuthorized {
                 checkRefusal(response.reason, isRefusal: response.reason.isFailure)
             }
+        case .page(let conversation, let before, let asked):
+            handle(response, of: conversation, before: before, asked: asked)
+        case .mark(let conversation, let number):
+            oracle.markAnswered(number, in: conversation, response.reason, client: index)
         case .applied(let reference): oracle.told(reference, user: habits.user, response.reason)
         case .willRemoval:
             if response.reason.isFailure { return checkRefusal(response.reason) }

@@ -16,6 +16,8 @@ struct Order {
     /// Whether it is retained, or removes the retained message (MQTT).
     var isRetained = false
     var isClearing = false
+    /// Whether it is kept in its conversations.
+    var isKept = false
     /// What its sender is told about it.
     var asks: MRT.SendAsks = []
 }
@@ -26,12 +28,13 @@ extension SimulatedClient {
     /// Sends a message, if the machine accepts it.
     func send(_ order: Order) {
         guard machine != nil, order.grade != .transient || isConnected else { return }
-        let fact = SendFact(
+        var fact = SendFact(
             client: index, receivers: order.receivers, grade: order.grade,
             expirySeconds: order.expirySeconds, messageIdentifier: order.messageIdentifier,
             issuedAt: context.now, session: session,
             wasReachable: isReachable, deathsBefore: oracle.deaths,
             fullTimesBefore: oracle.pastFullTimes)
+        fact.isKept = order.isKept
         // For a planted bug that must show in wills only.
         if context.has(.uncheckedWill), oracle.isForbidden(fact) { return }
         let message = oracle.issue(fact)
@@ -116,6 +119,7 @@ extension SimulatedClient {
         let payload = append((order.isRaw ? [] : [0]) + text)
         var packet = MRT.Send(grade: order.grade, number: 0, target: target, payload: payload)
         packet.isRaw = order.isRaw
+        packet.isKept = order.isKept
         packet.expirySeconds = order.expirySeconds
         packet.messageIdentifier = append(order.messageIdentifier.utf8)
         var fields = MRT.SendFields()

@@ -72,6 +72,8 @@ final class SimulatedClient: NetworkedClient {
         case willRemoval
         /// A change of a group that only its owner may make.
         case groupChange
+        case page(ConversationName, before: UInt64, asked: PageRequest)
+        case mark(ConversationName, UInt64)
         /// By the reference of a message.
         case applied(UInt64)
     }

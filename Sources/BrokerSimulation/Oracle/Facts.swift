@@ -60,6 +60,8 @@ struct SendFact {
     /// The orderly stops among them.
     var stopsBefore = 0
     let fullTimesBefore: Int
+    /// It is kept in the conversations of its sender and its receivers.
+    var isKept = false
     /// Sent by the broker, for a device that is lost.
     var isWill = false
     /// Its sender speaks MQTT.

@@ -58,6 +58,9 @@ final class Oracle {
     var gatewaysByClient: [Int: Int] = [:]
     /// Filters that some session subscribes to with the lowest grade: their deliveries may be lost.
     private(set) var sharedAtMostOnce: Set<FilterName> = []
+    /// What is known of conversations, and of what users have read of them.
+    var conversationFacts: [ConversationName: ConversationFact] = [:]
+    var readingFacts: [ConversationReader: ReadingFact] = [:]
     /// Retained publications by topic, in order.
     var retained: [Int: [Int]] = [:]
     /// What is known of receipts.

@@ -39,6 +39,13 @@ public enum Property: String, CaseIterable, Sendable {
     case confirmedIsDone = "confirmed-is-done"
     /// A will is sent for a device that was lost for as long as its delay, and for no other.
     case willsAreForTheLost = "wills-are-for-the-lost"
+    /// After result 1, a message that was to be kept is in its conversations, once.
+    case historyIsKept = "history-is-kept"
+    /// A conversation has its messages in the order of acceptance, without a gap, and no number
+    /// names a second one.
+    case historyIsOrdered = "history-is-ordered"
+    /// What a user has told to have read stays read, and the later messages of others are unread.
+    case unreadIsRight = "unread-is-right"
     /// A receipt is told to who asked for it, and not before its fact.
     case receiptsAreTrue = "receipts-are-true"
     /// A receipt is told to each session once.

@@ -38,6 +38,8 @@ enum Occurrence: Hashable {
     case clientUsed
     /// A client of some runs follows its habit: see ``Habit``.
     case habitDue
+    /// A client of some runs keeps messages, reads a conversation, or tells what it has read.
+    case historyDue
     /// A client of some runs asks for receipts, or tells what it has applied.
     case receiptDue
     case faultDue

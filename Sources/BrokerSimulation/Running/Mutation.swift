@@ -178,6 +178,18 @@ public enum Mutation: String, CaseIterable, Sendable {
     /// A client that was held back is never read from again.
     case deafHost = "deaf-host"
 
+    // In conversations.
+    /// Some kept messages are not stored.
+    case lostHistory = "lost-history"
+    /// Two kept messages of one commit have each other's number.
+    case swappedHistory = "swapped-history"
+    /// A page lacks its newest message.
+    case skippedPage = "skipped-page"
+    /// What users have read is not stored.
+    case forgottenMark = "forgotten-mark"
+    /// The row of a reader does not count its own messages.
+    case ownIsUnread = "own-is-unread"
+
     // In receipts.
     /// Receipts are not stored.
     case lostReceipt = "lost-receipt"

@@ -53,6 +53,17 @@ extension Profile {
         backupMaximum = random.pick([1_000, 5_000, 50_000])
     }
 
+    /// Whether clients keep messages, and how many a conversation has; drawn apart from the other
+    /// habits, so that runs without it are as they were.
+    mutating func drawHistory(_ options: SimulationOptions) {
+        var random = SimulationRandom(seed: options.seed ^ 0x68_6973_746F_7269)
+        guard options.faults.contains(.history), random.happens(perTenThousand: 2_000) else {
+            return
+        }
+        historyInterval = random.pick([5, 20, 100])
+        limits.historyCountMaximum = random.pick([3, 20, 10_000, 10_000])
+    }
+
     /// Whether clients ask for receipts; drawn apart from the other habits, so that runs without it
     /// are as they were.
     mutating func drawReceipts(_ options: SimulationOptions) {

@@ -55,6 +55,9 @@ struct Profile {
     /// The maximum of milliseconds until a backup is made, and from then until it is restored.
     var backupMaximum: UInt64?
 
+    /// The interval at which clients keep messages and read conversations, in milliseconds; nil in
+    /// most runs.
+    var historyInterval: UInt64?
     /// The interval at which clients ask for receipts, in milliseconds; nil in most runs.
     var receiptInterval: UInt64?
 
@@ -122,6 +125,7 @@ struct Profile {
         drawFaults(&random, options.faults)
         drawHabitFaults(options.faults)
         drawBackup(options)
+        drawHistory(options)
         drawReceipts(options)
     }
 

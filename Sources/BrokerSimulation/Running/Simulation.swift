@@ -52,6 +52,7 @@ final class Simulation {
         }
         context.enter(.clientUsed, after: 100)
         if !profile.habits.isEmpty { context.enter(.habitDue, after: 200) }
+        if profile.historyInterval != nil { context.enter(.historyDue, after: 150) }
         if profile.receiptInterval != nil { context.enter(.receiptDue, after: 200) }
         context.enter(.faultDue, after: profile.faultInterval)
         enterBackup()
@@ -87,6 +88,7 @@ final class Simulation {
             if !context.isRecovering || isMain(client) { clients[client].start() }
         case .clientUsed: useClient()
         case .habitDue: runHabit()
+        case .historyDue: useHistory()
         case .receiptDue: useReceipts()
         case .faultDue: injectFault()
         case .storeHasRoom: setStore(isFull: false)
@@ -313,6 +315,7 @@ final class Simulation {
             // Not the device's last CONNACK: those of rivals may overtake each other.
             if let session = client.session { oracle.lasts(session) }
         }
+        checkHistory()
         if context.has(.canary), let probe { oracle.loseRecord(probe) }
         oracle.checkAtEnd()
     }

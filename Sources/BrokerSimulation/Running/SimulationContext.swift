@@ -28,6 +28,8 @@ final class SimulationContext {
     private var mutationRandom: SimulationRandom
     /// Random numbers of habits; separate, so that they do not change other runs.
     var habitRandom: SimulationRandom
+    /// Random numbers of what clients do with conversations.
+    var historyRandom: SimulationRandom
     /// Those of receipts.
     var receiptRandom: SimulationRandom
     /// For a planted bug: sends that were refused.
@@ -51,6 +53,7 @@ final class SimulationContext {
         storeRandom = random.fork()
         mutationRandom = random.fork()
         habitRandom = SimulationRandom(seed: options.seed ^ 0x68_6162_6974)
+        historyRandom = SimulationRandom(seed: options.seed ^ 0x68_6973_746F_7279)
         receiptRandom = SimulationRandom(seed: options.seed ^ 0x746F_6C64)
     }
 

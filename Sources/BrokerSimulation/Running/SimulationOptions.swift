@@ -79,6 +79,8 @@ public struct Faults: OptionSet, Hashable, Sendable {
 
     /// A backup is restored, and the broker is started several times.
     public static let backups = Faults(rawValue: 1 << 17)
+    /// Messages that are kept, pages of conversations, and read marks.
+    public static let history = Faults(rawValue: 1 << 18)
 
     /// Messages whose senders ask for receipts.
     public static let receipts = Faults(rawValue: 1 << 19)
@@ -87,7 +89,7 @@ public struct Faults: OptionSet, Hashable, Sendable {
     public static let all: Faults = [
         .cuts, .stalls, .power, .crashes, .restarts, .fullStore, .slowStore, .absences, .rivals,
         .clockSteps, .mqtt, .gateways, .repeats, .rights, .leavers, .siblings, .backups, .rows,
-        .receipts,
+        .history, .receipts,
     ]
 
     /// The names on the command line.
@@ -97,6 +99,6 @@ public struct Faults: OptionSet, Hashable, Sendable {
         ("absences", .absences), ("rivals", .rivals), ("clock-steps", .clockSteps),
         ("mqtt", .mqtt), ("gateways", .gateways), ("rights", .rights), ("repeats", .repeats),
         ("leavers", .leavers), ("rows", .rows), ("siblings", .siblings),
-        ("backups", .backups), ("receipts", .receipts),
+        ("backups", .backups), ("history", .history), ("receipts", .receipts),
     ]
 }

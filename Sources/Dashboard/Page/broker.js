@@ -169,12 +169,9 @@ function backupCard() {
     if (!status.isFinished) timer = setTimeout(reportingErrors(refresh), 500);
   };
   async function refresh() {
-    try {
-      show(await request("GET", "/backups/last"));
-    } catch (error) {
-      if (error.status !== 404) throw error;
-      text.textContent = "The broker has made no backup since it started.";
-    }
+    const { backup } = await request("GET", "/backups/last");
+    if (backup) show(backup);
+    else text.textContent = "The broker has made no backup since it started.";
   }
   if (hasRole("own")) {
     card.append(element("form", {

@@ -184,7 +184,8 @@ function queueCard(user, device) {
 
 /** The form that shows which right allows an action of a device. */
 function explain(user, device) {
-  const actions = ["publish", "subscribe", "send", "presence", "broadcast", "create-group"];
+  const actions = ["publish", "subscribe", "send", "presence", "attach", "broadcast",
+    "create-group"];
   const action = element("select", { name: "action" },
     ...actions.map((one) => element("option", {}, one)));
   const target = element("input", { name: "target", autocomplete: "off" });

@@ -104,6 +104,15 @@ export const pages = {
         await reopen();
         showStatus("The group is changed.");
       };
+      const erase = async () => {
+        if (!await confirmed(`Delete the group ${group.title || id} with its history, and tell its `
+          + `${counted(group.memberCount, "member")}?`, "Delete the group")) return;
+        let reply;
+        do {
+          reply = await request("DELETE", `${appPath()}/groups/${segment(id)}`);
+        } while (reply.hasMore);
+        location.hash = "#groups";
+      };
       main.append(element("h1", {}, group.title || id),
         element("p", { class: "quiet" }, `Owned by ${group.owner}, `
           + `${counted(group.memberCount, "member")}, `
@@ -133,7 +142,8 @@ export const pages = {
         element("label", { class: "wide" }, "Users, with commas between", allowed),
         element("div", { class: "row" }, button("Only these users",
           change("PUT", "allowed", () => ({ allowed: words(allowed.value) }))),
-        button("Everybody", change("DELETE", "allowed")))));
+        button("Everybody", change("DELETE", "allowed")))),
+      element("p", {}, button("Delete the group", erase, "danger")));
     },
   },
 

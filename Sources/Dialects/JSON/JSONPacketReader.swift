@@ -220,6 +220,10 @@ struct JSONPacketReader {
             try number("expirySeconds", in: 1...UInt64(UInt32.max)) ?? 0)
         send.time = try number("time", in: 1...WireLimits.varIntMaximum) ?? 0
         send.isKept = try flag("history")
+        send.isRetained = try flag("isRetained")
+        if send.isRetained, !target.isTopicOfSend {
+            throw fault("needs a topic, which has a retained message", "isRetained")
+        }
         var fields = MRT.SendFields()
         fields.asks = try asks()
         let block = fields.block(from: source.span.bytes)

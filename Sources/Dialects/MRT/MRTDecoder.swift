@@ -195,6 +195,7 @@ enum MRTDecoder {
             senderUnixMilliseconds: send.time, isRaw: send.isRaw, payload: payload,
             messageByteCount: validated.messageByteCount, fault: validated.fault)
         request.isKept = send.isKept
+        request.isRetained = send.isRetained
         return request
     }
 

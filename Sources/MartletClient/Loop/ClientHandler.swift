@@ -55,7 +55,10 @@ struct ClientHandler: LoopHandler, ~Copyable {
     ) {
         guard let session = owners.removeValue(forKey: connection) else { return }
         let detail = loop.closeDetail(of: connection)
-        session.closed(detail.isEmpty ? cause.explanation : detail, in: &loop)
+        session.closed(
+            cause.explanation(
+                detail: detail, over: session.settings.server.transport,
+                isOpened: session.isOpen, isAnswered: session.isAnswered), in: &loop)
         settle(session, &loop)
     }
 
@@ -142,23 +145,5 @@ struct ClientHandler: LoopHandler, ~Copyable {
             deadline == .never
             ? .none : wheel.insert(deadline: deadline, payload: session.identifier)
         loop.nextWake = min(loop.nextWake, wheel.nextDeadline ?? .never)
-    }
-}
-
-extension TransportCloseCause {
-    /// A text for causes without a text of the system.
-    fileprivate var explanation: String {
-        switch self {
-        case .closedByHandler, .loopStopped: ""
-        case .peerClosed: "the broker closed the connection"
-        case .networkFailure: "the network broke the connection"
-        case .tlsFailure: "TLS failed"
-        case .handshakeTimeout, .connectTimeout: "no answer in time"
-        case .lingerTimeout, .outgoingOverflow: "the broker takes nothing"
-        case .packetTooLarge: "a packet was too large"
-        // Only servers speak WebSocket and read PROXY headers here.
-        case .webSocketFault: "WebSocket failed"
-        case .proxyHeaderFault, .refused: "the connection was refused"
-        }
     }
 }

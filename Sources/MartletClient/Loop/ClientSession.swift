@@ -42,7 +42,9 @@ final class ClientSession {
     private(set) var connection: ConnectionID?
     /// A connection that this client has given up and the handler must still remove.
     var formerConnection: ConnectionID?
-    private var isOpen = false
+    private(set) var isOpen = false
+    /// The broker has sent something on this connection.
+    private(set) var isAnswered = false
     /// Addresses of the server that this attempt has not tried.
     private var addresses: ArraySlice<SocketAddress> = []
     /// A host name must be resolved.
@@ -179,12 +181,14 @@ final class ClientSession {
 
     func opened(in loop: inout some ClientTransport & ~Copyable) {
         isOpen = true
+        isAnswered = false
         machine.opened(now: loop.now)
         service(in: &loop)
     }
 
     func received(_ bytes: UnsafeRawBufferPointer, in loop: inout some ClientTransport & ~Copyable)
     {
+        isAnswered = true
         var rest = bytes
         while !rest.isEmpty, isOpen {
             let room = machine.receiveSpace()

@@ -3,7 +3,7 @@
 //     flags  3: raw payload   2: options   1-0: grade
 //     | varint number (grade > 0) | options | target | payload |
 //     options  | bits | string8 message id | varint expiry s | varint time, ms | stringv fields |
-//              each by its bit, and a bit for messages that are kept
+//              each by its bit, and bits for messages that are kept or retained
 //     payload  | t | b, UTF-8 |   or, raw, any bytes
 
 import Primitives
@@ -21,6 +21,8 @@ extension MRT {
         public var time: UInt64 = 0
         /// The message is kept in the conversation of its sender and its receivers.
         public var isKept = false
+        /// It becomes the retained message of its topic; only with a topic.
+        public var isRetained = false
         /// A block of fields, which ``SendFields`` reads; empty for none.
         public var fields = ByteRange.empty
         public var target: Target
@@ -48,7 +50,8 @@ extension MRT {
             @usableFromInline static var time: UInt8 { 0x04 }
             @usableFromInline static var history: UInt8 { 0x08 }
             @usableFromInline static var fields: UInt8 { 0x10 }
-            @usableFromInline static var all: UInt8 { 0x1F }
+            @usableFromInline static var retained: UInt8 { 0x20 }
+            @usableFromInline static var all: UInt8 { 0x3F }
         }
 
         /// Decodes the structure. Whether the ids, the topic and the message obey their rules is
@@ -67,11 +70,8 @@ extension MRT {
             target = try Target(&reader)
             isRaw = flags & Flag.raw != 0
             payload = reader.readRest()
-            if isRaw {
-                guard target.isTopic else { throw .protocolError }
-            } else if payload.isEmpty {
-                throw .malformed
-            }
+            guard !(isRaw || isRetained) || target.isTopic else { throw .protocolError }
+            if !isRaw, payload.isEmpty { throw .malformed }
         }
 
         @inlinable
@@ -90,13 +90,15 @@ extension MRT {
             }
             isKept = options & Option.history != 0
             if options & Option.fields != 0 { fields = try MRT.readFields(&reader) }
+            isRetained = options & Option.retained != 0
         }
 
         @inlinable
         var options: UInt8 {
             (messageIdentifier.isEmpty ? 0 : Option.messageIdentifier)
                 | (expirySeconds == 0 ? 0 : Option.expiry) | (time == 0 ? 0 : Option.time)
-                | (isKept ? Option.history : 0) | (fields.isEmpty ? 0 : Option.fields)
+                | (isKept ? Option.history : 0) | (isRetained ? Option.retained : 0)
+                | (fields.isEmpty ? 0 : Option.fields)
         }
 
         @inlinable

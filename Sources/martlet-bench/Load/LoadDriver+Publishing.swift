@@ -105,8 +105,8 @@ extension LoadDriver {
                 UnsafeRawBufferPointer(source.bytes), to: connection, in: &loop)
         } else {
             MRTCodec.writeSend(
-                source, grade: MRT.Grade(rawValue: plan.qos)!, number: number, to: connection,
-                in: &loop)
+                source, grade: MRT.Grade(rawValue: plan.qos)!, number: number,
+                isKept: plan.isKept, to: connection, in: &loop)
         }
     }
 

@@ -79,11 +79,13 @@ enum MRTCodec {
 
     // MARK: - Messages
 
-    /// - Parameter number: 0 for a transient send.
+    /// - Parameters:
+    ///   - number: 0 for a transient send.
+    ///   - isKept: whether it is kept in history.
     @inline(__always)
     static func writeSend(
-        _ source: OutgoingSource, grade: MRT.Grade, number: UInt64, to connection: ConnectionID,
-        in loop: inout EventLoop
+        _ source: OutgoingSource, grade: MRT.Grade, number: UInt64, isKept: Bool,
+        to connection: ConnectionID, in loop: inout EventLoop
     ) {
         var packet = MRT.Send(
             grade: grade, number: number, target: source.target,
@@ -91,6 +93,7 @@ enum MRTCodec {
                 offset: source.addressByteCount,
                 count: source.bytes.count - source.addressByteCount))
         packet.isRaw = source.isRaw
+        packet.isKept = isKept
         loop.write(packet.encodedByteCount, to: connection) { writer in
             packet.write(to: &writer, from: UnsafeRawBufferPointer(source.bytes).bytes)
         }

@@ -63,8 +63,9 @@ enum BackupCommand {
         while !status.isFinished {
             usleep(pause * 1000)
             pause = min(pause * 2, pauseMillisecondsMaximum)
-            status = try broker.send(ShowBackup())
-            guard status.number == started.number else { throw .closed }
+            guard let last = try broker.send(ShowBackup()).backup, last.number == started.number
+            else { throw .closed }
+            status = last
             bar.show(
                 status.readByteCount, of: status.totalByteCount,
                 "\(status.readByteCount >> 20) of at most \(status.totalByteCount >> 20) MiB")

@@ -1,11 +1,12 @@
-// `martlet explain`: the right that allows an action of a client, or that none does.
+// `martlet explain`: the right that allows an action of a client, or the login of a key, or that
+// none does.
 
 import Administration
 import CommandLineOptions
 import MartletClient
 
 enum ExplainOption: String, AppRules {
-    case data, server, ca, token, app, user, device, json
+    case data, server, ca, token, app, user, device, key, json
 
     var shape: OptionShape { self == .json ? .flag : .value }
 }
@@ -13,20 +14,28 @@ enum ExplainOption: String, AppRules {
 enum ExplainCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try OptionParser<ExplainOption>.options(arguments, positionalMaximum: 2)
-        let actions = ExplainRights.Action.allCases.map(\.rawValue).joined(separator: ", ")
-        guard let word = options.positionals.first,
-            let action = ExplainRights.Action(rawValue: word)
-        else { throw UsageError("missing ACTION, one of: \(actions)") }
+        let actions = ExplainRights.Action.words.joined(separator: ", ")
+        guard let word = options.positionals.first else {
+            throw UsageError("missing ACTION, one of: \(actions)")
+        }
+        guard let action = ExplainRights.Action(word: word) else {
+            throw UsageError("unknown ACTION \(word); one of: \(actions)")
+        }
         let target = options.positionals.dropFirst().first
         if target == nil, action != .broadcast, action != .createGroup {
             throw UsageError("missing TARGET: martlet explain \(word) TARGET")
         }
+        let key = options[.key]
+        if key != nil, action != .attach || options.has(.user) || options.has(.device) {
+            throw UsageError("--key asks whether a key logs in as USER: --key NAME attach USER")
+        }
         let app = try options.app()
+        let user = key == nil ? try options.required(.user) : nil
         let broker = try options.administration()
         let reply = try broker.send(
             ExplainRights(
-                app: app, user: try options.required(.user), device: options[.device] ?? "",
-                action: action, target: target ?? ""))
+                app: app, user: user, device: options[.device] ?? "", key: key, action: action,
+                target: target ?? ""))
         StandardStream.output.print(options.has(.json) ? jsonLine(reply) : text(reply))
     }
 
@@ -46,6 +55,7 @@ enum ExplainCommand {
         case .everybody: "allowed: broadcasts are for everybody"
         case .member: "allowed: the user is a member of the group"
         case .joins: "allowed: the user becomes a member of the group by it"
+        case .key: "allowed: a key with the role operate and without rights logs in as any user"
         case .refused:
             switch reply.reason.flatMap({ ReasonCode(rawValue: $0) }) {
             case nil, .notAuthorized: "refused: no right allows it"

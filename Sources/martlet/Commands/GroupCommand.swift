@@ -165,6 +165,10 @@ enum GroupCommand {
                     self = .setAllowed(
                         group, options.allowedUsers(try word(1, "USER,... or --everybody")))
                 }
+            case .groupDelete:
+                throw UsageError(
+                    "operators delete groups, with --data DIR or --server https://HOST:PORT; a "
+                        + "group of users ends when its last member leaves")
             default:
                 preconditionFailure("\(command.rawValue) is no group command")
             }

@@ -5,6 +5,8 @@ import Administration
 import CommandLineOptions
 
 enum GroupOperatorCommand {
+    private struct DeletedLine: Encodable { let memberCount: UInt64 }
+
     static func run(_ command: Command, _ options: ParsedOptions<GroupOption>) throws {
         let app = try options.app()
         let isJSON = options.has(.json)
@@ -48,6 +50,20 @@ enum GroupOperatorCommand {
                 options.has(.everybody)
                     ? .everybodyAllowed
                     : .allowed(options.allowedUsers(try word(1, "USER,... or --everybody"))))
+        case .groupDelete:
+            guard options.positionals.count == 1 else {
+                throw UsageError("martlet group delete takes one GROUP")
+            }
+            let request = DeleteGroup(app: app, groupid: try word(0, "GROUP"))
+            let broker = try broker()
+            let count = try ProgressBar.count("member") { (_: Void?) in
+                let reply = try broker.send(request)
+                return (UInt64(reply.memberCount), reply.hasMore ? () : nil)
+            }
+            StandardStream.output.print(
+                isJSON
+                    ? jsonLine(DeletedLine(memberCount: count))
+                    : "deleted, and \(counted(count, "member")) told")
         default: preconditionFailure("\(command.rawValue) is no group command")
         }
     }

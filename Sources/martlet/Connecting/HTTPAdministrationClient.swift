@@ -72,7 +72,12 @@ struct HTTPAdministrationClient: ~Copyable {
         answer.content = []
         let code = perform(message)
         guard code == CURLE_OK else { throw failure(code) }
-        return try Request.reply(status: curl_status(handle), content: answer.content)
+        let status = curl_status(handle)
+        // The API answers with JSON, also what it refuses.
+        guard answer.content.first == UInt8(ascii: "{") else {
+            throw .noAPI(server: server, status: status)
+        }
+        return try Request.reply(status: status, content: answer.content)
     }
 
     private func perform(_ message: APIMessage) -> CURLcode {
@@ -127,9 +132,18 @@ struct HTTPAdministrationClient: ~Copyable {
         if code == CURLE_WRITE_ERROR {
             return .malformedReply("longer than \(AdministrationLine.replyByteCountMaximum) bytes")
         }
-        let text = answer.errorText
-        return .unreachable(
-            server: server, reason: text.isEmpty ? String(cString: curl_easy_strerror(code)) : text)
+        var text = answer.errorText
+        if text.isEmpty { text = String(cString: curl_easy_strerror(code)) }
+        if Self.isOfOtherProtocol(code, text) {
+            text += "; is it the port of another protocol? \(CommandFailure.listenerAdvice)"
+        }
+        return .unreachable(server: server, reason: text)
+    }
+
+    /// Whether what answered may speak MQTT, or HTTP with TLS where none was expected, or without.
+    private static func isOfOtherProtocol(_ code: CURLcode, _ text: String) -> Bool {
+        code == CURLE_GOT_NOTHING || code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_RECV_ERROR
+            || code == CURLE_WEIRD_SERVER_REPLY || text.contains("wrong version number")
     }
 
     /// What libcurl writes to.

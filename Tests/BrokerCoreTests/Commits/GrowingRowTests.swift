@@ -49,8 +49,9 @@ import Testing
             identifier: [1], digest: Digest(words: (0, 0, 0, 0)), app: World.app, user: [1],
             device: nil,
             expiresUnixSeconds: .max)
-        let hasRoom = world.broker.hasRoom(for: [token])
-        #expect(!hasRoom)
+        #expect(throws: NoRoom()) {
+            try world.broker.checkRoom(for: [token], ofApp: World.app)
+        }
         for request in 0..<3 {
             #expect(throws: NoRoom()) {
                 _ =

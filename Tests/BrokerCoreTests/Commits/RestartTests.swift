@@ -42,6 +42,41 @@ import Testing
             ])
     }
 
+    /// Since the first version a token and its user have been written in one batch, and users are
+    /// never removed: a store has no token without a user.
+    @Test(arguments: [false, true]) func `finds a token with its user, or neither`(
+        isCommitted: Bool
+    ) {
+        world.addToken("new", user: "stranger", rights: nil)
+        world.addToken("other", user: "stranger", rights: nil)
+        if isCommitted {
+            world.settle()
+            let tables = world.lastBatch.records.map(\.table)
+            #expect(tables.count { $0 == .users } == 1 && tables.count { $0 == .tokens } == 2)
+        }
+        world.crash()
+        #expect(world.gauges.tokens == (isCommitted ? 2 : 0))
+        #expect(
+            world.broker.hasUser(Array("stranger".utf8), app: World.app) == isCommitted)
+        world.revoke("other")
+        #expect(world.gauges.tokens == (isCommitted ? 1 : 0))
+    }
+
+    @Test func `does not start with a token whose user has no row`() {
+        world.addToken("new", user: "stranger", rights: nil)
+        world.settle()
+        let token = Token(
+            identifier: [1], digest: World.tokenDigest, app: World.app, user: Array("ghost".utf8),
+            device: nil, expiresUnixSeconds: .max)
+        let row = Records.token(token)
+        world.rewriteRows(of: .tokens) { $0 = row.value! }
+        var broker = Broker(at: world.now)
+        let state = world.store.restore(into: &broker)
+        #expect(throws: RestoreError.self) {
+            try broker.finishRestoring(state, newEpochSeed: 1, at: world.now)
+        }
+    }
+
     @Test func `never uses a number again that a device may have seen`() {
         world.begin("bob/pc", "ann/phone")
         var seen: Set<UInt64> = []

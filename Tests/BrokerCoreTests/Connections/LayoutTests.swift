@@ -6,7 +6,7 @@ import Testing
 @Suite struct `Records of a session` {
     @Test func `have no room for what is not there`() {
         #expect(MemoryLayout<Session>.stride == 224)
-        #expect(MemoryLayout<User>.stride == 64)
+        #expect(MemoryLayout<User>.stride == 72)
         #expect(MemoryLayout<BrokerCore.ConnectedSession>.stride == 152)
         #expect(MemoryLayout<Access>.stride == 48)
     }

@@ -76,6 +76,57 @@ import Testing
         #expect(world.operate(group, .join(user: user("bob"))) == .topicNameInvalid)
     }
 
+    @Test func `deletes a group in slices, tells each member once, and leaves their queues`() {
+        let group = world.operatorGroup(owner: "ann")
+        // Zed joins last, so that its window has room for what comes.
+        let names = ["bob"] + (0..<299).map { "m\($0)" } + ["zed"]
+        world.begin("zed/1")
+        for name in names {
+            world.addUser(name)
+            #expect(world.operate(group, .join(user: user(name))) == .success)
+        }
+        world.settle()
+        world.send("bob/pc", 1, to: .group(group), "all", isKept: true)
+        world.settle()
+        _ = world.lines()
+        func queued() -> Int? {
+            world.broker.offlineQueueDescription(app: World.app, user: user("m298"))
+                .map { Int($0.count) }
+        }
+        let before = queued() ?? 0
+        #expect(before > 0)
+        let first = world.deleteGroup(group)
+        #expect(first == GroupDeletion(memberCount: 256, hasMore: true))
+        world.settle()
+        #expect(
+            world.lines().count { $0.contains("zed/1") && $0.contains("from ann by kicked") } == 1)
+        #expect(describe(group)?.memberCount == 46)
+        let last = world.deleteGroup(group)
+        #expect(last == GroupDeletion(memberCount: 46, hasMore: false))
+        world.settle()
+        #expect(describe(group) == nil && world.deleteGroup(group) == nil)
+        world.crash()
+        #expect(describe(group) == nil)
+        #expect(queued() == before + 1)
+    }
+
+    @Test func `deletes a group of which a part is deleted when the broker stops`() {
+        let group = world.operatorGroup(owner: "ann")
+        for number in 0..<260 {
+            world.addUser("m\(number)")
+            #expect(world.operate(group, .join(user: user("m\(number)"))) == .success)
+        }
+        world.settle()
+        #expect(world.deleteGroup(group)?.hasMore == true)
+        world.settle()
+        world.crash()
+        #expect(describe(group)?.memberCount == 5)
+        #expect(world.deleteGroup(group) == GroupDeletion(memberCount: 5, hasMore: false))
+        world.settle()
+        world.crash()
+        #expect(describe(group) == nil)
+    }
+
     @Test func `lists groups page by page, or those of one user`() {
         let groups = (0..<5).map { _ in world.operatorGroup(owner: "ann") }
         let one = world.operatorGroup(owner: "bob")

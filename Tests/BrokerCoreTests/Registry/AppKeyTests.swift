@@ -66,7 +66,8 @@ extension World {
 
     @Test func `are several, each of which logs in, also after a restart`() {
         world.addKey("ci", 1)
-        world.addKey("shop", 2, role: .view)
+        world.addKey("shop", 2)
+        world.addKey("watch", 4, role: .view)
         #expect(world.addKey("ci", 3) == .exists)
         world.settle()
         for _ in 0..<2 {
@@ -74,13 +75,13 @@ extension World {
             world.enter("ann/b", key: 2)
             world.begin("ann/c")
             #expect(isConnected("ann/a") && isConnected("ann/b") && isConnected("ann/c"))
-            #expect(world.keyNames == ["ci", "default", "shop"])
+            #expect(world.keyNames == ["ci", "default", "shop", "watch"])
             world.enter("ann/d", key: 3)
             #expect(!isConnected("ann/d"))
             world.crash()
         }
         let keys = world.keys
-        #expect(keys.map(\.role) == [.operate, .operate, .view])
+        #expect(keys.map(\.role) == [.operate, .operate, .operate, .view])
         #expect(keys.first?.madeUnixSeconds == 5)
         world.broker.checkInvariants()
     }
@@ -193,7 +194,7 @@ extension World {
     }
 
     @Test func `have rights of their own, or those of the app as they are now`() {
-        world.addKey("ci", 1, rights: ["send:bob"])
+        world.addKey("ci", 1, rights: ["send:bob", "attach:ann"])
         world.addKey("shop", 2)
         world.begin("bob/d")
         world.enter("ann/a", key: 1)
@@ -214,6 +215,82 @@ extension World {
         #expect(own.origin == .appKey(Array("ci".utf8)) && own.decision.isAllowed)
         let others = bob.withUnsafeBytes { world.explain("ann/b", .send(user: $0)) }
         #expect(others.origin == .app && !others.decision.isAllowed)
+    }
+
+    /// Keys, and the users as whom they log in.
+    private static let admissions: [(rights: [String]?, RegisteredKey.Role, users: [String])] = [
+        (nil, .view, []), (["attach:*", "send:*"], .view, []),
+        (nil, .operate, ["ann", "kiosk-1", "kiosk-", "%u", "d"]), ([], .operate, []),
+        (["send:*", "publish:#", "subscribe:#", "presence:*", "group:create"], .operate, []),
+        (["send:bob", "attach:kiosk-*"], .operate, ["kiosk-1", "kiosk-"]),
+        (["attach:ann", "attach:d"], .operate, ["ann", "d"]),
+        // A key has no user and no device.
+        (["attach:%u", "attach:%d", "attach:*%u"], .operate, []),
+        (["attach:*"], .operate, ["ann", "kiosk-1", "kiosk-", "%u", "d"]),
+    ]
+
+    @Test func `log in as the users whom their role and their rights allow, and explain it`() {
+        for (number, (rights, role, _)) in Self.admissions.enumerated() {
+            world.addKey("k\(number)", UInt64(number + 1), rights: rights, role: role)
+        }
+        world.settle()
+        world.crash()
+        var refusedCount: UInt64 = 0
+        for (number, (_, _, users)) in Self.admissions.enumerated() {
+            for user in ["ann", "kiosk-1", "kiosk-", "%u", "d"] {
+                _ = world.lines()
+                world.enter("\(user)/d", key: UInt64(number + 1))
+                let isAllowed = users.contains(user)
+                #expect(isConnected("\(user)/d") == isAllowed, "key \(number) as \(user)")
+                let explanation = world.broker.explain(
+                    app: World.app, key: Array("k\(number)".utf8), attaching: Array(user.utf8))
+                #expect(explanation?.decision.isAllowed == isAllowed)
+                if isAllowed { world.lose("\(user)/d") } else { refusedCount += 1 }
+                let isRefused = world.lines().contains { $0.contains("notAuthorized") }
+                #expect(isRefused != isAllowed)
+                world.settle()
+            }
+        }
+        #expect(world.counters.rightsRefusals == refusedCount)
+        #expect(world.counters.connectsRefused == refusedCount)
+        #expect(world.broker.explain(app: World.app, key: [1], attaching: [1]) == nil)
+    }
+
+    @Test func `do not replace the credential of a user as whom they do not log in`() {
+        world.addKey("watch", 1, role: .view)
+        world.addKey("kiosk", 2, rights: ["attach:kiosk"])
+        world.begin("ann/a")
+        for number in [1, 2] as [UInt64] {
+            var bytes: [UInt8] = []
+            let claim = Claim.appKey(
+                app: bytes.appendRange("app"), digest: World.digest(number),
+                user: bytes.appendRange("ann"))
+            world.step(
+                .credentialPresented(world.connections["ann/a"]!, claim), bytes: bytes)
+        }
+        #expect(world.counters.credentialsRefused == 2)
+        #expect(world.revokeKey("watch") == .revoked(connectionCount: 0))
+        #expect(isConnected("ann/a"))
+    }
+
+    /// Earlier versions let a key with the role `view` log in.
+    @Test(arguments: [false, true])
+    func `send no will of a device as whom they do not log in any more`(isChanged: Bool) {
+        world.addKey("ci", 1)
+        world.begin("bob/d")
+        world.enter("ann/d", key: 1)
+        world.setWill("ann/d", to: .user("bob"), "gone", delay: 100)
+        world.settle()
+        world.lose("ann/d")
+        world.settle()
+        // The role is behind the version and the digest.
+        if isChanged { world.rewriteRows(of: .appKeys) { $0[33] = 0 } }
+        world.crash()
+        #expect(world.keys.first?.role == (isChanged ? .view : .operate))
+        world.pass(seconds: 200)
+        world.settle()
+        #expect(world.gauges.queuedMessages == (isChanged ? 0 : 1))
+        #expect(world.counters.willsRefused == (isChanged ? 1 : 0))
     }
 
     @Test func `record their last use by the hour`() {

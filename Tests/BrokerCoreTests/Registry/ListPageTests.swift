@@ -74,7 +74,8 @@ import Testing
         world.settle()
         var search = UserSearch(app: World.app, after: nil, countMaximum: 10_000)
         let isLonger = world.broker.advance(&search)
-        #expect(isLonger && search.found.count == UserSearch.sliceCount - 5)
+        // Users of the other app are not read.
+        #expect(isLonger && search.found.count == UserSearch.sliceCount)
         let isLongest = world.broker.advance(&search)
         #expect(!isLongest && search.next == nil)
         #expect(search.found.count == UserSearch.sliceCount + 10)
@@ -84,17 +85,100 @@ import Testing
         var none = UserSearch(app: Array("none".utf8), after: nil, countMaximum: 3)
         let hasUsers = world.broker.advance(&none)
         #expect(!hasUsers && none.found.isEmpty && none.next == nil)
+        // The place is a user of another app.
+        var other = UserSearch(app: Array("other".utf8), after: first.next, countMaximum: 3)
+        let hasOthers = world.broker.advance(&other)
+        #expect(!hasOthers && other.found.isEmpty && other.next == nil)
     }
 
-    @Test func `of users counts their tokens in slices`() {
+    @Test func `of users counts their tokens as they are minted and revoked`() throws {
+        addTokens(101)
+        world.revoke("1000000")
+        #expect(try #require(describe("u0")).summary.tokenCount == 10)
+        #expect(try #require(describe("u3")).summary.tokenCount == 10)
+        world.settle()
+        world.crash()
+        #expect(try #require(describe("u0")).summary.tokenCount == 10)
+        var search = UserSearch(app: World.app, after: nil, countMaximum: 100)
+        while world.broker.advance(&search) {}
+        #expect(search.found.map(\.tokenCount).reduce(0, +) == 100)
+    }
+
+    /// What other apps have costs nothing.
+    @Test func `of one user's tokens, or of a small app's, is one slice beside many others`() {
+        let other = Array("other".utf8)
+        _ = try! world.broker.addApp(other, keyDigest: nil, rights: .everything)
+        for number in 0..<5 {
+            let identifier = Array("other-\(number)".utf8)
+            _ = try! world.broker.addToken(
+                Token(
+                    identifier: identifier, digest: World.tokenDigest, app: other,
+                    user: Array("eve".utf8), device: nil, expiresUnixSeconds: .max))
+        }
         addTokens(TokenSearch.sliceCount + 10)
-        let names = ["u3", "u4", "nobody"].map { Array($0.utf8) }
-        var count = TokenCount(app: World.app, users: names)
-        let hasMore = world.broker.advance(&count)
-        let hasMost = world.broker.advance(&count)
-        #expect(hasMore && !hasMost)
-        #expect(names.map { count.counts[$0] } == [411, 411, 0])
-        #expect(count.counts.count == 3)
+        let filters = [
+            TokenFilter(app: World.app, user: Array("u3".utf8)), TokenFilter(app: other),
+            TokenFilter(app: World.app, identifier: Array("1000000".utf8)),
+            TokenFilter(app: World.app, user: Array("nobody".utf8)),
+            TokenFilter(app: Array("none".utf8)),
+        ]
+        let counts = filters.map { filter in
+            var search = TokenSearch(matching: filter, after: nil, countMaximum: 10_000)
+            let isLonger = world.broker.advance(&search)
+            #expect(!isLonger)
+            return search.page.tokens.count
+        }
+        #expect(counts == [411, 5, 1, 0, 0])
+        var all = TokenSearch(
+            matching: TokenFilter(app: World.app), after: nil, countMaximum: 10_000)
+        let isLonger = world.broker.advance(&all)
+        let isLongest = world.broker.advance(&all)
+        #expect(isLonger && !isLongest && all.page.tokens.count == TokenSearch.sliceCount + 10)
+    }
+
+    @Test(arguments: [nil, "u3"])
+    func `of tokens of which some are revoked between two slices misses none, and has none twice`(
+        user: String?
+    ) {
+        let count = 10 * TokenSearch.sliceCount + 100
+        addTokens(user == nil ? TokenSearch.sliceCount + 100 : count)
+        let filter = TokenFilter(app: World.app, user: user.map { Array($0.utf8) })
+        var search = TokenSearch(matching: filter, after: nil, countMaximum: 10_000)
+        let isLonger = world.broker.advance(&search)
+        // Also the one that the next slice begins with.
+        var revoked: Set<String> = []
+        for number in (0..<100) {
+            let identifier = String(1_000_003 + number * 10)
+            revoked.insert(identifier)
+            world.revoke(identifier)
+        }
+        while world.broker.advance(&search) {}
+        let found = search.page.tokens.map { String(decoding: $0.identifier, as: UTF8.self) }
+        #expect(isLonger && Set(found).count == found.count)
+        let rest = page(filter, after: nil, countMaximum: 10_000).identifiers
+        #expect(Set(rest).isSubset(of: found) && Set(rest).isDisjoint(with: revoked))
+    }
+
+    /// Tokens that the next slice begins with are revoked again and again, so that those before
+    /// them are read more than twice.
+    @Test func `of a user's tokens that are revoked between all slices misses none`() {
+        addTokens(20 * TokenSearch.sliceCount)
+        let filter = TokenFilter(app: World.app, user: Array("u3".utf8))
+        var search = TokenSearch(matching: filter, after: nil, countMaximum: 2_000)
+        var revokedCount = 0
+        while world.broker.advance(&search), revokedCount < 6 {
+            guard case .token(let handle) = search.place else { break }
+            world.revoke(
+                String(
+                    decoding: world.broker.registry.tokens[handle]!.identifier, as: UTF8.self))
+            revokedCount += 1
+        }
+        while world.broker.advance(&search) {}
+        let found = search.page.tokens.map(\.identifier)
+        #expect(revokedCount == 6 && found.count == 2_000 && search.page.mayHaveMore)
+        var all = TokenSearch(matching: filter, after: nil, countMaximum: 2_000)
+        while world.broker.advance(&all) {}
+        #expect(all.page.tokens.filter { !found.contains($0.identifier) }.count <= 6)
     }
 
     @Test func `of one user has the devices and what their connections presented`() throws {

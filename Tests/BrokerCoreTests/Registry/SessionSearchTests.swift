@@ -88,34 +88,69 @@ struct SessionSearchTests {
         #expect(rest.sessions.count == 1 && rest.next == nil)
     }
 
-    @Test func `revokes a batch of tokens in slices`() {
-        let count = Revocation.revokedPerSlice + 10
+    /// Tokens t0, t1 and so on of the user `u`, in two batches that take turns.
+    private func addTokens(_ count: Int) {
         for number in 0..<count {
             _ = try? world.broker.addToken(
                 Token(
                     identifier: Array("t\(number)".utf8), digest: Digest(words: (1, 2, 3, 4)),
                     app: World.app, user: Array("u".utf8), device: nil, expiresUnixSeconds: 0,
-                    batch: Array("b".utf8), rights: nil))
+                    batch: [UInt8(ascii: number % 2 == 0 ? "a" : "b")], rights: nil))
         }
-        var revocation = Revocation(of: TokenFilter(app: World.app, batch: Array("b".utf8)))
+    }
+
+    /// A batch of the app, all tokens of a user, and a batch of a user.
+    private static let tokenFilters = [
+        TokenFilter(app: World.app, batch: Array("a".utf8)),
+        TokenFilter(app: World.app, user: Array("u".utf8)),
+        TokenFilter(app: World.app, user: Array("u".utf8), batch: Array("a".utf8)),
+    ]
+
+    @Test(arguments: tokenFilters) func `revokes a batch of tokens in slices`(
+        filter: TokenFilter
+    ) {
+        let part = filter.batch == nil ? 1 : 2
+        let count = Revocation.revokedPerSlice + 10
+        addTokens(count * part)
+        var revocation = Revocation(of: filter)
         var counts: [Int] = []
         repeat { counts.append(revocation.tokenCount) } while world.revokeSlice(of: &revocation)
         #expect(revocation.tokenCount == count && counts == [0, Revocation.revokedPerSlice])
+        #expect(world.gauges.tokens == count * (part - 1))
     }
 
-    @Test func `goes on with a revocation after the place where another one ended`() {
-        for number in 0..<Revocation.revokedPerSlice + 10 {
-            _ = try? world.broker.addToken(
-                Token(
-                    identifier: Array("t\(number)".utf8), digest: Digest(words: (1, 2, 3, 4)),
-                    app: World.app, user: Array("u".utf8), device: nil, expiresUnixSeconds: 0,
-                    batch: Array("b".utf8), rights: nil))
-        }
-        let filter = TokenFilter(app: World.app, batch: Array("b".utf8))
-        var first = Revocation(of: filter)
-        #expect(world.revokeSlice(of: &first) && first.next != nil)
-        var second = Revocation(of: filter, after: first.next)
-        while world.revokeSlice(of: &second) {}
-        #expect(second.tokenCount == 10)
+    /// Each revocation makes one slice and leaves the rest to the next one, as requests over HTTP
+    /// do. Others revoke tokens of both batches, and mint some, meanwhile.
+    @Test(arguments: tokenFilters)
+    func `goes on with a revocation after the place where another one ended`(
+        filter: TokenFilter
+    ) {
+        let count = 6 * Revocation.revokedPerSlice
+        addTokens(count)
+        var (after, revokedCount, roundCount): (UInt32?, Int, Int) = (nil, 0, 0)
+        repeat {
+            var revocation = Revocation(of: filter, after: after)
+            _ = world.revokeSlice(of: &revocation)
+            (after, revokedCount) = (revocation.next, revokedCount + revocation.tokenCount)
+            roundCount += 1
+            for number in 0..<40 { world.revoke("t\(roundCount * 100 + number)") }
+            world.addToken("new\(roundCount)", user: "u", rights: nil)
+        } while after != nil && roundCount < 20
+        #expect((3...7).contains(roundCount) && revokedCount > count / 2 - 20 * roundCount)
+        var rest = TokenSearch(matching: filter, after: nil, countMaximum: 100)
+        while world.broker.advance(&rest) {}
+        // Those that were minted behind the place are not revoked.
+        #expect(rest.page.tokens.allSatisfy { $0.identifier.starts(with: Array("new".utf8)) })
+    }
+
+    @Test(arguments: tokenFilters, [0, 1, 99, 100, UInt32(Int32.max), .max])
+    func `revokes no more than there is after any place that a client names`(
+        filter: TokenFilter, place: UInt32
+    ) {
+        addTokens(100)
+        var revocation = Revocation(of: filter, after: place)
+        while world.revokeSlice(of: &revocation) {}
+        #expect(revocation.next == nil && revocation.tokenCount <= 100)
+        #expect(place < 100 || revocation.tokenCount == (filter.batch == nil ? 100 : 50))
     }
 }

@@ -15,17 +15,18 @@ import Testing
         world.settle()
     }
 
-    private func key(_ name: UInt64, content: UInt64 = 1) -> SendKey {
+    private func key(_ name: UInt64, content: UInt64 = 1, isOfUser: Bool = false) -> SendKey {
         SendKey(
-            name: Digest(words: (name, 7, 0, 0)), content: Digest(words: (content, 0, 0, 0)))
+            name: Digest(words: (name, 7, 0, 0)), content: Digest(words: (content, 0, 0, 0)),
+            isOfUser: isOfUser)
     }
 
     private func send(
-        _ key: SendKey?, _ text: String = "x", to target: Target = .user("ann"),
-        grade: Grade = .durable
+        _ key: SendKey?, _ text: String = "x", as user: String = "ops",
+        to target: Target = .user("ann"), grade: Grade = .durable
     ) -> OperatorSend? {
         world.send(
-            as: "ops", to: target, text, grade: grade, isRaw: false, isRetained: false,
+            as: user, to: target, text, grade: grade, isRaw: false, isRetained: false,
             byteCount: nil, key: key)
     }
 
@@ -133,6 +134,95 @@ import Testing
         _ = send(nil)
         world.settle()
         #expect(waitingCount == 4)
+    }
+
+    /// Of a user, and what answers those beyond a limit.
+    private func usersSend(_ name: UInt64, as user: String) -> OperatorSend? {
+        send(key(name, isOfUser: true), as: user)
+    }
+
+    private func refusal(_ limit: LimitName) -> OperatorSend {
+        .complete(OperatorSendResult(reason: .quotaExceeded, limit: limit))
+    }
+
+    @Test func `of a user beyond that user's limit is refused, also after a restart`() {
+        world.limits.sendKeysPerUserMaximum = 3
+        let answers = (1...3).map { usersSend($0, as: "ann") }
+        #expect(usersSend(4, as: "ann") == refusal(.sendKeysOfUser))
+        world.settle()
+        #expect(answers.allSatisfy { result(of: $0)?.reason == .sent })
+        world.crash()
+        #expect(usersSend(4, as: "ann") == refusal(.sendKeysOfUser))
+        #expect(result(of: usersSend(2, as: "ann"))?.reason == .sent)
+        #expect(world.broker.counters.sendKeysRefused == 1)
+        // Others have their own, also an app key that sends as the user.
+        let others = [usersSend(5, as: "ops"), send(key(6), as: "ann")]
+        world.settle()
+        #expect(others.allSatisfy { result(of: $0)?.reason == .sent })
+        world.pass(seconds: CoreLimits.sendKeySeconds + 30)
+        world.settle()
+        let again = usersSend(4, as: "ann")
+        world.settle()
+        #expect(result(of: again)?.reason == .sent)
+    }
+
+    @Test func `of a user leaves the reserve to app keys and operators`() {
+        world.limits.sendKeysPerAppMaximum = 5
+        world.limits.sendKeysReservedPerApp = 2
+        let answers = (1...3).map { usersSend($0, as: $0 == 1 ? "ann" : "ops") }
+        #expect(usersSend(4, as: "ann") == refusal(.sendKeysOfUsers))
+        let reserved = [send(key(5)), send(key(6))]
+        #expect(send(key(7)) == refusal(.sendKeys))
+        world.settle()
+        #expect((answers + reserved).allSatisfy { result(of: $0)?.reason == .sent })
+        world.crash()
+        world.limits.sendKeysPerAppMaximum = 6
+        world.limits.sendKeysReservedPerApp = 3
+        #expect(usersSend(4, as: "ann") == refusal(.sendKeysOfUsers))
+        let last = send(key(7))
+        world.settle()
+        #expect(result(of: last)?.reason == .sent)
+    }
+
+    /// A row of version 2 is one of version 1 with the user's name. Stores have both.
+    @Test func `has a row with its owner only if that is a user`() throws {
+        _ = send(key(1), as: "ann")
+        _ = usersSend(2, as: "ann")
+        world.settle()
+        let rows = world.lastBatch.records.filter { $0.table == .sendKeys }
+            .sorted { $0.key.lexicographicallyPrecedes($1.key) }.compactMap(\.value)
+        try #require(rows.count == 2)
+        #expect(rows[0].first == 1 && rows[1].first == 2)
+        #expect(rows[1].dropFirst() == (rows[0].dropFirst() + [3, 0] + Array("ann".utf8))[...])
+        // As an earlier version wrote those of users.
+        world.rewriteRows(of: .sendKeys) { $0 = rows[0] }
+        world.crash()
+        world.limits.sendKeysPerUserMaximum = 1
+        #expect(world.broker.sendKeys.count == 2)
+        let next = usersSend(3, as: "ann")
+        world.settle()
+        #expect(result(of: next)?.reason == .sent)
+    }
+
+    /// A row of version 3 has the owner, which is empty for none, and the reference.
+    @Test func `answers with the reference of the message, also after a restart`() throws {
+        func send(_ key: SendKey) -> OperatorSend? {
+            world.send(
+                as: "ann", to: .user("ann"), "x", grade: .durable, key: key, asks: .reference)
+        }
+        let answers = [send(key(1)), send(key(2, isOfUser: true))]
+        world.settle()
+        let rows = world.lastBatch.records.filter { $0.table == .sendKeys }
+            .sorted { $0.key.lexicographicallyPrecedes($1.key) }.compactMap(\.value)
+        try #require(rows.count == 2)
+        #expect(rows[0].first == 3 && rows[1].first == 3)
+        let before = try answers.map { try #require(result(of: $0)).reference }
+        #expect(before.allSatisfy { $0 != 0 })
+        world.crash()
+        world.limits.sendKeysPerUserMaximum = 1
+        let again = [send(key(1)), send(key(2, isOfUser: true))]
+        #expect(try again.map { try #require(result(of: $0)).reference } == before)
+        #expect(usersSend(3, as: "ann") == refusal(.sendKeysOfUser))
     }
 
     @Test func `is remembered for a day, also over a restart, and its row is deleted then`() {

@@ -188,15 +188,11 @@ final class World {
 
     /// The lowest number that no open request of a client bears.
     func freeRequest(_ name: String) -> UInt64 {
-        let (connection, open) = (connections[name]!, broker.commits.openRequests)
-        var identifier: UInt64 = 1
-        while [false, true].contains(where: {
-            open.contains(
-                RequestKey(connection: connection, identifier: identifier, isUnsubscribe: $0))
-        }) {
-            identifier += 1
-        }
-        return identifier
+        let connection = connections[name]!
+        let open = Set(
+            broker.commits.openRequests.lazy.filter { $0.connection == connection }
+                .map(\.identifier))
+        return (1...).first { !open.contains($0) }!
     }
 
     func disconnect(_ name: String, expiry: UInt32? = nil, sendsWill: Bool = false) {
@@ -269,6 +265,13 @@ final class World {
         return result.reason
     }
 
+    /// One slice of the deletion of a group; nil if there is none.
+    func deleteGroup(_ group: String) -> GroupDeletion? {
+        defer { collect() }
+        return broker.deleteGroup(
+            app: World.app, Array(group.utf8), at: now, effects: &effects)
+    }
+
     /// A group that an operator makes for an owner; gives its id.
     func operatorGroup(owner: String, allowed: [String]? = nil) -> String {
         addUser(owner)
@@ -277,18 +280,6 @@ final class World {
             allowed: allowed.map { $0.map { Array($0.utf8) } }, key: random(), seed: random())
         precondition(result.reason == .success)
         return String(decoding: result.group, as: UTF8.self)
-    }
-
-    /// Puts users into a group as a restart does, without a word: for tests that need many.
-    func addMembers(_ names: [String], to group: String) {
-        let app = broker.app(named: World.app)!
-        let index = Array(group.utf8).withUnsafeBytes {
-            broker.registry.apps[app].groups.value(for: $0)!
-        }
-        for name in names {
-            addUser(name)
-            broker.addMember(broker.user(named: Array(name.utf8), app: app)!, to: index)
-        }
     }
 
     /// The network loses a connection.

@@ -29,17 +29,20 @@ struct PrometheusTextTests {
                 ]))
         #expect(
             String(decoding: text, as: UTF8.self) == """
-                # HELP martlet_build_info The version of the broker
+                # HELP martlet_build_info \
+                The version of the broker, as a label. Unit: always 1.
                 # TYPE martlet_build_info gauge
                 martlet_build_info{version="1_2"} 1
-                # HELP martlet_uptime_seconds Seconds since the broker started
+                # HELP martlet_uptime_seconds Time since the broker started. Unit: seconds.
                 # TYPE martlet_uptime_seconds gauge
                 martlet_uptime_seconds 7
                 # HELP martlet_tls_certificate_remaining_seconds \
-                The statistic tls/certificate/days in seconds
+                Time until the server certificate expires; 100 years without one. Unit: seconds.
                 # TYPE martlet_tls_certificate_remaining_seconds gauge
                 martlet_tls_certificate_remaining_seconds 172800
-                # HELP martlet_clients_expired_total The statistic clients/expired
+                # HELP martlet_clients_expired_total \
+                Sessions that ended because they were away longer than their expiry. \
+                Unit: sessions.
                 # TYPE martlet_clients_expired_total counter
                 martlet_clients_expired_total 3
 
@@ -59,7 +62,9 @@ struct PrometheusTextTests {
                 """
                 # TYPE martlet_clients_connected gauge
                 martlet_clients_connected 2
-                # HELP martlet_clients_expired The statistic clients/expired
+                # HELP martlet_clients_expired \
+                Sessions that ended because they were away longer than their expiry. \
+                Unit: sessions.
                 # TYPE martlet_clients_expired counter
                 martlet_clients_expired_total 3
                 # EOF
@@ -105,8 +110,13 @@ struct PrometheusTextTests {
                 api: StatisticsSources.API(requests: 0, failures: 0), process: .now(),
                 expiry: TrustExpiry(certificateDays: nil, revocationListDays: nil)))
         #expect(statistics.count > 80)
+        // Without a revocation list nothing expires.
+        #expect(!statistics.contains { $0.name == "tls/revocation_list/days" })
         let metrics = statistics.map { PrometheusText.metricName($0.name, isGauge: $0.isGauge) }
         #expect(Set(metrics).count == statistics.count)
+        // A statistic without a text ends the process.
+        let texts = Set(statistics.map { StatisticsHelp.text($0.name) })
+        #expect(texts.count == statistics.count)
         // OpenMetrics names a family of counters without the suffix.
         let families = metrics.map { $0.hasSuffix("_total") ? String($0.dropLast(6)) : $0 }
         #expect(Set(families).count == statistics.count)

@@ -24,6 +24,7 @@ final class TestBridge {
         files = try TemporaryDirectory("bridge")
         try Data(try broker.token("gate", rights: rights).utf8)
             .write(to: URL(filePath: "\(directory)/token"))
+        chmod("\(directory)/token", 0o600)
         let text = """
             {
               // A comment, as people write them.
@@ -54,7 +55,9 @@ final class TestBridge {
             "martlet-gateway", ["bridge", "--config", "\(directory)/bridge.json5"])
         self.process = process
         _ = try await process.line(with: "event=mqtt_connected")
-        _ = try await process.line(with: "event=martlet_connected")
+        let line = try await process.line(with: "event=martlet_connected")
+        // Who reads the log sees when.
+        guard line.hasPrefix("time=20") else { throw TestFailure("no time: \(line)") }
     }
 
     /// Waits until both sides have confirmed the subscriptions of a first start.

@@ -140,6 +140,42 @@ extension EndToEndTests {
             #expect(option.exit == .code(1) && option.text.contains("See martlet help token"))
         }
 
+        @Test func `a port of the other kind is named as the probable cause`() async throws {
+            let broker = try await TestBroker()
+            let closed = try freePort()
+            let attempts = [
+                ("tls://localhost:\(broker.plainPort)", "needs tcp:// instead of tls://"),
+                ("tcp://127.0.0.1:\(broker.tlsPort)", "needs tls:// instead of tcp://"),
+                ("tcp://127.0.0.1:\(closed)", "is martletd running there?"),
+            ]
+            for (server, text) in attempts {
+                let child = try ChildProcess(
+                    "martlet",
+                    [
+                        "send", "--server=\(server)", "--ca=\(broker.authority)",
+                        "--token=\(try broker.token("alice"))", "--to=alice", "hello",
+                    ])
+                #expect(try await child.exit() == .code(5))
+                #expect(child.text.contains(text), "\(server): \(child.text)")
+            }
+        }
+
+        @Test func `a command for an app or user that does not exist says so`() async throws {
+            let broker = try await TestBroker()
+            for words in [
+                ["session", "list"], ["session", "kick", "ann"], ["session", "delete", "ann"],
+                ["token", "list"], ["queue", "purge", "ann"],
+            ] {
+                let child = try ChildProcess(
+                    "martlet", words + ["--app=nope"], environment: broker.environment("operator"))
+                #expect(try await child.exit() == .code(144))
+                #expect(child.text.contains("there is no app \"nope\""), "\(words)")
+            }
+            let kicked = try await martlet("session", "kick", "nobody", of: broker)
+            #expect(kicked.exit == .code(144))
+            #expect(kicked.text.contains("nobody knows nobody"))
+        }
+
         @Test func `tokens, users and apps can be created while the broker runs`() async throws {
             let broker = try await TestBroker()
             let minted = try await martlet("token", "mint", "--user=carol", of: broker)

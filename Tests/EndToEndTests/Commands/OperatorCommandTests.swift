@@ -71,6 +71,33 @@ extension EndToEndTests {
                 let told = try await martlet("explain", "--user=ann", action, address, of: broker)
                 #expect(told.text.hasPrefix(answer), "\(action) \(address): \(told.text)")
             }
+            _ = try await martlet(
+                "app", "key", "add", "kiosk", "--role=operate", "--right=attach:kiosk-*", of: broker
+            )
+            func explain(_ words: [String]) async throws -> (exit: ChildExit, text: String) {
+                let child = try ChildProcess(
+                    "martlet", ["explain"] + words, environment: broker.environment("operator"))
+                return (try await child.exit(), child.text)
+            }
+            for (words, answer) in [
+                (["--user=ann", "create-group"], "refused: no"),
+                (["--user=ann", "group:create"], "refused: no"),
+                (["--user=ann", "attach", "bob"], "refused: no"),
+                (["--key=kiosk", "attach", "kiosk-1"], "allowed by attach:kiosk-*"),
+                (["--key=kiosk", "attach", "bob"], "refused: no"),
+                (["--key=default", "attach", "bob"], "allowed: a key with the role operate"),
+            ] {
+                let told = try await explain(words)
+                #expect(told.text.hasPrefix(answer), "\(words): \(told.text)")
+            }
+            for (words, fault) in [
+                (["--user=ann", "create"], "unknown ACTION create; one of: send, publish"),
+                (["--key=kiosk", "send", "bob"], "--key asks whether a key logs in"),
+                (["attach", "bob"], "--user"),
+            ] {
+                let told = try await explain(words)
+                #expect(told.exit == .code(1) && told.text.contains(fault), "\(told)")
+            }
         }
 
         @Test func `an operator decides whether the will of a kicked client is sent`()

@@ -279,7 +279,16 @@ extension EndToEndTests {
             // A listener without the API.
             let other = try await TestBroker(listeners: ["ws://localhost:0"])
             let web = try await other.port("ws")
-            try await fails(["--server=http://localhost:\(web)"], 2, "HTTP status 404")
+            try await fails(
+                ["--server=http://localhost:\(web)"], 2,
+                "does not serve the HTTP API (HTTP status 404). --server needs")
+            // Ports of MQTT, with TLS and without, and TLS where there is none.
+            for server in [
+                "http://localhost:\(api.broker.plainPort)", "http://localhost:\(api.https)",
+                "https://localhost:\(api.broker.tlsPort)", "https://localhost:\(api.http)",
+            ] {
+                try await fails(["--server=\(server)"], 5, "is it the port of another protocol?")
+            }
         }
     }
 }

@@ -203,7 +203,10 @@ extension EndToEndTests {
                 _ = try await broker.process.line(
                     with: "event=connection_failed address=127.0.0.1:", "cause=proxyHeaderFault",
                     detail, from: start)
-                #expect(try broker.counter("proxy/headers/refused") == UInt64(number + 1))
+                // The loop shows its counters at the end of the turn that wrote the line.
+                try await eventually("the count of the connection") {
+                    try broker.counter("proxy/headers/refused") == UInt64(number + 1)
+                }
             }
             #expect(warnings(broker).count == cases.count, "\(warnings(broker))")
             // They are among the refusals that operators see.
@@ -350,6 +353,49 @@ extension EndToEndTests {
             #expect(try broker.counter("sockets/refused/address") == 1)
             #expect(!broker.process.text.contains("198.51.100.9"))
             withExtendedLifetime(first) {}
+        }
+
+        @Test func `haproxy passes on the API, event streams and JSON sockets`() async throws {
+            let broker = try await TestBroker(
+                listeners: ["http://localhost:0?serve=mqtt,mrt,json,api&forwarded=127.0.0.1"])
+            let port = try await broker.port("http")
+            let proxy = try await HAProxy([
+                HAProxy.Way(
+                    mode: "http", server: "\(port)", client: "192.0.2.9",
+                    lines: [
+                        "option forwardfor",
+                        "http-request deny deny_status 404 unless { path /mqtt /mrt } or "
+                            + "{ path_beg /api/v1/ }",
+                    ])
+            ])
+            let front = proxy.ports[0]
+            let operatorToken = try AdministrationClient(dataDirectory: broker.directory)
+                .send(AddOperator(operator: "ci", role: .operate)).token
+            func curl(_ words: String...) async throws -> String {
+                try await run("/usr/bin/curl", ["-sS", "-g", "-w", " %{http_code}\n"] + words)
+            }
+            let user = "http://127.0.0.1:\(front)/api/v1/apps/demo/users/carol"
+            let known = try await curl(
+                "-X", "PUT", "-H", "Authorization: Bearer \(operatorToken)", user)
+            #expect(known.contains(#"{"isNew":true}"#) && known.contains(" 200"), "\(known)")
+            _ = try await broker.process.line(
+                with: "event=operator_request operator=ci address=192.0.2.9:0")
+            #expect(try await curl("http://127.0.0.1:\(front)/metrics").contains(" 404"))
+            // Sockets with everything that there is, and streams that come event by event and are
+            // taken up again.
+            let folder =
+                URL(filePath: #filePath).deletingLastPathComponent()
+                .deletingLastPathComponent().path + "/RealClients"
+            for part in ["exchange", "resumed"] {
+                _ = try await run(
+                    "/usr/bin/python3",
+                    [
+                        "-B", "\(folder)/json_clients.py", "\(front)", try broker.token("alice"),
+                        try broker.token("bob"), try broker.variable("MARTLET_APP_KEY"), part,
+                    ])
+            }
+            _ = try await broker.process.line(
+                with: "event=client_connected address=192.0.2.9:0 user=bob device=slow")
         }
     }
 }

@@ -438,6 +438,38 @@ extension EndToEndTests {
             chmod(path, 0o600)
             let kept = try TestGateway(arguments)
             _ = try await kept.process.line(with: "event=broker_connected")
+            // Scripts that rotate log files send it.
+            kept.process.signal(SIGUSR1)
+            kept.process.signal(SIGTERM)
+            #expect(try await kept.process.exit() == .code(0))
+            #expect(!kept.process.text.contains("event=broker_lost"))
+        }
+
+        @Test func `the log names why the broker cannot be reached, and once`() async throws {
+            let broker = try await TestBroker()
+            let token = try broker.token("gate", rights: ["attach:plant7-*"])
+            let closed = try freePort()
+            let attempts = [
+                ("tcp://127.0.0.1:\(closed)", "Connection refused"),
+                ("tcp://127.0.0.1:\(broker.tlsPort)", "needs tls:// instead of tcp://"),
+                ("tls://localhost:\(broker.plainPort)", "needs tcp:// instead of tls://"),
+                ("tls://127.0.0.2:\(broker.tlsPort)", "certificate: "),
+            ]
+            for (server, text) in attempts {
+                let gateway = try TestGateway(
+                    [
+                        "--line=plant7-1=/dev/null", "--server=\(server)",
+                        "--ca=\(broker.authority)", "--token=\(token)",
+                    ])
+                let line = try await gateway.process.line(with: "event=broker_unreachable")
+                #expect(line.contains(text), "\(server): \(line)")
+                // Further attempts have the same cause.
+                try await Task.sleep(for: .seconds(3))
+                let lines = gateway.process.lines.filter { $0.contains("event=broker_") }
+                #expect(lines.count == 1, "\(lines)")
+                gateway.process.signal(SIGTERM)
+                #expect(try await gateway.process.exit() == .code(0))
+            }
             kept.process.signal(SIGINT)
             #expect(try await kept.process.exit() == .code(0))
         }

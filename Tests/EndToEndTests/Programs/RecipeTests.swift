@@ -150,6 +150,31 @@ extension EndToEndTests {
             ] {
                 #expect(recipe.text.contains(part), "\(part): \(recipe.text)")
             }
+            // The other recipes of the page, in its order, by the function that this one defines.
+            let directory = try TemporaryDirectory()
+            let function = try #require(
+                block(of: "api.md", with: "$BACKUP").split(separator: "\n")
+                    .first { $0.hasPrefix("api()") })
+            let others = try text("api.md").split(
+                separator: "```", omittingEmptySubsequences: false
+            ).enumerated().filter { $0 % 2 == 1 && $1.contains("$API/") }.map { String($1) }
+            #expect(others.count == 10)
+            let rest = others.filter { !$0.contains("$BACKUP") && !$0.contains("$API/apps\"") }
+            // The event stream does not end: curl ends it after a second (code 28).
+            let script = rest.joined(separator: "\n")
+                .replacing("curl -N", with: "curl -N --fail --max-time 1")
+                .replacing("Seconds=86400\"", with: "Seconds=86400\" || [ $? -eq 28 ]")
+                .replacing("curl --cacert", with: "curl --fail-with-body --cacert")
+            let done = try await run(
+                "cd \(directory.path); printf x > gate.jpg; \(function)\n\(script)",
+                environment: environment)
+            for part in [
+                #""type":"connected""#, #""kind":"user""#, #""topic":"site/7/gate""#,
+                #""text":"40""#, #"{"hasMore":false,"messageCount":2}"#, #""text":"open""#,
+                #"{"conversations":[]}"#, #"{"count":0}"#,
+            ] {
+                #expect(done.text.contains(part), "\(part): \(done.text)")
+            }
             // The problem on the page is one that the broker has.
             let problem = try block(of: "api.md", with: "about:blank")
             let asked = try await run(

@@ -43,6 +43,13 @@ extension EndToEndTests {
             #expect(refusal.contains("martlet.json5:2:3"), "\(refusal)")
             #expect(refusal.contains("did you mean limits.messageMaximum"), "\(refusal)")
 
+            // Scripts that rotate the logs of other brokers send them.
+            for (signal, name) in [(SIGUSR1, "SIGUSR1"), (SIGUSR2, "SIGUSR2")] {
+                broker.signal(signal)
+                let line = try await broker.line(with: "event=signal_ignored signal=\(name)")
+                #expect(line.contains("level=info"))
+            }
+
             broker.signal(SIGTERM)
             #expect(manager.message { $0 == "STOPPING=1" })
             #expect(try await broker.exit() == .code(0))

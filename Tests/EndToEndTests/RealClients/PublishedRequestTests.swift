@@ -8,96 +8,23 @@ import WireFormat
 
 extension EndToEndTests {
     @Suite(.timeLimit(.minutes(3 * Sanitizer.patience))) struct PublishedRequestTests {
-        /// A command of the page, and what the page prints below it.
-        private struct Step {
-            var command: String
-            var output: [String] = []
-        }
-
-        private static func page() throws -> String {
-            try String(
-                contentsOf: SourceTree.root.appending(
-                    path: "docs/operating/requests-over-mqtt.md"), encoding: .utf8)
-        }
-
-        /// The blocks of the page in a language, or in none.
-        private static func blocks(_ language: String) throws -> [String] {
-            let parts = try page().split(separator: "```", omittingEmptySubsequences: false)
-            return parts.enumerated().compactMap { index, part in
-                guard index % 2 == 1 else { return nil }
-                let lines = part.split(
-                    separator: "\n", maxSplits: 1, omittingEmptySubsequences: false)
-                return lines[0] == language ? String(lines[1]) : nil
-            }
-        }
-
-        private static func steps() throws -> [Step] {
-            var steps: [Step] = []
-            for block in try blocks("") {
-                for line in block.split(separator: "\n") {
-                    if line.hasPrefix("$ ") {
-                        steps.append(Step(command: String(line.dropFirst(2))))
-                    } else if steps.last?.command.hasSuffix("\\") == true {
-                        steps[steps.count - 1].command += "\n" + line
-                    } else {
-                        steps[steps.count - 1].output.append(String(line))
-                    }
-                }
-            }
-            return steps
-        }
-
-        /// Whether a line is what the page prints, where `…` stands for anything.
-        private static func matches(_ line: String, _ printed: String) -> Bool {
-            let parts = printed.split(separator: "…", omittingEmptySubsequences: false)
-            guard parts.count > 1 else { return line == printed }
-            guard line.hasPrefix(parts[0]), line.hasSuffix(parts[parts.count - 1]) else {
-                return false
-            }
-            var rest = line.dropFirst(parts[0].count)
-            for part in parts.dropFirst().dropLast() {
-                guard let place = rest.range(of: part) else { return false }
-                rest = rest[place.upperBound...]
-            }
-            return true
-        }
-
         @Test func `the commands of the page print what it says`() async throws {
             let broker = try await TestBroker()
-            let steps = try Self.steps()
-            #expect(steps.count > 20)
+            let page = try PrintedCommands(page: "requests-over-mqtt")
+            #expect(page.steps.count > 20)
             let directory = try TemporaryDirectory()
-            let program = try #require(try Self.blocks("python").first)
+            let program = try #require(page.programs("python").first)
             try program.replacing("8883", with: "\(broker.tlsPort)").write(
                 toFile: directory.file("asker.py"), atomically: true, encoding: .utf8)
-            var script = "cd \(directory.path)\n"
-            for (index, step) in steps.enumerated() {
-                script += "echo '@@\(index)'\n"
-                script +=
-                    step.command.replacing("dev-data/dev.env", with: "\(broker.directory)/dev.env")
-                    .replacing("-p 8883", with: "-p \(broker.tlsPort)") + "\n"
-            }
             // The page's program speaks 5.0 as well.
-            script += "echo '@@\(steps.count)'\npython3 asker.py 5\n"
-            let shell = try ChildProcess(
-                "/bin/bash", ["-ec", script], environment: ["PATH": "/usr/sbin:/usr/bin:/bin"])
-            #expect(try await shell.exit() == .code(0), "\(shell.text)")
-            var printed = [[String]](repeating: [], count: steps.count + 1)
-            var current = 0
-            for line in shell.lines {
-                if line.hasPrefix("@@"), let number = Int(line.dropFirst(2)) {
-                    current = number
-                } else {
-                    printed[current].append(line)
-                }
-            }
-            for (index, step) in steps.enumerated() {
-                #expect(
-                    printed[index].count == step.output.count
-                        && zip(printed[index], step.output).allSatisfy(Self.matches),
-                    "\(step.command)\nprinted\n\(printed[index].joined(separator: "\n"))")
-            }
-            #expect(printed[steps.count].sorted() == steps.last?.output.sorted())
+            var again = try #require(page.steps.last)
+            again.command = "python3 asker.py 5"
+            try await page.run(
+                in: directory.path,
+                replacing: [
+                    ("dev-data/dev.env", "\(broker.directory)/dev.env"),
+                    ("-p 8883", "-p \(broker.tlsPort)"),
+                ], then: [again])
         }
 
         @Test func `a change is replied to when kill -9 of the broker does not undo it`()

@@ -3,8 +3,8 @@ streams read with Python's own HTTP client. Ends with code 0 when all is as it s
 
     json_clients.py PORT ALICE-TOKEN BOB-TOKEN APP-KEY PART [FILE]
 
-PART is `exchange`, `faults`, `streams`, `acting`, or, for a broker that is killed meanwhile, `send` and
-`read`, which write what they have to FILE.
+PART is `exchange`, `faults`, `streams`, `resumed` (what of `streams` proxies pass on), `acting`, or,
+for a broker that is killed meanwhile, `send` and `read`, which write what they have to FILE.
 """
 
 import sys
@@ -88,6 +88,14 @@ async def exchange():
     message = await bob.next("message")
     assert message["payload"] == large and "number" not in message
     well("topics")
+
+    # The test asks the broker for them: one remains.
+    for topic, payload in [("kept/x", "40"), ("kept/y", "41"), ("kept/x", "")]:
+        await alice.send(
+            type="send", grade="transient", topic=topic, payload=payload, isRetained=True)
+    # The broker has read them when it answers.
+    await alice.ask(type="presence", request=9, user="bob")
+    well("retained")
 
     await alice.send(type="send", number=3, users=["bob", "nobody"], b="x")
     message = await bob.next("message")
@@ -198,6 +206,11 @@ class Stream:
 
 
 async def streams():
+    await stream_faults()
+    await resumed()
+
+
+async def stream_faults():
     refused = Stream("device=s", token="wrong")
     assert refused.response.status == 401, refused.response.status
     assert json.load(refused.response)["code"]["number"] == 134
@@ -223,6 +236,8 @@ async def streams():
     except ConnectionError:
         pass
 
+
+async def resumed():
     query = "device=s&window=3&sessionExpirySeconds=600&subscribe=site/%23&subscribe=other"
     stream = Stream(query)
     assert stream.response.status == 200
@@ -271,6 +286,7 @@ async def streams():
 
     keyed = Stream("app=demo&user=carol&device=k", token=KEY)
     assert next(iter(keyed))[1]["user"] == "carol"
+    await alice.socket.close()
     well("keys")
 
 
@@ -396,5 +412,7 @@ if PART == "read":
 elif PART == "send":
     asyncio.run(send(sys.argv[6]))
 else:
-    parts = {"exchange": exchange, "faults": faults, "streams": streams, "acting": acting}
+    parts = {
+        "exchange": exchange, "faults": faults, "streams": streams, "resumed": resumed,
+        "acting": acting}
     asyncio.run(parts[PART]())

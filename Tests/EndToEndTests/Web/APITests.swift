@@ -237,8 +237,9 @@ extension EndToEndTests {
                 Step(
                     method: "POST", template: "/apps/{app}/messages",
                     path: "/apps/plant/messages",
-                    body: #"{"from":"alice","group":"\#(group)","b":"hello","isKept":true}"#,
-                    answer: #""refusedCount":0"#),
+                    body: #"{"from":"alice","group":"\#(group)","b":"hello","isKept":true,"#
+                        + #""mid":"order/7"}"#,
+                    answer: #"{"mid":"order/7","receiverCount":"#),
                 Step(
                     method: "GET", template: "/apps/{app}/groups/{groupid}/history",
                     path: "/apps/plant/groups/\(group)/history", query: "?before=9",
@@ -257,11 +258,15 @@ extension EndToEndTests {
                     method: "DELETE", template: "/apps/{app}/groups/{groupid}/allowed",
                     path: "/apps/plant/groups/\(group)/allowed", answer: "{}"),
                 Step(
+                    method: "DELETE", template: "/apps/{app}/groups/{groupid}",
+                    path: "/apps/plant/groups/\(group)",
+                    answer: #"{"hasMore":false,"memberCount":1}"#),
+                Step(
                     method: "POST", template: "/backups", path: "/backups",
                     body: "{\"directory\":\"\(backup)\"}", answer: #""number":1"#),
                 Step(
                     method: "GET", template: "/backups/last", path: "/backups/last",
-                    answer: #""number":1"#),
+                    answer: #"{"backup":{"byteCount":"#),
                 Step(
                     method: "GET", template: "/statistics", path: "/statistics",
                     answer: #""name":"api/requests""#),
@@ -542,7 +547,13 @@ extension EndToEndTests {
                 (call("PATCH", "/api/v1/apps"), 405, 131, "see Allow"),
                 (call("DELETE", "/api/v1/statistics"), 405, 131, "see Allow"),
                 (call("GET", "/api/v1/apps/none"), 404, 144, "no app \"none\""),
-                (call("GET", "/api/v1/backups/last"), 404, 128, "no backup"),
+                (call("DELETE", "/api/v1/apps/demo/groups/none"), 404, 144, "no group"),
+                (
+                    call(
+                        "POST", "/api/v1/apps/demo/messages",
+                        #"{"from":"alice","users":["alice"],"b":"x","mid":""}"#), 400, 153,
+                    "mid has"
+                ),
                 (call("DELETE", "/api/v1/operators/none"), 404, 144, "no operator"),
                 (call("GET", "/api/v1/apps/demo/users/none/queue"), 404, 144, "nobody knows"),
                 (call("POST", "/api/v1/apps", #"{"app":"demo"}"#), 409, 151, "already"),

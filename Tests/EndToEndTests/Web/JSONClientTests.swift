@@ -17,7 +17,7 @@ extension EndToEndTests {
             ]
         }
 
-        @Test(arguments: [("exchange", 6), ("faults", 1), ("streams", 3), ("acting", 3)])
+        @Test(arguments: [("exchange", 7), ("faults", 1), ("streams", 3), ("acting", 3)])
         func `clients exchange all that there is`(part: String, count: Int) async throws {
             let broker = try await TestBroker(web: true)
             try broker.addUsers("carol", "jürgen%")
@@ -26,6 +26,9 @@ extension EndToEndTests {
             #expect(exit == .code(0), "is python3-websockets there? \(script.text)")
             #expect(
                 script.lines.filter { $0.hasSuffix(" well") }.count == count, "\(script.text)")
+            if part == "exchange" {
+                #expect(try broker.counter("retained messages/count") == 1)
+            }
         }
 
         @Test func `streams that are opened at once let others be answered between them`()

@@ -44,6 +44,8 @@ typedef struct mrt_message {
     bool is_raw;
     // The broker keeps it in the conversation with its receivers; not with the grade transient.
     bool is_kept;
+    // Only to a topic: it becomes the topic's retained message.
+    bool is_retained;
     uint8_t type;
     // UTF-8. The JSON form of the message has at most 1,024 bytes (docs/PROTOCOL.md section 5).
     mrt_bytes body;
