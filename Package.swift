@@ -85,6 +85,7 @@ let package = Package(
                 .embedInCode("Page/api.js"),
                 .embedInCode("Page/broker.js"),
                 .embedInCode("Page/content.js"),
+                .embedInCode("Page/conversations.js"),
                 .embedInCode("Page/credentials.js"),
                 .embedInCode("Page/dashboard.js"),
                 .embedInCode("Page/devices.js"),

@@ -115,12 +115,19 @@ public struct ShowGroup: AdministrationRequest {
         /// The users who may join; nil for everybody.
         public var allowed: [String]?
         public var meta: String
+        /// Whether messages are kept unless their senders say no.
+        public var isKept: Bool?
+        /// How many of the newest kept messages a new member sees from before it joined.
+        public var shownCount: UInt32?
+        /// The number of the newest kept message; 0 if there was none.
+        public var lastNumber: UInt64?
         /// If the list has the maximum length there may be more: request again, after the last.
         public var members: [String]
 
         public init(
             groupid: String, title: String, owner: String, memberCount: Int, allowed: [String]?,
-            meta: String, members: [String]
+            meta: String, isKept: Bool? = nil, shownCount: UInt32? = nil,
+            lastNumber: UInt64? = nil, members: [String]
         ) {
             self.groupid = groupid
             self.title = title
@@ -128,6 +135,9 @@ public struct ShowGroup: AdministrationRequest {
             self.memberCount = memberCount
             self.allowed = allowed
             self.meta = meta
+            self.isKept = isKept
+            self.shownCount = shownCount
+            self.lastNumber = lastNumber
             self.members = members
         }
     }
@@ -202,6 +212,8 @@ public struct ChangeGroup: AdministrationRequest {
         case allowed([String])
         /// Everybody may join.
         case everybodyAllowed
+        /// Whether messages are kept by default, and how many of them new members see.
+        case history(isKept: Bool, shownCount: UInt32)
     }
 
     public var app: String

@@ -45,6 +45,10 @@ public struct SendMessage: AdministrationRequest {
     public var isRetained: Bool?
     /// Whether it is kept in the conversation of `from` and its receivers; to users or a group.
     public var isKept: Bool?
+    /// False for a message that is only kept, and delivered to nobody.
+    public var isDelivered: Bool?
+    /// The time of a message that is only kept; the broker's if it is absent or in the future.
+    public var unixMilliseconds: UInt64?
     /// The receipts that `from` gets as messages: `delivered` when a device of a receiver has
     /// acknowledged it, `applied` when a receiver tells that it applied it.
     public var receipts: [String]?
@@ -74,7 +78,8 @@ public struct SendMessage: AdministrationRequest {
         topic: String? = nil, everybody: Bool? = nil, b: String? = nil, payload: String? = nil,
         base64: String? = nil, contentType: String? = nil, t: UInt8? = nil, grade: Grade? = nil,
         expirySeconds: UInt64? = nil, mid: String? = nil, isRetained: Bool? = nil,
-        isKept: Bool? = nil, receipts: [String]? = nil, asksReference: Bool? = nil
+        isKept: Bool? = nil, isDelivered: Bool? = nil, unixMilliseconds: UInt64? = nil,
+        receipts: [String]? = nil, asksReference: Bool? = nil
     ) {
         self.app = app
         self.from = from
@@ -92,6 +97,8 @@ public struct SendMessage: AdministrationRequest {
         self.mid = mid
         self.isRetained = isRetained
         self.isKept = isKept
+        self.isDelivered = isDelivered
+        self.unixMilliseconds = unixMilliseconds
         self.receipts = receipts
         self.asksReference = asksReference
     }

@@ -193,9 +193,11 @@ public struct CoreLimits: Sendable {
     /// for its new ones.
     public var historyBytesPerAppMaximum: UInt64 = 1 << 30
     /// The policy of apps that ``appPolicies`` does not contain.
-    public var appPolicy = AppPolicy()
+    public var appPolicy = AppPolicy() { didSet { noteHistory() } }
     /// The policies of single apps, by name.
-    public var appPolicies: [[UInt8]: AppPolicy] = [:]
+    public var appPolicies: [[UInt8]: AppPolicy] = [:] { didSet { noteHistory() } }
+    /// Whether some app keeps messages by default, which is all that a send tests.
+    private(set) var someAppKeepsHistory = false
     /// Maximum number of sessions of one user. Each gets a copy of everything sent to the user, so
     /// a message to 1,000 users causes at most 64,000 deliveries.
     public var sessionsPerUserMaximum = 64
@@ -231,6 +233,11 @@ public struct CoreLimits: Sendable {
     public var keepAliveSecondsMaximum: UInt32 = 5_400
 
     public init() {}
+
+    private mutating func noteHistory() {
+        someAppKeepsHistory =
+            appPolicy.keepsHistory || appPolicies.values.contains { $0.keepsHistory }
+    }
 
     /// The policy of an app.
     func policy(ofApp name: [UInt8]) -> AppPolicy {
@@ -396,6 +403,9 @@ public struct AppPolicy: Hashable, Sendable {
     /// Maximum number of takeovers of a session within a minute that are not delayed. A person who
     /// changes devices does not reach it.
     public var takeoversPerMinute = 5
+    /// Whether numbered messages to users and groups are kept in history unless their sender says
+    /// no.
+    public var keepsHistory = false
 
     public init() {}
 }

@@ -1,6 +1,7 @@
 // Settings of one app that differ from the broker's, as written in the configuration:
 //
-//     {app: "plant", refusedPublish: "count", joinsGroups: false, takeoversPerMinute: 20}
+//     {app: "plant", refusedPublish: "count", joinsGroups: false, takeoversPerMinute: 20,
+//      keepsHistory: true}
 
 import JSON5
 
@@ -13,15 +14,18 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
     public var joinsGroups: Bool?
     /// nil: the value of `limits.takeoversPerMinute`.
     public var takeoversPerMinute: Int?
+    /// nil: the value of `history.byDefault`.
+    public var keepsHistory: Bool?
 
     public init(
         app: String = "", refusedPublish: RefusedPublish? = nil, joinsGroups: Bool? = nil,
-        takeoversPerMinute: Int? = nil
+        takeoversPerMinute: Int? = nil, keepsHistory: Bool? = nil
     ) {
         self.app = app
         self.refusedPublish = refusedPublish
         self.joinsGroups = joinsGroups
         self.takeoversPerMinute = takeoversPerMinute
+        self.keepsHistory = keepsHistory
     }
 
     /// Reads the written form: an object with `app` and any of the other members.
@@ -49,9 +53,11 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
         case "joinsGroups": joinsGroups = try Setting.boolean(node)
         case "takeoversPerMinute":
             takeoversPerMinute = try Setting.integer(node, in: Setting.takeoversPerMinute)
+        case "keepsHistory": keepsHistory = try Setting.boolean(node)
         default:
             throw SettingFault(
-                "is unknown; known are app, refusedPublish, joinsGroups, takeoversPerMinute")
+                "is unknown; known are app, refusedPublish, joinsGroups, takeoversPerMinute, "
+                    + "keepsHistory")
         }
     }
 
@@ -67,6 +73,7 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
         }
         if let joinsGroups { members.append("joinsGroups: \(joinsGroups)") }
         if let takeoversPerMinute { members.append("takeoversPerMinute: \(takeoversPerMinute)") }
+        if let keepsHistory { members.append("keepsHistory: \(keepsHistory)") }
         return "{\(members.joined(separator: ", "))}"
     }
 }

@@ -80,6 +80,7 @@ public struct BrokerSettings: Hashable, Sendable {
     }
 
     public struct History: Hashable, Sendable {
+        public var byDefault = false
         public var messages = 10_000
         public var bytes = 16 << 20
         public var ageSeconds = 30 * 86_400

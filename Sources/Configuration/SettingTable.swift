@@ -55,8 +55,9 @@ public enum SettingTable {
         .objects(
             "apps", at: \.apps, reload: .newConnections,
             "Settings of single apps, as `{app, refusedPublish, joinsGroups, "
-                + "takeoversPerMinute}`. They override the keys of the same names below; a "
-                + "member that is left out has the value of its key.")
+                + "takeoversPerMinute, keepsHistory}`. They override the keys of the same names "
+                + "below, and keepsHistory overrides `history.byDefault`; a member that is left "
+                + "out has the value of its key.")
     ]
 
     private static let tls: [Setting] = [
@@ -350,6 +351,11 @@ public enum SettingTable {
     ]
 
     private static let history: [Setting] = [
+        .boolean(
+            "history.byDefault", at: \.history.byDefault, reload: .atOnce,
+            "Whether messages to users and groups with a number (durable, once) are kept unless "
+                + "their senders say no. A group's owner may say so for the group; `keepsHistory` "
+                + "of `apps` for an app."),
         .integer(
             "history.messages", at: \.history.messages, in: 1...100_000_000, unit: "messages",
             reload: .atOnce,

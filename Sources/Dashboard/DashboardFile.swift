@@ -18,6 +18,7 @@ public struct DashboardFile: Sendable {
         script("/api.js", PackageResources.api_js),
         script("/broker.js", PackageResources.broker_js),
         script("/content.js", PackageResources.content_js),
+        script("/conversations.js", PackageResources.conversations_js),
         script("/credentials.js", PackageResources.credentials_js),
         script("/dashboard.js", PackageResources.dashboard_js),
         script("/devices.js", PackageResources.devices_js),

@@ -114,6 +114,26 @@ extension Client {
         _ = try await request(.groupSetMeta, part: part, bytes: bytes)
     }
 
+    /// Sets whether the messages of a group are kept unless their senders say no, and how many of
+    /// the newest ones new members see; only its owner may. What is kept already stays.
+    public func setHistory(
+        of group: String, isKept: Bool, shownCount: UInt32 = 0
+    ) async throws(MartletError) {
+        var bytes = ByteBuilder()
+        let part = MRT.GroupSetHistory(
+            group: try bytes.append(identifier: group), isKept: isKept, shownCount: shownCount)
+        _ = try await request(.groupSetHistory, part: part, bytes: bytes)
+    }
+
+    /// What a group keeps of its messages; only its members and its owner may ask.
+    public func historySettings(of group: String) async throws(MartletError) -> GroupHistory {
+        var bytes = ByteBuilder()
+        let part = MRT.GroupName(group: try bytes.append(identifier: group))
+        let answer = try await request(.groupHistory, part: part, bytes: bytes)
+        guard let history = GroupHistory(answer.content) else { throw .unreadableAnswer }
+        return history
+    }
+
     /// Replaces the allow list of a group; nil permits everybody to join. A member who is not on
     /// the new list stays a member. Only the owner may.
     public func setAllowList(

@@ -54,6 +54,21 @@ public struct ConversationList: Hashable, Sendable {
     public var next: UInt64?
 }
 
+/// What to find in a conversation. A message has to meet all conditions that are given.
+public struct HistorySearch: Hashable, Sendable {
+    /// Messages that contain this text, of at most 128 bytes.
+    public var text = ""
+    /// Messages of this user.
+    public var sender: String?
+    /// Messages of this time or later, in Unix milliseconds.
+    public var since: UInt64?
+    /// Messages before this time, in Unix milliseconds.
+    public var until: UInt64?
+
+    /// Finds every message.
+    public init() {}
+}
+
 extension Client {
     /// The messages of a conversation that their senders wanted kept
     /// (``OutgoingMessage/isKept``), from the newest to older ones.
@@ -77,6 +92,32 @@ extension Client {
             .history,
             part: MRT.HistoryQuery(party: wire, before: number ?? 0, count: UInt8(count)),
             bytes: bytes)
+        guard let page = HistoryPage(answer.content) else { throw .unreadableAnswer }
+        return page
+    }
+
+    /// Those messages of a page of ``history(with:before:count:)`` that a search finds. A page may
+    /// have none and a next one: each call looks at `count` messages.
+    public func search(
+        _ search: HistorySearch, with party: ConversationParty, before number: UInt64? = nil,
+        count: Int = 100
+    ) async throws(MartletError) -> HistoryPage {
+        guard (1...Int(WireLimits.historyCountMaximum)).contains(count) else {
+            throw .invalid("a page of history has 1 to \(WireLimits.historyCountMaximum) messages")
+        }
+        guard search.text.utf8.count <= WireLimits.searchByteCountMaximum else {
+            throw .invalid(
+                "the text of a search has at most \(WireLimits.searchByteCountMaximum) bytes")
+        }
+        var bytes = ByteBuilder()
+        let wire = try bytes.append(party)
+        var part = MRT.HistorySearchQuery(
+            query: MRT.HistoryQuery(party: wire, before: number ?? 0, count: UInt8(count)))
+        if let sender = search.sender { part.from = try bytes.append(identifier: sender) }
+        part.since = min(search.since ?? 0, WireLimits.varIntMaximum)
+        part.until = min(search.until ?? 0, WireLimits.varIntMaximum)
+        part.text = bytes.append(search.text)
+        let answer = try await request(.searchHistory, part: part, bytes: bytes)
         guard let page = HistoryPage(answer.content) else { throw .unreadableAnswer }
         return page
     }
@@ -116,13 +157,57 @@ extension Client {
     public func markRead(
         _ party: ConversationParty, through number: UInt64
     ) async throws(MartletError) {
+        try await mark(party, through: number, .markRead)
+    }
+
+    /// Hides all messages of a conversation up to a number from this user, on all its devices, for
+    /// ever. They count as read. The other readers keep them.
+    ///
+    /// - Throws: as ``markRead(_:through:)``.
+    public func hideHistory(
+        _ party: ConversationParty, through number: UInt64
+    ) async throws(MartletError) {
+        try await mark(party, through: number, .hideHistory)
+    }
+
+    private func mark(
+        _ party: ConversationParty, through number: UInt64, _ operation: MRT.Operation
+    ) async throws(MartletError) {
         guard (1...WireLimits.varIntMaximum).contains(number) else {
             throw .invalid("messages have numbers from 1 to \(WireLimits.varIntMaximum)")
         }
         var bytes = ByteBuilder()
         let wire = try bytes.append(party)
         _ = try await request(
-            .markRead, part: MRT.ReadMark(party: wire, number: number), bytes: bytes)
+            operation, part: MRT.ReadMark(party: wire, number: number), bytes: bytes)
+    }
+}
+
+extension Conversation {
+    /// What this user has read on another device: a message on `$unread/` and the user's id, to
+    /// which a device of the user can subscribe. Nil for every other message.
+    public init?(_ message: IncomingMessage) {
+        guard case .topic(let topic) = message.kind, topic == "$unread/" + message.from,
+            case .bytes(let text) = message.content,
+            let object = try? JSONObject(text.span.bytes)
+        else { return nil }
+        var numbers: [String: UInt64] = [:]
+        var named: ConversationParty?
+        for member in object.members {
+            let name = String(decoding: object.text[member.name.offsets], as: UTF8.self)
+            switch (name, member.value) {
+            case (_, .number(let number)): numbers[name] = number
+            case ("user", .string(let user)):
+                named = .user(String(decoding: object.text[user.offsets], as: UTF8.self))
+            case ("group", .string(let group)):
+                named = .group(String(decoding: object.text[group.offsets], as: UTF8.self))
+            default: break
+            }
+        }
+        guard let named, let last = numbers["last"], let read = numbers["read"],
+            let unread = numbers["unread"]
+        else { return nil }
+        self.init(party: named, lastNumber: last, readThrough: read, unreadCount: unread)
     }
 }
 

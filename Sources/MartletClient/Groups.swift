@@ -33,6 +33,24 @@ public struct GroupDetails: Hashable, Sendable {
     public var hasMoreMembers: Bool
 }
 
+/// What a group keeps of its messages.
+public struct GroupHistory: Hashable, Sendable {
+    /// Whether messages are kept unless their senders say no.
+    public var isKept: Bool
+    /// How many of the newest kept messages a new member sees from before it joined.
+    public var shownCount: UInt32
+    /// The number of the newest kept message; 0 if there was none.
+    public var lastNumber: UInt64
+
+    /// Decodes a response; nil if it is invalid.
+    init?(_ content: [UInt8]) {
+        let history = content.withUnsafeBytes { try? MRT.GroupHistory($0.bytes) }
+        guard let history else { return nil }
+        (isKept, shownCount) = (history.isKept, history.shownCount)
+        lastNumber = history.lastNumber
+    }
+}
+
 /// A change in a group.
 public enum GroupChange: Hashable, Sendable {
     /// A user is a member from now on.
@@ -45,6 +63,8 @@ public enum GroupChange: Hashable, Sendable {
     case allowListUpdated([String]?)
     /// The new meta.
     case metaUpdated(String)
+    /// What is kept of its messages from now on, and how many of them new members see.
+    case historyUpdated(isKept: Bool, shownCount: UInt32)
     /// An event that this version does not know, by its number.
     case other(event: UInt8)
 
@@ -57,6 +77,8 @@ public enum GroupChange: Hashable, Sendable {
         case .allowListUpdated(.only(_, let ids)):
             self = .allowListUpdated(texts(ids, in: body))
         case .metaUpdated(let meta): self = .metaUpdated(text(meta, in: body))
+        case .historyUpdated(let isKept, let shownCount):
+            self = .historyUpdated(isKept: isKept, shownCount: shownCount)
         }
     }
 }

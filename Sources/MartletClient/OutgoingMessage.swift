@@ -57,12 +57,17 @@ public struct OutgoingMessage: Hashable, Sendable {
     /// default.
     public var expirySeconds: UInt32?
     /// Whether the broker keeps the message in the conversation of this user with the receivers, or
-    /// of the group. Only messages to users and groups with the grade durable or once can be kept.
-    public var isKept = false
+    /// of the group; nil is the default of the group or the app. Only messages to users and groups
+    /// with the grade durable or once can be kept.
+    public var isKept: Bool?
+    /// Whether the receivers get the message; false for one that is only kept, as what a device
+    /// recorded while it was offline. Its ``time`` is used unless it is in the future.
+    public var isDelivered = true
     /// Whether the answer tells the message's reference, by which receipts and receivers name it.
     public var asksReference = false
     /// The receipts that this user gets as messages of the kind
-    /// ``IncomingMessage/Kind/receipt(_:)``. Only messages to users and groups can have some.
+    /// ``IncomingMessage/Kind/receipt(_:)``. Only messages to users and groups that are delivered
+    /// can have some.
     public var receipts: Receipts = []
     /// Its time of creation, Unix milliseconds; nil is the time at which the broker accepts it. The
     /// broker uses it if it differs by at most 5 s from its own clock.
@@ -155,7 +160,12 @@ struct EncodedSend: Sendable {
             packet.messageIdentifier = bytes.append(identifier)
         }
         packet.expirySeconds = message.expirySeconds ?? 0
-        packet.isKept = message.isKept
+        packet.isKept = message.isKept == true
+        packet.isNeverKept = message.isKept == false
+        guard message.isDelivered || packet.isKept else {
+            throw .invalid("a message that is not delivered must be kept")
+        }
+        packet.isUndelivered = !message.isDelivered
         var fields = MRT.SendFields()
         fields.asks = MRT.SendAsks(
             rawValue: message.receipts.rawValue

@@ -61,4 +61,6 @@ public enum WireLimits {
 
     /// Messages of one page of history.
     public static var historyCountMaximum: UInt8 { 100 }
+    /// Bytes of the text of a search. Its cost is that of the messages read, times this.
+    public static var searchByteCountMaximum: UInt32 { 128 }
 }

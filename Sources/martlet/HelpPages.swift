@@ -48,7 +48,8 @@ enum HelpPages {
           martlet send (--to USER[,USER...] | --group GROUP | --broadcast | --topic TOPIC) [TEXT]
           martlet listen [--topic FILTER]... [--json] [--count N]
           martlet presence USER
-          martlet group (create | join | leave | kick | ban | list | show | meta | allow)
+          martlet group (create | join | leave | kick | ban | list | show | meta | allow | history)
+          martlet history (read | hide) (--with USER | --group ID) NUMBER
 
         As the operator:
           martlet app (create | list | show | rights)
@@ -61,7 +62,8 @@ enum HelpPages {
           martlet history (--user USER --with USER | --group ID) [--search TEXT]
           martlet history remove NUMBER
           martlet retained (list | show | delete) [TOPIC]
-          martlet group (create | join | leave | kick | ban | list | show | meta | allow | delete)
+          martlet group (create | join | leave | kick | ban | list | show | meta | allow)
+          martlet group (history | delete) GROUP
           martlet explain --user USER [--device NAME] ACTION [TARGET]
           martlet trace --user USER [--device NAME] [--payloads] [--seconds N]
           martlet trace (list | stop)
@@ -144,6 +146,9 @@ enum HelpPages {
           --grade GRADE        transient, durable (default) or once
           --expiry TIME        discard the message after this time
           --history            keep the message in the conversation; to users or a group
+          --no-history         keep it nowhere, whatever the group or the app keeps by default
+          --history-only       keep it in the conversation, and deliver it to nobody
+          --time MS            its time in Unix milliseconds; with --history-only
           --receipt            print the message's reference, and ask for receipts: messages to you
                                when receivers have it and when they applied it; to users or a group
           --wait KIND          wait for the receipts of all receivers, delivered or applied, and
@@ -216,6 +221,7 @@ enum HelpPages {
         martlet group ban GROUP USER
         martlet group meta GROUP JSON
         martlet group allow GROUP (USER[,USER...] | --everybody)
+        martlet group history GROUP (on | off) [--shown N]
 
         With a token the command acts as that user. With --data, with --server https://HOST:PORT, or
         without a token if MARTLET_DATA is set, it acts as the operator, on any group of --app, with
@@ -237,6 +243,8 @@ enum HelpPages {
           meta, allow          replace the data, or the list of users who may join. Only the owner
                                may
           --everybody          allow: everybody may join again
+          history              on: messages are kept unless their senders say no. Only the owner may
+          --shown N            history: kept messages from before that new members see (0)
           list, show           list the groups; show one group and its members
           delete               end a group with its history; its members are told as if kicked.
                                Only for the operator
@@ -357,10 +365,15 @@ enum HelpPages {
         martlet history --user USER --with USER | --group ID [--before NUMBER] [--limit N]
                         [--search TEXT] [--from USER]
         martlet history remove --user USER --with USER | --group ID NUMBER
+        martlet history read --with USER | --group ID NUMBER
+        martlet history hide --with USER | --group ID NUMBER
 
         Shows the messages that two users or a group sent each other and that their senders wanted
         kept (martlet send --history), from the newest to older ones. remove takes one of them out
         of the conversation, for all its readers; inboxes that have it keep it.
+
+        read and hide act as the user of a token: all messages up to NUMBER are read, or are not
+        shown to this user any more, on all its devices.
 
           --user USER          one of the two users
           --with USER          the other one
@@ -370,7 +383,13 @@ enum HelpPages {
           --search TEXT        only messages that contain this text
           --from USER          only messages of this user
           --json               one JSON object per message
+
+        As the operator:
         \(administration)
+
+        As a user, for read and hide:
+        \(connection)
+        \(ownDevice)
         """
 
     static let retained = """

@@ -20,6 +20,7 @@ enum Command: String, CaseIterable {
     case groupShow = "group show"
     case groupMeta = "group meta"
     case groupAllow = "group allow"
+    case groupHistory = "group history"
     case groupDelete = "group delete"
     case tokenMint = "token mint"
     case tokenList = "token list"
@@ -35,6 +36,8 @@ enum Command: String, CaseIterable {
     case conversations
     case history
     case historyRemove = "history remove"
+    case historyRead = "history read"
+    case historyHide = "history hide"
     case retainedList = "retained list"
     case retainedShow = "retained show"
     case retainedDelete = "retained delete"
@@ -144,7 +147,7 @@ enum MartletProgram {
             case .listen: try await ListenCommand.run(arguments)
             case .presence: try await PresenceCommand.run(arguments)
             case .groupCreate, .groupJoin, .groupLeave, .groupKick, .groupBan, .groupList,
-                .groupShow, .groupMeta, .groupAllow, .groupDelete:
+                .groupShow, .groupMeta, .groupAllow, .groupHistory, .groupDelete:
                 try await ParsedOptions<GroupOption>.runGroup(command, arguments)
             case .tokenMint: try TokenMintCommand.run(arguments)
             case .tokenList: try TokenListCommand.run(arguments)
@@ -158,6 +161,8 @@ enum MartletProgram {
             case .conversations: try ConversationsCommand.run(arguments)
             case .history: try HistoryCommand.run(arguments)
             case .historyRemove: try HistoryRemoveCommand.run(arguments)
+            case .historyRead: try await HistoryMarkCommand.run(arguments, hides: false)
+            case .historyHide: try await HistoryMarkCommand.run(arguments, hides: true)
             case .queueDrop: try QueueDropCommand.run(arguments)
             case .queuePurge: try QueuePurgeCommand.run(arguments)
             case .retainedList: try RetainedListCommand.run(arguments)

@@ -182,7 +182,7 @@ import WireFormat
     func `the log has the code that the sender of a large message gets, and the limit`(
         level: UInt8, code: String
     ) throws {
-        let broker = try RunningBroker()
+        let broker = try broker { _ in }
         let tokens = try broker.makeTokens("alice", "bob")
         let peer = try Peer(port: broker.port)
         #expect(peer.mqttLogin(level: level, token: tokens[0]) == 0)

@@ -39,7 +39,7 @@ import Testing
         #expect(listed.allSatisfy { $0.lastUsedUnixSeconds == nil && $0.expiresUnixSeconds == nil })
         #expect(try list(TokenSelection(app: "demo", device: "d1")).map(\.user) == ["c"])
         #expect(try list(TokenSelection(app: "demo", user: "a")).count == 1)
-        #expect(try list(TokenSelection(app: "other")).isEmpty)
+        #expect(try list(TokenSelection(app: "demo", batch: "lot-2")).isEmpty)
     }
 
     @Test func `a list continues after the previous page`() throws {

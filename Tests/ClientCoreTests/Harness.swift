@@ -109,6 +109,8 @@ final class Harness {
         case .allowListUpdated(.everybody): "open"
         case .allowListUpdated(.only(let count, let ids)): "only \(count) \(text(ids))"
         case .metaUpdated(let meta): "meta \(text(meta))"
+        case .historyUpdated(let isKept, let shownCount):
+            "history \(isKept ? "on" : "off") shown \(shownCount)"
         }
     }
 

@@ -270,11 +270,23 @@ private final class AmplificationTable {
         case .history:
             let query = [0] + Packets.string8("nobody") + [0, 100]
             row("history with nobody", Packets.request(operation, query, id: 6), owner)
+        case .searchHistory:
+            let query = [0] + Packets.string8("nobody") + [0, 100, 0, 0, 0, 0x78]
+            row("search with nobody", Packets.request(operation, query, id: 6), owner)
         case .conversations:
             row("no conversations", Packets.request(operation, [0, 0, 100], id: 6), owner)
         case .markRead:
             let mark = [0] + Packets.string8("nobody") + [1]
             row("read of nobody", Packets.request(operation, mark, id: 6), owner)
+        case .hideHistory:
+            let mark = [0] + Packets.string8("nobody") + [1]
+            row("hide of nobody", Packets.request(operation, mark, id: 6), owner)
+        case .groupSetHistory:
+            row(
+                "set history of a group of 100",
+                Packets.request(operation, group + [1, 5], id: 7), owner)
+        case .groupHistory:
+            row("history of a group", Packets.request(operation, group, id: 8), owner)
         case .applied:
             let told: [UInt8] = [0, 0, 0, 0, 0, 0, 0, 1, 0] + Array(repeating: 0x61, count: 128)
             row("applied, of nobody", Packets.request(operation, told, id: 6), owner)

@@ -45,13 +45,19 @@ func line(_ event: Event, _ bytes: UnsafeRawBufferPointer) -> String {
         return "presence \(identifier) \(text(user))"
     case .historyRequested(_, let identifier, let request):
         let party = party(request.party)
-        let end = request.before == .max ? "" : " before \(request.before)"
+        var end = request.before == .max ? "" : " before \(request.before)"
+        let search = request.search
+        if search.text.count + search.sender.count > 0 || search.since > 0 || search.until < .max {
+            end += " with \"\(text(search.text))\" from \"\(text(search.sender))\""
+            end += " since \(search.since) until \(search.until)"
+        }
         return "history \(identifier): \(request.countMaximum) of \(party)\(end)"
     case .conversationsRequested(_, let identifier, let request):
         return "conversations \(identifier): \(request.countMaximum) after \(request.after)"
             + (request.isUnreadOnly ? " with unread messages" : "")
     case .markReadRequested(_, let identifier, let request):
-        return "read \(identifier): \(party(request.party)) up to \(request.number)"
+        return "\(request.hides ? "hide" : "read") \(identifier): "
+            + "\(party(request.party)) up to \(request.number)"
     case .appliedReported(_, let identifier, let request):
         return "applied \(identifier): \(request.reference), \(request.code) \(text(request.text))"
     case .groupRequested(_, let identifier, let request):
@@ -125,6 +131,8 @@ private func line(
     if request.packetIdentifier > 0 { words.append("packet \(request.packetIdentifier)") }
     if request.isRetained { words.append("retained") }
     if request.isKept { words.append("kept") }
+    if request.isNeverKept { words.append("never kept") }
+    if request.isUndelivered { words.append("only") }
     switch request.target {
     case .user(let user): words.append("to \(text(user))")
     case .users(let ids, let count): words.append("to \(count) \(names(ids))")
@@ -159,6 +167,9 @@ private func line(
     case .setMeta(let group, let meta): "meta \(text(group)) '\(text(meta))'"
     case .setAllowed(let group, let allowed):
         "allow \(text(group)) \(allowed.map { "\($0.count) \(names($0.bytes))" } ?? "open")"
+    case .setHistory(let group, let history):
+        "history \(text(group)) \(history.isKept ? "on" : "off") shown \(history.shownCount)"
+    case .describeHistory(let group): "history of \(text(group))"
     }
 }
 

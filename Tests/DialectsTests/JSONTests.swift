@@ -144,6 +144,22 @@ struct JSONReadingTests {
                 "gbob")
         ),
         (
+            #"{"type":"history","request":7,"user":"g","search":"g","since":5}"#,
+            request(
+                .searchHistory,
+                MRT.HistorySearchQuery(
+                    query: MRT.HistoryQuery(
+                        party: .user(ByteRange(offset: 0, count: 1)), count: 100),
+                    since: 5, text: ByteRange(offset: 0, count: 1)), "g")
+        ),
+        (
+            #"{"type":"setGroupHistory","request":7,"group":"g","history":true,"shown":9}"#,
+            request(
+                .groupSetHistory,
+                MRT.GroupSetHistory(
+                    group: ByteRange(offset: 0, count: 1), isKept: true, shownCount: 9), "g")
+        ),
+        (
             #"{"type":"setGroupAllowed","request":7,"group":"g","allowed":["b"]}"#,
             request(
                 .groupSetAllowList,

@@ -325,6 +325,21 @@ struct MessagePropertyTests {
         #expect(plain.first?.hasSuffix("on t raw 1 properties 19") == true, "\(plain)")
     }
 
+    @Test(
+        arguments: [
+            ([("history", "1"), ("martlet-late", "5")], " kept to", nil),
+            ([("history", "0")], " never kept to", nil),
+            ([("martlet-late", "5"), ("history", "only")], " kept only to", " time 5 "),
+            ([("history", "only"), ("martlet-late", "x")], " kept only to", nil),
+        ] as [([(String, String)], String, String?)])
+    func `say whether a message is kept, and of one that is only kept its time`(
+        properties: [(String, String)], expected: String, time: String?
+    ) {
+        let lines = mqttLoop().receive(publish("$u/bob", message, properties))
+        #expect(lines.first?.contains(expected) == true, "\(lines)")
+        #expect(lines.first?.contains(time ?? " time ") == (time != nil), "\(lines)")
+    }
+
     @Test func `cannot imitate those of the broker`() {
         let loop = mqttLoop()
         let lines = loop.receive(

@@ -101,6 +101,8 @@ struct LaterPacketTests {
             "send #300 durable to bob id order/7 expiry 3600 time 1790000000000 17 bytes"
         ),
         ("send-history", "send #27 durable kept to bob 22 bytes"),
+        ("send-no-history", "send #27 durable never kept to bob 22 bytes"),
+        ("send-history-only", "send #27 durable kept only to bob time 1790000000000 22 bytes"),
         ("send-retained", "send #28 durable retained on a/b raw 2"),
         ("send-list", "send #1 durable to 3 [a,bb,ü] 25 bytes"),
         ("send-group", "send #19 durable to group fleet-7 21 bytes"),

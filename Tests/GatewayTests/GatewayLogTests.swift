@@ -1,5 +1,5 @@
-// What a gateway's log says about the broker, about devices that the broker refuses, and about lines
-// with noise: the cause, and not the same line again and again.
+// What a gateway's log says about the broker, about devices that the broker refuses, and about
+// lines with noise: the cause, and not the same line again and again.
 
 import GatewayModel
 import PacketMeanings

@@ -270,7 +270,7 @@ import WireFormat
         self = Self.inPhase(.asked)
         #expect(
             passed(encode(MRT.ConnectRefused(reason: .notAuthorized)))
-                == .isRefusal(.notAuthorized, hasOwnCredential: false))
+                == .isRefusal(.notAuthorized, hasOwnCredential: true))
     }
 
     @Test(arguments: NodeConversation.Phase.allCases)

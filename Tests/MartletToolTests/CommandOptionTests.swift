@@ -85,6 +85,7 @@ struct CommandOptionTests {
         for command in groups {
             await expectRefusals(by: command, GroupOption.self, except: common)
         }
+        await expectRefusals(by: .groupHistory, GroupOption.self, except: common + ["shown"])
         await expectRefusals(by: .groupAllow, GroupOption.self, except: common + ["everybody"])
         await expectRefusals(
             by: .groupCreate, GroupOption.self, except: common + ["owner", "name", "allow", "meta"])

@@ -77,14 +77,29 @@ private func understandParameters(
             query, in: bytes, party(query.party),
             query.before == 0 ? nil : "before=\(query.before)",
             "count=\(query.count)")
+    case .searchHistory:
+        let search = try MRT.HistorySearchQuery(bytes.bytes)
+        return meaning(
+            search, in: bytes, party(search.query.party),
+            search.query.before == 0 ? nil : "before=\(search.query.before)",
+            "count=\(search.query.count)", text("from", search.from), "since=\(search.since)",
+            "until=\(search.until)", text("text", search.text))
     case .conversations:
         let query = try MRT.ConversationQuery(bytes.bytes)
         return meaning(
             query, in: bytes, query.after == 0 ? nil : "after=\(query.after)",
             mark("unread", query.isUnreadOnly), "count=\(query.count)")
-    case .markRead:
+    case .markRead, .hideHistory:
         let mark = try MRT.ReadMark(bytes.bytes)
         return meaning(mark, in: bytes, party(mark.party), "number=\(mark.number)")
+    case .groupSetHistory:
+        let change = try MRT.GroupSetHistory(bytes.bytes)
+        return meaning(
+            change, in: bytes, text("group", change.group), mark("kept", change.isKept),
+            "shown=\(change.shownCount)")
+    case .groupHistory:
+        let name = try MRT.GroupName(bytes.bytes)
+        return meaning(name, in: bytes, text("group", name.group))
     case .applied:
         let applied = try MRT.Applied(bytes.bytes)
         return meaning(
@@ -122,7 +137,7 @@ private func understandResult(
             mark("own", group.isOwn), "owner=" + escape(group.owner, bytes),
             "title=" + escape(group.title, bytes), "count=\(group.memberCount)",
             "meta=" + escape(group.meta, bytes), "members=" + names(group.members, bytes))
-    case .history:
+    case .history, .searchHistory:
         let page = try MRT.HistoryPage(bytes.bytes)
         var walk = MRT.HistoryEntryList(page.entries, in: bytes.bytes)
         var entries: [String] = []
@@ -146,6 +161,11 @@ private func understandResult(
         return meaning(
             list, in: bytes, list.next == 0 ? nil : "next=\(list.next)",
             entries.isEmpty ? nil : entries.joined(separator: " "))
+    case .groupHistory:
+        let history = try MRT.GroupHistory(bytes.bytes)
+        return meaning(
+            history, in: bytes, mark("kept", history.isKept), "shown=\(history.shownCount)",
+            "last=\(history.lastNumber)")
     default: preconditionFailure("an operation without a result of its own")
     }
 }
@@ -161,6 +181,8 @@ private func understandEvent(_ bytes: UnsafeRawBufferPointer) throws(WireError) 
         case .kicked(let user): "kicked user=" + escape(user, bytes)
         case .allowListUpdated(let list): "allow-list " + words(list, bytes)
         case .metaUpdated(let meta): "meta meta=" + escape(meta, bytes)
+        case .historyUpdated(let isKept, let shownCount):
+            "history \(isKept ? "kept " : "")shown=\(shownCount)"
         }
     return meaning(event, in: bytes, text)
 }

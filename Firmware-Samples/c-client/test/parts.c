@@ -313,7 +313,10 @@ static void check_line(char *fields[5])
     }
     // 0 for an event of a group.
     unsigned long operation = strtoul(fields[1] + strlen("MRT1/"), NULL, 10);
-    if (operation > LAST_OPERATION) {
+    // This client does not know the events behind that of the meta, which applications ignore.
+    bool is_new = operation == 0 && count > 0 && bytes[0] > MRT_GROUP_META
+        && strcmp(fields[4], "unknown") != 0;
+    if (operation > LAST_OPERATION || is_new) {
         passed_over++;
     } else if (strcmp(fields[2], "c>b") == 0) {
         check_request(fields[0], operation, bytes, count, fields[4]);

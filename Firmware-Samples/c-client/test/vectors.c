@@ -314,7 +314,8 @@ static void check_to_broker(
     // What a client does not send: CHANNEL and what gateways say on it, other spellings, faults for
     // a broker to find. This one gives no numbers of more than 32 bits.
     if (find(&meaning, "loose") != NULL || find(&meaning, "error") != NULL
-        || find(&meaning, "attached") != NULL || number_of(&meaning, "number") > UINT32_MAX
+        || find(&meaning, "attached") != NULL || find(&meaning, "no-history") != NULL
+        || find(&meaning, "history-only") != NULL || number_of(&meaning, "number") > UINT32_MAX
         || part_of(&meaning, "outbox", 2) > UINT32_MAX
         || !encode(&writer, &meaning)) {
         passed_over++;

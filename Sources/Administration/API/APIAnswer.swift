@@ -152,7 +152,9 @@ extension APIOperation {
         case .showGroup:
             [
                 .text("groupid"), .text("title"), .text("owner"), .number("memberCount"),
-                .texts(optional: "allowed"), .text("meta"), .texts("members"),
+                .texts(optional: "allowed"), .text("meta"), .boolean("isKept"),
+                .number("shownCount"), .number("lastNumber"),
+                .texts("members"),
             ]
         case .changeMember: [.boolean("isChanged")]
         case .deleteGroup: [.number("memberCount"), .boolean("hasMore")]

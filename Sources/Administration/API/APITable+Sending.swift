@@ -12,7 +12,8 @@ extension APIOperation {
         .body("contentType"), .body("t", .number(maximum: 255)),
         .body("grade", .choice(SendMessage.Grade.allCases.map(\.rawValue))),
         .body("expirySeconds", .number(maximum: .max)), .body("mid"),
-        .body("isRetained", .boolean), .body("isKept", .boolean), .body("receipts", .texts),
+        .body("isRetained", .boolean), .body("isKept", .boolean), .body("isDelivered", .boolean),
+        .body("unixMilliseconds", .number(maximum: .max)), .body("receipts", .texts),
         .body("asksReference", .boolean),
     ]
 
@@ -38,7 +39,9 @@ extension APIOperation {
                 grade: try values.word(optional: "grade", as: SendMessage.Grade.self),
                 expirySeconds: values.number("expirySeconds", as: UInt64.self),
                 mid: values.text(optional: "mid"), isRetained: values.boolean("isRetained"),
-                isKept: values.boolean("isKept"), receipts: values.texts(optional: "receipts"),
+                isKept: values.boolean("isKept"), isDelivered: values.boolean("isDelivered"),
+                unixMilliseconds: values.number("unixMilliseconds", as: UInt64.self),
+                receipts: values.texts(optional: "receipts"),
                 asksReference: values.boolean("asksReference"))
             if let payload = values.payload {
                 try message.take(payload, user: values.text(optional: "user"))

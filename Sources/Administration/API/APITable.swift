@@ -423,6 +423,21 @@ extension APIOperation {
                 .changeGroup(try values.changeGroup(.meta(try values.text("meta"))))
             },
             APIOperation(
+                .changeGroup, .put, at: path + "/history", role: .operate,
+                summary: "Sets whether a group keeps its messages by default, and how many of the "
+                    + "newest ones new members see.",
+                members: [
+                    .body("isKept", .boolean, required: true),
+                    .body("shownCount", .number(maximum: UInt64(UInt32.max))),
+                ]
+            ) { values throws(AdministrationRefusal) in
+                .changeGroup(
+                    try values.changeGroup(
+                        .history(
+                            isKept: values.boolean("isKept") ?? false,
+                            shownCount: values.number("shownCount", as: UInt32.self) ?? 0)))
+            },
+            APIOperation(
                 .changeGroup, .put, at: path + "/allowed", role: .operate,
                 summary: "Lets only these users join a group.",
                 members: [.body("allowed", .texts, required: true)]

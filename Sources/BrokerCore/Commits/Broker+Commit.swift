@@ -283,6 +283,7 @@ extension Broker {
                 step.effects[answer.connection.loop].effects.append(.mqtt(.answerPacket(answer)))
             case .disconnect(let connection):
                 step.effects[connection.loop].effects.append(.confirmDisconnect(connection))
+            case .announce(let news): announce(news, in: &step)
             }
         }
     }

@@ -52,6 +52,8 @@ enum Confirmation {
     case answerPacket(PacketAnswer)
     /// The connection has been detached from its session already.
     case disconnect(ConnectionID)
+    /// The devices of a user are told what it has read.
+    case announce(ReadMarkNews)
 }
 
 /// The owner of a load.

@@ -66,23 +66,6 @@ extension Broker {
             payload.append(UInt8(ascii: " "))
             payload += sessions[session].device
         }
-        topic.withUnsafeBytes { topic in
-            payload.withUnsafeBytes { payload in
-                scratch.removeAll()
-                let name = scratch.append(registry.users[user].name)
-                let request = SendRequest(
-                    number: 0, grade: .transient,
-                    target: .topic(ByteRange(offset: 0, count: topic.count)), isRaw: true,
-                    payload: .empty, messageByteCount: 0)
-                let parts = MessageParts(
-                    kind: .topic, marks: .raw, grade: .transient,
-                    time: step.moment.unixMilliseconds,
-                    sender: name.bytes(in: scratch.bytes), address: topic,
-                    properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload)
-                _ = sendTransient(
-                    request, parts, to: .presence(topic: topic), from: session, ofUser: user,
-                    in: &step)
-            }
-        }
+        publish(payload, on: topic, from: session, ofUser: user, in: &step)
     }
 }

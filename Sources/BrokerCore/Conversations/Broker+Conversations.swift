@@ -90,7 +90,7 @@ extension Broker {
         conversationTable.conversations[index].kept.queue.raw
     }
 
-    private func summary(
+    func summary(
         of index: Index<KeptConversation>, for user: Index<User>
     ) -> ConversationSummary {
         let conversation = conversationTable.conversations[index]

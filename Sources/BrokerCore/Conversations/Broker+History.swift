@@ -34,6 +34,12 @@ public struct HistorySearch: Hashable, Sendable {
 
     public init() {}
 
+    init(_ request: HistoryRequest.Search, in bytes: UnsafeRawBufferPointer) {
+        text = Array(request.text.bytes(in: bytes))
+        sender = request.sender.isEmpty ? nil : Array(request.sender.bytes(in: bytes))
+        (since, until) = (request.since, request.until)
+    }
+
     /// Whether it finds a message.
     func matches(_ block: MessageBlock) -> Bool {
         guard block.time >= since, block.time < until else { return false }
@@ -176,6 +182,7 @@ struct ClientHistoryRead {
     let requestIdentifier: UInt64
     /// Bytes of the answer.
     let byteCountMaximum: Int
+    let search: HistorySearch
 }
 
 extension Broker {
@@ -218,7 +225,8 @@ extension Broker {
             for: .clientHistory(
                 ClientHistoryRead(
                     connection: connection, requestIdentifier: identifier,
-                    byteCountMaximum: request.byteCountMaximum)))
+                    byteCountMaximum: request.byteCountMaximum,
+                    search: HistorySearch(request.search, in: step.bytes))))
     }
 
     /// The conversation that a user names by its other party, whether or not it has begun.
@@ -269,9 +277,13 @@ extension Broker {
         // The number of the next page takes at most nine bytes.
         var byteCount = 9
         let start = step.effects[loop].bytes.count
+        // At worst a search compares its whole text at each byte.
+        let lookCost = CoreLimits.bytesPerWork * 16
         for entry in load.entries where !leaving.contains(entry.number) {
             let isWithin = blocks.withUnsafeBytes { bytes in
                 let block = MessageBlock(entry.block.bytes(in: bytes))
+                workload.charge(block.payload.count * read.search.text.count / lookCost)
+                guard read.search.matches(block) else { return true }
                 byteCount +=
                     HistoryEntry.wireOverhead + block.sender.count + block.payload.count
                 guard byteCount <= room else { return false }

@@ -8,6 +8,29 @@ import Primitives
 extension Broker {
     // MARK: - Admission
 
+    /// Whether a send has to be looked at for history: an ordinary one pays for this only.
+    @inline(__always)
+    func mayBeKept(_ request: SendRequest) -> Bool {
+        request.isKept || limits.someAppKeepsHistory || groupTable.keepingCount > 0
+    }
+
+    /// Whether a send is kept: its sender asks for it, or its group or app keeps messages by
+    /// default and its sender does not say no.
+    @inline(never)
+    func isKept(
+        _ request: SendRequest, sentTo target: AuthorizedTarget, fromUser user: Index<User>
+    ) -> Bool {
+        if request.isKept { return true }
+        guard !request.isNeverKept, request.grade != .transient else { return false }
+        switch target.receivers {
+        case .everybody, .topic: return false
+        case .group(let group) where groupTable.groups[group].history.isKept: return true
+        case .user, .users, .group:
+            let app = registry.users[user].app
+            return limits.policy(ofApp: registry.apps[app].name).keepsHistory
+        }
+    }
+
     /// The reason for which a send that must be kept is refused.
     ///
     /// - Returns: ``ReasonCode/success`` if it can be kept.
@@ -19,6 +42,7 @@ extension Broker {
         guard request.grade != .transient else { return (.qosNotSupported, .none) }
         let parties = parties(of: target, fromUser: user)
         guard let parties else { return (.topicNameInvalid, .none) }
+        if parties.isEmpty, request.isUndelivered { return (.topicNameInvalid, .none) }
         let sum = conversationTable.sum(of: registry.users[user].app)
         let byteCount =
             UInt64(MessageBlock.headerByteCount)
@@ -68,6 +92,20 @@ extension Broker {
     }
 
     // MARK: - Keeping
+
+    /// Counts the receivers of a message that is kept and not delivered. Those that do not exist
+    /// are refused as those of any send. None of them takes the message: without its conversations
+    /// it is nowhere.
+    @inline(never)
+    mutating func routeNowhere(
+        _ target: AuthorizedTarget, grade: Grade, fromUser user: Index<User>,
+        tally: inout RoutingTally
+    ) {
+        forEachDestination(of: target, grade: grade, from: nil, user: user, tally: &tally) {
+            _, _, tally in
+            tally.taken += 1
+        }
+    }
 
     /// Keeps an accepted message in the conversations that it belongs to.
     mutating func keep(

@@ -8,13 +8,15 @@ import Primitives
 extension Broker {
     // MARK: - Readers
 
-    /// Lets a new member read what is kept from now on.
+    /// Lets a new member read what is kept from now on, and as many of the newest messages before
+    /// as the group shows to new members.
     mutating func beginReading(_ user: Index<User>, _ group: Index<Group>) {
         guard let index = conversationTable.find(.group(group)) else { return }
         let lastNumber = conversationTable.conversations[index].lastNumber
         guard lastNumber > 0 else { return }
         let reader = ConversationTable.Reader(conversation: index, user: user)
-        conversationTable.set(ConversationTable.Reading(start: lastNumber), of: reader)
+        let start = lastNumber.missing(from: UInt64(groupTable.groups[group].history.shownCount))
+        conversationTable.set(ConversationTable.Reading(start: start), of: reader)
         commits.renew(row(of: reader))
         // If the newest messages are refused, only the row knows that their numbers are used.
         storeLastNumber(of: index)
@@ -55,8 +57,8 @@ extension Broker {
 
     // MARK: - Marks
 
-    /// Notes that a user has read a conversation up to a number. The answer waits until that is on
-    /// disk.
+    /// Notes that a user has read a conversation up to a number, or does not want to see it up to
+    /// there. The answer waits until that is on disk.
     mutating func markRead(
         _ connection: ConnectionID, identifier: UInt64, _ request: ReadMarkRequest,
         in step: inout Step
@@ -79,8 +81,10 @@ extension Broker {
         let reading = conversationTable.reading(of: reader)
         let mark = PendingMark(
             connection: connection, requestIdentifier: identifier, reader: reader,
-            number: request.number, start: reading.readThrough)
-        if request.number <= reading.readThrough {
+            number: request.number, hides: request.hides, start: reading.readThrough)
+        if request.number <= reading.readThrough, request.hides {
+            finish(mark, ownCount: reading.ownCount, in: &step)
+        } else if request.number <= reading.readThrough {
             respondAtCommit(to: connection, request: identifier, reason: .success, body: [])
         } else if reading.ownCount == 0
             || request.number == conversationTable.conversations[index].lastNumber
@@ -138,7 +142,9 @@ extension Broker {
         }
         inspections.end(connection)
         commits.close(key)
-        if mark.number <= reading.readThrough {
+        if mark.number <= reading.readThrough, mark.hides {
+            finish(mark, ownCount: reading.ownCount, in: &step)
+        } else if mark.number <= reading.readThrough {
             respondAtCommit(to: connection, request: identifier, reason: .success, body: [])
         } else {
             finish(mark, ownCount: reading.ownCount.missing(from: mark.ownCount), in: &step)
@@ -149,11 +155,14 @@ extension Broker {
     private mutating func finish(_ mark: PendingMark, ownCount: UInt64, in step: inout Step) {
         let isNew = !conversationTable.contains(mark.reader)
         var reading = conversationTable.reading(of: mark.reader)
-        reading.mark = mark.number
-        reading.ownCount = min(
-            ownCount,
-            conversationTable.conversations[mark.reader.conversation].lastNumber.missing(
-                from: mark.number))
+        if mark.number > reading.readThrough {
+            reading.mark = mark.number
+            reading.ownCount = min(
+                ownCount,
+                conversationTable.conversations[mark.reader.conversation].lastNumber.missing(
+                    from: mark.number))
+        }
+        if mark.hides { reading.start = max(reading.start, mark.number) }
         let growth = isNew ? row(of: mark.reader).pageByteCount : 0
         guard let permit = admitGrowth(of: growth) else {
             return refuse(
@@ -162,6 +171,7 @@ extension Broker {
         conversationTable.set(reading, of: mark.reader)
         commits.put(row(of: mark.reader), permit)
         storeLastNumber(of: mark.reader.conversation)
+        announceAtCommit(mark)
         respondAtCommit(
             to: mark.connection, request: mark.requestIdentifier, reason: .success, body: [])
     }
@@ -205,6 +215,8 @@ struct PendingMark {
     let reader: ConversationTable.Reader
     /// The reader has read all messages up to this number.
     let number: UInt64
+    /// The reader does not want to see them again.
+    let hides: Bool
     /// What the reader had read when the count began.
     var start: UInt64
     /// Messages of the reader itself that become read, as far as the store has been asked.

@@ -16,6 +16,9 @@ public struct GroupDescription: Hashable, Sendable {
     public var allowed: [[UInt8]]?
     public var meta: [UInt8]
     public var memberCount: Int
+    public var history: GroupHistory
+    /// The number of its newest kept message; 0 if there was none.
+    public var lastNumber: UInt64
 }
 
 /// A change that an operator makes to a group.
@@ -31,6 +34,7 @@ public enum GroupAction: Hashable, Sendable {
     case setMeta([UInt8])
     /// Sets the list of allowed users; nil for all users.
     case setAllowed([[UInt8]]?)
+    case setHistory(GroupHistory)
 }
 
 /// What a slice of a group's deletion did.
@@ -139,6 +143,8 @@ extension Broker {
             return GroupResult(setMeta(of: group, to: meta, by: owner, in: &step))
         case .setAllowed(let allowed):
             return GroupResult(setAllowed(of: group, to: allowed, by: owner, in: &step))
+        case .setHistory(let history):
+            return GroupResult(setHistory(of: group, to: history, by: owner, in: &step))
         }
     }
 
@@ -176,7 +182,8 @@ extension Broker {
             owner: Array(registry.users[groupTable.groups[group].owner].name),
             allowed: groupTable.groups[group].allowed,
             meta: groupTable.groups[group].meta,
-            memberCount: groupTable.groups[group].memberships.count)
+            memberCount: groupTable.groups[group].memberships.count,
+            history: groupTable.groups[group].history, lastNumber: lastNumber(ofGroup: group))
     }
 }
 

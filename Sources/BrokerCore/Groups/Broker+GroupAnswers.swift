@@ -89,6 +89,32 @@ extension Broker {
                         members: page.members))))
     }
 
+    /// What a group keeps; for members, and for an owner who has left.
+    mutating func reportHistory(
+        to connection: ConnectionID, request identifier: UInt64, ofGroup group: Index<Group>?,
+        user: Index<User>, in step: inout Step
+    ) {
+        guard let group else {
+            return refuse(connection, request: identifier, .topicNameInvalid, in: &step)
+        }
+        guard groupTable.groups[group].owner == user || membership(of: user, in: group) != nil
+        else {
+            return refuse(connection, request: identifier, .notAuthorized, in: &step)
+        }
+        step.effects[connection.loop].effects.append(
+            .mrt(
+                .reportGroupHistory(
+                    connection, requestIdentifier: identifier, groupTable.groups[group].history,
+                    lastNumber: lastNumber(ofGroup: group))))
+    }
+
+    /// The number of a group's newest kept message; 0 if there was none.
+    func lastNumber(ofGroup group: Index<Group>) -> UInt64 {
+        conversationTable.find(.group(group)).map {
+            conversationTable.conversations[$0].lastNumber
+        } ?? 0
+    }
+
     private func members(
         of group: Index<Group>, after: [UInt8], byteCountMaximum: Int, _ answer: inout ByteArena
     ) -> (members: ByteRange, hasMore: Bool) {

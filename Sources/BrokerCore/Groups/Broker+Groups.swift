@@ -41,10 +41,16 @@ extension Broker {
                 user: sessions[session].user, after: Array(after.bytes(in: step.bytes)),
                 byteCountMaximum: byteCountMaximum, in: &step)
             return
+        case .describeHistory(let name):
+            reportHistory(
+                to: connection, request: requestIdentifier,
+                ofGroup: group(named: name, of: session, in: step.bytes),
+                user: sessions[session].user, in: &step)
+            return
         case .create(let creation):
             outcome = createGroup(creation, by: session, in: step.bytes)
         case .join(let name), .leave(let name), .kick(let name, _), .ban(let name, _),
-            .setMeta(let name, _), .setAllowed(let name, _):
+            .setMeta(let name, _), .setAllowed(let name, _), .setHistory(let name, _):
             let actor = GroupActor(user: sessions[session].user, session: session)
             if let group = group(named: name, of: session, in: step.bytes) {
                 outcome = change(group, request, by: actor, in: &step)
@@ -81,9 +87,9 @@ extension Broker {
             guard mayJoin(group, actor.user) else { return .refused(.notAuthorized) }
             return joinGroup(group, actor, in: &step)
         case .leave: return leaveGroup(group, actor, in: &step)
-        case .create, .list, .describe:
+        case .create, .list, .describe, .describeHistory:
             preconditionFailure("\(request) does not change a group")
-        case .kick, .ban, .setMeta, .setAllowed: break
+        case .kick, .ban, .setMeta, .setAllowed, .setHistory: break
         }
         guard groupTable.groups[group].owner == actor.user else { return .refused(.notAuthorized) }
         switch request {
@@ -97,7 +103,9 @@ extension Broker {
             return setAllowed(
                 of: group, to: allowed.map { identifiers($0, in: step.bytes) }, by: actor, in: &step
             )
-        case .create, .join, .leave, .list, .describe:
+        case .setHistory(_, let history):
+            return setHistory(of: group, to: history, by: actor, in: &step)
+        case .create, .join, .leave, .list, .describe, .describeHistory:
             preconditionFailure("\(request) is not reserved for the owner")
         }
     }
@@ -342,6 +350,21 @@ extension Broker {
             return .refused(.quotaExceeded, limit)
         }
         tell(group, of: .metaUpdated, data: meta, by: actor, in: &step)
+        return .done(.success)
+    }
+
+    /// Sets what a group keeps, and what new members see of it. What is kept already stays.
+    mutating func setHistory(
+        of group: Index<Group>, to history: GroupHistory, by actor: GroupActor,
+        in step: inout Step
+    ) -> GroupOutcome {
+        guard history != groupTable.groups[group].history else { return .done(.success) }
+        groupTable.replace(group, history: history)
+        // Five bytes more at most.
+        commits.renew(row(ofGroup: group))
+        var data: [UInt8] = [history.isKept ? 1 : 0]
+        withUnsafeBytes(of: history.shownCount.littleEndian) { data.append(contentsOf: $0) }
+        tell(group, of: .historyUpdated, data: data, by: actor, in: &step)
         return .done(.success)
     }
 

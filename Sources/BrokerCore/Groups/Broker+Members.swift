@@ -263,10 +263,13 @@ extension Broker {
     // MARK: - Rows
 
     mutating func writeGroup(_ group: Index<Group>, permit: borrowing GrowthPermit) {
-        let row = Records.group(
+        commits.put(row(ofGroup: group), permit)
+    }
+
+    func row(ofGroup group: Index<Group>) -> RecordChange {
+        Records.group(
             groupTable.groups[group], app: registry.apps[groupTable.groups[group].app].name,
             owner: Array(registry.users[groupTable.groups[group].owner].name))
-        commits.put(row, permit)
     }
 
     /// The growth that a group's row must be admitted for, with this list and text.
@@ -309,7 +312,8 @@ extension Broker {
     }
 
     mutating func restoreGroup(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
-        var row = try RecordReader(value, version: 1, table: .groups, key: key)
+        let version: UInt8 = value.first == 2 ? 2 : 1
+        var row = try RecordReader(value, version: version, table: .groups, key: key)
         let appName = try row.readString()
         let name = try row.readString()
         let title = try row.readString()
@@ -321,11 +325,18 @@ extension Broker {
         let isLimited = try row.read(UInt8.self) == 1
         var allowed: [[UInt8]] = []
         for _ in 0..<(try row.read(UInt16.self)) { allowed.append(try row.readString()) }
-        _ = insertGroup(
+        let meta = try row.readString()
+        var history = GroupHistory()
+        if version == 2 {
+            history.isKept = try row.read(UInt8.self) == 1
+            history.shownCount = try row.read(UInt32.self)
+        }
+        let group = insertGroup(
             Group(
                 identifier: RecordKey.readNumber(key), app: app, name: name, title: title,
                 owner: owner, key: creationKey, allowed: isLimited ? allowed : nil,
-                meta: try row.readString(), audience: routing.makeAudience()))
+                meta: meta, audience: routing.makeAudience()))
+        groupTable.replace(group, history: history)
     }
 
     mutating func restoreMember(_ key: [UInt8]) throws(RestoreError) {

@@ -18,6 +18,8 @@ struct Group: ~Copyable {
     /// The users that may join; nil for all. The owner always may.
     private(set) var allowed: [[UInt8]]?
     private(set) var meta: [UInt8]
+    /// What is kept of its messages, and what new members see of it.
+    var history = GroupHistory()
     /// Bytes of the list and the texts.
     @NarrowCount private(set) var byteCount = 0
     /// The sessions of members, for sends.
@@ -58,6 +60,19 @@ struct Group: ~Copyable {
     }
 }
 
+/// What a group keeps of its messages, and what new members see of it.
+public struct GroupHistory: Hashable, BitwiseCopyable, Sendable {
+    /// Whether its messages are kept unless their senders say no.
+    public var isKept = false
+    /// How many of the newest kept messages a new member sees from before it joined.
+    public var shownCount: UInt32 = 0
+
+    public init(isKept: Bool = false, shownCount: UInt32 = 0) {
+        self.isKept = isKept
+        self.shownCount = shownCount
+    }
+}
+
 /// The membership of one user in one group.
 struct Membership {
     let group: Index<Group>
@@ -77,11 +92,14 @@ enum GroupEvent: UInt8 {
     case kicked = 3
     case allowListUpdated = 4
     case metaUpdated = 5
+    case historyUpdated = 6
 }
 
 extension Records {
     static func group(_ group: borrowing Group, app: [UInt8], owner: [UInt8]) -> RecordChange {
-        var row = RecordWriter(version: 1)
+        // A group without a policy has the row of the first version.
+        let hasPolicy = group.history != GroupHistory()
+        var row = RecordWriter(version: hasPolicy ? 2 : 1)
         row.write(app)
         row.write(group.name)
         row.write(group.title)
@@ -91,6 +109,10 @@ extension Records {
         row.write(UInt16(group.allowed?.count ?? 0))
         for user in group.allowed ?? [] { row.write(user) }
         row.write(group.meta)
+        if hasPolicy {
+            row.write(UInt8(group.history.isKept ? 1 : 0))
+            row.write(group.history.shownCount)
+        }
         return RecordChange(
             table: .groups, key: RecordKey.number(group.identifier), value: row.bytes)
     }

@@ -17,6 +17,9 @@ struct GroupTable: ~Copyable {
     /// What users own, whether they are members or not.
     private var owned: [Index<User>: OwnedGroups] = [:]
 
+    /// Groups that keep their messages by default, which is all that a send tests.
+    private(set) var keepingCount = 0
+
     /// The number of groups that a user owns, and the bytes of their lists and texts.
     struct OwnedGroups {
         var count = 0
@@ -28,6 +31,7 @@ struct GroupTable: ~Copyable {
     mutating func insert(_ group: consuming Group) -> Index<Group> {
         owned[group.owner, default: OwnedGroups()].count += 1
         owned[group.owner, default: OwnedGroups()].byteCount += group.byteCount
+        if group.history.isKept { keepingCount += 1 }
         return groups.insert(group).index
     }
 
@@ -39,6 +43,7 @@ struct GroupTable: ~Copyable {
         owned[owner, default: OwnedGroups()].count -= 1
         owned[owner, default: OwnedGroups()].byteCount -= groups[group].byteCount
         if owned[owner, default: OwnedGroups()].count == 0 { owned[owner] = nil }
+        if groups[group].history.isKept { keepingCount -= 1 }
         groups.remove(group)
     }
 
@@ -49,6 +54,12 @@ struct GroupTable: ~Copyable {
         let growth = groups[group].byteCount - old
         owned[groups[group].owner, default: OwnedGroups()].byteCount += growth
         return growth
+    }
+
+    /// Replaces what a group keeps.
+    mutating func replace(_ group: Index<Group>, history: GroupHistory) {
+        keepingCount += (history.isKept ? 1 : 0) - (groups[group].history.isKept ? 1 : 0)
+        groups[group].history = history
     }
 
     // MARK: - Members

@@ -68,6 +68,8 @@ public struct Counters: Hashable, Sendable {
     public var sharesHandedOver: UInt64 = 0
     /// Connections and disconnections published to presence subscribers.
     public var presenceEvents: UInt64 = 0
+    /// Read marks published to the devices of their users.
+    public var unreadEvents: UInt64 = 0
     public var acknowledgements: UInt64 = 0
     /// Stored deliveries that expired before they were acknowledged.
     public var expired: UInt64 = 0

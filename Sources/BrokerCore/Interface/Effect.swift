@@ -46,6 +46,8 @@ public enum MRTEffect: BitwiseCopyable, Sendable {
     case reportGroups(
         ConnectionID, requestIdentifier: UInt64, hasMore: Bool, entries: ByteRange)
     case reportGroup(ConnectionID, requestIdentifier: UInt64, GroupReport)
+    case reportGroupHistory(
+        ConnectionID, requestIdentifier: UInt64, GroupHistory, lastNumber: UInt64)
     /// Report a page of a conversation, whose messages ``HistoryEntry/read(_:in:)`` reads. The next
     /// page begins before the number `next`, which is 0 at the end.
     case reportHistory(
@@ -267,6 +269,7 @@ extension MRTEffect {
         switch self {
         case .respond(let connection, _, _, _), .reportPresence(let connection, _, _, _, _, _),
             .reportGroups(let connection, _, _, _), .reportGroup(let connection, _, _),
+            .reportGroupHistory(let connection, _, _, _),
             .reportHistory(let connection, _, _, _), .reportConversations(let connection, _, _, _):
             connection
         }
@@ -277,6 +280,7 @@ extension MRTEffect {
         switch self {
         case .respond(_, let identifier, _, _), .reportPresence(_, let identifier, _, _, _, _),
             .reportGroups(_, let identifier, _, _), .reportGroup(_, let identifier, _),
+            .reportGroupHistory(_, let identifier, _, _),
             .reportHistory(_, let identifier, _, _), .reportConversations(_, let identifier, _, _):
             identifier
         }

@@ -341,6 +341,10 @@ public struct SendRequest: Sendable {
     public var senderUnixMilliseconds: UInt64
     /// The message is kept in the conversation of its sender and its receivers.
     public var isKept = false
+    /// The message is kept nowhere, whatever its app and its group keep by default.
+    public var isNeverKept = false
+    /// The message is kept only: nobody gets it, and its time is that of the sender.
+    public var isUndelivered = false
     /// What the sender asks for.
     public var asks: SendAsks = []
     /// A random number that becomes the message's reference, if the sender asks for anything; 0

@@ -18,6 +18,9 @@ public enum GroupRequest: Sendable {
     case describe(ByteRange, after: ByteRange, byteCountMaximum: Int)
     case setMeta(ByteRange, meta: ByteRange)
     case setAllowed(ByteRange, allowed: IdentifierRange?)
+    case setHistory(ByteRange, GroupHistory)
+    /// What the group keeps, and the number of its newest kept message.
+    case describeHistory(ByteRange)
 }
 
 /// The parameters of a new group.

@@ -17,6 +17,20 @@ public struct HistoryRequest: Sendable {
     public var countMaximum: Int
     /// Bytes of the answer.
     public var byteCountMaximum: Int
+    /// Only these of the messages that are read are in the answer.
+    public var search = Search()
+
+    /// What a user looks for. The ranges are in the bytes of the event; empty ones mean everything.
+    public struct Search: Sendable {
+        public var text = ByteRange.empty
+        public var sender = ByteRange.empty
+        /// The first time, in Unix milliseconds.
+        public var since: UInt64 = 0
+        /// The first time that is too late.
+        public var until = UInt64.max
+
+        public init() {}
+    }
 
     public init(party: Party, before: UInt64, countMaximum: Int, byteCountMaximum: Int) {
         self.party = party
@@ -90,10 +104,13 @@ public struct ReadMarkRequest: Sendable {
     public var party: HistoryRequest.Party
     /// The number of a kept message; at least 1.
     public var number: UInt64
+    /// The user does not want to see these messages again.
+    public var hides: Bool
 
-    public init(party: HistoryRequest.Party, number: UInt64) {
+    public init(party: HistoryRequest.Party, number: UInt64, hides: Bool = false) {
         self.party = party
         self.number = number
+        self.hides = hides
     }
 }
 

@@ -65,14 +65,6 @@ struct AuthorizedTarget {
 
     fileprivate init(_ receivers: Receivers) { self.receivers = receivers }
 
-    /// The subscribers of a user's presence. Each was checked when it subscribed.
-    static func presence(topic: UnsafeRawBufferPointer) -> AuthorizedTarget {
-        precondition(
-            ReservedTopic(topic) == .presence,
-            "\(String(decoding: topic, as: UTF8.self)) is no topic of presence")
-        return AuthorizedTarget(.topic(topic))
-    }
-
     /// Whether a receiver of a list was refused.
     var hasRefusals: Bool {
         if case .users(_, _, let refused) = receivers { return !refused.isEmpty }
@@ -356,6 +348,13 @@ extension Broker {
         switch ReservedTopic(filter) {
         case .address?: return decision(address: filter, principal)
         case .presence?: return decision(presence: filter, principal, comparisons: &comparisons)
+        case .unread?:
+            // What a user has read concerns its own devices only.
+            let prefixCount = Self.unreadPrefix.utf8CodeUnitCount
+            guard filter.count > prefixCount,
+                principal.names.user.elementsEqual(filter[prefixCount...])
+            else { return .refused(.notAuthorized) }
+            return .own
         case .system?:
             guard principal.isMQTT else { return .refused(.notAuthorized) }
             // A right that begins with a wildcard does not cover it.

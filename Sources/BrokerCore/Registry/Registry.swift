@@ -197,6 +197,7 @@ struct Registry: ~Copyable {
         switch kind {
         case .address?: apps[app].addressCount += change
         case .presence?: apps[app].presenceFilterCount += change
+        case .unread?: apps[app].unreadFilterCount += change
         case .system?: apps[app].systemCount += change
         // `takeShareNumber` and `giveBackShareNumber` count shares.
         case .share?, nil: break

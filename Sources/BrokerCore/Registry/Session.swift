@@ -249,6 +249,8 @@ struct App: ~Copyable {
     var systemCount = 0
     /// Number of filters of presence. While it is 0, logins are not published.
     var presenceFilterCount = 0
+    /// Number of filters of read marks. While it is 0, marks are not published.
+    var unreadFilterCount = 0
     var retained = RetainedTree<Retained>()
     /// Bytes of its retained messages, without those of the tree.
     var retainedByteCount = 0

@@ -65,6 +65,8 @@ enum ReservedTopic {
     case share
     /// The presence of users.
     case presence
+    /// What a user has read, for its devices.
+    case unread
     /// The values of the broker.
     case system
 
@@ -77,6 +79,7 @@ enum ReservedTopic {
         case 1 where "ugb".utf8.contains(level[0]): self = .address
         case 3 where level.elementsEqual("SYS".utf8): self = .system
         case 5 where level.elementsEqual("share".utf8): self = .share
+        case 6 where level.elementsEqual("unread".utf8): self = .unread
         case 8 where level.elementsEqual("presence".utf8): self = .presence
         default: return nil
         }

@@ -171,7 +171,7 @@ extension Broker {
             if !section.isEmpty { marks.insert(.fields) }
             let parts = MessageParts(
                 kind: request.target.kind, marks: marks, grade: request.grade,
-                time: step.moment.unixMilliseconds, sender: sender,
+                time: time(of: request, at: step.moment), sender: sender,
                 address: request.target.address(in: step.bytes),
                 properties: section.isEmpty
                     ? request.properties.bytes(in: step.bytes)
@@ -182,6 +182,15 @@ extension Broker {
             }
             return route(request, parts, to: target, fromUser: user, key: key, in: &step)
         }
+    }
+
+    /// The time of an operator's message: the broker's, or for one that is only kept that of its
+    /// sender, unless it is in the future.
+    private func time(of request: SendRequest, at moment: Moment) -> UInt64 {
+        guard request.isUndelivered, request.senderUnixMilliseconds > 0 else {
+            return moment.unixMilliseconds
+        }
+        return min(request.senderUnixMilliseconds, moment.unixMilliseconds)
     }
 
     /// Routes a send with a key, whose result is final when its row is committed.
@@ -234,16 +243,22 @@ extension Broker {
         // Held until it is routed.
         defer { memory.release(message) }
         var tally = RoutingTally(stamp: stamp)
-        route(
-            message, to: target, grade: request.grade, fromUser: user, excluding: nil,
-            tally: &tally, in: &step)
+        if request.isUndelivered {
+            routeNowhere(target, grade: request.grade, fromUser: user, tally: &tally)
+        } else {
+            route(
+                message, to: target, grade: request.grade, fromUser: user, excluding: nil,
+                tally: &tally, in: &step)
+        }
         guard var result = accepted(tally) else { return (.complete(refused(tally)), nil) }
         result.reference = request.reference
         counters.receiversRefused += UInt64(tally.refusedCount)
-        memory.noteTaken(tally.taken, of: message)
+        memory.noteTaken(request.isUndelivered ? 0 : tally.taken, of: message)
         operatorSends.add(number, result)
         if request.isRetained { retain(message, ofUser: user, request, at: step.moment) }
-        if request.isKept { keep(message, sentTo: target, fromUser: user) }
+        if mayBeKept(request), isKept(request, sentTo: target, fromUser: user) {
+            keep(message, sentTo: target, fromUser: user)
+        }
         if !request.asks.isEmpty {
             track(
                 message, request, sentTo: target, fromUser: user, session: nil, in: &step)

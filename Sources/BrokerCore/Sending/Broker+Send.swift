@@ -188,7 +188,9 @@ extension Broker {
         }
         let limit = retainLimit(request, ofUser: user, in: bytes)
         guard limit == .none else { return .refused(.quotaExceeded, limit) }
-        if request.isKept, case .allowed(let target) = decision {
+        if mayBeKept(request), case .allowed(let target) = decision,
+            isKept(request, sentTo: target, fromUser: user)
+        {
             let refusal = refusalToKeep(request, to: target, fromUser: user)
             if refusal.reason != .success { return .refused(refusal.reason, refusal.limit) }
         }
@@ -245,7 +247,9 @@ extension Broker {
         if request.senderUnixMilliseconds != 0 {
             let own = request.senderUnixMilliseconds
             let difference = own > time ? own - time : time - own
-            if difference <= limits.senderClockDifferenceMillisecondsMaximum {
+            if difference <= limits.senderClockDifferenceMillisecondsMaximum
+                || request.isUndelivered && own < time
+            {
                 time = own
             } else {
                 counters.senderClocksRejected += 1
@@ -349,9 +353,14 @@ extension Broker {
         defer { memory.release(message) }
         let excluded = excludedSession(request, sender)
         var tally = RoutingTally(stamp: stamp)
-        route(
-            message, to: target, grade: request.grade, fromUser: sessions[sender].user,
-            excluding: excluded, tally: &tally, in: &step)
+        if request.isUndelivered {
+            routeNowhere(
+                target, grade: request.grade, fromUser: sessions[sender].user, tally: &tally)
+        } else {
+            route(
+                message, to: target, grade: request.grade, fromUser: sessions[sender].user,
+                excluding: excluded, tally: &tally, in: &step)
+        }
         if tally.taken == 0 && tally.refusedCount > 0 {
             refuse(request, from: sender, tally.reason, limit: tally.limit, in: &step)
             return
@@ -361,12 +370,14 @@ extension Broker {
         noteForbidden(target, from: sender, in: &step)
         // Receivers that need no acknowledgement have it: sessions that are not persistent, and QoS
         // 0 subscriptions.
-        memory.noteTaken(tally.taken, of: message)
+        memory.noteTaken(request.isUndelivered ? 0 : tally.taken, of: message)
         remember(request, tally: tally, from: sender, message: message)
         if request.isRetained {
             retain(message, ofUser: sessions[sender].user, request, at: step.moment)
         }
-        if request.isKept { keep(message, sentTo: target, fromUser: sessions[sender].user) }
+        if mayBeKept(request), isKept(request, sentTo: target, fromUser: sessions[sender].user) {
+            keep(message, sentTo: target, fromUser: sessions[sender].user)
+        }
         if !request.asks.isEmpty {
             track(
                 message, request, sentTo: target, fromUser: sessions[sender].user, session: sender,

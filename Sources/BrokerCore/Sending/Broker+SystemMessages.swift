@@ -1,4 +1,4 @@
-// Messages that the broker sends by itself: events in groups, and wills.
+// Messages that the broker sends by itself: events in groups, wills, and texts on its own topics.
 
 import Primitives
 
@@ -36,5 +36,39 @@ extension Broker {
         counters.receiversRefused += UInt64(tally.refusedCount)
         memory.noteRouted(message)
         memory.release(message)
+    }
+
+    /// Publishes text on one of the broker's own topics, to connected subscribers. Each was checked
+    /// when it subscribed, and no client can publish there.
+    ///
+    /// - Parameters:
+    ///   - session: the session that it is about, if there is one.
+    ///   - excluded: the session that does not receive it.
+    mutating func publish(
+        _ text: [UInt8], on topic: [UInt8], from session: Index<Session>?, ofUser user: Index<User>,
+        excluding excluded: Index<Session>? = nil, in step: inout Step
+    ) {
+        let app = registry.users[user].app
+        topic.withUnsafeBytes { topic in
+            precondition(
+                ReservedTopic(topic) == .presence || ReservedTopic(topic) == .unread,
+                "\(String(decoding: topic, as: UTF8.self)) is no topic of the broker")
+            guard let audience = audience(ofTopic: topic, app, from: session) else { return }
+            text.withUnsafeBytes { text in
+                scratch.removeAll()
+                let name = scratch.append(registry.users[user].name)
+                let parts = MessageParts(
+                    kind: .topic, marks: .raw, grade: .transient,
+                    time: step.moment.unixMilliseconds, sender: name.bytes(in: scratch.bytes),
+                    address: topic, properties: UnsafeRawBufferPointer(start: nil, count: 0),
+                    payload: text)
+                deliver(
+                    TransientMessage(
+                        stamp: makeStamp(), parts: parts,
+                        deadline: deadline(after: nil, at: step.moment), excluded: excluded,
+                        sender: session, isRetained: false),
+                    to: audience, in: &step)
+            }
+        }
     }
 }

@@ -18,6 +18,8 @@ extension Broker {
         // A transient message has no result that could tell a reference.
         guard request.grade != .transient else { return (.qosNotSupported, .none) }
         if !request.asks.isDisjoint(with: .receipts) {
+            // Nobody gets a message that is only kept.
+            guard !request.isUndelivered else { return (.topicNameInvalid, .none) }
             switch target.receivers {
             // Nobody knows how many there are.
             case .everybody, .topic: return (.topicNameInvalid, .none)

@@ -59,7 +59,9 @@ extension AdministrationService {
         return ShowGroup.Reply(
             groupid: request.groupid, title: Self.text(group.title), owner: Self.text(group.owner),
             memberCount: group.memberCount, allowed: group.allowed.map { $0.map(Self.text) },
-            meta: Self.text(group.meta), members: members.map(Self.text))
+            meta: Self.text(group.meta), isKept: group.history.isKept,
+            shownCount: group.history.shownCount, lastNumber: group.lastNumber,
+            members: members.map(Self.text))
     }
 
     func change(_ request: ChangeMember) throws(AdministrationRefusal) -> ChangeMember.Reply {
@@ -94,6 +96,10 @@ extension AdministrationService {
         case .everybodyAllowed:
             _ = try change(app: request.app, group: request.groupid, .setAllowed(nil))
             report("group.allow", app: request.app, group: request.groupid)
+        case .history(let isKept, let shownCount):
+            let history = GroupHistory(isKept: isKept, shownCount: shownCount)
+            _ = try change(app: request.app, group: request.groupid, .setHistory(history))
+            report("group.history", app: request.app, group: request.groupid)
         }
         return ChangeGroup.Reply()
     }

@@ -248,7 +248,18 @@ private struct EncodedSend {
             number: 0, grade: grade, target: target, expirySeconds: message.expirySeconds,
             isRaw: isRaw, payload: payload, messageByteCount: UInt32(byteCount))
         request.isRetained = isRetained
-        request.isKept = message.isKept ?? false
+        request.isKept = message.isKept == true
+        request.isNeverKept = message.isKept == false
+        request.isUndelivered = message.isDelivered == false
+        guard request.isKept || !request.isUndelivered else {
+            throw AdministrationRefusal(
+                .malformedPacket, "a message that is not delivered needs isKept")
+        }
+        guard request.isUndelivered || message.unixMilliseconds == nil else {
+            throw AdministrationRefusal(
+                .malformedPacket, "only a message that is not delivered has a time")
+        }
+        request.senderUnixMilliseconds = message.unixMilliseconds ?? 0
         if message.asksReference == true { request.asks.insert(.reference) }
         for word in message.receipts ?? [] {
             switch word {

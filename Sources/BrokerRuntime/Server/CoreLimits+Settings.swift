@@ -69,5 +69,6 @@ extension AppPolicy {
         joinsGroupsBySubscribing = app.joinsGroups ?? settings.mqtt.joinsGroups
         acknowledgesRefused = (app.refusedPublish ?? settings.mqtt.refusedPublish) == .count
         takeoversPerMinute = app.takeoversPerMinute ?? settings.limits.takeoversPerMinute
+        keepsHistory = app.keepsHistory ?? settings.history.byDefault
     }
 }

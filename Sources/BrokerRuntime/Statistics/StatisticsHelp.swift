@@ -66,6 +66,8 @@ enum StatisticsHelp {
         "history/messages/expired": (
             "Kept messages that became older than history.ageSeconds", "messages"
         ),
+        "history/events": ("Read marks told to the other devices of their users", "events"),
+        "users/refused": ("Users refused because of limits.users or limits.usersPerApp", "users"),
         "messages/possible_duplicates": (
             "Sends that an earlier run of the broker may have delivered", "messages"
         ),

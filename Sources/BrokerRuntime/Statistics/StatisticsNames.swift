@@ -79,6 +79,7 @@ enum StatisticsNames {
             "groups/events_skipped": .counter(counters.groupEventsSkipped),
             "shared_subscriptions/handed_over": .counter(counters.sharesHandedOver),
             "presence/events": .counter(counters.presenceEvents),
+            "history/events": .counter(counters.unreadEvents),
             "wills/count": .gauge(UInt64(gauges.wills)),
             "wills/sent": .counter(counters.willsSent),
             "wills/refused": .counter(counters.willsRefused),

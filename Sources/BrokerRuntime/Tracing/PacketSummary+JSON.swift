@@ -32,9 +32,13 @@ extension PacketSummary {
             case .groupDescribe: "describeGroup"
             case .groupSetMeta: "setGroupMeta"
             case .groupSetAllowList: "setGroupAllowed"
+            case .groupSetHistory: "setGroupHistory"
+            case .groupHistory: "groupHistory"
             case .history: "history"
             case .conversations: "conversations"
             case .markRead: "read"
+            case .hideHistory: "hide"
+            case .searchHistory: "history"
             case .applied: "applied"
             case nil: "request"
             }

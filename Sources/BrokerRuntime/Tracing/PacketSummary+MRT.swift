@@ -195,7 +195,11 @@ extension PacketSummary {
         case .presence:
             packet.receiver = Self.text(
                 try MRT.PresenceQuery(parameters).user.bytes(in: parameters))
-        case .groupJoin, .groupLeave:
+        case .groupSetHistory:
+            let change = try MRT.GroupSetHistory(parameters)
+            packet.receiver = "group \(Self.text(change.group.bytes(in: parameters)))"
+            words.append("history \(change.isKept ? "on" : "off"), shown \(change.shownCount)")
+        case .groupJoin, .groupLeave, .groupHistory:
             packet.receiver =
                 "group \(Self.text(try MRT.GroupName(parameters).group.bytes(in: parameters)))"
         case .groupKick, .groupBan:
@@ -205,7 +209,10 @@ extension PacketSummary {
         case .history:
             let query = try MRT.HistoryQuery(parameters)
             packet.receiver = Self.text(query.party, in: parameters)
-        case .markRead:
+        case .searchHistory:
+            let search = try MRT.HistorySearchQuery(parameters)
+            packet.receiver = Self.text(search.query.party, in: parameters)
+        case .markRead, .hideHistory:
             let mark = try MRT.ReadMark(parameters)
             packet.receiver = Self.text(mark.party, in: parameters)
             words.append("through \(mark.number)")

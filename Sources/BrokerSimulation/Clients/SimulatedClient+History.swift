@@ -14,17 +14,22 @@ extension SimulatedClient {
         let highest = oracle.conversationFacts[conversation]?.highestSeen ?? 0
         requests[identifier] = .page(
             conversation, before: before,
-            asked: PageRequest(at: context.now, highestSeen: highest))
+            asked: PageRequest(
+                at: context.now, highestSeen: highest,
+                hiddenThrough: oracle.readingFact(conversation, client: index).hiddenThrough))
     }
 
-    /// Tells that its user has read a conversation up to a number.
-    func markRead(_ conversation: ConversationName, through number: UInt64) {
+    /// Tells that its user has read a conversation up to a number, or does not want to see it up to
+    /// there.
+    func markRead(_ conversation: ConversationName, through number: UInt64, hides: Bool) {
         guard isConnected, requests.count < 4 else { return }
         let (party, name) = party(of: conversation)
         let mark = MRT.ReadMark(party: party, number: number)
-        guard let identifier = request(.markRead, mark, from: name) else { return }
-        oracle.marking(number, in: conversation, client: index)
-        requests[identifier] = .mark(conversation, number)
+        let operation = hides ? MRT.Operation.hideHistory : .markRead
+        guard let identifier = request(operation, mark, from: name) else { return }
+        oracle.marking(number, in: conversation, hides: hides, client: index)
+        requests[identifier] =
+            hides ? .hiding(conversation, number) : .mark(conversation, number)
     }
 
     /// Handles a page, or the refusal of one.

@@ -211,6 +211,11 @@ extension SimulatedClient {
             handle(response, of: conversation, before: before, asked: asked)
         case .mark(let conversation, let number):
             oracle.markAnswered(number, in: conversation, response.reason, client: index)
+        case .hiding(let conversation, let number):
+            oracle.markAnswered(number, in: conversation, response.reason, client: index)
+            if !response.reason.isFailure {
+                oracle.hidden(number, in: conversation, client: index)
+            }
         case .applied(let reference): oracle.told(reference, user: habits.user, response.reason)
         case .willRemoval:
             if response.reason.isFailure { return checkRefusal(response.reason) }

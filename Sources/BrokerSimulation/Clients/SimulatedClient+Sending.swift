@@ -119,7 +119,12 @@ extension SimulatedClient {
         let payload = append((order.isRaw ? [] : [0]) + text)
         var packet = MRT.Send(grade: order.grade, number: 0, target: target, payload: payload)
         packet.isRaw = order.isRaw
-        packet.isKept = order.isKept
+        // Where the app keeps messages by default, a sender says which ones are not kept.
+        if context.profile.limits.appPolicy.keepsHistory {
+            packet.isNeverKept = !order.isKept
+        } else {
+            packet.isKept = order.isKept
+        }
         packet.expirySeconds = order.expirySeconds
         packet.messageIdentifier = append(order.messageIdentifier.utf8)
         var fields = MRT.SendFields()

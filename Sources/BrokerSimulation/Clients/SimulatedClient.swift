@@ -74,6 +74,7 @@ final class SimulatedClient: NetworkedClient {
         case groupChange
         case page(ConversationName, before: UInt64, asked: PageRequest)
         case mark(ConversationName, UInt64)
+        case hiding(ConversationName, UInt64)
         /// By the reference of a message.
         case applied(UInt64)
     }

@@ -37,6 +37,10 @@ struct ReadingFact {
     var asked: Set<UInt64> = [0]
     var confirmed: UInt64 = 0
     var confirmedAt = Instant(milliseconds: 0)
+    /// It does not want to see what is up to this number, and has been told so.
+    var hiddenThrough: UInt64 = 0
+    /// The same for requests that may have been carried out.
+    var hidingThrough: UInt64 = 0
 }
 
 /// A kept message, as its readers get it.
@@ -113,8 +117,9 @@ extension Oracle {
         // What a page has shown is on disk, and the next one begins with it or with newer ones.
         if before == 0, case .users = conversation, !page.isEmpty || asked.highestSeen > 0 {
             let newest = page.first?.number ?? 0
+            let hiding = readingFact(conversation, client: client).hidingThrough
             let isGone = (newest + 1..<max(newest, asked.highestSeen) + 1).allSatisfy {
-                fact.removed.contains($0)
+                fact.removed.contains($0) || $0 <= hiding
             }
             if !isGone {
                 fail(
@@ -122,6 +127,12 @@ extension Oracle {
                     "the newest page of \(conversation) begins with #\(newest), after "
                         + "#\(asked.highestSeen) was seen", client: client)
             }
+        }
+        for kept in page where kept.number <= asked.hiddenThrough {
+            fail(
+                .hiddenStaysHidden,
+                "user \(user) sees #\(kept.number) of \(conversation), hidden to "
+                    + "#\(asked.hiddenThrough)", message: kept.message, client: client)
         }
         checkSequence(page.reversed(), of: conversation, client: client)
         for kept in page { note(kept, in: conversation, client: client) }
@@ -180,11 +191,33 @@ extension Oracle {
 
     // MARK: Marks
 
-    /// A client tells that its user has read a conversation up to a number.
-    func marking(_ number: UInt64, in conversation: ConversationName, client: Int) {
+    /// What a client's user has told of a conversation.
+    func readingFact(_ conversation: ConversationName, client: Int) -> ReadingFact {
         let reader = ConversationReader(
             conversation: conversation, user: profile.clients[client].user)
-        readingFacts[reader, default: ReadingFact()].asked.insert(number)
+        return readingFacts[reader] ?? ReadingFact()
+    }
+
+    /// A client tells that its user has read a conversation up to a number, or hides it.
+    func marking(
+        _ number: UInt64, in conversation: ConversationName, hides: Bool, client: Int
+    ) {
+        let reader = ConversationReader(
+            conversation: conversation, user: profile.clients[client].user)
+        var fact = readingFacts[reader] ?? ReadingFact()
+        fact.asked.insert(number)
+        if hides { fact.hidingThrough = max(fact.hidingThrough, number) }
+        readingFacts[reader] = fact
+    }
+
+    /// A client is told that a conversation is hidden up to a number.
+    func hidden(_ number: UInt64, in conversation: ConversationName, client: Int) {
+        let user = profile.clients[client].user
+        history.note(.client(client), "user \(user) has hidden \(conversation) to #\(number)")
+        let reader = ConversationReader(conversation: conversation, user: user)
+        // A member that leaves and comes again reads from there on, which is not earlier.
+        readingFacts[reader, default: ReadingFact()].hiddenThrough = max(
+            number, readingFacts[reader]?.hiddenThrough ?? 0)
     }
 
     func markAnswered(
@@ -367,4 +400,6 @@ extension Oracle {
 struct PageRequest {
     let at: Instant
     let highestSeen: UInt64
+    /// The user has hidden the conversation up to this number.
+    let hiddenThrough: UInt64
 }

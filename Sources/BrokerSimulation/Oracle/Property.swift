@@ -46,6 +46,8 @@ public enum Property: String, CaseIterable, Sendable {
     case historyIsOrdered = "history-is-ordered"
     /// What a user has told to have read stays read, and the later messages of others are unread.
     case unreadIsRight = "unread-is-right"
+    /// What a user has hidden is on no page that it gets.
+    case hiddenStaysHidden = "hidden-stays-hidden"
     /// A receipt is told to who asked for it, and not before its fact.
     case receiptsAreTrue = "receipts-are-true"
     /// A receipt is told to each session once.

@@ -62,6 +62,9 @@ extension Profile {
         }
         historyInterval = random.pick([5, 20, 100])
         limits.historyCountMaximum = random.pick([3, 20, 10_000, 10_000])
+        // MQTT clients do not say that a message is not to be kept.
+        limits.appPolicy.keepsHistory =
+            random.happens(perTenThousand: 5_000) && clients.allSatisfy { $0.mqtt == nil }
     }
 
     /// Whether clients ask for receipts; drawn apart from the other habits, so that runs without it

@@ -86,7 +86,9 @@ extension Simulation {
             let highest = oracle.conversationFacts[conversation]?.highestSeen, highest > 0
         else { return }
         let back = context.historyRandom.below(Int(min(highest, 5)))
-        client.markRead(conversation, through: highest - UInt64(back))
+        client.markRead(
+            conversation, through: highest - UInt64(back),
+            hides: context.historyRandom.happens(perTenThousand: 1_000))
     }
 
     private func removeOne() {

@@ -2,6 +2,7 @@
 
 import { hasRole, request, session, setRole, store } from "/api.js";
 import * as broker from "/broker.js";
+import * as conversations from "/conversations.js";
 import * as credentials from "/credentials.js";
 import * as devices from "/devices.js";
 import { element, main, reportingErrors } from "/elements.js";
@@ -10,10 +11,11 @@ import { leave, showPagesWith } from "/navigation.js";
 import { forgetSamples, pages as overview } from "/overview.js";
 
 /** All pages, in the order of the navigation. */
-const order = ["overview", "devices", "device", "users", "retained", "groups", "group", "tokens",
-  "send", "apps", "keys", "listeners", "refusals", "log", "broker", "operators"];
-const found = { ...overview, ...devices.pages, ...messages.pages, ...credentials.pages,
-  ...broker.pages };
+const order = ["overview", "devices", "device", "users", "retained", "groups", "group",
+  "conversations", "history", "tokens", "send", "apps", "keys", "listeners", "refusals", "log",
+  "broker", "operators"];
+const found = { ...overview, ...devices.pages, ...messages.pages, ...conversations.pages,
+  ...credentials.pages, ...broker.pages };
 const pages = Object.fromEntries(order.map((name) => [name, found[name]]));
 
 session.end = showLogin;

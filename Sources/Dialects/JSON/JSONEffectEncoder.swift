@@ -182,6 +182,9 @@ struct JSONEffectEncoder {
         case .reportGroup(_, _, let report):
             writer.write(.success)
             Self.write(report, bytes: bytes, to: &writer)
+        case .reportGroupHistory(_, _, let history, let lastNumber):
+            writer.write(.success)
+            Self.write(history, lastNumber: lastNumber, to: &writer)
         case .reportHistory(_, _, let next, let entries):
             writer.write(.success)
             if next > 0 { writer.write("next", next) }
@@ -249,6 +252,15 @@ struct JSONEffectEncoder {
             var walk = MRT.IdentifierList(report.members, in: bytes.bytes)
             while let member = walk.next() { list.append(member.bytes(in: bytes).bytes) }
         }
+    }
+
+    /// What a group keeps.
+    private static func write(
+        _ history: GroupHistory, lastNumber: UInt64, to writer: inout JSONWriter
+    ) {
+        writer.write("history", history.isKept)
+        writer.write("shown", UInt64(history.shownCount))
+        writer.write("last", lastNumber)
     }
 
     // MARK: - Beginning and end
@@ -432,6 +444,6 @@ extension MessageKind {
 
     /// The events of a group, by their number from 1 on.
     static let groupEventNames: [StaticString] = [
-        "joined", "left", "kicked", "allow-list-updated", "meta-updated",
+        "joined", "left", "kicked", "allow-list-updated", "meta-updated", "history-updated",
     ]
 }

@@ -104,7 +104,8 @@ struct JSONPacketReader {
         case .disconnect: try readDisconnect()
         case .subscribe, .unsubscribe, .presence, .setWill, .clearWill, .createGroup, .joinGroup,
             .leaveGroup, .kickMember, .banMember, .listGroups, .describeGroup, .history,
-            .conversations, .read, .applied, .setGroupMeta, .setGroupAllowed:
+            .conversations, .read, .hide, .applied, .setGroupMeta, .setGroupAllowed,
+            .setGroupHistory, .groupHistory:
             try readRequest(known, number: try required("request", requestNumber()))
         }
     }
@@ -114,7 +115,8 @@ struct JSONPacketReader {
         case connect, authenticate, send, ack, ping, disconnect
         case subscribe, unsubscribe, presence, setWill, clearWill
         case createGroup, joinGroup, leaveGroup, kickMember, banMember, listGroups, describeGroup
-        case setGroupMeta, setGroupAllowed, history, conversations, read, applied
+        case setGroupMeta, setGroupAllowed, setGroupHistory, groupHistory
+        case history, conversations, read, hide, applied
 
         /// What an MQTT client does instead of publishing this as a request; nil for what it
         /// publishes.
@@ -219,7 +221,13 @@ struct JSONPacketReader {
         send.expirySeconds = UInt32(
             try number("expirySeconds", in: 1...UInt64(UInt32.max)) ?? 0)
         send.time = try number("time", in: 1...WireLimits.varIntMaximum) ?? 0
-        send.isKept = try flag("history")
+        let isKept = try optionalFlag("history")
+        send.isKept = isKept == true
+        send.isNeverKept = isKept == false
+        send.isUndelivered = try optionalFlag("deliver") == false
+        guard send.isKept || !send.isUndelivered else {
+            throw fault("needs history", "deliver")
+        }
         send.isRetained = try flag("isRetained")
         if send.isRetained, !target.isTopicOfSend {
             throw fault("needs a topic, which has a retained message", "isRetained")
@@ -385,23 +393,25 @@ struct JSONPacketReader {
                 .groupDescribe,
                 MRT.GroupQuery(group: try group(), after: try shortText("after") ?? .empty))
         case .history:
-            let party = try conversationParty()
-            ask(
-                .history,
-                MRT.HistoryQuery(
-                    party: party,
-                    before: try number("before", in: 1...WireLimits.varIntMaximum) ?? 0,
-                    count: try pageCount()))
+            let query = MRT.HistoryQuery(
+                party: try conversationParty(),
+                before: try number("before", in: 1...WireLimits.varIntMaximum) ?? 0,
+                count: try pageCount())
+            if let search = try search(query) {
+                ask(.searchHistory, search)
+            } else {
+                ask(.history, query)
+            }
         case .conversations:
             ask(
                 .conversations,
                 MRT.ConversationQuery(
                     after: try number("after", in: 1...WireLimits.varIntMaximum) ?? 0,
                     isUnreadOnly: try flag("unread"), count: try pageCount()))
-        case .read:
+        case .read, .hide:
             let party = try conversationParty()
             ask(
-                .markRead,
+                type == .hide ? .hideHistory : .markRead,
                 MRT.ReadMark(
                     party: party,
                     number: try required(
@@ -417,6 +427,14 @@ struct JSONPacketReader {
             ask(
                 .groupSetMeta,
                 MRT.GroupSetMeta(group: try group(), meta: try required("meta", text("meta"))))
+        case .groupHistory: ask(.groupHistory, MRT.GroupName(group: try group()))
+        case .setGroupHistory:
+            ask(
+                .groupSetHistory,
+                MRT.GroupSetHistory(
+                    group: try group(),
+                    isKept: try required("history", optionalFlag("history")),
+                    shownCount: UInt32(try number("shown", in: 0...UInt64(UInt32.max)) ?? 0)))
         case .setGroupAllowed:
             ask(
                 .groupSetAllowList,
@@ -441,6 +459,22 @@ struct JSONPacketReader {
                 reason: .malformedPacket,
                 detail: "a conversation is named by exactly one of user and group")
         }
+    }
+
+    /// A search in a page; nil if the message has none of its members.
+    private mutating func search(
+        _ query: MRT.HistoryQuery
+    ) throws(JSONFault) -> MRT.HistorySearchQuery? {
+        let (words, sender) = (try shortText("search"), try shortText("from"))
+        let since = try number("since", in: 0...WireLimits.varIntMaximum)
+        let until = try number("until", in: 1...WireLimits.varIntMaximum)
+        guard words != nil || sender != nil || since != nil || until != nil else { return nil }
+        guard (words?.count ?? 0) <= WireLimits.searchByteCountMaximum else {
+            throw fault("has more than 128 bytes", "search")
+        }
+        return MRT.HistorySearchQuery(
+            query: query, from: sender ?? .empty, since: since ?? 0, until: until ?? 0,
+            text: words ?? .empty)
     }
 
     /// Entries of a page.
@@ -501,8 +535,12 @@ struct JSONPacketReader {
     }
 
     private mutating func flag(_ name: StaticString) throws(JSONFault) -> Bool {
+        try optionalFlag(name) ?? false
+    }
+
+    private mutating func optionalFlag(_ name: StaticString) throws(JSONFault) -> Bool? {
         switch value(name) {
-        case nil, .null: return false
+        case nil, .null: return nil
         case .bool(let flag): return flag
         default: throw fault("is not true or false", name)
         }

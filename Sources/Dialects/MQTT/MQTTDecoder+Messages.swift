@@ -34,6 +34,8 @@ extension MQTTDecoder {
         takeProperties(will.properties, of: .will, packet, into: &request)
         // Wills are in no history, and nobody waits for their results.
         request.isKept = false
+        request.isNeverKept = false
+        request.isUndelivered = false
         request.asks = []
         return request
     }
@@ -202,6 +204,9 @@ extension MQTTDecoder {
     ) {
         guard !request.properties.isEmpty else { return }
         var hasIdentifier = request.packetIdentifier == 0
+        var time: UInt64 = 0
+        // Other messages have the time of the broker.
+        defer { if request.isUndelivered { request.senderUnixMilliseconds = time } }
         var reader = MQTT.PropertyReader(
             MQTT.PropertySection(carried: request.properties), of: owner, in: bytes.bytes)
         // They were checked when they were read, so this cannot fail.
@@ -209,7 +214,12 @@ extension MQTTDecoder {
             guard property.identifier == .userProperty else { continue }
             let (name, value) = (property.text.bytes(in: bytes), property.value)
             if name.elementsEqual(MessageProperty.history.utf8Bytes) {
-                request.isKept = value.bytes(in: bytes).elementsEqual("1".utf8)
+                request.isUndelivered = value.bytes(in: bytes).elementsEqual("only".utf8)
+                request.isKept =
+                    request.isUndelivered || value.bytes(in: bytes).elementsEqual("1".utf8)
+                request.isNeverKept = value.bytes(in: bytes).elementsEqual("0".utf8)
+            } else if name.elementsEqual(MessageProperty.late.utf8Bytes) {
+                time = UInt64(String(decoding: value.bytes(in: bytes), as: UTF8.self)) ?? 0
             }
             guard !hasIdentifier, name.elementsEqual(MessageProperty.identifier.utf8Bytes) else {
                 continue
@@ -255,8 +265,12 @@ enum MessageProperty {
     static let receiver: StaticString = "to"
     /// From a sender, and returned in the acknowledgement: the application's id of a message.
     static let identifier: StaticString = "mid"
-    /// From a sender: `1` for a message that is kept in its conversation.
+    /// From a sender: `1` for a message that is kept in its conversation, `0` for one that is not,
+    /// whatever is kept by default, and `only` for one that is kept and not delivered.
     static let history: StaticString = "history"
+    /// From the sender of a message that is only kept: the time of a reading that could not be sent
+    /// earlier.
+    static let late: StaticString = "martlet-late"
     /// From a sender: `1` to be told the message's reference.
     static let asksReference: StaticString = "reference"
     /// From a sender, and to a receiver: the receipts that are asked for, with commas between them.

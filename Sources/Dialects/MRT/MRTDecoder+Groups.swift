@@ -78,6 +78,12 @@ extension MRTDecoder {
             }
             return request.event(
                 .setMeta(request.place(change.group), meta: request.place(change.meta)))
+        case .groupSetHistory:
+            let change = try MRT.GroupSetHistory(content.bytes)
+            return request.event(
+                .setHistory(
+                    request.place(change.group),
+                    GroupHistory(isKept: change.isKept, shownCount: change.shownCount)))
         default:
             let change = try MRT.GroupSetAllowList(content.bytes)
             guard areIdentifiers(change.allowList, request) else {
@@ -97,6 +103,10 @@ extension MRTDecoder {
                     after: request.place(query.after),
                     byteCountMaximum: request.resultByteCountMaximum))
         }
+        if request.operation == .groupHistory {
+            let name = try MRT.GroupName(request.content.bytes)
+            return request.event(.describeHistory(request.place(name.group)))
+        }
         let query = try MRT.GroupQuery(request.content.bytes)
         return request.event(
             .describe(
@@ -107,14 +117,29 @@ extension MRTDecoder {
     // MARK: - Conversations
 
     static func queryHistory(_ request: ReceivedRequest) throws(WireError) -> Event {
-        let query = try MRT.HistoryQuery(request.content.bytes)
-        return .historyRequested(
+        .historyRequested(
             request.connection, requestIdentifier: request.identifier,
-            HistoryRequest(
-                party: party(query.party, request),
-                before: query.before == 0 ? .max : query.before,
-                countMaximum: Int(query.count),
-                byteCountMaximum: request.resultByteCountMaximum))
+            historyRequest(try MRT.HistoryQuery(request.content.bytes), request))
+    }
+
+    static func searchHistory(_ request: ReceivedRequest) throws(WireError) -> Event {
+        let query = try MRT.HistorySearchQuery(request.content.bytes)
+        var wanted = historyRequest(query.query, request)
+        wanted.search.text = request.place(query.text)
+        wanted.search.sender = request.place(query.from)
+        wanted.search.since = query.since
+        if query.until > 0 { wanted.search.until = query.until }
+        return .historyRequested(
+            request.connection, requestIdentifier: request.identifier, wanted)
+    }
+
+    private static func historyRequest(
+        _ query: MRT.HistoryQuery, _ request: ReceivedRequest
+    ) -> HistoryRequest {
+        HistoryRequest(
+            party: party(query.party, request),
+            before: query.before == 0 ? .max : query.before, countMaximum: Int(query.count),
+            byteCountMaximum: request.resultByteCountMaximum)
     }
 
     static func queryConversations(_ request: ReceivedRequest) throws(WireError) -> Event {
@@ -131,7 +156,9 @@ extension MRTDecoder {
         let mark = try MRT.ReadMark(request.content.bytes)
         return .markReadRequested(
             request.connection, requestIdentifier: request.identifier,
-            ReadMarkRequest(party: party(mark.party, request), number: mark.number))
+            ReadMarkRequest(
+                party: party(mark.party, request), number: mark.number,
+                hides: request.operation == .hideHistory))
     }
 
     private static func party(

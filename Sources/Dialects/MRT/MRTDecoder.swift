@@ -195,6 +195,8 @@ enum MRTDecoder {
             senderUnixMilliseconds: send.time, isRaw: send.isRaw, payload: payload,
             messageByteCount: validated.messageByteCount, fault: validated.fault)
         request.isKept = send.isKept
+        request.isNeverKept = send.isNeverKept
+        request.isUndelivered = send.isUndelivered
         request.isRetained = send.isRetained
         return request
     }
@@ -271,15 +273,18 @@ enum MRTDecoder {
             return .willCleared(request.connection, requestIdentifier: request.identifier)
         case .groupCreate:
             return try createGroup(request, seed: context.makeRandomNumber())
-        case .groupJoin, .groupLeave, .groupKick, .groupBan, .groupSetMeta, .groupSetAllowList:
+        case .groupJoin, .groupLeave, .groupKick, .groupBan, .groupSetMeta, .groupSetAllowList,
+            .groupSetHistory:
             return try changeGroup(request)
-        case .groupList, .groupDescribe:
+        case .groupList, .groupDescribe, .groupHistory:
             return try queryGroups(request)
         case .history:
             return try queryHistory(request)
+        case .searchHistory:
+            return try searchHistory(request)
         case .conversations:
             return try queryConversations(request)
-        case .markRead:
+        case .markRead, .hideHistory:
             return try markRead(request)
         case .applied:
             return try reportApplied(request)

@@ -211,6 +211,10 @@ struct MRTEncoder: ~Copyable {
         case .reportGroup(let connection, let identifier, let report):
             let group = MRT.GroupDescription(report)
             respond(to: connection, request: identifier, with: group, in: context)
+        case .reportGroupHistory(let connection, let identifier, let history, let lastNumber):
+            let answer = MRT.GroupHistory(
+                isKept: history.isKept, shownCount: history.shownCount, lastNumber: lastNumber)
+            respond(to: connection, request: identifier, with: answer, in: context)
         case .reportHistory(let connection, let identifier, let next, let entries):
             let page = RunAnswer(
                 next: next,

@@ -164,6 +164,7 @@ extension MRT {
         case kicked(user: ByteRange)
         case allowListUpdated(AllowList)
         case metaUpdated(ByteRange)
+        case historyUpdated(isKept: Bool, shownCount: UInt32)
 
         /// Reads a payload; nil for an event that this program does not know, which is not an
         /// error.
@@ -183,6 +184,13 @@ extension MRT {
             case 3: self = .kicked(user: try reader.readUser())
             case 4: self = .allowListUpdated(try AllowList(&reader))
             case 5: self = .metaUpdated(reader.readRest())
+            case 6:
+                let isKept = try reader.readFlag()
+                var shownCount: UInt32 = 0
+                for shift in [0, 8, 16, 24] as [UInt32] {
+                    shownCount |= UInt32(try reader.readByte()) << shift
+                }
+                self = .historyUpdated(isKept: isKept, shownCount: shownCount)
             default: return nil
             }
         }
@@ -192,6 +200,7 @@ extension MRT {
             case .joined(let rest), .left(let rest), .kicked(let rest), .metaUpdated(let rest):
                 1 + Int(rest.count)
             case .allowListUpdated(let list): 1 + list.byteCount
+            case .historyUpdated: 6
             }
         }
 
@@ -202,6 +211,7 @@ extension MRT {
             case .kicked: 3
             case .allowListUpdated: 4
             case .metaUpdated: 5
+            case .historyUpdated: 6
             }
         }
 
@@ -211,6 +221,11 @@ extension MRT {
             case .joined(let rest), .left(let rest), .kicked(let rest), .metaUpdated(let rest):
                 writer.write(bytes: rest.bytes(in: source))
             case .allowListUpdated(let list): list.write(to: &writer, from: source)
+            case .historyUpdated(let isKept, let shownCount):
+                writer.write(byte: isKept ? 1 : 0)
+                for shift in [0, 8, 16, 24] as [UInt32] {
+                    writer.write(byte: UInt8(truncatingIfNeeded: shownCount >> shift))
+                }
             }
         }
     }
@@ -218,7 +233,7 @@ extension MRT {
 
 extension PacketReader {
     /// One byte, 0 or 1.
-    fileprivate mutating func readFlag() throws(WireError) -> Bool {
+    mutating func readFlag() throws(WireError) -> Bool {
         let byte = try readByte()
         guard byte <= 1 else { throw .malformed }
         return byte == 1

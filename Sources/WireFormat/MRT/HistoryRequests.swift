@@ -9,6 +9,10 @@
 //                 | run of: u8 0 user, 2 group, string8 name, varint last number, varint read |
 //                 |         varint unread |
 //     27 read     | u8 0 user, 2 group | string8 name | varint number |
+//     42 hide     | the same |
+//     43 search   | u8 0 user, 2 group | string8 name | varint before | u8 count |
+//                 | string8 from | varint since, ms | varint until, ms, 0 for now | rest: text |
+//       ->        | as of 25 |
 
 import Primitives
 
@@ -66,11 +70,15 @@ extension MRT {
 
         public init(_ parameters: RawSpan) throws(WireError) {
             var reader = PacketReader(parameters)
+            try self.init(&reader)
+            try reader.expectEnd()
+        }
+
+        init(_ reader: inout PacketReader) throws(WireError) {
             party = try ConversationParty(&reader)
             before = try reader.readVarInt()
             count = try reader.readByte()
             guard (1...WireLimits.historyCountMaximum).contains(count) else { throw .malformed }
-            try reader.expectEnd()
         }
 
         public var byteCount: Int {
@@ -83,7 +91,55 @@ extension MRT {
         }
     }
 
-    /// The result of ``Operation/history``.
+    /// The parameters of ``Operation/searchHistory``: those messages of a page that match.
+    public struct HistorySearchQuery: Hashable, Sendable, RequestPart {
+        /// ``HistoryQuery/count`` messages are read, whatever they contain.
+        public var query: HistoryQuery
+        /// Only messages of this user; empty for all.
+        public var from: ByteRange
+        /// Only messages of this time or later, in Unix milliseconds.
+        public var since: UInt64
+        /// Only messages before this time; 0 for all.
+        public var until: UInt64
+        /// Only messages that contain this text; empty for all. At most
+        /// ``WireLimits/searchByteCountMaximum`` bytes.
+        public var text: ByteRange
+
+        public init(
+            query: HistoryQuery, from: ByteRange = .empty, since: UInt64 = 0, until: UInt64 = 0,
+            text: ByteRange = .empty
+        ) {
+            self.query = query
+            self.from = from
+            self.since = since
+            self.until = until
+            self.text = text
+        }
+
+        public init(_ parameters: RawSpan) throws(WireError) {
+            var reader = PacketReader(parameters)
+            query = try HistoryQuery(&reader)
+            from = try reader.readString8()
+            since = try reader.readVarInt()
+            until = try reader.readVarInt()
+            text = reader.readRest()
+            guard text.count <= WireLimits.searchByteCountMaximum else { throw .malformed }
+        }
+
+        public var byteCount: Int {
+            query.byteCount + from.string8ByteCount + VariableInteger.byteCount(since)
+                + VariableInteger.byteCount(until) + Int(text.count)
+        }
+        public func write(to writer: inout PacketWriter, from source: RawSpan) {
+            query.write(to: &writer, from: source)
+            writer.write(string8: from.bytes(in: source))
+            writer.write(varInt: since)
+            writer.write(varInt: until)
+            writer.write(bytes: text.bytes(in: source))
+        }
+    }
+
+    /// The result of ``Operation/history`` and ``Operation/searchHistory``.
     public struct HistoryPage: Hashable, Sendable, RequestPart {
         /// What ``HistoryQuery/before`` of the next page is; 0 at the oldest message. A page may
         /// be empty and have a next one.
@@ -295,7 +351,8 @@ extension MRT {
         }
     }
 
-    /// The parameters of ``Operation/markRead``: the user has read a conversation up to a number.
+    /// The parameters of ``Operation/markRead``: the user has read a conversation up to a number;
+    /// and of ``Operation/hideHistory``: it does not want to see it up to there.
     public struct ReadMark: Hashable, Sendable, RequestPart {
         public var party: ConversationParty
         /// The number of a kept message.

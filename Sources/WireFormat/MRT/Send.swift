@@ -21,6 +21,10 @@ extension MRT {
         public var time: UInt64 = 0
         /// The message is kept in the conversation of its sender and its receivers.
         public var isKept = false
+        /// The message is not kept, also where the group or the app keeps messages by default.
+        public var isNeverKept = false
+        /// The message is kept only: nobody gets it, and its time is used as it is.
+        public var isUndelivered = false
         /// It becomes the retained message of its topic; only with a topic.
         public var isRetained = false
         /// A block of fields, which ``SendFields`` reads; empty for none.
@@ -50,8 +54,9 @@ extension MRT {
             @usableFromInline static var time: UInt8 { 0x04 }
             @usableFromInline static var history: UInt8 { 0x08 }
             @usableFromInline static var fields: UInt8 { 0x10 }
-            @usableFromInline static var retained: UInt8 { 0x20 }
-            @usableFromInline static var all: UInt8 { 0x3F }
+            @usableFromInline static var noHistory: UInt8 { 0x20 }
+            @usableFromInline static var historyOnly: UInt8 { 0x40 }
+            @usableFromInline static var retained: UInt8 { 0x80 }
         }
 
         /// Decodes the structure. Whether the ids, the topic and the message obey their rules is
@@ -77,7 +82,7 @@ extension MRT {
         @inlinable
         mutating func readOptions(_ reader: inout PacketReader) throws(WireError) {
             let options = try reader.readByte()
-            guard options != 0, options & ~Option.all == 0 else { throw .malformed }
+            guard options != 0 else { throw .malformed }
             if options & Option.messageIdentifier != 0 {
                 messageIdentifier = try reader.readString8(
                     1...WireLimits.messageIdentifierByteCountMaximum)
@@ -90,6 +95,9 @@ extension MRT {
             }
             isKept = options & Option.history != 0
             if options & Option.fields != 0 { fields = try MRT.readFields(&reader) }
+            isNeverKept = options & Option.noHistory != 0
+            isUndelivered = options & Option.historyOnly != 0
+            guard !(isKept && isNeverKept), isKept || !isUndelivered else { throw .malformed }
             isRetained = options & Option.retained != 0
         }
 
@@ -98,6 +106,8 @@ extension MRT {
             (messageIdentifier.isEmpty ? 0 : Option.messageIdentifier)
                 | (expirySeconds == 0 ? 0 : Option.expiry) | (time == 0 ? 0 : Option.time)
                 | (isKept ? Option.history : 0) | (isRetained ? Option.retained : 0)
+                | (isNeverKept ? Option.noHistory : 0)
+                | (isUndelivered ? Option.historyOnly : 0)
                 | (fields.isEmpty ? 0 : Option.fields)
         }
 

@@ -10,12 +10,13 @@ import MartletClient
 enum GroupOption: String, ConnectionRules, AppRules {
     case server, ca, token, device, timeout
     case data, app, owner
-    case name, allow, meta, everybody, json
+    case name, allow, meta, everybody, shown, json
 
     var shape: OptionShape {
         switch self {
         case .everybody, .json: .flag
-        case .server, .ca, .token, .device, .timeout, .data, .app, .owner, .name, .allow, .meta:
+        case .server, .ca, .token, .device, .timeout, .data, .app, .owner, .name, .allow, .meta,
+            .shown:
             .value
         }
     }
@@ -43,6 +44,16 @@ extension ParsedOptions<GroupOption> {
         return positionals[index]
     }
 
+    /// What `group history` sets: its second word, and an option.
+    func groupHistory() throws(UsageError) -> (isKept: Bool, shownCount: UInt32) {
+        let word = try word(1, of: .groupHistory, meaning: "on or off")
+        guard word == "on" || word == "off" else {
+            throw UsageError("the history of a group is on or off, not \"\(word)\"")
+        }
+        let shown = try integer(.shown, in: 0...Int(UInt32.max)) ?? 0
+        return (word == "on", UInt32(shown))
+    }
+
     /// The users of a comma-separated list.
     func allowedUsers(_ list: String) -> [String] {
         list.split(separator: ",").map(String.init)
@@ -53,6 +64,7 @@ extension ParsedOptions<GroupOption> {
             switch command {
             case .groupCreate: [.owner, .name, .allow, .meta]
             case .groupAllow: [.everybody]
+            case .groupHistory: [.shown]
             default: []
             }
         let options = try OptionParser<GroupOption>.options(
@@ -85,6 +97,11 @@ struct GroupLine: Encodable {
     /// The users who may join; nil for everybody, and if the user may not see them.
     var allowed: [String]?
     var meta: String?
+    /// Whether messages are kept by default, and how many of them new members see.
+    var isKept: Bool?
+    var shownCount: UInt32?
+    /// The number of the newest kept message.
+    var lastNumber: UInt64?
     var members: [String]?
 
     /// All known properties, one on each line.
@@ -94,7 +111,10 @@ struct GroupLine: Encodable {
             "group": groupid, "title": title,
             "owner": (owner ?? "") + (own == true ? " (you)" : ""),
             "may join": allowed.map { $0.joined(separator: ", ") } ?? everybody,
-            "meta": meta ?? "", "members": "\(memberCount ?? 0)",
+            "meta": meta ?? "",
+            "history": "\(isKept == true ? "on" : "off"), \(shownCount ?? 0) shown to new members, "
+                + "newest number \(lastNumber ?? 0)",
+            "members": "\(memberCount ?? 0)",
         ]) + (members ?? []).map { "\n  \(printable($0))" }.joined()
     }
 }
@@ -127,6 +147,7 @@ enum GroupCommand {
         case show(String)
         case setMeta(String, meta: String)
         case setAllowed(String, [String]?)
+        case setHistory(String, isKept: Bool, shownCount: UInt32)
 
         init(
             _ command: Command, _ options: ParsedOptions<GroupOption>
@@ -157,6 +178,10 @@ enum GroupCommand {
             case .groupShow: self = .show(try word(0, "GROUP"))
             case .groupMeta:
                 self = .setMeta(try word(0, "GROUP"), meta: try word(1, "META"))
+            case .groupHistory:
+                let history = try options.groupHistory()
+                self = .setHistory(
+                    try word(0, "GROUP"), isKept: history.isKept, shownCount: history.shownCount)
             case .groupAllow:
                 let group = try word(0, "GROUP")
                 if options.has(.everybody) {
@@ -201,14 +226,19 @@ enum GroupCommand {
                     details.members += page.members
                     details.hasMoreMembers = page.hasMoreMembers
                 }
+                let history = try await client.historySettings(of: group)
                 let line = GroupLine(
                     groupid: group, title: details.title, owner: details.owner,
                     own: details.isOwn, memberCount: details.memberCount,
-                    isLimited: details.hasAllowList, meta: details.meta, members: details.members)
+                    isLimited: details.hasAllowList, meta: details.meta, isKept: history.isKept,
+                    shownCount: history.shownCount, lastNumber: history.lastNumber,
+                    members: details.members)
                 return [isJSON ? jsonLine(line) : line.text]
             case .setMeta(let group, let meta): try await client.setMeta(meta, of: group)
             case .setAllowed(let group, let users):
                 try await client.setAllowList(users, of: group)
+            case .setHistory(let group, let isKept, let shownCount):
+                try await client.setHistory(of: group, isKept: isKept, shownCount: shownCount)
             }
             return []
         }

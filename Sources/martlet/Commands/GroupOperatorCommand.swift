@@ -44,6 +44,9 @@ enum GroupOperatorCommand {
                 from: broker(), app: app, user: options.positionals.first, isJSON: isJSON)
         case .groupShow:
             try show(word(0, "GROUP"), from: broker(), app: app, isJSON: isJSON)
+        case .groupHistory:
+            let history = try options.groupHistory()
+            try change(.history(isKept: history.isKept, shownCount: history.shownCount))
         case .groupMeta: try change(.meta(try word(1, "META")))
         case .groupAllow:
             try change(
@@ -118,7 +121,8 @@ enum GroupOperatorCommand {
         let line = GroupLine(
             groupid: reply.groupid, title: reply.title, owner: reply.owner,
             memberCount: reply.memberCount, isLimited: reply.allowed != nil,
-            allowed: reply.allowed, meta: reply.meta, members: reply.members)
+            allowed: reply.allowed, meta: reply.meta, isKept: reply.isKept,
+            shownCount: reply.shownCount, lastNumber: reply.lastNumber, members: reply.members)
         StandardStream.output.print(isJSON ? jsonLine(line) : line.text)
     }
 }

@@ -10,15 +10,18 @@ enum SendOption: String, ConnectionRules, AppRules {
     case server, ca, token, device, timeout, data, app
     case sender = "as"
     case retain, history, receipt, wait
+    case noHistory = "no-history"
+    case historyOnly = "history-only"
+    case time
     case to, group, broadcast, topic, type, grade, expiry, bytes
     case messageID = "message-id"
 
     var shape: OptionShape {
         switch self {
-        case .broadcast, .bytes, .retain, .history, .receipt: .flag
+        case .broadcast, .bytes, .retain, .history, .noHistory, .historyOnly, .receipt: .flag
         case .server, .ca, .token, .device, .timeout, .data, .app, .sender, .to, .group, .topic,
             .type, .grade, .expiry, .wait,
-            .messageID:
+            .messageID, .time:
             .value
         }
     }
@@ -186,7 +189,11 @@ enum SendCommand {
         private let grade: Grade
         private let messageID: String?
         private let expirySeconds: UInt32?
-        private let isKept: Bool
+        /// nil: the default of the group or the app.
+        private let isKept: Bool?
+        /// False for messages that are only kept.
+        private let isDelivered: Bool
+        private let unixMilliseconds: UInt64?
         private let receipts: Receipts
 
         init(_ options: ParsedOptions<SendOption>) throws(UsageError) {
@@ -227,12 +234,27 @@ enum SendCommand {
             if !receipts.isEmpty, grade == .transient {
                 throw UsageError("--receipt and --wait need the grade durable or once")
             }
-            isKept = options.has(.history)
-            if isKept, options.has(.broadcast) || options.has(.topic) {
+            guard !options.has(.history) || !options.has(.noHistory) else {
+                throw UsageError("--history and --no-history exclude each other")
+            }
+            isDelivered = !options.has(.historyOnly)
+            if !receipts.isEmpty, !isDelivered {
+                throw UsageError("--receipt and --wait exclude --history-only")
+            }
+            let asksHistory = options.has(.history) || !isDelivered
+            guard isDelivered || !options.has(.noHistory) else {
+                throw UsageError("--history-only and --no-history exclude each other")
+            }
+            isKept = asksHistory ? true : options.has(.noHistory) ? false : nil
+            if asksHistory, options.has(.broadcast) || options.has(.topic) {
                 throw UsageError("--history needs --to or --group")
             }
-            if isKept, grade == .transient {
+            if asksHistory, grade == .transient {
                 throw UsageError("--history needs the grade durable or once")
+            }
+            unixMilliseconds = try options.integer(.time, in: 1...Int.max).map(UInt64.init)
+            guard unixMilliseconds == nil || !isDelivered else {
+                throw UsageError("--time needs --history-only")
             }
         }
 
@@ -284,7 +306,9 @@ enum SendCommand {
                 case .once: .once
                 }
             request.expirySeconds = expirySeconds.map(UInt64.init)
-            request.isKept = isKept ? true : nil
+            request.isKept = isKept
+            if !isDelivered { request.isDelivered = false }
+            request.unixMilliseconds = unixMilliseconds
             if !receipts.isEmpty {
                 request.receipts =
                     (receipts.contains(.delivered) ? ["delivered"] : [])
@@ -306,6 +330,8 @@ enum SendCommand {
             message.messageID = messageID
             message.expirySeconds = expirySeconds
             message.isKept = isKept
+            message.isDelivered = isDelivered
+            message.time = unixMilliseconds
             message.receipts = receipts
             return message
         }

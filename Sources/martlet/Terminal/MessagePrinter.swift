@@ -85,6 +85,8 @@ struct MessagePrinter {
         case .allowListUpdated(let users?):
             "may join: " + users.map(printable).joined(separator: ", ")
         case .metaUpdated(let meta): "meta \(printable(meta))"
+        case .historyUpdated(let isKept, let shownCount):
+            "history \(isKept ? "on" : "off"), \(shownCount) shown to new members"
         case .other(let event): "event \(event)"
         }
     }
@@ -168,6 +170,8 @@ extension MessagePrinter {
             #""event":"allow-list-updated","allowed":"#
                 + "[\(users.map(JSONText.quoted).joined(separator: ","))]"
         case .metaUpdated(let meta): #""event":"meta-updated","meta":\#(JSONText.quoted(meta))"#
+        case .historyUpdated(let isKept, let shownCount):
+            #""event":"history-updated","history":\#(isKept),"shown":\#(shownCount)"#
         case .other(let event): #""event":\#(event)"#
         }
     }

@@ -24,6 +24,9 @@ extension LoopEffects {
                 + " \(entryNames(in: entries))\(hasMore ? " and more" : "")"
         case .mrt(.reportGroup(let connection, let identifier, let report)):
             return "\(name(connection)): group \(identifier), \(text(of: report))"
+        case .mrt(.reportGroupHistory(let connection, let identifier, let history, let last)):
+            return "\(name(connection)): group history \(identifier), "
+                + "\(history.isKept ? "on" : "off"), \(history.shownCount) shown, last \(last)"
         case .mrt(.reportConversations(let connection, let identifier, let next, let entries)):
             let lines = ConversationEntry.read(entries, in: bytes.bytes.bytes).map {
                 "\($0.isGroup ? "group " : "")\(text($0.name)) \($0.unreadCount) unread after "

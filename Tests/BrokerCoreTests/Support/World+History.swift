@@ -45,19 +45,37 @@ extension World {
         return broker.takeHistory(inspection)
     }
 
+    /// A message that is kept and not delivered.
+    func insert(
+        _ name: String, _ number: UInt64, to target: Target, _ text: String,
+        grade: Grade = .durable, time: UInt64 = 0
+    ) {
+        var bytes: [UInt8] = []
+        var request = SendRequest(
+            number: number, grade: grade, target: target.append(to: &bytes),
+            senderUnixMilliseconds: time, payload: bytes.appendRange("\0" + text),
+            messageByteCount: UInt32(text.utf8.count) + 16)
+        request.isKept = true
+        request.isUndelivered = true
+        step(.sendReceived(connections[name]!, request), bytes: bytes)
+    }
+
     /// A user asks for a page.
     func requestHistory(
         _ name: String, of party: Target, before number: UInt64 = .max, count: Int = 100,
-        byteCount: Int = 16_384
+        byteCount: Int = 16_384, search: HistorySearch = HistorySearch()
     ) {
         var bytes: [UInt8] = []
-        let wanted = conversationParty(party, &bytes)
+        var request = HistoryRequest(
+            party: conversationParty(party, &bytes), before: number, countMaximum: count,
+            byteCountMaximum: byteCount)
+        request.search.text = bytes.appendRange(String(decoding: search.text, as: UTF8.self))
+        request.search.sender = bytes.appendRange(
+            String(decoding: search.sender ?? [], as: UTF8.self))
+        (request.search.since, request.search.until) = (search.since, search.until)
         step(
             .historyRequested(
-                connections[name]!, requestIdentifier: freeRequest(name),
-                HistoryRequest(
-                    party: wanted, before: number, countMaximum: count,
-                    byteCountMaximum: byteCount)),
+                connections[name]!, requestIdentifier: freeRequest(name), request),
             bytes: bytes)
     }
 
@@ -72,13 +90,15 @@ extension World {
     }
 
     /// A user tells what it has read.
-    func markRead(_ name: String, of party: Target, through number: UInt64) {
+    func markRead(
+        _ name: String, of party: Target, through number: UInt64, hides: Bool = false
+    ) {
         var bytes: [UInt8] = []
         let wanted = conversationParty(party, &bytes)
         step(
             .markReadRequested(
                 connections[name]!, requestIdentifier: freeRequest(name),
-                ReadMarkRequest(party: wanted, number: number)),
+                ReadMarkRequest(party: wanted, number: number, hides: hides)),
             bytes: bytes)
     }
 

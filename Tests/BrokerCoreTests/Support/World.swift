@@ -124,7 +124,7 @@ final class World {
     func send(
         _ name: String, _ number: UInt64, to target: Target, _ text: String,
         grade: Grade = .durable, id: String = "", expiry: UInt64? = nil, time: UInt64 = 0,
-        byteCount: UInt32? = nil, isRaw: Bool = false, isKept: Bool = false, asks: SendAsks = []
+        byteCount: UInt32? = nil, isRaw: Bool = false, isKept: Bool? = nil, asks: SendAsks = []
     ) {
         var bytes: [UInt8] = []
         var request = SendRequest(
@@ -133,7 +133,8 @@ final class World {
             expirySeconds: expiry, senderUnixMilliseconds: time, isRaw: isRaw,
             payload: bytes.appendRange((isRaw ? "" : "\0") + text),
             messageByteCount: byteCount ?? UInt32(text.utf8.count) + 16)
-        request.isKept = isKept
+        request.isKept = isKept == true
+        request.isNeverKept = isKept == false
         request.asks = asks
         if !asks.isEmpty { request.reference = 0xA0 + number }
         step(.sendReceived(connections[name]!, request), bytes: bytes)

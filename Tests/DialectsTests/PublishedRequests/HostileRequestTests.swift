@@ -53,13 +53,7 @@ struct HostileRequestTests {
         let lines = loop.receive(form.publish(fault.0, fault.1))
         let number = requestNumber(1, 9, .durable)
         #expect(lines.count == 1 && lines[0].hasPrefix("faulted \(number) "), "\(lines)")
-        loop.carryOut {
-            $0.append(
-                .mrt(
-                    .respond(
-                        loop.connection, requestIdentifier: number, .malformedPacket, body: .empty)
-                ))
-        }
+        loop.respond(to: number, .malformedPacket)
         let replies = try loop.replies(version)
         #expect(replies.count == 1)
         #expect(replies.first?.payload.contains(fault.2) == true, "\(replies)")
@@ -118,13 +112,7 @@ struct HostileRequestTests {
                     && $0.correlation == form.correlation
             })
         // Replies make room.
-        loop.carryOut {
-            $0.append(
-                .mrt(
-                    .respond(
-                        loop.connection, requestIdentifier: requestNumber(1), .success,
-                        body: .empty)))
-        }
+        loop.respond(to: requestNumber(1), .success)
         #expect(try loop.replies().count == 1)
         #expect(loop.receive(request).first?.hasPrefix("presence") == true)
     }

@@ -1,6 +1,7 @@
 // Publications on `$api/` and an operation: the events of the JSON messages of that operation, and
 // the replies as publications.
 
+import BrokerTerms
 import Foundation
 import Primitives
 import Testing
@@ -51,6 +52,15 @@ struct PublishedReply: Equatable {
 }
 
 extension TestLoop {
+    /// Answers a request, as the core does.
+    @discardableResult
+    func respond(to number: UInt64, _ reason: ReasonCode) -> [String] {
+        carryOut {
+            $0.append(
+                .mrt(.respond(connection, requestIdentifier: number, reason, body: .empty)))
+        }
+    }
+
     /// The replies among what was written, which is nothing else.
     func replies(_ version: MQTT.Version = .v5) throws -> [PublishedReply] {
         let bytes = written()
@@ -108,8 +118,11 @@ struct PublishedRequestTests {
         ("listGroups", ""), ("listGroups", #""after":"g""#),
         ("describeGroup", #""group":"g","after":"bob""#),
         ("history", #""user":"bob","before":9,"count":3"#), ("history", #""group":"g""#),
+        ("history", #""group":"g","search":"x","from":"bob","since":1,"until":9"#),
         ("conversations", ""), ("conversations", #""after":4,"unread":true,"count":2"#),
-        ("read", #""user":"bob","number":4"#),
+        ("read", #""user":"bob","number":4"#), ("hide", #""group":"g","number":4"#),
+        ("setGroupHistory", #""group":"g","history":true,"shown":9"#),
+        ("groupHistory", #""group":"g""#),
         ("setGroupMeta", #""group":"g","meta":"""#), ("setGroupAllowed", #""group":"g""#),
         ("setGroupAllowed", #""group":"g","allowed":[]"#),
     ]
@@ -221,13 +234,7 @@ struct PublishedRequestTests {
                     topic: "$api/reply", payload: #"{"type":"response","request":6,\#(members)"#),
             ])
         // Each request has one.
-        loop.carryOut {
-            $0.append(
-                .mrt(
-                    .respond(
-                        loop.connection, requestIdentifier: requestNumber(1), .success,
-                        body: .empty)))
-        }
+        loop.respond(to: requestNumber(1), .success)
         #expect(loop.written() == [])
     }
 
@@ -237,13 +244,7 @@ struct PublishedRequestTests {
         loop.receive(form.publish("joinGroup", #"{"group":"g"}"#))
         loop.receive(RequestForm(correlation: []).publish("joinGroup", #"{"group":"g"}"#))
         for serial in UInt64(1)...2 {
-            loop.carryOut {
-                $0.append(
-                    .mrt(
-                        .respond(
-                            loop.connection, requestIdentifier: requestNumber(serial),
-                            .notAuthorized, body: .empty)))
-            }
+            loop.respond(to: requestNumber(serial), .notAuthorized)
         }
         let payload =
             #"{"type":"response","reason":135,"name":"not-authorized","#
@@ -288,13 +289,7 @@ struct PublishedRequestTests {
         // Not even that fits.
         let small = mqttLoop(packetMaximum: 60)
         small.receive(RequestForm().publish("listGroups", "{}"))
-        let events = small.carryOut {
-            $0.append(
-                .mrt(
-                    .respond(
-                        small.connection, requestIdentifier: requestNumber(1), .notAuthorized,
-                        body: .empty)))
-        }
+        let events = small.respond(to: requestNumber(1), .notAuthorized)
         #expect(events == ["fault packetTooLarge"])
         #expect(small.written() == [])
     }

@@ -338,9 +338,10 @@ extension EndToEndTests {
             let shown = try await martlet("show", group, "--json")
             #expect(
                 shown.text
-                    == #"{"allowed":["carol"],"groupid":"\#(group)","isLimited":true,"#
-                    + #""memberCount":2,"members":["alice","bob"],"meta":"","owner":"alice","#
-                    + #""title":"Pumps"}"#)
+                    == #"{"allowed":["carol"],"groupid":"\#(group)","isKept":false,"#
+                    + #""isLimited":true,"lastNumber":0,"memberCount":2,"#
+                    + #""members":["alice","bob"],"meta":"","owner":"alice","#
+                    + #""shownCount":0,"title":"Pumps"}"#)
             #expect(
                 try await martlet("list", "bob").text
                     == "GROUP          TITLE  OWNER  MEMBERS  MAY JOIN\n"

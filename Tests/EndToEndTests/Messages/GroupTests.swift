@@ -149,9 +149,9 @@ extension EndToEndTests {
                     == "GROUP          TITLE  YOURS\n\(group)  Pumps  -")
             #expect(
                 try await martlet("group", "show", group, "--json", as: "bob")
-                    == #"{"groupid":"\#(group)","isLimited":true,"memberCount":2,"#
-                    + #""members":["alice","bob"],"meta":"{}","own":false,"owner":"alice","#
-                    + #""title":"Pumps"}"#)
+                    == #"{"groupid":"\#(group)","isKept":false,"isLimited":true,"lastNumber":0,"#
+                    + #""memberCount":2,"members":["alice","bob"],"meta":"{}","own":false,"#
+                    + #""owner":"alice","shownCount":0,"title":"Pumps"}"#)
             let bob = try await broker.client("bob")
             _ = try await martlet("send", "--group", group, "hello", as: "alice")
             #expect(try await bob.nextTexts(1) == ["hello"])

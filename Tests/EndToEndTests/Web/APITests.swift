@@ -235,6 +235,10 @@ extension EndToEndTests {
                     path: "/apps/plant/groups/\(group)/allowed", body: #"{"allowed":["bob"]}"#,
                     answer: "{}"),
                 Step(
+                    method: "PUT", template: "/apps/{app}/groups/{groupid}/history",
+                    path: "/apps/plant/groups/\(group)/history", body: #"{"isKept":true}"#,
+                    answer: "{}"),
+                Step(
                     method: "POST", template: "/apps/{app}/messages",
                     path: "/apps/plant/messages",
                     body: #"{"from":"alice","group":"\#(group)","b":"hello","isKept":true,"#

@@ -132,6 +132,10 @@ extension EndToEndTests {
                     app: "demo", from: "alice", users: ["carol"], b: "first <i>word</i>"))
             _ = try client.send(
                 SendMessage(
+                    app: "demo", from: "bob", users: ["carol"], b: "the valve is open",
+                    isKept: true, isDelivered: false))
+            _ = try client.send(
+                SendMessage(
                     app: "demo", from: "alice", topic: "site/1/limit", payload: "forty",
                     isRetained: true))
             _ = try client.send(
@@ -155,7 +159,7 @@ extension EndToEndTests {
             // Ten seconds on two idle processors.
             let exit = try await chromium.exit(within: 180)
             #expect(exit == .code(0), "\(chromium.text)")
-            #expect(chromium.lines.filter { !$0.isEmpty } == ["done 115"], "\(chromium.text)")
+            #expect(chromium.lines.filter { !$0.isEmpty } == ["done 123"], "\(chromium.text)")
             await device.close()
         }
     }

@@ -41,12 +41,12 @@ func fuzzMRT(_ bytes: UnsafeRawBufferPointer) {
 }
 
 private let resultsOfTheirOwn: Set<MRT.Operation> = [
-    .groupCreate, .groupList, .groupDescribe, .history, .conversations,
+    .groupCreate, .groupList, .groupDescribe, .history, .conversations, .groupHistory,
 ]
 private let parametersOfTheirOwn: Set<MRT.Operation> = [
     .setWill, .groupCreate, .groupJoin, .groupLeave, .groupKick, .groupBan, .groupList,
     .groupDescribe, .groupSetMeta, .groupSetAllowList, .history, .conversations,
-    .markRead, .applied,
+    .markRead, .hideHistory, .groupSetHistory, .groupHistory, .applied,
 ]
 
 /// The first byte chooses the version and who speaks.

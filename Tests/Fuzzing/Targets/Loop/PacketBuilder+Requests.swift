@@ -11,7 +11,9 @@ extension PacketBuilder {
         ("banMember", #""group":"GROUP","user":"USER""#), ("listGroups", ""),
         ("describeGroup", #""group":"GROUP","after":"USER""#), ("history", #""user":"USER""#),
         ("history", #""group":"GROUP","count":2,"before":9"#), ("conversations", #""count":1"#),
-        ("read", #""user":"USER","number":1"#), ("setGroupMeta", #""group":"GROUP","meta":"m""#),
+        ("read", #""user":"USER","number":1"#), ("hide", #""group":"GROUP","number":1"#),
+        ("setGroupHistory", #""group":"GROUP","history":true,"shown":2"#),
+        ("groupHistory", #""group":"GROUP""#), ("setGroupMeta", #""group":"GROUP","meta":"m""#),
         ("setGroupAllowed", #""group":"GROUP","allowed":["USER",""]"#), ("reply", ""),
         ("send", #""users":["USER"],"b":"x""#), ("", #""a":{"b":{"c":{"d":1}}}"#),
     ]
