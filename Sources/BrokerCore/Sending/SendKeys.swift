@@ -223,8 +223,8 @@ extension Records {
         _ name: SendKeys.Name, app: [UInt8], owner: [UInt8]?, content: UInt64, expiry: Instant,
         _ result: OperatorSendResult
     ) -> RecordChange {
-        // Version 2 appends the owner. Version 3 appends the owner, which is empty for none, and the
-        // reference of the message.
+        // Version 2 appends the owner. Version 3 appends the owner, which is empty for none, and
+        // the reference of the message.
         let version: UInt8 = result.reference != 0 ? 3 : owner == nil ? 1 : 2
         var row = RecordWriter(version: version)
         row.write(expiry.milliseconds)

@@ -301,6 +301,15 @@ import Testing
 
     // MARK: - Rights
 
+    @Test func `a message that is only kept has a reference, and no receipts`() {
+        world.begin("ann/1", "bob/pc")
+        world.insert("ann/1", 1, to: .user("bob"), "on", asks: .delivered)
+        #expect(lines(of: "ann") == ["ann/1: result 1, topicNameInvalid"])
+        world.insert("ann/1", 1, to: .user("bob"), "on", asks: .reference)
+        #expect(lines(of: "ann") == ["ann/1: result 1, sent, reference a1"])
+        #expect(world.gauges.trackedSends == 1)
+    }
+
     @Test func `only who has the right may ask, and nobody of a topic or of everybody`() {
         world.begin("ann/1", "bob/pc")
         world.setRights("send:*", "publish:#", "broadcast", "receipts:c*")
