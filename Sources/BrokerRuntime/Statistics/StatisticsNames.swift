@@ -52,6 +52,8 @@ enum StatisticsNames {
             "messages/refused/memory_queue": counters.memoryQueueRefused,
             "messages/dropped/oversize": counters.oversizeDropped,
             "messages/dropped/slow_reader": sum { $0.drops },
+            "messages/dropped/slow_reader_low": sum { $0.dropsFirst },
+            "messages/dropped/slow_reader_high": sum { $0.dropsLast },
             "messages/stored": gauges.queuedMessages,
             "store/messages/bytes": gauges.queuedBytes,
             "store/messages/written": counters.messagesStored,
