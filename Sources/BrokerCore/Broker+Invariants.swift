@@ -17,6 +17,7 @@ extension Broker {
         checkGroups()
         checkWills()
         sendKeys.checkInvariants()
+        tracking.checkInvariants()
         checkConversations()
         checkCounts()
         for session in sessions.places where sessions.contains(session) {

@@ -36,6 +36,7 @@ public struct Broker: ~Copyable, Sendable {
     var conversationTable = ConversationTable()
     var operatorSends = OperatorSends()
     var sendKeys = SendKeys()
+    var tracking = TrackedSends()
     var inspections = Inspections()
 
     var deadlines: Deadlines
@@ -161,6 +162,7 @@ public struct Broker: ~Copyable, Sendable {
             case .retained(let index): expire(retained: index)
             case .access(let access): expireAccess(access, in: &step)
             case .login(let index): finishDelayedLogin(index, in: &step)
+            case .tracked(let index): expire(tracked: index)
             case .housekeeping: runHousekeeping(at: moment)
             case .deliveries: deliverWaiting(untilWork: end, effects, in: &step)
             }

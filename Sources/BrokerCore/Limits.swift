@@ -24,6 +24,13 @@ public struct CoreLimits: Sendable {
     /// Each has about 200 bytes of memory and 300 on disk. A send with another key is refused,
     /// because a key that was forgotten would allow a second copy.
     public var sendKeysPerAppMaximum = 1_000_000
+    /// Maximum number of an app's sends with a reference, until their messages expire. Each has
+    /// about 500 bytes of memory and 300 on disk. A command every six seconds for a week is as
+    /// many; more is refused, because a send that was forgotten could tell no receipt.
+    public var trackedSendsPerAppMaximum = 100_000
+    /// The same for one user: a command each minute for a week, so that one sender does not fill
+    /// the app's share.
+    public var trackedSendsPerUserMaximum = 10_000
     /// Maximum number of an MQTT client's QoS 1 and 2 publications without an answer. 1,024 of them
     /// in a commit of 100 ms are 10,000 per second from one client. Their entries take 80 KiB;
     /// ``uncommittedBytesMaximum`` limits their messages.

@@ -64,7 +64,7 @@ public struct Conversation: Sendable {
     /// Size of a CONNACK of MQTT 5 without properties; those of other dialects are shorter.
     private static let unreadPacketMaximum: UInt32 = 5
 
-    /// Options that an MQTT client requested or was granted.
+    /// Options that a client requested or was granted.
     struct Traits: OptionSet {
         var rawValue: UInt8
         /// Refusals may carry a reason string and user properties [MQTT-3.1.2-29].
@@ -74,6 +74,8 @@ public struct Conversation: Sendable {
         /// Refused publications are still acknowledged where the protocol version has no negative
         /// acknowledgement, because the app is configured that way.
         static let acknowledgesRefused = Traits(rawValue: 1 << 2)
+        /// The client accepts fields in DELIVER (MRT).
+        static let acceptsFields = Traits(rawValue: 1 << 3)
     }
 
     init(generation: UInt32, terms: UInt8) {

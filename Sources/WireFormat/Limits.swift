@@ -53,6 +53,9 @@ public enum WireLimits {
     /// This session expiry means "never" (MQTT 5.0 section 3.1.2.11.2).
     public static let sessionNeverExpires: UInt32 = 0xFFFF_FFFF
 
+    /// Bytes of the fields of a message, all together: mentions of 256 users take less.
+    public static let fieldsByteCountMaximum = 16_383
+
     /// Messages of one page of history.
     public static var historyCountMaximum: UInt8 { 100 }
 }

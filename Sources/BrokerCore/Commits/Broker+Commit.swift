@@ -26,6 +26,7 @@ extension Broker {
         settleReceivers()
         writeDirtySessions()
         if conversationTable.hasChangedReaders { writeChangedReaders() }
+        if !tracking.changed.isEmpty { writeChangedTracked() }
         commits.handOver()
         requestWaitingLoads()
         writeMessages(to: &batch)
@@ -170,6 +171,10 @@ extension Broker {
         for message in commits.inFlightBatch.messages where memory.messages[message].awaitsRow {
             // Rows are stored also if messages are refused.
             memory.take(message)
+        }
+        for message in commits.inFlightBatch.messages
+        where memory.messages[message].awaitsTracking {
+            memory.endTracking(of: message)
         }
         for message in commits.inFlightBatch.messages where memory.messages[message].grade == .once
         {
@@ -423,6 +428,7 @@ extension Broker {
     private mutating func completeSend(_ message: Index<Message>, in step: inout Step) {
         let isTakenBack =
             memory.messages[message].refusedCount > 0 && memory.messages[message].takenCount == 0
+        if isTakenBack { untrack(takenBack: message) }
         let handle = memory.messages[message].sender
         if handle == .none {
             completeOperatorSend(message, isTakenBack: isTakenBack)
@@ -475,6 +481,13 @@ extension Broker {
         return (sender.index, position)
     }
 
+    /// The reference of a send; 0 for none.
+    @inline(__always)
+    func reference(of entry: OutboxEntry, _ sender: Index<Session>) -> UInt64 {
+        entry.isTracked
+            ? tracking.reference(ofSession: sessions[sender].identifier, number: entry.number) : 0
+    }
+
     /// Sends the result to a sender that is connected. Returns whether it is.
     @discardableResult
     func reportResult(
@@ -486,7 +499,8 @@ extension Broker {
         let entry = sessions[sender].outbox[position]
         step.effects[connection.loop].appendResult(
             connection, number: entry.number, reason: entry.reason,
-            messageIdentifier: messageIdentifier, refusedCount: entry.refusedCount,
+            messageIdentifier: messageIdentifier, reference: reference(of: entry, sender),
+            refusedCount: entry.refusedCount,
             refusals: refusals(of: entry, sender))
         return true
     }

@@ -80,6 +80,7 @@ extension Broker: StoreVisitor {
         }
         countRestoredReceivers()
         sendKeys.endRestoration()
+        if !tracking.isEmpty { resumeTracking() }
         for user in registry.users.places where registry.users.contains(user) {
             updateWaiting(of: user)
         }
@@ -152,6 +153,8 @@ extension Broker: StoreVisitor {
             try restoreConversation(key, value)
         case .readers:
             try restoreReader(key, value)
+        case .trackedSends:
+            try restoreTracked(key, value)
         }
     }
 

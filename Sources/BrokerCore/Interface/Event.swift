@@ -336,6 +336,11 @@ public struct SendRequest: Sendable {
     public var senderUnixMilliseconds: UInt64
     /// The message is kept in the conversation of its sender and its receivers.
     public var isKept = false
+    /// What the sender asks for.
+    public var asks: SendAsks = []
+    /// A random number that becomes the message's reference, if the sender asks for anything; 0
+    /// otherwise.
+    public var reference: UInt64 = 0
     /// The payload is arbitrary bytes; otherwise `t` as one byte and then `b`.
     public var isRaw: Bool
     public var payload: ByteRange

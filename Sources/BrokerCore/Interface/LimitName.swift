@@ -34,6 +34,8 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case sendKeys
     case conversationsOfApp
     case historyBytesOfApp
+    case trackedSendsOfApp
+    case trackedSendsOfUser
 
     /// The configuration key of the limit, or its description if it is fixed; empty for none.
     public var key: StaticString {
@@ -66,6 +68,8 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .sendKeys: "1000000 keys of an app"
         case .conversationsOfApp: "history.conversationsPerApp"
         case .historyBytesOfApp: "history.bytesPerApp"
+        case .trackedSendsOfApp: "limits.trackedSendsPerApp"
+        case .trackedSendsOfUser: "limits.trackedSendsPerUser"
         case .sharesOfSession: "50 shared subscriptions of a session"
         }
     }

@@ -30,6 +30,8 @@ struct Message: ~Copyable, @unchecked Sendable {
     /// Whether a row other than its entries must be committed with it: that of the retained
     /// message.
     var awaitsRow = false
+    /// Whether the row of its tracked send must be committed with it.
+    var awaitsTracking = false
     /// Whether routing has finished: before, `unsettled == 0` has no meaning.
     var isRouted = false
     /// Whether the result has been sent to its sender.
@@ -107,6 +109,10 @@ struct Message: ~Copyable, @unchecked Sendable {
     var block: UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(rebasing: memory[..<blockByteCount])
     }
+
+    /// Whether its block has a section of fields.
+    @inline(__always)
+    var hasFields: Bool { memory[2] & MessageMarks.fields.rawValue != 0 }
 
     /// The application's id for the sender's result; empty if there is none.
     var messageIdentifier: UnsafeRawBufferPointer {

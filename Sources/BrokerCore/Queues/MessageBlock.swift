@@ -10,7 +10,8 @@
 //   | sender | address | properties | payload                                                   |
 //
 // Integers are little-endian. The address is a group id or a topic, by kind; it is empty for
-// unicast and broadcast.
+// unicast and broadcast. With the mark `fields`, the properties begin with a section of fields: u16
+// length, then pairs as in a DELIVER of MRT (`MessageFields`). The rest are properties of MQTT.
 
 /// How a message was addressed. The receiver gets this value. Raw values 2, 3, 4 and 6 are the
 /// reason codes of the delivery; they are on the wire of MRT and on disk.
@@ -51,6 +52,9 @@ public struct MessageMarks: OptionSet, Hashable, Sendable {
     /// Its sender set an expiry, which the receivers get.
     @inlinable
     public static var expires: MessageMarks { MessageMarks(rawValue: 1 << 3) }
+    /// Its properties begin with a section of fields.
+    @inlinable
+    public static var fields: MessageMarks { MessageMarks(rawValue: 1 << 4) }
 }
 
 /// Reads a message block in place. Valid as long as the bytes are.
@@ -81,6 +85,21 @@ public struct MessageBlock {
             + Int(number(in: bytes, at: 16, as: UInt32.self))
             + Int(number(in: bytes, at: 20, as: UInt32.self))
         return total == bytes.count
+            && (bytes[2] & MessageMarks.fields.rawValue == 0 || hasValidFields(bytes))
+    }
+
+    /// Whether the section of fields is within the properties and can be walked.
+    @usableFromInline
+    static func hasValidFields(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        let start =
+            headerByteCount + Int(number(in: bytes, at: 4, as: UInt16.self))
+            + Int(number(in: bytes, at: 6, as: UInt16.self))
+        let count = Int(number(in: bytes, at: 16, as: UInt32.self))
+        guard count >= 2 else { return false }
+        let section = Int(number(in: bytes, at: start, as: UInt16.self))
+        guard 2 + section <= count else { return false }
+        return MessageFields.areValid(
+            UnsafeRawBufferPointer(rebasing: bytes[(start + 2)..<(start + 2 + section)]))
     }
 
     @inlinable
@@ -123,10 +142,27 @@ public struct MessageBlock {
     public var address: UnsafeRawBufferPointer {
         part(MessageBlock.headerByteCount + senderCount, addressCount)
     }
+    /// The fields, if there are any, and the properties.
+    @inlinable
+    public var fieldsAndProperties: UnsafeRawBufferPointer {
+        part(MessageBlock.headerByteCount + senderCount + addressCount, propertiesCount)
+    }
+    @inlinable
+    public var hasFields: Bool { bytes[2] & MessageMarks.fields.rawValue != 0 }
     /// MQTT 5 properties that travel with the message, as the MQTT codec wrote them.
     @inlinable
     public var properties: UnsafeRawBufferPointer {
-        part(MessageBlock.headerByteCount + senderCount + addressCount, propertiesCount)
+        hasFields
+            ? UnsafeRawBufferPointer(rebasing: fieldsAndProperties[fieldsEnd...])
+            : fieldsAndProperties
+    }
+    @usableFromInline
+    var fieldsEnd: Int { 2 + Int(MessageBlock.number(in: fieldsAndProperties, at: 0, as: UInt16.self)) }
+    /// The pairs of the fields, as in a DELIVER of MRT; empty for a message without any.
+    public var fields: UnsafeRawBufferPointer {
+        hasFields
+            ? UnsafeRawBufferPointer(rebasing: fieldsAndProperties[2..<fieldsEnd])
+            : UnsafeRawBufferPointer(start: nil, count: 0)
     }
     @inlinable
     public var payload: UnsafeRawBufferPointer {
@@ -146,6 +182,7 @@ public struct MessageParts {
     public var sender: UnsafeRawBufferPointer
     /// At most 65,535 bytes.
     public var address: UnsafeRawBufferPointer
+    /// With the mark ``MessageMarks/fields``, they begin with ``MessageFields/section()``.
     public var properties: UnsafeRawBufferPointer
     public var payload: UnsafeRawBufferPointer
 
@@ -170,7 +207,7 @@ public struct MessageParts {
     public init(_ block: MessageBlock) {
         self.init(
             kind: block.kind, marks: block.marks, grade: block.grade, time: block.time,
-            sender: block.sender, address: block.address, properties: block.properties,
+            sender: block.sender, address: block.address, properties: block.fieldsAndProperties,
             payload: block.payload)
     }
 

@@ -156,7 +156,7 @@ extension Broker {
             connections: live.connections.count, subscriptions: routing.filterCount,
             sharedSubscriptions: sharedSubscriptions, retainedMessages: retention.retained.count,
             retainedBytes: retainedBytes, tokens: registry.tokens.count,
-            sendKeys: sendKeys.count, conversations: conversationTable.conversations.count,
+            sendKeys: sendKeys.count, trackedSends: tracking.count, conversations: conversationTable.conversations.count,
             keptMessages: conversationTable.keptCount,
             messagesInMemory: memory.messages.count, spareBytes: memory.spareByteCount,
             memoryQueueBytes: memory.memoryQueueByteCount,

@@ -155,16 +155,25 @@ extension Broker {
             return .complete(OperatorSendResult(reason: reason, limit: limit))
         case .allowed(let allowed): target = allowed
         }
+        var request = request
+        if request.reference != 0 {
+            request.reference = freeReference(request.reference)
+        }
         let name = Array(registry.users[user].name)
-        return name.withUnsafeBytes { name in
+        let section = request.asks.isEmpty ? [] : section(of: request, in: step.bytes)
+        return (name + section).withUnsafeBytes { both in
+            let sender = UnsafeRawBufferPointer(rebasing: both[..<name.count])
             var marks: MessageMarks = request.isRaw ? .raw : []
             if request.isRetained { marks.insert(.retain) }
             if request.expirySeconds != nil { marks.insert(.expires) }
+            if !section.isEmpty { marks.insert(.fields) }
             let parts = MessageParts(
                 kind: request.target.kind, marks: marks, grade: request.grade,
-                time: step.moment.unixMilliseconds, sender: name,
+                time: step.moment.unixMilliseconds, sender: sender,
                 address: request.target.address(in: step.bytes),
-                properties: request.properties.bytes(in: step.bytes),
+                properties: section.isEmpty
+                    ? request.properties.bytes(in: step.bytes)
+                    : UnsafeRawBufferPointer(rebasing: both[name.count...]),
                 payload: request.payload.bytes(in: step.bytes))
             guard let key else {
                 return route(request, parts, to: target, fromUser: user, in: &step).send
@@ -231,6 +240,10 @@ extension Broker {
         operatorSends.add(number, result)
         if request.isRetained { retain(message, ofUser: user, request, at: step.moment) }
         if request.isKept { keep(message, sentTo: target, fromUser: user) }
+        if !request.asks.isEmpty {
+            track(
+                message, request, sentTo: target, fromUser: user, session: nil, in: &step)
+        }
         memory.noteRouted(message)
         completeIfSettled(message, in: &step)
         let send = operatorSends.take(number).map { OperatorSend.complete($0) }

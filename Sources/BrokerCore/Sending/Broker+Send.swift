@@ -65,6 +65,10 @@ extension Broker {
         case .refused(let reason, let limit):
             refuse(request, from: sender, reason, limit: limit, in: &step)
         case .allowed(let target):
+            var request = request
+            if request.reference != 0 {
+                request.reference = freeReference(request.reference)
+            }
             let parts = self.parts(of: request, from: sender, in: step.bytes, at: step.moment)
             if request.grade == .transient {
                 routeTransient(request, parts, to: target, from: sender, in: &step)
@@ -167,6 +171,10 @@ extension Broker {
             let refusal = refusalToKeep(request, to: target, fromUser: user)
             if refusal.reason != .success { return .refused(refusal.reason, refusal.limit) }
         }
+        if !request.asks.isEmpty, case .allowed(let target) = decision {
+            let refusal = refusalToTrack(request, to: target, fromUser: user)
+            if refusal.reason != .success { return .refused(refusal.reason, refusal.limit) }
+        }
         return decision
     }
 
@@ -233,6 +241,15 @@ extension Broker {
         }
         scratch.removeAll()
         let name = scratch.append(registry.users[sessions[sender].user].name)
+        if !request.asks.isEmpty {
+            let section = scratch.append(self.section(of: request, in: bytes))
+            return MessageParts(
+                kind: request.target.kind, marks: marks.union(.fields), grade: request.grade,
+                time: time, sender: name.bytes(in: scratch.bytes),
+                address: request.target.address(in: bytes),
+                properties: section.bytes(in: scratch.bytes),
+                payload: request.payload.bytes(in: bytes))
+        }
         return MessageParts(
             kind: request.target.kind, marks: marks, grade: request.grade, time: time,
             sender: name.bytes(in: scratch.bytes), address: request.target.address(in: bytes),
@@ -325,6 +342,11 @@ extension Broker {
             retain(message, ofUser: sessions[sender].user, request, at: step.moment)
         }
         if request.isKept { keep(message, sentTo: target, fromUser: sessions[sender].user) }
+        if !request.asks.isEmpty {
+            track(
+                message, request, sentTo: target, fromUser: sessions[sender].user, session: sender,
+                in: &step)
+        }
         memory.noteRouted(message)
         completeIfSettled(message, in: &step)
     }
@@ -365,6 +387,7 @@ extension Broker {
         if tally.taken == 0 { entry.reason = .noMatchingSubscribers }
         entry.refusedCount = tally.refusedCount
         storeRefusals(tally.refusals, in: &entry, of: sender)
+        entry.isTracked = !request.asks.isEmpty
         if request.packetIdentifier > 0 {
             addRecentSend(request, tally, from: sender)
             addPublication(entry, of: sender)

@@ -35,6 +35,8 @@ enum StatisticsNames {
             "messages/refused/uncommitted": counters.sendsOverUncommitted,
             "messages/repeated": counters.sendsRepeated,
             "messages/keys": UInt64(gauges.sendKeys),
+            "messages/tracked": UInt64(gauges.trackedSends),
+            "messages/tracked/accepted": counters.sendsTracked,
             "messages/keys/refused": counters.sendKeysRefused,
             "conversations/count": UInt64(gauges.conversations),
             "history/messages": gauges.keptMessages,

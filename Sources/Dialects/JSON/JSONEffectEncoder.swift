@@ -37,6 +37,7 @@ struct JSONEffectEncoder {
         } else if !block.address.isEmpty {
             writer.write("group", block.address.bytes)
         }
+        if block.hasFields { Self.writeFields(of: block, to: &writer) }
         Self.writePayload(of: block, to: &writer)
         guard writer.bytes.count <= JSONLimits.deliveryByteCountMaximum else {
             context.append(.deliveryTooLarge(connection, number: delivery.number))
@@ -50,6 +51,16 @@ struct JSONEffectEncoder {
             context.append(.deliveryTooLarge(connection, number: delivery.number))
         }
         if outcome == .written, delivery.number > 0 { countEvent(of: connection, in: context) }
+    }
+
+    private static func writeFields(of block: MessageBlock, to writer: inout JSONWriter) {
+        let fields = MessageFields(of: block)
+        if fields.reference != 0 { writer.write(hexadecimal: "reference", fields.reference) }
+        if !fields.receipts.isDisjoint(with: .receipts) {
+            writer.write("receipts") { (list: inout JSONList) in
+                for name in fields.receipts.receiptNames { list.append(name.utf8Bytes.bytes) }
+            }
+        }
     }
 
     private static func writePayload(of block: MessageBlock, to writer: inout JSONWriter) {
@@ -100,6 +111,7 @@ struct JSONEffectEncoder {
         if !result.messageIdentifier.isEmpty {
             writer.write("mid", result.messageIdentifier.bytes(in: context.bytes).bytes)
         }
+        if result.reference != 0 { writer.write(hexadecimal: "reference", result.reference) }
         if result.refusedCount > 0 {
             writer.write("refusedCount", UInt64(result.refusedCount))
             writer.write("refused") { (list: inout JSONList) in
@@ -369,6 +381,13 @@ extension HTTPStatus {
         case .banned: self = .forbidden
         default: self = .badRequest
         }
+    }
+}
+
+extension SendAsks {
+    /// The words for the receipts in JSON and in MQTT.
+    var receiptNames: [StaticString] {
+        (contains(.delivered) ? ["delivered"] : []) + (contains(.applied) ? ["applied"] : [])
     }
 }
 

@@ -174,7 +174,29 @@ struct JSONPacketReader {
             try number("expirySeconds", in: 1...UInt64(UInt32.max)) ?? 0)
         send.time = try number("time", in: 1...WireLimits.varIntMaximum) ?? 0
         send.isKept = try flag("history")
+        var fields = MRT.SendFields()
+        fields.asks = try asks()
+        let block = fields.block(from: source.span.bytes)
+        if !block.isEmpty {
+            send.fields = ByteRange(offset: source.count, count: block.count)
+            source += block
+        }
         write(send)
+    }
+
+    /// What the sender asks for: a reference, and receipts by their names.
+    private mutating func asks() throws(JSONFault) -> MRT.SendAsks {
+        var asks: MRT.SendAsks = try flag("reference") ? .reference : []
+        guard let receipts = try strings("receipts") else { return asks }
+        var walk = MRT.IdentifierList(receipts.range, in: source.span.bytes)
+        while let name = walk.next() {
+            switch String(decoding: source[name.offsets], as: UTF8.self) {
+            case "delivered": asks.insert(.delivered)
+            case "applied": asks.insert(.applied)
+            default: throw fault("has other words than delivered and applied", "receipts")
+            }
+        }
+        return asks
     }
 
     private mutating func readAck() throws(JSONFault) {

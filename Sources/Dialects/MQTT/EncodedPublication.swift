@@ -149,11 +149,27 @@ struct EncodedPublication: ~Copyable {
                 source.appendProperty(MessageProperty.group, block.address)
             }
         }
+        if block.hasFields { appendFields(of: block) }
         if block.marks.contains(.possibleDuplicate) {
             source.appendProperty(MessageProperty.doubt, ("1" as StaticString).utf8Bytes)
         }
         let range = ByteRange(offset: start, count: source.count - start)
         return MQTT.PropertySection(carried: range)
+    }
+
+    private mutating func appendFields(of block: MessageBlock) {
+        let fields = MessageFields(of: block)
+        if fields.reference != 0 {
+            var digits: [UInt8] = []
+            digits.append(hexadecimal: fields.reference)
+            digits.withUnsafeBytes { source.appendProperty(MessageProperty.reference, $0) }
+        }
+        if !fields.receipts.isDisjoint(with: .receipts) {
+            let names = fields.receipts.receiptNames.map { "\($0)" }.joined(separator: ",")
+            Array(names.utf8).withUnsafeBytes {
+                source.appendProperty(MessageProperty.receipts, $0)
+            }
+        }
     }
 
     /// Writes the digits of a number at the end of a buffer of at least 20 bytes.

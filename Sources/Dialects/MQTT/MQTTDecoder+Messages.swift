@@ -32,8 +32,9 @@ extension MQTTDecoder {
         request.isRetained = will.isRetained && request.isForTopic
         request.expirySeconds = will.messageExpirySeconds.map(UInt64.init)
         takeProperties(will.properties, of: .will, packet, into: &request)
-        // Wills are in no history.
+        // Wills are in no history, and nobody waits for their results.
         request.isKept = false
+        request.asks = []
         return request
     }
 
@@ -110,6 +111,7 @@ extension MQTTDecoder {
             return
         }
         if section.carriedByteCount > 0 {
+            takeAsks(section, of: owner, packet, into: &request)
             takeAddressed(section, of: owner, packet, into: &request)
             takeOptions(of: owner, in: packet.bytes, into: &request)
         } else if case .users = request.target {
@@ -164,6 +166,32 @@ extension MQTTDecoder {
             // The topic names the receiver: a list in addition is a mistake of the client, which is
             // refused.
             request.fault = .topicNameInvalid
+        }
+    }
+
+    /// Reads `reference` and `receipts`. The caller gives the message its reference.
+    private static func takeAsks(
+        _ section: MQTT.PropertySection, of owner: MQTT.PropertyOwner, _ packet: ReceivedPacket,
+        into request: inout SendRequest
+    ) {
+        var reader = MQTT.PropertyReader(section, of: owner, in: packet.body.bytes)
+        while let property = try? reader.next() {
+            guard property.identifier == .userProperty else { continue }
+            let name = property.text.bytes(in: packet.body)
+            let value = property.value.bytes(in: packet.body)
+            if name.elementsEqual(MessageProperty.asksReference.utf8Bytes) {
+                if value.elementsEqual("1".utf8) { request.asks.insert(.reference) }
+            } else if name.elementsEqual(MessageProperty.receipts.utf8Bytes) {
+                for word in value.split(separator: UInt8(ascii: ",")) {
+                    if word.elementsEqual("delivered".utf8) {
+                        request.asks.insert(.delivered)
+                    } else if word.elementsEqual("applied".utf8) {
+                        request.asks.insert(.applied)
+                    } else {
+                        request.fault = request.fault ?? .payloadFormatInvalid
+                    }
+                }
+            }
         }
     }
 
@@ -229,6 +257,12 @@ enum MessageProperty {
     static let identifier: StaticString = "mid"
     /// From a sender: `1` for a message that is kept in its conversation.
     static let history: StaticString = "history"
+    /// From a sender: `1` to be told the message's reference.
+    static let asksReference: StaticString = "reference"
+    /// From a sender, and to a receiver: the receipts that are asked for, with commas between them.
+    static let receipts: StaticString = "receipts"
+    /// In an acknowledgement, and to a receiver: the message's reference in hexadecimal digits.
+    static let reference: StaticString = "martlet-reference"
     /// In an acknowledgement: the reason code of MRT, as a decimal number.
     static let reason: StaticString = "reason"
     /// In an acknowledgement: the position of a refused receiver in the list, from 0, and the
@@ -247,7 +281,9 @@ enum MessageProperty {
 
     /// Whether only the broker may set a property of a message to an address.
     static func isReserved(_ name: UnsafeRawBufferPointer) -> Bool {
-        for reserved in [receiver, sender, time, group, doubt]
+        for reserved in [
+            receiver, sender, time, group, doubt, asksReference, receipts, reference,
+        ]
         where name.elementsEqual(reserved.utf8Bytes) {
             return true
         }

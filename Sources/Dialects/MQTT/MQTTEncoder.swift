@@ -166,7 +166,7 @@ struct MQTTEncoder: ~Copyable {
             reason: reason)
         let isTold =
             reason.isFailure || !answer.messageIdentifier.isEmpty || answer.namedRefusalCount > 0
-            || answer.refusedCount > 0
+            || answer.refusedCount > 0 || answer.reference != 0
         guard version == .v5, isTold, wantsProblemInformation(answer.connection, in: context)
         else {
             write(packet, to: answer.connection, from: context.bytes, in: context)
@@ -352,6 +352,11 @@ extension [UInt8] {
                 MessageProperty.identifier,
                 answer.messageIdentifier.bytes(in: loop.bytes.bytes))
             appendProperty(MessageProperty.reason, String(answer.result.rawValue).utf8)
+        }
+        if answer.reference != 0 {
+            var digits: [UInt8] = []
+            digits.append(hexadecimal: answer.reference)
+            appendProperty(MessageProperty.reference, digits)
         }
         for index in 0..<Int(answer.namedRefusalCount) {
             let refusal = loop.refusals[Int(answer.firstRefusal) + index]

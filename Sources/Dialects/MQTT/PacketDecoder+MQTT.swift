@@ -61,8 +61,9 @@ extension PacketDecoder {
                 return
             }
             let topic = packet.place(publish.topic)
-            let request = MQTTDecoder.request(
+            var request = MQTTDecoder.request(
                 of: publish, packet, topic: topic, name: topic.bytes(in: packet.bytes))
+            if !request.asks.isEmpty { request.reference = context.makeReference() }
             events.append(.sendReceived(connection, request))
         case .puback:
             events.append(
@@ -130,7 +131,8 @@ extension PacketDecoder {
                 end(connection, for: .quotaExceeded)
                 return
             }
-            let request = MQTTDecoder.request(of: publish, packet, topic: topic, name: name)
+            var request = MQTTDecoder.request(of: publish, packet, topic: topic, name: name)
+            if !request.asks.isEmpty { request.reference = context.makeReference() }
             events.append(.sendReceived(connection, request))
             return
         }
@@ -138,7 +140,7 @@ extension PacketDecoder {
         guard let name = conversations.aliases(from: connection)?.topic(of: alias) else {
             throw alias > TopicAliasLimits.countMaximum ? .topicAliasInvalid : .protocolError
         }
-        let request = name.withUnsafeBytes { name in
+        var request = name.withUnsafeBytes { name in
             let place = conversations.withAliases(from: connection) { aliases in
                 if aliases.place(of: alias).isEmpty {
                     aliases.setPlace(context.appendIncoming(name), of: alias)
@@ -148,6 +150,7 @@ extension PacketDecoder {
             burstEnd = max(burstEnd, place.endOffset)
             return MQTTDecoder.request(of: publish, packet, topic: place, name: name)
         }
+        if !request.asks.isEmpty { request.reference = context.makeReference() }
         events.append(.sendReceived(connection, request))
     }
 

@@ -135,7 +135,13 @@ enum MRTDecoder {
         switch type {
         case .send:
             let send = try MRT.Send(flags: packet.frame.flags, body: packet.body.bytes)
-            events.append(.sendReceived(connection, request(of: send, packet)))
+            if send.fields.isEmpty {
+                events.append(.sendReceived(connection, request(of: send, packet)))
+            } else {
+                events.append(
+                    .sendReceived(
+                        connection, try requestWithFields(of: send, packet, in: &context)))
+            }
         case .ack:
             let ack = try MRT.Ack(flags: packet.frame.flags, body: packet.body.bytes)
             if ack.inboxNumber > 0 {
@@ -189,6 +195,20 @@ enum MRTDecoder {
             senderUnixMilliseconds: send.time, isRaw: send.isRaw, payload: payload,
             messageByteCount: validated.messageByteCount, fault: validated.fault)
         request.isKept = send.isKept
+        return request
+    }
+
+    /// The same for a send with fields.
+    @inline(never)
+    private static func requestWithFields(
+        of send: MRT.Send, _ packet: ReceivedPacket,
+        in context: inout some DecodingContext & ~Copyable
+    ) throws(WireError) -> SendRequest {
+        var request = request(of: send, packet)
+        let fields = try MRT.SendFields(send.fields, in: packet.body.bytes)
+        request.fault = request.fault ?? fields.fault
+        request.asks = SendAsks(fields.asks)
+        if !request.asks.isEmpty { request.reference = context.makeReference() }
         return request
     }
 
@@ -264,6 +284,15 @@ enum MRTDecoder {
             return request.fault(.implementationSpecificError)
         }
     }
+}
+
+extension SendAsks {
+    init(_ asks: MRT.SendAsks) { self.init(rawValue: asks.rawValue) }
+}
+
+extension DecodingContext where Self: ~Copyable {
+    /// A random reference of a message, which is never 0.
+    mutating func makeReference() -> UInt64 { max(makeRandomNumber(), 1) }
 }
 
 extension Grade {

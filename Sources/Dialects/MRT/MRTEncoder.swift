@@ -14,6 +14,7 @@ struct MRTEncoder: ~Copyable {
     private var tailPublication = UInt32.max
     private var isRaw = false
     private var isPossibleDuplicate = false
+    private var hasFields = false
     private let packetMaximum: UInt32
 
     /// - Parameter packetMaximum: the largest packet of a client, which CONNACK announces.
@@ -59,6 +60,10 @@ struct MRTEncoder: ~Copyable {
         in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
         let block = context.loop.block(of: delivery.publication)
+        if block.hasFields, acceptsFields(delivery.connection, in: context) {
+            deliverWithFields(delivery, in: context)
+            return
+        }
         let (sender, address, payload) = (block.sender, block.address, block.payload)
         let tail = MRT.DeliverTail(
             kind: MRT.DeliveryKind(block.kind), from: sender.bytes, time: block.time,
@@ -67,6 +72,32 @@ struct MRTEncoder: ~Copyable {
             tailByteCount: tail.byteCount, isRaw: block.marks.contains(.raw),
             isPossibleDuplicate: block.marks.contains(.possibleDuplicate))
         write(delivery, head, in: context) { tail.write(to: &$0) }
+    }
+
+    private func acceptsFields(
+        _ connection: ConnectionID,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) -> Bool {
+        context.conversations[connection]?.traits.contains(.acceptsFields) == true
+    }
+
+    /// Encodes a publication and its fields for one receiver that accepts them.
+    @inline(never)
+    private func deliverWithFields(
+        _ delivery: Delivery,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) {
+        let block = context.loop.block(of: delivery.publication)
+        let (sender, address, payload) = (block.sender, block.address, block.payload)
+        let fields = block.fields
+        let tail = MRT.DeliverTail(
+            kind: MRT.DeliveryKind(block.kind), from: sender.bytes, time: block.time,
+            address: address.bytes, payload: payload.bytes)
+        let head = MRT.DeliverHead(
+            tailByteCount: tail.byteCount + MRT.DeliverTail.byteCount(ofFields: fields.bytes),
+            isRaw: block.marks.contains(.raw),
+            isPossibleDuplicate: block.marks.contains(.possibleDuplicate))
+        write(delivery, head, in: context) { tail.write(to: &$0, fields: fields.bytes) }
     }
 
     /// Writes one receiver's packet; the part that is common to all receivers is encoded with the
@@ -78,6 +109,10 @@ struct MRTEncoder: ~Copyable {
     ) {
         if delivery.publication != tailPublication {
             encodeTail(of: delivery.publication, in: context.loop)
+        }
+        if hasFields, acceptsFields(delivery.connection, in: context) {
+            deliverWithFields(delivery, in: context)
+            return
         }
         let head = MRT.DeliverHead(
             tailByteCount: Int(tailRange.count), isRaw: isRaw,
@@ -111,6 +146,7 @@ struct MRTEncoder: ~Copyable {
         let block = loop.block(of: publication)
         isRaw = block.marks.contains(.raw)
         isPossibleDuplicate = block.marks.contains(.possibleDuplicate)
+        hasFields = block.hasFields
         let (sender, address, payload) = (block.sender, block.address, block.payload)
         let packet = MRT.DeliverTail(
             kind: MRT.DeliveryKind(block.kind), from: sender.bytes, time: block.time,
@@ -129,6 +165,7 @@ struct MRTEncoder: ~Copyable {
     ) {
         var packet = MRT.SendResult(number: result.number, reason: result.reason)
         packet.messageIdentifier = result.messageIdentifier
+        packet.reference = result.reference
         guard result.refusedCount > 0 else {
             context.write(packet, to: result.connection, from: context.bytes)
             return

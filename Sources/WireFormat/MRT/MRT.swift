@@ -58,8 +58,7 @@ public enum MRT {
         @inlinable
         public var flagMask: UInt8 {
             switch self {
-            case .send, .deliver: 0x0F
-            case .result: 0x07
+            case .send, .deliver, .result: 0x0F
             case .ack: 0x03
             case .connect, .connack, .request, .response, .channel, .pingRequest, .pingResponse,
                 .disconnect, .auth:

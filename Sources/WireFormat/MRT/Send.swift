@@ -2,8 +2,8 @@
 //
 //     flags  3: raw payload   2: options   1-0: grade
 //     | varint number (grade > 0) | options | target | payload |
-//     options  | bits | string8 message id | varint expiry s | varint time, ms |   each by its bit,
-//              and a bit for messages that are kept
+//     options  | bits | string8 message id | varint expiry s | varint time, ms | stringv fields |
+//              each by its bit, and a bit for messages that are kept
 //     payload  | t | b, UTF-8 |   or, raw, any bytes
 
 import Primitives
@@ -21,6 +21,8 @@ extension MRT {
         public var time: UInt64 = 0
         /// The message is kept in the conversation of its sender and its receivers.
         public var isKept = false
+        /// A block of fields, which ``SendFields`` reads; empty for none.
+        public var fields = ByteRange.empty
         public var target: Target
         /// The payload is any bytes; without it, it is `t` as one byte and then `b`.
         public var isRaw = false
@@ -45,7 +47,8 @@ extension MRT {
             @usableFromInline static var expiry: UInt8 { 0x02 }
             @usableFromInline static var time: UInt8 { 0x04 }
             @usableFromInline static var history: UInt8 { 0x08 }
-            @usableFromInline static var all: UInt8 { 0x0F }
+            @usableFromInline static var fields: UInt8 { 0x10 }
+            @usableFromInline static var all: UInt8 { 0x1F }
         }
 
         /// Decodes the structure. Whether the ids, the topic and the message obey their rules is
@@ -86,13 +89,14 @@ extension MRT {
                 time = try reader.readVarInt(in: 1...WireLimits.varIntMaximum)
             }
             isKept = options & Option.history != 0
+            if options & Option.fields != 0 { fields = try MRT.readFields(&reader) }
         }
 
         @inlinable
         var options: UInt8 {
             (messageIdentifier.isEmpty ? 0 : Option.messageIdentifier)
                 | (expirySeconds == 0 ? 0 : Option.expiry) | (time == 0 ? 0 : Option.time)
-                | (isKept ? Option.history : 0)
+                | (isKept ? Option.history : 0) | (fields.isEmpty ? 0 : Option.fields)
         }
 
         @inlinable
@@ -109,6 +113,7 @@ extension MRT {
             if !messageIdentifier.isEmpty { count += messageIdentifier.string8ByteCount }
             if expirySeconds != 0 { count += VariableInteger.byteCount(expirySeconds) }
             if time != 0 { count += VariableInteger.byteCount(time) }
+            if !fields.isEmpty { count += fields.stringVByteCount }
             return count
         }
 
@@ -124,6 +129,7 @@ extension MRT {
             }
             if expirySeconds != 0 { writer.write(varInt: expirySeconds) }
             if time != 0 { writer.write(varInt: time) }
+            if !fields.isEmpty { writer.write(stringV: fields.bytes(in: source)) }
             target.write(to: &writer, from: source)
             writer.write(bytes: payload.bytes(in: source))
         }

@@ -1,0 +1,114 @@
+// The fields of a message in its block: what a delivery tells besides the message itself. A message
+// without fields has no section, so it is the same bytes as before there were fields.
+//
+//     | u16 length | id u8 | length, varint of 1 or 2 bytes | bytes | …    ids rise
+//
+// The pairs are those of a DELIVER of MRT, which contains them as they are. Numbers in them are
+// big-endian.
+
+/// What a sender asks for.
+public struct SendAsks: OptionSet, Hashable, BitwiseCopyable, Sendable {
+    public var rawValue: UInt8
+
+    @inlinable
+    public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    /// The message's reference, in the result.
+    @inlinable
+    public static var reference: SendAsks { SendAsks(rawValue: 1) }
+    /// A receipt when a device of a receiver has acknowledged.
+    @inlinable
+    public static var delivered: SendAsks { SendAsks(rawValue: 2) }
+    /// A receipt when a receiver tells that it has applied the message.
+    @inlinable
+    public static var applied: SendAsks { SendAsks(rawValue: 4) }
+    @inlinable
+    public static var receipts: SendAsks { [.delivered, .applied] }
+}
+
+/// The fields of one message.
+public struct MessageFields: Hashable, Sendable {
+    /// Names the message within its app; 0 for none.
+    public var reference: UInt64 = 0
+    /// The receipts that its sender asked for.
+    public var receipts: SendAsks = []
+
+    enum Identifier {
+        static let reference: UInt8 = 2
+        static let receipts: UInt8 = 4
+    }
+
+    public init() {}
+
+    public var isEmpty: Bool { self == MessageFields() }
+
+    /// Reads the fields of a block.
+    @inline(never)
+    public init(of block: MessageBlock) {
+        var walk = FieldWalk(block.fields)
+        while let (id, value) = walk.next() {
+            switch id {
+            case Identifier.reference where value.count == 8:
+                reference = UInt64(
+                    bigEndian: value.loadUnaligned(fromByteOffset: 0, as: UInt64.self))
+            case Identifier.receipts where value.count == 1:
+                receipts = SendAsks(rawValue: value[0])
+            default: break
+            }
+        }
+    }
+
+    /// The section with its length, which precedes the properties of a block with the mark
+    /// ``MessageMarks/fields``.
+    public func section() -> [UInt8] {
+        var bytes: [UInt8] = [0, 0]
+        func append(_ id: UInt8, _ value: some Collection<UInt8>) {
+            precondition(value.count < 1 << 14, "a field of \(value.count) bytes")
+            bytes.append(id)
+            if value.count >= 0x80 { bytes.append(UInt8(value.count & 0x7F) | 0x80) }
+            bytes.append(UInt8(value.count >= 0x80 ? value.count >> 7 : value.count))
+            bytes.append(contentsOf: value)
+        }
+        if reference != 0 {
+            append(Identifier.reference, withUnsafeBytes(of: reference.bigEndian) { Array($0) })
+        }
+        if !receipts.isEmpty { append(Identifier.receipts, [receipts.rawValue]) }
+        let count = bytes.count - 2
+        precondition(count <= Int(UInt16.max), "\(count) bytes of fields")
+        bytes[0] = UInt8(count & 0xFF)
+        bytes[1] = UInt8(count >> 8)
+        return bytes
+    }
+
+    /// Whether bytes that were read from disk are pairs.
+    static func areValid(_ pairs: UnsafeRawBufferPointer) -> Bool {
+        var walk = FieldWalk(pairs)
+        while walk.next() != nil {}
+        return walk.isAtEnd
+    }
+}
+
+/// Walks the pairs of fields, and stops at bytes that are none.
+struct FieldWalk {
+    private let bytes: UnsafeRawBufferPointer
+    private var offset = 0
+
+    init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
+
+    var isAtEnd: Bool { offset == bytes.count }
+
+    mutating func next() -> (id: UInt8, value: UnsafeRawBufferPointer)? {
+        guard offset + 2 <= bytes.count else { return nil }
+        let id = bytes[offset]
+        var count = Int(bytes[offset + 1] & 0x7F)
+        var start = offset + 2
+        if bytes[offset + 1] >= 0x80 {
+            guard start < bytes.count, bytes[start] < 0x80 else { return nil }
+            count |= Int(bytes[start]) << 7
+            start += 1
+        }
+        guard start + count <= bytes.count else { return nil }
+        offset = start + count
+        return (id, UnsafeRawBufferPointer(rebasing: bytes[start..<offset]))
+    }
+}
