@@ -43,6 +43,12 @@ public struct IncomingMessage: Hashable, Sendable {
         case presence(event: UInt8)
     }
 
+    /// How a message to a group mentions this user.
+    public enum Mention: UInt8, Hashable, Sendable {
+        case byName = 1
+        case all = 2
+    }
+
     /// How the message was addressed.
     public var kind: Kind
     /// The sender, as authenticated by the broker.
@@ -56,6 +62,12 @@ public struct IncomingMessage: Hashable, Sendable {
     /// The broker ended between an earlier send of this message and its acknowledgement: the
     /// message may have been delivered before.
     public var isPossibleDuplicate: Bool
+    /// Keys with values that the sender gave the message beside its content.
+    public var attributes: [String: String] = [:]
+    /// How a message to a group mentions this user; nil if it does not.
+    public var mention: Mention?
+    /// The time is that of a reading which its sender could not send earlier.
+    public var isLate = false
     /// To be stored with the message's effect, then acknowledged; nil for a transient message.
     public var record: InboxRecord?
 
@@ -132,5 +144,20 @@ public struct IncomingMessage: Hashable, Sendable {
         grade = packet.grade
         isPossibleDuplicate = packet.isPossibleDuplicate
         record = packet.number == 0 ? nil : InboxRecord(epoch: epoch, number: packet.number)
+        guard let fields = packet.decodedFields(in: body.bytes) else { return }
+        var attributes: [String: String] = [:]
+        MessageAttributes.forEach(inRun: fields.attributes.bytes(in: body.bytes)) { key, value in
+            attributes[String(decoding: key)] = String(decoding: value)
+        }
+        self.attributes = attributes
+        mention = Mention(rawValue: fields.mentioned)
+        isLate = fields.isLate
+    }
+}
+
+extension String {
+    /// The text of bytes that are UTF-8.
+    fileprivate init(decoding bytes: RawSpan) {
+        self = bytes.withUnsafeBytes { String(decoding: $0, as: UTF8.self) }
     }
 }

@@ -9,7 +9,7 @@ import WireFormat
 @testable import Dialects
 
 /// A message as the transport shows it, in frames of `step` bytes.
-private func framed(_ json: String, step: Int = .max) -> [UInt8] {
+func framed(_ json: String, step: Int = .max) -> [UInt8] {
     let text = Array(json.utf8)
     var bytes: [UInt8] = []
     var start = 0
@@ -25,22 +25,23 @@ private func framed(_ json: String, step: Int = .max) -> [UInt8] {
 }
 
 extension TestLoop {
-    fileprivate static func json(
-        _ form: JSONForm = .socket, isEstablished: Bool = true
+    static func json(
+        _ form: JSONForm = .socket, isEstablished: Bool = true, user: String = ""
     ) -> TestLoop {
         let loop = TestLoop()
         loop.decoder.closed(loop.connection, .lost, isTold: false)
         loop.decoder.conversations.open(loop.connection, terms: 0, json: form)
         if isEstablished {
             loop.receive(framed(#"{"type":"connect","token":"s3cr3t"}"#))
-            loop.carryOut { $0.append(.accept(loop.connection, acceptance(user: .empty))) }
+            let user = loop.text(user)
+            loop.carryOut { $0.append(.accept(loop.connection, acceptance(user: user))) }
             loop.host.written = []
         }
         return loop
     }
 
     /// What was written, without the frames.
-    fileprivate func messages() -> [String] {
+    func messages() -> [String] {
         let bytes = written()
         var messages: [String] = []
         var offset = 0

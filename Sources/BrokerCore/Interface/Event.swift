@@ -341,6 +341,15 @@ public struct SendRequest: Sendable {
     /// A random number that becomes the message's reference, if the sender asks for anything; 0
     /// otherwise.
     public var reference: UInt64 = 0
+    /// The time above is that of a reading which the sender could not send earlier.
+    public var isLate = false
+    /// When a transient message is dropped for a client that reads slowly.
+    public var priority = SendPriority.normal
+    /// Whom a message to a group mentions.
+    public var mentions = Mentions()
+    /// Keys and values beside the payload: each as one length byte and its bytes. The dialect has
+    /// checked them.
+    public var attributes = ByteRange.empty
     /// The payload is arbitrary bytes; otherwise `t` as one byte and then `b`.
     public var isRaw: Bool
     public var payload: ByteRange

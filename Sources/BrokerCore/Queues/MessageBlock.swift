@@ -55,6 +55,12 @@ public struct MessageMarks: OptionSet, Hashable, Sendable {
     /// Its properties begin with a section of fields.
     @inlinable
     public static var fields: MessageMarks { MessageMarks(rawValue: 1 << 4) }
+    /// A transient message that is dropped while there is room for the rest.
+    @inlinable
+    public static var low: MessageMarks { MessageMarks(rawValue: 1 << 6) }
+    /// A transient message that is kept while there is no room for the rest.
+    @inlinable
+    public static var high: MessageMarks { MessageMarks(rawValue: 1 << 7) }
 }
 
 /// Reads a message block in place. Valid as long as the bytes are.

@@ -33,7 +33,7 @@ extension Broker {
         switch target.receivers {
         case .user(let name): name.count + 3
         case .users(let ids, let count, _): ids.count + 3 * count
-        case .group(let group): groupTable.groups[group].name.count
+        case .group(let group), .mentioned(let group, _): groupTable.groups[group].name.count
         case .topic(let name): name.count
         case .everybody: 0
         }
@@ -46,6 +46,9 @@ extension Broker {
         var fields = MessageFields()
         fields.reference = request.reference
         fields.receipts = request.asks.intersection(.receipts)
+        fields.attributes = Array(request.attributes.bytes(in: bytes))
+        fields.isLate = request.isLate
+        take(request.mentions, in: bytes, into: &fields)
         return fields.section() + request.properties.bytes(in: bytes)
     }
 
@@ -81,7 +84,8 @@ extension Broker {
     ) -> (kind: TrackedSend.TargetKind, address: [UInt8]) {
         switch target.receivers {
         case .user, .users: (.users, [])
-        case .group(let group): (.group, groupTable.groups[group].name)
+        case .group(let group), .mentioned(let group, _):
+            (.group, groupTable.groups[group].name)
         case .everybody: (.everybody, [])
         case .topic(let name): (.topic, Array(name))
         }
@@ -109,6 +113,10 @@ extension Broker {
             if memberships.contains(where: { groupTable.memberships[$0].user == sender }) {
                 send.memberCount -= 1
             }
+        case .mentioned(let group, let names):
+            let sender = send.sender
+            send.memberCount = UInt32(
+                members(of: group, namedIn: names, app: send.app).count { $0 != sender })
         case .everybody, .topic: break
         }
     }

@@ -99,6 +99,11 @@ extension LoopEffects {
         case .durable: break
         case .once: line += ", once"
         }
+        let fields = MessageFields(of: block)
+        line += fields.text
+        if fields.isLate { line += ", at \(block.time)" }
+        if block.marks.contains(.low) { line += ", low" }
+        if block.marks.contains(.high) { line += ", high" }
         if block.marks.contains(.possibleDuplicate) { line += ", possible duplicate" }
         if delivery.options.contains(.retain) { line += ", retained" }
         if delivery.options.contains(.repeated) { line += ", again" }
