@@ -5,7 +5,7 @@ public struct AddAppKey: AdministrationRequest {
     public static let name = "app.key.add"
     public var app: String
     /// 1 to 64 letters, digits, `.`, `_`, `-` and `@`; unique within the app.
-    public var key: String
+    public var name: String
     /// What the key may do over HTTP within the app: ``OperatorRole/view`` or
     /// ``OperatorRole/operate``.
     public var role: OperatorRole
@@ -18,11 +18,11 @@ public struct AddAppKey: AdministrationRequest {
     public static let roles: [OperatorRole] = [.view, .operate]
 
     public init(
-        app: String, key: String, role: OperatorRole, rights: [String]? = nil,
+        app: String, name: String, role: OperatorRole, rights: [String]? = nil,
         expirySeconds: UInt64? = nil
     ) {
         self.app = app
-        self.key = key
+        self.name = name
         self.role = role
         self.rights = rights
         self.expirySeconds = expirySeconds
@@ -30,15 +30,15 @@ public struct AddAppKey: AdministrationRequest {
 
     public struct Reply: Codable, Hashable, Sendable {
         /// Only in this reply; the broker keeps its hash.
-        public var secret: String
+        public var key: String
 
-        public init(secret: String) {
-            self.secret = secret
+        public init(key: String) {
+            self.key = key
         }
     }
 }
 
-/// Lists the keys of an app. The reply contains no secrets: the broker keeps only their hashes.
+/// Lists the keys of an app by their names: the broker keeps only the hashes of the keys.
 public struct ListAppKeys: AdministrationRequest {
     public static let name = "app.key.list"
     public var app: String
@@ -48,7 +48,7 @@ public struct ListAppKeys: AdministrationRequest {
     }
 
     public struct Key: Codable, Hashable, Sendable {
-        public var key: String
+        public var name: String
         public var role: OperatorRole
         /// Nil for the rights of the app.
         public var rights: [String]?
@@ -60,10 +60,10 @@ public struct ListAppKeys: AdministrationRequest {
         public var lastUsedUnixSeconds: UInt64?
 
         public init(
-            key: String, role: OperatorRole, rights: [String]?, madeUnixSeconds: UInt64?,
+            name: String, role: OperatorRole, rights: [String]?, madeUnixSeconds: UInt64?,
             expiresUnixSeconds: UInt64?, lastUsedUnixSeconds: UInt64?
         ) {
-            self.key = key
+            self.name = name
             self.role = role
             self.rights = rights
             self.madeUnixSeconds = madeUnixSeconds
@@ -86,11 +86,11 @@ public struct ListAppKeys: AdministrationRequest {
 public struct RevokeAppKey: AdministrationRequest {
     public static let name = "app.key.revoke"
     public var app: String
-    public var key: String
+    public var name: String
 
-    public init(app: String, key: String) {
+    public init(app: String, name: String) {
         self.app = app
-        self.key = key
+        self.name = name
     }
 
     public struct Reply: Codable, Hashable, Sendable {

@@ -170,7 +170,7 @@ public struct ShowSelf: AdministrationRequest {
         /// Of a key or a user.
         public var app: String?
         /// The name of a key.
-        public var key: String?
+        public var keyName: String?
         public var user: String?
         /// The only device that may use the token of a user; nil for any.
         public var device: String?

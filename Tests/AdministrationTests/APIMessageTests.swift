@@ -15,9 +15,9 @@ struct APIMessageTests {
         CreateApp(app: "plant"), CreateApp(app: "plant", rights: ["send:*", "publish:a/\"b\""]),
         ListApps(), ShowApp(app: "a?b#c"), SetAppRights(app: "plant", rights: []),
         ExplainRights(app: "plant", user: "u", device: "", action: .publish, target: "a/+/#"),
-        AddAppKey(app: "plant", key: "ci", role: .view),
-        AddAppKey(app: "plant", key: "c.i", role: .operate, rights: [], expirySeconds: .max),
-        ListAppKeys(app: "plant"), RevokeAppKey(app: "plant", key: "default"),
+        AddAppKey(app: "plant", name: "ci", role: .view),
+        AddAppKey(app: "plant", name: "c.i", role: .operate, rights: [], expirySeconds: .max),
+        ListAppKeys(app: "plant"), RevokeAppKey(app: "plant", name: "default"),
         AddUser(app: "plant", user: "../../operators"),
         MintTokens(app: "plant", users: ["a", "b"]),
         MintTokens(

@@ -81,6 +81,9 @@ import Testing
         expectSame(
             try found(#"^\| `([a-z_/ ]+)` \| (?:counter|gauge) \|"#, in: page("statistics")),
             try found(#"^ +"([a-z_/ ]+)":"#, in: source), "statistics.md")
+        expectSame(
+            try found(#"^\| `([a-z_/ ]+)` \| gauge \|"#, in: page("statistics")),
+            try found(#"^ +"([a-z_/ ]+)": \.gauge"#, in: source), "statistics.md as a gauge")
     }
 
     @Test func `bridge.md lists every event, number and key of the bridge`() throws {
@@ -128,6 +131,38 @@ import Testing
         expectSame(
             try found(#"^\| (\d+) \|"#, in: page("codes")),
             try found(#"= ExitCode\((\d+)\)"#, in: exits), "codes.md")
+    }
+
+    @Test func `codes.md says of every failure whether the broker sends it`() throws {
+        let reasons = try Repository.file("Sources/BrokerTerms/ReasonCode.swift").lines
+        let failures = try reasons.compactMap { line in
+            try found(#"^    case (\w+) = 0x[89A][0-9A-F]$"#, in: [line]).first.map {
+                (name: $0, value: line.suffix(4))
+            }
+        }
+        #expect(failures.count > 30, "the reader of the code finds nothing")
+        // Patterns of a `switch` only read codes.
+        let code = try Repository.files(
+            in: ["BrokerCore", "BrokerRuntime", "Dialects", "WireFormat"].map { "Sources/\($0)" },
+            endings: [".swift"]
+        ).flatMap(\.lines).filter { line in
+            let text = line.drop { $0 == " " }
+            return !text.hasPrefix("case ") && !text.hasPrefix("//")
+                && text.wholeMatch(of: /(?:\.\w+(?:, |,|:)?)+/) == nil
+        }
+        let used = Set(
+            code.flatMap { line in
+                line.split(separator: ".", omittingEmptySubsequences: false).dropFirst().map {
+                    String($0.prefix { $0.isLetter || $0.isNumber })
+                }
+            })
+        for sent in ["yes", "no"] {
+            let listed = try found(
+                #"^\| \d+ \((0x[0-9A-F]{2})\) \| [\w-]+ \| \#(sent) \|"#, in: page("codes"))
+            let real = failures.filter { used.contains($0.name) == (sent == "yes") }
+                .map { String($0.value) }
+            expectSame(listed, real, "codes.md with \(sent)")
+        }
     }
 
     @Test func `commands.md names existing members of the JSON`() throws {

@@ -14,7 +14,7 @@ import Testing
         "BrokerLoopHandler", "ConnectionLog", "BrokerLoop", "SharedBroker", "CredentialVerifier",
         "ClientTrust",
         "RateLimiter", "ClientRates", "BrokerClock", "WebConnections", "WebConnections+Routes",
-        "WebSettings", "WebConnections+API", "WebConnections+Streams", "APIQueue",
+        "WebListeners", "WebServices", "BrokerHealth", "MetricsPage", "WebConnections+API", "WebConnections+Streams", "APIQueue",
         "AwaitedAnswers", "IdempotencyKey", "Operators",
     ]
 

@@ -70,11 +70,11 @@ extension APIOperation {
                 .text("grounds"), .text(optional: "right"), .number(optional: "reason"),
                 .text("origin"), .boolean("isConnected"), .texts("rights"),
             ]
-        case .addAppKey: [.text("secret")]
+        case .addAppKey: [.text("key")]
         case .listAppKeys:
             [
                 .objects(
-                    "keys", .text("key"), .text("role"), .texts(optional: "rights"),
+                    "keys", .text("name"), .text("role"), .texts(optional: "rights"),
                     .number(optional: "madeUnixSeconds"), .number(optional: "expiresUnixSeconds"),
                     .number(optional: "lastUsedUnixSeconds"))
             ]
@@ -201,7 +201,7 @@ extension APIOperation {
         case .showSelf:
             [
                 .text("kind"), .text(optional: "operator"), .text(optional: "role"),
-                .text(optional: "app"), .text(optional: "key"), .text(optional: "user"),
+                .text(optional: "app"), .text(optional: "keyName"), .text(optional: "user"),
                 .text(optional: "device"), .texts(optional: "rights"),
                 .number(optional: "expiresUnixSeconds"),
                 .objects(optional: "sessions", Self.session), .number(optional: "sessionCount"),

@@ -138,14 +138,14 @@ extension APIOperation {
                 .addAppKey, .post, at: "/apps/{app}/keys", role: .own, status: 201,
                 summary: "Adds a key to an app.",
                 members: [
-                    .body("key", required: true),
+                    .body("name", required: true),
                     .body("role", .choice(AddAppKey.roles.map(\.rawValue)), required: true),
                     .body("rights", .texts), .body("expirySeconds", .number(maximum: .max)),
                 ]
             ) { values throws(AdministrationRefusal) in
                 .addAppKey(
                     AddAppKey(
-                        app: try values.text("app"), key: try values.text("key"),
+                        app: try values.text("app"), name: try values.text("name"),
                         role: try values.word("role", as: OperatorRole.self),
                         rights: values.texts(optional: "rights"),
                         expirySeconds: values.number("expirySeconds", as: UInt64.self)))
@@ -157,7 +157,7 @@ extension APIOperation {
         [
             APIOperation(
                 .listAppKeys, .get, at: "/apps/{app}/keys", role: .view,
-                summary: "Lists the keys of an app, without their secrets."
+                summary: "Lists the keys of an app by their names, without the keys themselves."
             ) { values throws(AdministrationRefusal) in
                 .listAppKeys(ListAppKeys(app: try values.text("app")))
             }
@@ -167,11 +167,11 @@ extension APIOperation {
     private static var revokeAppKey: [APIOperation] {
         [
             APIOperation(
-                .revokeAppKey, .delete, at: "/apps/{app}/keys/{key}", role: .own,
+                .revokeAppKey, .delete, at: "/apps/{app}/keys/{name}", role: .own,
                 summary: "Revokes a key of an app and ends its connections."
             ) { values throws(AdministrationRefusal) in
                 .revokeAppKey(
-                    RevokeAppKey(app: try values.text("app"), key: try values.text("key")))
+                    RevokeAppKey(app: try values.text("app"), name: try values.text("name")))
             }
         ]
     }

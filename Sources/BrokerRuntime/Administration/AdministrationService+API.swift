@@ -11,7 +11,7 @@ extension AdministrationService {
     /// them share a commit.
     func answerRequests() {
         var sends: [(request: APIRequest, send: PendingSend)] = []
-        for request in listeners.web.requests.takeRequests() {
+        for request in requests.takeRequests() {
             if let send = begin(request) { sends.append((request, send)) }
         }
         if let last = sends.map(\.send.sequence).max() { shared.waitForCommit(of: last) }
@@ -96,7 +96,7 @@ extension AdministrationService {
         } while !search.isTurnOver
         var waiting = request
         waiting.search = search
-        listeners.web.requests.addAgain(waiting)
+        requests.addAgain(waiting)
         return nil
     }
 
@@ -114,7 +114,7 @@ extension AdministrationService {
         }
         guard case .pending(let send) = progress else { return }
         shared.enter { $0.broker.forgetResult(ofOperatorSend: send.number) }
-        let isFull = listeners.web.requests.noteUnstored(
+        let isFull = requests.noteUnstored(
             byteCount: request.content.count, batch: send.sequence)
         if isFull { shared.waitForCommit(of: send.sequence) }
     }
@@ -147,7 +147,7 @@ extension AdministrationService {
                 operatorRequest: operation, by: request.credential.principal, from: request.address,
                 target: request.target, status: response.status)
         }
-        listeners.web.requests.finish(request, with: response)
+        requests.finish(request, with: response)
         shared.loopHandles[Int(request.loop)].wake()
     }
 }

@@ -7,7 +7,7 @@ import Credentials
 
 extension AdministrationService {
     func add(_ request: AddAppKey) throws(AdministrationRefusal) -> AddAppKey.Reply {
-        let name = request.key
+        let name = request.name
         // As with operators, a path could not name the others.
         guard Operators.isName(name), name != ".", name != ".." else {
             throw AdministrationRefusal(
@@ -49,7 +49,7 @@ extension AdministrationService {
                 "request": "app.key.add", "app": .text(request.app), "name": .text(name),
                 "role": .text(request.role.rawValue),
             ])
-        return AddAppKey.Reply(secret: minted.text)
+        return AddAppKey.Reply(key: minted.text)
     }
 
     func list(_ request: ListAppKeys) throws(AdministrationRefusal) -> ListAppKeys.Reply {
@@ -60,7 +60,7 @@ extension AdministrationService {
         return ListAppKeys.Reply(
             keys: keys.map {
                 ListAppKeys.Key(
-                    key: String(decoding: $0.name, as: UTF8.self), role: OperatorRole($0.role),
+                    name: String(decoding: $0.name, as: UTF8.self), role: OperatorRole($0.role),
                     rights: $0.rights.map(Self.texts), madeUnixSeconds: known($0.madeUnixSeconds),
                     expiresUnixSeconds: $0.expiresUnixSeconds == .max
                         ? nil : $0.expiresUnixSeconds,
@@ -72,7 +72,7 @@ extension AdministrationService {
         let moment = clock.moment()
         let revocation = changeAndCommit { state in
             state.broker.revokeKey(
-                Array(request.key.utf8), app: Array(request.app.utf8), at: moment,
+                Array(request.name.utf8), app: Array(request.app.utf8), at: moment,
                 effects: &state.effects)
         }
         switch revocation {
@@ -80,14 +80,14 @@ extension AdministrationService {
         case .unknownKey:
             throw AdministrationRefusal(
                 .topicNameInvalid,
-                "\(request.app) has no key \"\(request.key)\"; see: martlet app key list",
+                "\(request.app) has no key \"\(request.name)\"; see: martlet app key list",
                 cause: .unknown)
         case .revoked(let connectionCount):
             log.write(
                 .warning, .administration,
                 fields: [
                     "request": "app.key.revoke", "app": .text(request.app),
-                    "name": .text(request.key), "connections": .number(connectionCount),
+                    "name": .text(request.name), "connections": .number(connectionCount),
                 ])
             return RevokeAppKey.Reply(connectionCount: connectionCount)
         }

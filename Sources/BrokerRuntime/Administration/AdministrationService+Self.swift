@@ -39,13 +39,13 @@ extension AdministrationService {
     ) throws(AdministrationRefusal) -> ShowSelf.Reply {
         let name = Self.text(name)
         let keys = try list(ListAppKeys(app: Self.text(app))).keys
-        guard let key = keys.first(where: { $0.key == name }) else {
+        guard let key = keys.first(where: { $0.name == name }) else {
             // It was revoked since its request was looked at.
             throw AdministrationRefusal(.badUserNameOrPassword, "the key is not valid any more")
         }
         var reply = ShowSelf.Reply(.appKey)
         reply.app = Self.text(app)
-        reply.key = key.key
+        reply.keyName = key.name
         reply.role = key.role
         reply.rights = key.rights
         reply.expiresUnixSeconds = key.expiresUnixSeconds

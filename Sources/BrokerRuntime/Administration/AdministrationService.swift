@@ -16,6 +16,8 @@ struct AdministrationService {
     let log: LogWriter
     let backups: BackupRunner
     let listeners: ListenerSet
+    let metrics: MetricsPage
+    let requests: APIQueue
     let trust: ClientTrust
     let rates: ClientRates
     let operators: Operators
@@ -27,11 +29,13 @@ struct AdministrationService {
 
     init(
         shared: SharedBroker, clock: BrokerClock, log: LogWriter, backups: BackupRunner,
-        listeners: ListenerSet, trust: ClientTrust, rates: ClientRates, operators: Operators,
+        listeners: ListenerSet, web: WebServices, trust: ClientTrust, rates: ClientRates,
         reloads: ReloadRequests, traces: TraceRegistry, version: String
     ) {
         self.traces = traces
-        self.operators = operators
+        metrics = web.metrics
+        requests = web.requests
+        operators = web.operators
         self.reloads = reloads
         credentials = APICredentials(shared: shared, operators: operators)
         self.rates = rates
@@ -111,7 +115,7 @@ struct AdministrationService {
         case .changeGroup(let request): return answer(request, with: try change(request))
         case .backUpStore(let request): return answer(request, with: try backUp(request))
         case .showBackup(let request): return answer(request, with: try showBackup())
-        case .readStatistics(let request): return answer(request, with: statistics())
+        case .readStatistics(let request): return answer(request, with: statistics().reply)
         case .listListeners(let request): return answer(request, with: listListeners())
         case .listRefusals(let request): return answer(request, with: listRefusals(request))
         case .listLogLines(let request): return answer(request, with: listLogLines(request))
@@ -130,29 +134,29 @@ struct AdministrationService {
         }
     }
 
-    func statistics() -> ReadStatistics.Reply {
+    func statistics() -> BrokerStatistics {
         let (counters, gauges) = shared.enter { ($0.broker.counters, $0.broker.gauges()) }
         let now = clock.moment()
         let uptime = now.instant.milliseconds(since: started.instant) / 1000
-        return ReadStatistics.Reply(
-            brokerVersion: version, uptimeSeconds: uptime,
-            counters: StatisticsNames.list(
-                counters, gauges: gauges, loops: shared.loopHandles.map { $0.counters },
-                rates: rates.counts, web: listeners.web.counts,
-                api: (listeners.web.requests.answeredCount, operators.failures.total),
-                process: ProcessUsage.now(),
-                expiry: TrustExpiry(listeners: listeners, trust: trust, at: now)))
+        let sources = StatisticsSources(
+            counters: counters, gauges: gauges, loops: shared.loopHandles.map { $0.counters },
+            rates: rates.counts, web: listeners.web.counts,
+            api: StatisticsSources.API(
+                requests: requests.answeredCount, failures: operators.failures.total),
+            process: ProcessUsage.now(),
+            expiry: TrustExpiry(listeners: listeners, trust: trust, at: now))
+        return BrokerStatistics(
+            version: version, uptimeSeconds: uptime, rows: StatisticsNames.list(sources))
     }
 
     /// Writes the metrics for the loops that wait for them.
     func writeMetrics(at now: Instant) {
-        let page = listeners.web.metrics
-        guard page.isAwaited else { return }
+        guard metrics.isAwaited else { return }
         let statistics = statistics()
         let histograms = MetricHistogram.all(
             shared, acknowledgementTimes: shared.look { $0.acknowledgementTimes })
         let tables = shared.commits.tables.withLock { $0 }
-        var waiting = page.replace(until: now.advanced(bySeconds: 1)) { form in
+        var waiting = metrics.replace(until: now.advanced(bySeconds: 1)) { form in
             PrometheusText.text(statistics, histograms: histograms, tables: tables, as: form)
         }
         while waiting != 0 {

@@ -51,11 +51,11 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
     /// - Parameters:
     ///   - terms: the permissions of each listener's clients, by tag.
     ///   - identityProofs: the listeners whose clients may authenticate by TLS.
-    ///   - web: the listeners for HTTP and WebSocket.
+    ///   - web: what requests of web listeners are answered with.
     package init(
         loopIndex: UInt8, shared: SharedBroker, clock: BrokerClock, terms: [ListenerTerms],
         identityProofs: IdentityProofs, trust: ClientTrust, rates: ClientRates, packetMaximum: Int,
-        web: WebSettings = WebSettings(), numbers: RandomNumbers = .system,
+        web: WebServices = WebServices(), numbers: RandomNumbers = .system,
         traces: TraceRegistry = TraceRegistry(), log: consuming ConnectionLog
     ) {
         tracer = LoopTracer(traces, shared: shared, loop: loopIndex, at: clock.moment())

@@ -48,9 +48,16 @@ package final class ClientRates: Sendable {
         toleranceSeconds.store(values.toleranceSeconds, ordering: .relaxed)
     }
 
-    /// How often reading from a client was paused, and how many clients were disconnected.
-    var counts: (pauses: UInt64, floods: UInt64) {
-        (pauses.load(ordering: .relaxed), floods.load(ordering: .relaxed))
+    /// How often the limits were enforced.
+    struct Counts {
+        /// Pauses of reading from a client.
+        let pauses: UInt64
+        /// Clients that were disconnected.
+        let floods: UInt64
+    }
+
+    var counts: Counts {
+        Counts(pauses: pauses.load(ordering: .relaxed), floods: floods.load(ordering: .relaxed))
     }
 
     func countPause() { pauses.add(1, ordering: .relaxed) }

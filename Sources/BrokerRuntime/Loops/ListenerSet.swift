@@ -14,7 +14,7 @@ struct ListenerSet {
     /// The configured listeners, with the ports that the system chose.
     private(set) var settings: [ListenerSettings] = []
     /// The listeners for HTTP and WebSocket.
-    let web: WebSettings
+    let web: WebListeners
     /// The listeners whose clients may authenticate by TLS.
     let identityProofs = IdentityProofs()
     /// By tag: nil for plain text.
@@ -22,7 +22,7 @@ struct ListenerSet {
 
     /// - Parameter preSharedKeys: the keys for handshakes, if the settings name a file of them.
     init(
-        _ settings: BrokerSettings, preSharedKeys: PreSharedKeys, operators: Operators
+        _ settings: BrokerSettings, preSharedKeys: PreSharedKeys
     ) throws(StartError) {
         var proofs: [Bool] = []
         for listener in settings.listeners {
@@ -45,16 +45,16 @@ struct ListenerSet {
             self.settings.append(bound)
         }
         identityProofs.replace(with: proofs)
-        web = WebSettings(
-            terms: Self.addWebTerms(of: self.settings, to: &terms), settings, operators: operators)
+        web = WebListeners(
+            terms: Self.addWebTerms(of: self.settings, to: &terms), settings)
     }
 
     /// Restricts web listeners to MQTT, whose clients are those of `/mqtt`, and appends terms for
     /// those of `/mrt`.
     private static func addWebTerms(
         of listeners: [ListenerSettings], to terms: inout [ListenerTerms]
-    ) -> [WebSettings.Terms?] {
-        var result: [WebSettings.Terms?] = []
+    ) -> [WebListeners.Terms?] {
+        var result: [WebListeners.Terms?] = []
         for (tag, listener) in listeners.enumerated() {
             guard listener.transport.isWeb else {
                 result.append(nil)
@@ -62,7 +62,7 @@ struct ListenerSet {
             }
             terms[tag].dialects = .mqtt
             result.append(
-                WebSettings.Terms(
+                WebListeners.Terms(
                     mqtt: UInt8(tag), mrt: UInt8(terms.count), parts: listener.parts,
                     forwarders: listener.forwarders))
             terms.append(ListenerTerms(allowsAnonymous: listener.anonymous, dialects: .mrt))

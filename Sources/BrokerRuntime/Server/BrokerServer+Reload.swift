@@ -151,7 +151,9 @@ struct TrustExpiry {
     let certificateDays: Int64?
     /// For the revocation list that expires first; nil without one.
     let revocationListDays: Int64?
+}
 
+extension TrustExpiry {
     init(listeners: ListenerSet, trust: ClientTrust, at moment: Moment) {
         let now = Int64(moment.unixMilliseconds / 1000)
         func days(_ end: Int64) -> Int64 { Int64((Double(end - now) / 86_400).rounded(.down)) }

@@ -19,6 +19,7 @@ public final class BrokerServer {
     let clock: BrokerClock
     let log: LogWriter
     let listenerSet: ListenerSet
+    let web: WebServices
     let trust: ClientTrust
     // Reloads change the following properties. Only the main thread uses them.
     var settings: BrokerSettings
@@ -62,8 +63,8 @@ public final class BrokerServer {
             totalMaximum: settings.limits.connections)
         trust = ClientTrust(try TrustMaterial(settings))
         operators = try Self.readOperators(settings)
-        listenerSet = try ListenerSet(
-            settings, preSharedKeys: trust.preSharedKeys, operators: operators)
+        listenerSet = try ListenerSet(settings, preSharedKeys: trust.preSharedKeys)
+        web = WebServices(listenerSet.web, operators: operators)
         var store = try Self.openStore(settings)
         if let older = store.upgradedFormat {
             log.write(
@@ -100,7 +101,7 @@ public final class BrokerServer {
                     "scheme": .text(listeners[Int(listener.tag)].transport.rawValue),
                 ])
         }
-        listenerSet.web.health.set(.starting, false)
+        web.health.set(.starting, false)
     }
 
     /// On two cores, one loop is faster than two: the second core serves the store and the kernel,
@@ -129,7 +130,7 @@ public final class BrokerServer {
         var watch = LoopWatchdog(shared.loopHandles)
         var conditions = ConditionLog()
         var heap = HeapTrim()
-        var health = HealthMonitor(listenerSet.web)
+        var health = HealthMonitor(web.health, of: web.listeners)
         var nextLook = clock.moment().instant
         let notifier = ServiceNotifier()
         log.write(
@@ -195,7 +196,7 @@ public final class BrokerServer {
     /// connections.
     public func stop() {
         log.write(.info, .brokerStopping)
-        listenerSet.web.health.set(.draining, true)
+        web.health.set(.draining, true)
         reloads.close()
         // Administration stops first: it waits for commits too, and only one thread at a time may.
         administrationHandle.requestStop()
@@ -339,7 +340,7 @@ public final class BrokerServer {
             BrokerLoopHandler(
                 loopIndex: index, shared: shared, clock: clock, terms: listenerSet.terms,
                 identityProofs: listenerSet.identityProofs, trust: trust, rates: rates,
-                packetMaximum: settings.limits.packetMaximum, web: listenerSet.web,
+                packetMaximum: settings.limits.packetMaximum, web: web,
                 traces: traces, log: ConnectionLog(log)))
         loops.append(
             runLoop(
@@ -361,17 +362,17 @@ public final class BrokerServer {
             throw .transport(error)
         }
         let handler = Box(
-            AdministrationSocket(
+            AdministrationLoopHandler(
                 service: AdministrationService(
                     shared: shared, clock: clock, log: log, backups: backups,
-                    listeners: listenerSet, trust: trust, rates: rates,
-                    operators: operators, reloads: reloads, traces: traces, version: version),
+                    listeners: listenerSet, web: web, trust: trust, rates: rates,
+                    reloads: reloads, traces: traces, version: version),
                 systemIntervalSeconds: settings.mqtt.sysIntervalSeconds))
         administration = runLoop(
             handler, name: "admin", configuration: configuration, handle: administrationHandle,
             listeners: [listener])
-        listenerSet.web.metrics.setWriter(administrationHandle)
-        listenerSet.web.requests.setExecutor(administrationHandle)
+        web.metrics.setWriter(administrationHandle)
+        web.requests.setExecutor(administrationHandle)
         // The first statistics are due now.
         administrationHandle.wake()
     }

@@ -2,23 +2,7 @@
 // `martlet stats` in the form that Prometheus recommends: a prefix, base units, and `_total` for
 // what only increases.
 
-import Administration
-
 enum PrometheusText {
-    /// The gauges among the statistics; all others are counters.
-    static let gauges: Set<String> = [
-        "clients/connected", "clients/total", "messages/stored", "messages/keys",
-        "conversations/count", "history/messages",
-        "store/messages/bytes",
-        "store/full", "store/used/bytes", "store/limit/bytes", "subscriptions/count",
-        "shared_subscriptions/count", "retained messages/count", "retained messages/bytes",
-        "groups/count", "wills/count", "messages/memory", "messages/memory/spare/bytes",
-        "messages/memory/queue/bytes", "apps/total", "users/total", "tokens/total",
-        "sockets/pending", "tls/handshakes/pending", "sockets/outgoing/bytes",
-        "process/memory/bytes", "process/descriptors", "process/descriptors/limit",
-        "tls/certificate/days", "tls/revocation_list/days",
-    ]
-
     /// A form of the text.
     enum Form: CaseIterable {
         case plain
@@ -37,31 +21,31 @@ enum PrometheusText {
 
     /// The whole page.
     static func text(
-        _ statistics: ReadStatistics.Reply, histograms: [MetricHistogram] = [],
+        _ statistics: BrokerStatistics, histograms: [MetricHistogram] = [],
         tables: [(name: String, byteCount: UInt64)] = [], as form: Form = .plain
     ) -> [UInt8] {
         var text = ""
         text.reserveCapacity(32_768)
         append(
-            to: &text, "martlet_build_info{version=\"\(escaped(statistics.brokerVersion))\"} 1",
+            to: &text, "martlet_build_info{version=\"\(escaped(statistics.version))\"} 1",
             name: "martlet_build_info", kind: "gauge", help: "The version of the broker")
         append(
             to: &text, "martlet_uptime_seconds \(statistics.uptimeSeconds)",
             name: "martlet_uptime_seconds", kind: "gauge",
             help: "Seconds since the broker started")
-        for counter in statistics.counters {
-            let isGauge = gauges.contains(counter.name)
-            let isDays = counter.name.hasSuffix("/days")
-            let name = metricName(counter.name, isGauge: isGauge)
+        for statistic in statistics.rows {
+            let isGauge = statistic.isGauge
+            let isDays = statistic.name.hasSuffix("/days")
+            let name = metricName(statistic.name, isGauge: isGauge)
             // Days are no base unit; 86,400 seconds are one.
-            let value = isDays ? counter.value * 86_400 : counter.value
+            let value = isDays ? statistic.value * 86_400 : statistic.value
             // A family of counters is named without the suffix of its samples.
             let family =
                 form == .openMetrics && !isGauge ? String(name.dropLast("_total".count)) : name
             append(
                 to: &text, "\(name) \(value)", name: family,
                 kind: isGauge ? "gauge" : "counter",
-                help: "The statistic \(counter.name)" + (isDays ? " in seconds" : ""))
+                help: "The statistic \(statistic.name)" + (isDays ? " in seconds" : ""))
         }
         if !tables.isEmpty {
             let name = "martlet_store_table_bytes"

@@ -1,7 +1,6 @@
 // The statistics as `$SYS` topics, under Mosquitto's names where they exist, because dashboards use
 // these. Values are text.
 
-import Administration
 import BrokerCore
 import Primitives
 
@@ -15,22 +14,20 @@ struct SystemTopics {
     private var lastRound: Instant?
 
     /// The values of one publication.
-    ///
-    /// - Parameter statistics: the statistics that `martlet stats` shows.
     mutating func values(
-        _ statistics: ReadStatistics.Reply, at now: Instant
+        _ statistics: BrokerStatistics, at now: Instant
     ) -> [SystemValue] {
         var counts: [String: UInt64] = [:]
-        for counter in statistics.counters { counts[counter.name] = counter.value }
+        for statistic in statistics.rows { counts[statistic.name] = statistic.value }
         var values: [SystemValue] = []
         func add(_ name: String, _ text: String) {
             values.append(
                 SystemValue(topic: Array((Self.prefix + name).utf8), payload: Array(text.utf8)))
         }
         func count(_ name: String) -> UInt64 { counts[name] ?? 0 }
-        add("version", "martletd version \(statistics.brokerVersion)")
+        add("version", "martletd version \(statistics.version)")
         add("uptime", "\(statistics.uptimeSeconds) seconds")
-        for counter in statistics.counters { add(counter.name, String(counter.value)) }
+        for statistic in statistics.rows { add(statistic.name, String(statistic.value)) }
         let (connected, total) = (count("clients/connected"), count("clients/total"))
         clientsMaximum = max(clientsMaximum, connected)
         add("clients/maximum", String(clientsMaximum))
@@ -41,8 +38,8 @@ struct SystemTopics {
         add("store/messages/count", String(count("messages/stored")))
         add("publish/messages/received", String(count("messages/received")))
         add("publish/messages/sent", String(count("messages/sent")))
-        let dropped = statistics.counters.reduce(0) { sum, counter in
-            counter.name.hasPrefix("messages/dropped/") ? sum + counter.value : sum
+        let dropped = statistics.rows.reduce(0) { sum, statistic in
+            statistic.name.hasPrefix("messages/dropped/") ? sum + statistic.value : sum
         }
         add("publish/messages/dropped", String(dropped))
         add("heap/current", String(count("process/memory/bytes")))

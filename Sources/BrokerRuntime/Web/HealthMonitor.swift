@@ -22,9 +22,9 @@ struct HealthMonitor {
     /// commit.
     static let patienceMilliseconds: UInt64 = 10_000
 
-    init(_ settings: WebSettings) {
-        health = settings.health
-        wakesLoops = settings.isUsed
+    init(_ health: BrokerHealth, of listeners: WebListeners) {
+        self.health = health
+        wakesLoops = listeners.isUsed
     }
 
     /// - Parameters:

@@ -184,7 +184,7 @@ extension WebConnections {
         hasToken: Bool = true, in loop: borrowing some BrokerLoop & ~Copyable
     ) -> WebAction {
         // Guesses are counted by address, and are not logged above the limit.
-        if let seconds = settings.operators.failures.note(peer, at: loop.now) {
+        if let seconds = services.operators.failures.note(peer, at: loop.now) {
             var response = HTTPResponse.problem(
                 .tooManyRequests, "too many refused requests from this address",
                 reason: .connectionRateExceeded)

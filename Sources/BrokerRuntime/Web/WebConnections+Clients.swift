@@ -18,7 +18,7 @@ extension WebConnections {
         else { return nil }
         let finding = ForwardedClient.find(in: head.forwardedFor, of: bytes, behind: networks)
         // The request is served: a proxy that writes other names would otherwise serve nobody.
-        if finding.isMalformed { settings.countMalformedClient() }
+        if finding.isMalformed { services.listeners.countMalformedClient() }
         return finding.client.map { SocketAddress($0.address, port: $0.port) }
     }
 

@@ -83,7 +83,7 @@ extension WebConnections {
             response.closes = true
             return respond(response, to: answer, of: connection, in: &loop)
         }
-        settings.count(isRefusal: false)
+        services.listeners.count(isRefusal: false)
         connections[connection]?.isStream = true
         var stream = stream
         // Without an id the stream begins now; with one of an earlier start, with the oldest line.

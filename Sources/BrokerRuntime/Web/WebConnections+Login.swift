@@ -28,7 +28,7 @@ extension WebConnections {
         let now = clock.moment(at: loop.now).unixMilliseconds / 1_000
         let exchange =
             request.bearerToken.map { code in
-                settings.operators.links.exchange(
+                services.operators.links.exchange(
                     code.bytes(in: request.bytes).bytes, unixSeconds: now)
             } ?? .unknown
         switch exchange {

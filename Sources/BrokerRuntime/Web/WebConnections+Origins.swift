@@ -18,7 +18,7 @@ extension WebConnections {
         guard path.byteCount > root.utf8CodeUnitCount,
             path.extracting(first: root.utf8CodeUnitCount).isEqual(root)
         else { return nil }
-        let listed = settings.values.allowedOrigins.filter { $0 != WebOrigin.any }
+        let listed = services.listeners.values.allowedOrigins.filter { $0 != WebOrigin.any }
         if listed.isEmpty { return nil }
         guard let origin = head.origin?.bytes(in: bytes), WebOrigin.isListed(origin, in: listed)
         else { return HTTPSharing() }

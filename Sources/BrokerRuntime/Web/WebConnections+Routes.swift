@@ -92,7 +92,7 @@ extension WebConnections {
         guard let part = request.part, connections[connection]?.terms.parts.contains(part) == true
         else { return .respond(.text(.notFound, "there is nothing here")) }
         if part == .api {
-            guard !isDraining, !settings.health.current.contains(.draining) else {
+            guard !isDraining, !services.health.current.contains(.draining) else {
                 return .respond(
                     .problem(.unavailable, "the broker is stopping", reason: .serverShuttingDown))
             }
@@ -124,7 +124,7 @@ extension WebConnections {
             return .metrics(
                 request.head.traits.contains(.prefersOpenMetrics) ? .openMetrics : .plain)
         }
-        var findings = settings.health.current
+        var findings = services.health.current
         if isDraining { findings.insert(.draining) }
         if request.hasPath("/healthz") { findings.formIntersection(.fatal) }
         return .respond(.health(findings))
@@ -134,7 +134,7 @@ extension WebConnections {
         _ request: WebRequest, from connection: ConnectionID,
         in loop: borrowing some BrokerLoop & ~Copyable
     ) -> Bool {
-        switch settings.values.metrics {
+        switch services.listeners.values.metrics {
         case .loopback:
             // Whoever a proxy names is elsewhere: 127.0.0.1 is the proxy's own machine then.
             loop.peer(of: connection).isLoopback && !loop.isPeerNamed(of: connection)
@@ -242,7 +242,7 @@ extension WebConnections {
             let host = origin.extracting(droppingFirst: end)
             if host.isEqual(ignoringCase: request.head.authority.bytes(in: bytes)) { return true }
         }
-        let allowed = settings.values.allowedOrigins
+        let allowed = services.listeners.values.allowedOrigins
         return allowed.contains(WebOrigin.any) || WebOrigin.isListed(origin, in: allowed)
     }
 }

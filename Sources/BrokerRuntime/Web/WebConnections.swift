@@ -12,7 +12,7 @@ import WireFormat
 
 /// Answers the HTTP requests of one event loop.
 struct WebConnections: ~Copyable {
-    let settings: WebSettings
+    let services: WebServices
     let loopIndex: UInt8
     let credentials: APICredentials
     let trust: ClientTrust
@@ -36,7 +36,7 @@ struct WebConnections: ~Copyable {
     var logStreams: [ConnectionID: LogStream] = [:]
 
     struct Connection {
-        let terms: WebSettings.Terms
+        let terms: WebListeners.Terms
         /// Whether a request has begun that is not complete.
         var isWithinRequest = false
         /// Set when the connection takes no more requests.
@@ -78,11 +78,11 @@ struct WebConnections: ~Copyable {
     }
 
     init(
-        _ settings: WebSettings, loopIndex: UInt8, shared: SharedBroker, trust: ClientTrust,
+        _ services: WebServices, loopIndex: UInt8, shared: SharedBroker, trust: ClientTrust,
         clock: BrokerClock, log: LogWriter
     ) {
-        self.settings = settings
-        credentials = APICredentials(shared: shared, operators: settings.operators)
+        self.services = services
+        credentials = APICredentials(shared: shared, operators: services.operators)
         self.trust = trust
         self.loopIndex = loopIndex
         self.clock = clock
@@ -96,7 +96,7 @@ struct WebConnections: ~Copyable {
 
     /// Notes a connection of a web listener; false for another one.
     mutating func open(_ connection: ConnectionID, tag: UInt32) -> Bool {
-        guard let terms = settings.terms(tag: tag) else { return false }
+        guard let terms = services.listeners.terms(tag: tag) else { return false }
         connections[connection] = Connection(terms: terms)
         return true
     }
@@ -188,7 +188,7 @@ struct WebConnections: ~Copyable {
                         response, to: request.answer, of: connection, detail: detail, in: &loop)
                 case .metrics(let form):
                     guard
-                        let text = settings.metrics.text(
+                        let text = services.metrics.text(
                             at: loop.now, for: loopIndex, as: form)
                     else {
                         loop.pauseReading(connection, for: .answers)
@@ -209,7 +209,7 @@ struct WebConnections: ~Copyable {
                         return .consumed(bytes.count)
                     }
                     guard admits(request, on: connection, in: &loop) else { continue }
-                    settings.count(isRefusal: false)
+                    services.listeners.count(isRefusal: false)
                     beginStream(connection, login)
                     return .eventStream(login, terms: terms)
                 case .logStream(let stream):
@@ -232,7 +232,7 @@ struct WebConnections: ~Copyable {
                     }
                     guard admits(request, on: connection, in: &loop) else { continue }
                     append(handshake, to: connection, in: &loop)
-                    settings.count(isRefusal: false)
+                    services.listeners.count(isRefusal: false)
                     connections[connection] = nil
                     loop.startWebSocket(connection, json == nil ? .binary : .text)
                     return .webSocket(terms: terms, json: json, actingUser: actingUser)
@@ -281,7 +281,7 @@ struct WebConnections: ~Copyable {
         let requests = waiting
         waiting = []
         for (connection, answer, form) in requests where contains(connection) {
-            guard let text = settings.metrics.text(at: loop.now, for: loopIndex, as: form) else {
+            guard let text = services.metrics.text(at: loop.now, for: loopIndex, as: form) else {
                 waiting.append((connection, answer, form))
                 continue
             }
@@ -334,7 +334,7 @@ struct WebConnections: ~Copyable {
         request.number = executing[connection, default: AwaitedAnswers()].append(
             answer, contentByteCount: request.content.count)
         if answer.closes { connections[connection]?.isDone = true }
-        guard settings.requests.add(request) else {
+        guard services.requests.add(request) else {
             executing[connection]?.complete(request.number, with: Self.busy)
             sendAnswers(of: connection, in: &loop)
             return
@@ -352,7 +352,7 @@ struct WebConnections: ~Copyable {
     }
 
     private mutating func takeAnswers(in loop: inout some BrokerLoop & ~Copyable) {
-        for (connection, number, response) in settings.requests.takeAnswers(for: loopIndex) {
+        for (connection, number, response) in services.requests.takeAnswers(for: loopIndex) {
             // It may have closed.
             guard executing[connection] != nil else { continue }
             executing[connection]?.complete(number, with: response)
@@ -465,7 +465,7 @@ struct WebConnections: ~Copyable {
         response.sharing = answer.sharing
         // While others wait for a login, a connection gets no further time for requests.
         response.closes = response.closes || answer.closes || (isLast && loop.isCrowded)
-        settings.count(isRefusal: response.status.rawValue >= 400)
+        services.listeners.count(isRefusal: response.status.rawValue >= 400)
         append(
             response.bytes(unixSeconds: clock.moment(at: loop.now).unixMilliseconds / 1_000),
             to: connection, in: &loop)

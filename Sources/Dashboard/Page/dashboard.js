@@ -520,7 +520,7 @@ const pages = {
       const app = store.getItem("app");
       const list = element("div");
       const made = element("div");
-      const key = element("input", { name: "key", required: true, autocomplete: "off" });
+      const name = element("input", { name: "name", required: true, autocomplete: "off" });
       const keyRole = element("select", { name: "role" },
         ...["view", "operate"].map((one) => element("option", {}, one)));
       const rights = element("input", { name: "rights", autocomplete: "off" });
@@ -528,16 +528,16 @@ const pages = {
       const load = async () => {
         const reply = await ask("GET", `${appPath()}/keys`);
         const revoke = (one) => async () => {
-          if (!await confirmed(`Revoke the key ${one.key} of ${app}? It is refused from then on, `
+          if (!await confirmed(`Revoke the key ${one.name} of ${app}? It is refused from then on, `
             + "and its connections end.", "Revoke")) return;
-          const ended = await ask("DELETE", `${appPath()}/keys/${segment(one.key)}`);
+          const ended = await ask("DELETE", `${appPath()}/keys/${segment(one.name)}`);
           made.replaceChildren();
-          say(`The key ${one.key} is revoked; ${counted(ended.connectionCount, "connection")} ended.`);
+          say(`The key ${one.name} is revoked; ${counted(ended.connectionCount, "connection")} ended.`);
           await load();
         };
         list.replaceChildren(table("Keys",
           ["Key", "Role", "Rights", "Made", "Expires", "Last used", ""],
-          reply.keys.map((one) => [one.key, one.role,
+          reply.keys.map((one) => [one.name, one.role,
             one.rights == null ? "those of its role" : one.rights.join(", ") || "none",
             one.madeUnixSeconds ? time(one.madeUnixSeconds * 1000) : "",
             one.expiresUnixSeconds ? time(one.expiresUnixSeconds * 1000) : "never",
@@ -548,17 +548,17 @@ const pages = {
       main.append(element("h1", {}, `Keys of ${app}`),
         may("own") ? element("form", {
           class: "row", onsubmit: guarded(async () => {
-            const content = { key: key.value, role: keyRole.value };
+            const content = { name: name.value, role: keyRole.value };
             const words = rights.value.split(",").map((one) => one.trim()).filter((one) => one);
             if (words.length) content.rights = words;
             if (days.value) content.expirySeconds = Number(days.value) * 86400;
             const reply = await ask("POST", `${appPath()}/keys`, { content });
             made.replaceChildren(element("section", { class: "card" },
-              element("p", {}, `The key ${key.value} of ${app}. It is shown only this once.`),
-              element("p", { class: "secret" }, reply.secret)));
+              element("p", {}, `The key ${name.value} of ${app}. It is shown only this once.`),
+              element("p", { class: "secret" }, reply.key)));
             await load();
           }),
-        }, field("Name", key), field("Role", keyRole),
+        }, field("Name", name), field("Role", keyRole),
           field("Rights, with commas between; empty for those of its role", rights),
           field("Days until it expires; empty for never", days),
           element("button", { class: "primary" }, "Add a key")) : "",

@@ -33,15 +33,15 @@ enum AppKeyAddCommand {
         let broker = try options.administration()
         let reply = try broker.send(
             AddAppKey(
-                app: app, key: name, role: role,
+                app: app, name: name, role: role,
                 rights: options.has(.right) ? options.all(.right) : nil, expirySeconds: expiry))
         let line =
             options.has(.json)
-            ? jsonLine(AppKeySecretLine(app: app, key: name, secret: reply.secret))
-            : "\(name)\t\(reply.secret)"
+            ? jsonLine(AppKeyLine(app: app, name: name, key: reply.key))
+            : "\(name)\t\(reply.key)"
         guard StandardStream.output.print(line) else {
             // Nobody has the key.
-            _ = try broker.send(RevokeAppKey(app: app, key: name))
+            _ = try broker.send(RevokeAppKey(app: app, name: name))
             throw CommandFailure(
                 "\(CommandFailure.output.message); the key \(name) is not added", .failure)
         }
@@ -62,10 +62,10 @@ enum AppKeyListCommand {
             for key in keys { StandardStream.output.print(jsonLine(key)) }
             return
         }
-        var table = TextTable("KEY", "ROLE", "MADE", "EXPIRES", "LAST USE", "RIGHTS")
+        var table = TextTable("NAME", "ROLE", "MADE", "EXPIRES", "LAST USE", "RIGHTS")
         for key in keys {
             table.add([
-                key.key, key.role.rawValue,
+                key.name, key.role.rawValue,
                 key.madeUnixSeconds.map(dateText(unixSeconds:)) ?? "unknown",
                 key.expiresUnixSeconds.map(dateText(unixSeconds:)) ?? "never",
                 key.lastUsedUnixSeconds.map(dateText(unixSeconds:)) ?? "never",
@@ -85,25 +85,25 @@ enum AppKeyRevokeCommand {
         }
         let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "the app")
         let broker = try options.administration()
-        let count = try broker.send(RevokeAppKey(app: app, key: name)).connectionCount
+        let count = try broker.send(RevokeAppKey(app: app, name: name)).connectionCount
         StandardStream.output.print(
             options.has(.json)
-                ? jsonLine(AppKeyRevokedLine(app: app, key: name, connectionCount: count))
+                ? jsonLine(AppKeyRevokedLine(app: app, name: name, connectionCount: count))
                 : "the key \(name) is refused from now on, "
                     + "\(count) connection\(count == 1 ? "" : "s") ended")
     }
 }
 
 /// The JSON output of `martlet app key add`.
-private struct AppKeySecretLine: Encodable {
+private struct AppKeyLine: Encodable {
     let app: String
+    let name: String
     let key: String
-    let secret: String
 }
 
 /// The JSON output of `martlet app key revoke`.
 private struct AppKeyRevokedLine: Encodable {
     let app: String
-    let key: String
+    let name: String
     let connectionCount: Int
 }

@@ -10,22 +10,19 @@ import WireFormat
 
 @Suite("The health of a broker")
 struct HealthMonitorTests {
-    private static func settings() -> WebSettings {
-        WebSettings(
-            terms: [nil, WebSettings.Terms(mqtt: 1, mrt: 2, parts: .health)], BrokerSettings(),
-            operators: Operators())
-    }
+    private static let listeners = WebListeners(
+        terms: [nil, WebListeners.Terms(mqtt: 1, mrt: 2, parts: .health)], BrokerSettings())
 
     private static func at(_ seconds: UInt64) -> Instant { Instant(milliseconds: seconds * 1_000) }
 
     @Test func `is bad when a loop has not turned for ten seconds, until it turns`() {
-        let settings = Self.settings()
-        var monitor = HealthMonitor(settings)
-        settings.health.set(.starting, false)
+        let health = BrokerHealth()
+        var monitor = HealthMonitor(health, of: Self.listeners)
+        health.set(.starting, false)
         func look(_ seconds: UInt64, turns: [UInt64]) -> BrokerHealth.Finding {
             monitor.note(
                 turns: turns, committed: 0, isIdle: true, isFull: false, at: Self.at(seconds))
-            return settings.health.current
+            return health.current
         }
         #expect(look(100, turns: [5, 5]) == [])
         #expect(look(109, turns: [9, 5]) == [])
@@ -34,16 +31,16 @@ struct HealthMonitorTests {
     }
 
     @Test func `is bad when a batch has waited for ten seconds, until one is committed`() {
-        let settings = Self.settings()
-        var monitor = HealthMonitor(settings)
-        settings.health.set(.starting, false)
+        let health = BrokerHealth()
+        var monitor = HealthMonitor(health, of: Self.listeners)
+        health.set(.starting, false)
         var turns: UInt64 = 0
         func look(_ seconds: UInt64, committed: UInt64, isIdle: Bool) -> BrokerHealth.Finding {
             turns += 1
             monitor.note(
                 turns: [turns], committed: committed, isIdle: isIdle, isFull: false,
                 at: Self.at(seconds))
-            return settings.health.current
+            return health.current
         }
         #expect(look(100, committed: 3, isIdle: true) == [])
         // An hour without work is no wait.
@@ -81,11 +78,11 @@ struct PrometheusTextTests {
 
     @Test func `have a help, a type and a sample each`() {
         let text = PrometheusText.text(
-            ReadStatistics.Reply(
-                brokerVersion: "1\"2", uptimeSeconds: 7,
-                counters: [
-                    ReadStatistics.Counter(name: "tls/certificate/days", value: 2),
-                    ReadStatistics.Counter(name: "clients/expired", value: 3),
+            BrokerStatistics(
+                version: "1\"2", uptimeSeconds: 7,
+                rows: [
+                    Statistic(name: "tls/certificate/days", measure: .gauge(2)),
+                    Statistic(name: "clients/expired", measure: .counter(3)),
                 ]))
         #expect(
             String(decoding: text, as: UTF8.self) == """
@@ -108,11 +105,11 @@ struct PrometheusTextTests {
 
     @Test func `are OpenMetrics for clients who prefer it`() {
         let text = PrometheusText.text(
-            ReadStatistics.Reply(
-                brokerVersion: "1", uptimeSeconds: 7,
-                counters: [
-                    ReadStatistics.Counter(name: "clients/connected", value: 2),
-                    ReadStatistics.Counter(name: "clients/expired", value: 3),
+            BrokerStatistics(
+                version: "1", uptimeSeconds: 7,
+                rows: [
+                    Statistic(name: "clients/connected", measure: .gauge(2)),
+                    Statistic(name: "clients/expired", measure: .counter(3)),
                 ]), as: .openMetrics)
         #expect(
             String(decoding: text, as: UTF8.self).hasSuffix(
@@ -155,16 +152,20 @@ struct PrometheusTextTests {
                 """)
     }
 
-    @Test func `name gauges that are statistics`() throws {
-        let broker = try RunningBroker()
-        let names = try broker.administrator().send(ReadStatistics()).counters.map(\.name)
-        #expect(PrometheusText.gauges.isSubset(of: names))
-        let metrics = names.map {
-            PrometheusText.metricName($0, isGauge: PrometheusText.gauges.contains($0))
-        }
-        #expect(Set(metrics).count == names.count)
+    @Test func `have a name of their own for each statistic`() throws {
+        let server = try RunningBroker().server
+        let (counters, gauges) = server.shared.enter { ($0.broker.counters, $0.broker.gauges()) }
+        let statistics = StatisticsNames.list(
+            StatisticsSources(
+                counters: counters, gauges: gauges, loops: [], rates: server.rates.counts,
+                web: server.listenerSet.web.counts,
+                api: StatisticsSources.API(requests: 0, failures: 0), process: .now(),
+                expiry: TrustExpiry(certificateDays: nil, revocationListDays: nil)))
+        #expect(statistics.count > 80)
+        let metrics = statistics.map { PrometheusText.metricName($0.name, isGauge: $0.isGauge) }
+        #expect(Set(metrics).count == statistics.count)
         // OpenMetrics names a family of counters without the suffix.
         let families = metrics.map { $0.hasSuffix("_total") ? String($0.dropLast(6)) : $0 }
-        #expect(Set(families).count == names.count)
+        #expect(Set(families).count == statistics.count)
     }
 }

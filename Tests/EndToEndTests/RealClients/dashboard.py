@@ -201,7 +201,7 @@ try:
     page("Apps", "demo")
 
     page("Keys", "default")
-    fill("key", "ci")
+    fill("name", "ci")
     fill("rights", "send:*, publish:site/#")
     fill("days", "30")
     press("Add a key")

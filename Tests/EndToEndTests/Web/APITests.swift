@@ -125,13 +125,13 @@ extension EndToEndTests {
                     answer: #""rights":["send:*","publish:site/%u/#","subscribe:#"]"#),
                 Step(
                     method: "POST", template: "/apps/{app}/keys", path: "/apps/plant/keys",
-                    body: #"{"key":"ci","role":"view","rights":["send:*"],"expirySeconds":60}"#,
-                    answer: #"{"secret":"mk1_"#),
+                    body: #"{"name":"ci","role":"view","rights":["send:*"],"expirySeconds":60}"#,
+                    answer: #"{"key":"mk1_"#),
                 Step(
                     method: "GET", template: "/apps/{app}/keys", path: "/apps/plant/keys",
-                    answer: #""rights":["send:*"],"role":"view"},{"key":"default","#),
+                    answer: #""rights":["send:*"],"role":"view"},{","#),
                 Step(
-                    method: "DELETE", template: "/apps/{app}/keys/{key}",
+                    method: "DELETE", template: "/apps/{app}/keys/{name}",
                     path: "/apps/plant/keys/ci", answer: #"{"connectionCount":0}"#),
                 Step(
                     method: "PUT", template: "/apps/{app}/users/{user}",

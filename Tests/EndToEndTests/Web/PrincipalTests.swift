@@ -24,8 +24,8 @@ extension EndToEndTests {
             let client = try AdministrationClient(dataDirectory: api.broker.directory)
             return try client.send(
                 AddAppKey(
-                    app: "demo", key: name, role: role, rights: rights, expirySeconds: expiry)
-            ).secret
+                    app: "demo", name: name, role: role, rights: rights, expirySeconds: expiry)
+            ).key
         }
 
         private func statuses(_ calls: [APICall], _ api: APIBroker) async throws -> [Int] {
@@ -53,7 +53,7 @@ extension EndToEndTests {
                 ),
                 (
                     APICall(
-                        "POST", "/api/v1/apps/demo/keys", body: #"{"key":"x","role":"view"}"#,
+                        "POST", "/api/v1/apps/demo/keys", body: #"{"name":"x","role":"view"}"#,
                         token: operate), 403, "needs the role own"
                 ),
                 (
@@ -207,10 +207,10 @@ extension EndToEndTests {
             #expect(answers.map(\.status) == [200, 200, 200, 200, 404])
             #expect(answers[1].body == #"{"kind":"operator","operator":"own","role":"own"}"# + "\n")
             #expect(
-                answers[2].body == #"{"app":"demo","key":"ci","kind":"appKey","role":"operate"}"#
+                answers[2].body == #"{"app":"demo","keyName":"ci","kind":"appKey","role":"operate"}"#
                     + "\n")
             let key = answers[3].object
-            #expect(key["key"] as? String == "few" && key["role"] as? String == "view")
+            #expect(key["keyName"] as? String == "few" && key["role"] as? String == "view")
             #expect(key["rights"] as? [String] == ["send:alice"])
             #expect(key["expiresUnixSeconds"] as? UInt64 ?? 0 > 1_700_000_000)
             let me = answers[0].object
@@ -303,7 +303,7 @@ extension EndToEndTests {
                         APICall("GET", path, token: operate),
                         APICall("GET", "/api/v1/me", token: token),
                     ], api) == [200, 200])
-            _ = try client.send(RevokeAppKey(app: "demo", key: "ci"))
+            _ = try client.send(RevokeAppKey(app: "demo", name: "ci"))
             _ = try client.send(RevokeTokens(TokenSelection(app: "demo", user: "bob")))
             let wrong = "mk1_" + String(repeating: "a", count: 26)
             let answers = try await APIScript.ask(
@@ -348,7 +348,7 @@ extension EndToEndTests {
             if isToken {
                 _ = try client.send(RevokeTokens(TokenSelection(app: "demo", user: "bob")))
             } else {
-                _ = try client.send(RevokeAppKey(app: "demo", key: "ci"))
+                _ = try client.send(RevokeAppKey(app: "demo", name: "ci"))
             }
             try slow.send(Array("}".utf8))
             try slow.waitForClose()
@@ -381,7 +381,7 @@ extension EndToEndTests {
                 ], port: api.http)
             #expect(revoked.map(\.status) == [200, 404, 200])
             #expect(revoked[0].body == "{\"connectionCount\":1}\n")
-            #expect(!revoked[2].body.contains(#""key":"ci""#))
+            #expect(!revoked[2].body.contains(#""name":"ci""#))
             _ = try await api.broker.process.line(
                 with: "event=client_disconnected", "user=dave", "code=135")
             let late = try Client(settings(api, key: operate, user: "dave"))
@@ -427,7 +427,7 @@ extension EndToEndTests {
                     "--server=http://localhost:\(api.http)", "--token=\(api.own)",
                 ])
             #expect(try await remote.exit() == .code(0), "\(remote.text)")
-            #expect(remote.text.contains(#"{"app":"demo","connectionCount":0,"key":"ci"}"#))
+            #expect(remote.text.contains(#"{"app":"demo","connectionCount":0,"name":"ci"}"#))
             let gone = try await martlet("app", "key", "revoke", "ci")
             #expect(gone.exit == .code(0x90) && gone.text.contains("has no key"), "\(gone)")
         }

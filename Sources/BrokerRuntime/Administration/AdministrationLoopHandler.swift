@@ -1,15 +1,18 @@
-// The administration socket: a Unix socket in the data directory. `martlet` sends requests and
-// reads replies on it, one JSON object per line. It has its own event loop and thread, so that
-// operators and clients never wait for each other. The same thread publishes the statistics at
-// intervals.
+// The event loop of the administration thread, whose work the clients' loops never wait for:
+// * the administration socket, a Unix socket in the data directory: `martlet` sends requests on it
+//   and reads replies, one JSON object per line;
+// * requests of the HTTP API, which the clients' loops put into a queue;
+// * the text of the metrics, when one of these loops asks for it;
+// * the statistics as `$SYS` topics, at intervals;
+// * the ends of traces whose time is over.
 
 import Administration
 import BrokerTerms
 import NetTransport
 import Primitives
 
-/// Reads requests from the socket and writes the replies of the administration service.
-struct AdministrationSocket: LoopHandler, ~Copyable {
+/// Lets the administration service do what is asked for or due.
+struct AdministrationLoopHandler: LoopHandler, ~Copyable {
     private let service: AdministrationService
     private let systemIntervalMilliseconds: UInt64
     private var systemTopics = SystemTopics()
