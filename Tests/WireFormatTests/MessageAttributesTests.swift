@@ -19,9 +19,9 @@ private func run(_ attributes: [(String, String)]) -> [UInt8] {
     return run
 }
 
-private func fault(_ attributes: [(String, String)]) -> ReasonCode? {
-    MessageAttributes.fault(run(attributes).span.bytes)
-}
+private func fault(_ attributes: [(String, String)]) -> ReasonCode? { fault(run(attributes)) }
+
+private func fault(_ run: [UInt8]) -> ReasonCode? { MessageAttributes.fault(run.span.bytes) }
 
 /// User properties as MQTT 5.0 has them.
 private func properties(_ pairs: [(String, String)]) -> [UInt8] {
@@ -54,7 +54,7 @@ struct MessageAttributesTests {
         let pairs = (0..<17).map { ("key-\($0)", "") }
         #expect(fault(Array(pairs.dropLast())) == nil)
         #expect(fault(pairs) == .packetTooLarge)
-        #expect(fault([]) == nil)
+        #expect(fault([] as [UInt8]) == nil)
     }
 
     @Test func `have at most 512 bytes of keys and values`() {
@@ -72,7 +72,7 @@ struct MessageAttributesTests {
         #expect(fault([("a", "1"), ("b", "1"), ("a", "1")]) == .payloadFormatInvalid)
         #expect(fault([("a", "tab\tand\u{0}")]) == .payloadFormatInvalid)
         #expect(fault([("a", "tab\tand\nline")]) == nil)
-        #expect(MessageAttributes.fault([1, 0xFF, 0].span.bytes) == .payloadFormatInvalid)
+        #expect(fault([1, 0xFF, 0] as [UInt8]) == .payloadFormatInvalid)
     }
 
     @Test(arguments: [
@@ -88,7 +88,7 @@ struct MessageAttributesTests {
     @Test func `are refused wherever a run is cut off`() {
         let whole = run([("site", "7"), ("unit", "bar")])
         for count in 1..<whole.count where count != run([("site", "7")]).count {
-            #expect(MessageAttributes.fault(whole[..<count].span.bytes) == .payloadFormatInvalid)
+            #expect(fault(Array(whole[..<count])) == .payloadFormatInvalid)
         }
     }
 

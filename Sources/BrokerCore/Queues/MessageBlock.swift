@@ -153,6 +153,9 @@ public struct MessageBlock {
     public var fieldsAndProperties: UnsafeRawBufferPointer {
         part(MessageBlock.headerByteCount + senderCount + addressCount, propertiesCount)
     }
+    /// Whether there are fields or properties.
+    @inlinable
+    public var hasFieldsOrProperties: Bool { propertiesCount != 0 }
     @inlinable
     public var hasFields: Bool { bytes[2] & MessageMarks.fields.rawValue != 0 }
     /// MQTT 5 properties that travel with the message, as the MQTT codec wrote them.

@@ -37,7 +37,7 @@ struct JSONEffectEncoder {
         } else if !block.address.isEmpty {
             writer.write("group", block.address.bytes)
         }
-        if !block.fieldsAndProperties.isEmpty {
+        if block.hasFieldsOrProperties {
             let user = context.conversations.user(of: connection)
             Self.write(DeliveredFields(of: block, to: user), to: &writer)
         }

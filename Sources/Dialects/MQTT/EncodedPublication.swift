@@ -99,7 +99,7 @@ struct EncodedPublication: ~Copyable {
 
     /// Whether it becomes JSON that may contain attributes.
     private func isTextWithProperties(_ block: MessageBlock) -> Bool {
-        !block.marks.contains(.raw) && !block.fieldsAndProperties.isEmpty
+        !block.marks.contains(.raw) && block.hasFieldsOrProperties
     }
 
     private mutating func appendTopic(

@@ -62,7 +62,7 @@ struct MRTEncoder: ~Copyable {
         in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
         let block = context.loop.block(of: delivery.publication)
-        if !block.fieldsAndProperties.isEmpty, acceptsFields(delivery.connection, in: context) {
+        if block.hasFieldsOrProperties, acceptsFields(delivery.connection, in: context) {
             deliverWithFields(delivery, in: context)
             return
         }
@@ -154,7 +154,7 @@ struct MRTEncoder: ~Copyable {
         let block = loop.block(of: publication)
         isRaw = block.marks.contains(.raw)
         isPossibleDuplicate = block.marks.contains(.possibleDuplicate)
-        hasFields = !block.fieldsAndProperties.isEmpty
+        hasFields = block.hasFieldsOrProperties
         transientPriority = PacketPriority(ofTransient: block)
         let (sender, address, payload) = (block.sender, block.address, block.payload)
         let packet = MRT.DeliverTail(

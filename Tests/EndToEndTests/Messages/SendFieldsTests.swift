@@ -165,8 +165,8 @@ extension EndToEndTests {
                 _ = try await alice.send(message)
             }
             try await broker.killNow()
-            try await broker.start()
             #expect(try await broker.verifyStore() == .code(0))
+            try await broker.start()
             let again = try await broker.client("bob")
             for number in 1...20 {
                 let message = try await again.nextMessage()
