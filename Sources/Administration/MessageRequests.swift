@@ -59,6 +59,16 @@ public struct SendMessage: AdministrationRequest {
     /// Whether ``time`` is that of a reading which could not be sent earlier; used up to the age
     /// that messages may have.
     public var isLate: Bool?
+    /// The receipts that `from` gets as messages: `delivered` when a device of a receiver has
+    /// acknowledged it, `applied` when a receiver tells that it applied it.
+    public var receipts: [ReceiptKind]?
+    /// Whether the reply has the message's reference, as it does with ``receipts``.
+    public var asksReference: Bool?
+
+    /// A kind of receipts.
+    public enum ReceiptKind: String, Codable, Hashable, Sendable, CaseIterable {
+        case delivered, applied
+    }
 
     /// Maximum bytes of ``contentType``: a type and a subtype of 127 bytes each (RFC 6838, 4.2)
     /// and the slash; those in use have fewer than 100 with their parameters. Each stored message
@@ -85,7 +95,8 @@ public struct SendMessage: AdministrationRequest {
         topic: String? = nil, everybody: Bool? = nil, b: String? = nil, payload: String? = nil,
         base64: String? = nil, contentType: String? = nil, t: UInt8? = nil, grade: Grade? = nil,
         expirySeconds: UInt64? = nil,
-        isRetained: Bool? = nil, isKept: Bool? = nil
+        isRetained: Bool? = nil, isKept: Bool? = nil, receipts: [ReceiptKind]? = nil,
+        asksReference: Bool? = nil
     ) {
         self.app = app
         self.from = from
@@ -102,6 +113,8 @@ public struct SendMessage: AdministrationRequest {
         self.expirySeconds = expirySeconds
         self.isRetained = isRetained
         self.isKept = isKept
+        self.receipts = receipts
+        self.asksReference = asksReference
     }
 
     /// Who receives the message.
@@ -180,8 +193,13 @@ public struct SendMessage: AdministrationRequest {
         public var refusedCount: Int
         /// The refused users of `users`.
         public var refused: [Refusal]
+        /// 16 hexadecimal digits by which receipts name the message; nil if it asked for none.
+        public var reference: String?
 
-        public init(receiverCount: Int, refusedCount: Int, refused: [Refusal]) {
+        public init(
+            receiverCount: Int, refusedCount: Int, refused: [Refusal], reference: String? = nil
+        ) {
+            self.reference = reference
             self.receiverCount = receiverCount
             self.refusedCount = refusedCount
             self.refused = refused

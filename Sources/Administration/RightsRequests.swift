@@ -60,7 +60,8 @@ public struct ExplainRights: AdministrationRequest {
     public static let name = "rights.explain"
 
     public enum Action: String, Codable, Hashable, Sendable, CaseIterable {
-        case send, publish, subscribe, presence, broadcast, createGroup = "create-group"
+        case send, publish, subscribe, presence, receipts, broadcast
+        case createGroup = "create-group"
     }
 
     public var app: String

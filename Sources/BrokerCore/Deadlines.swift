@@ -49,7 +49,7 @@ struct Deadlines: ~Copyable {
         switch payload {
         case .housekeeping: isHousekeepingDue = false
         case .deliveries: areDeliveriesDue = false
-        case .session, .will, .retained, .access, .login, .tracked: break
+        case .session, .will, .retained, .access, .login, .tracked, .receipts: break
         }
         return payload
     }
@@ -65,6 +65,7 @@ enum DeadlinePayload {
     case login(Index<DelayedLogin>)
     case deliveries
     case tracked(Index<TrackedSend>)
+    case receipts(Index<TrackedSend>)
 
     var raw: UInt64 {
         switch self {
@@ -76,6 +77,7 @@ enum DeadlinePayload {
         case .login(let login): 5 << 32 | UInt64(login.place)
         case .deliveries: 6 << 32
         case .tracked(let send): 7 << 32 | UInt64(send.place)
+        case .receipts(let send): 8 << 32 | UInt64(send.place)
         }
     }
 
@@ -90,6 +92,7 @@ enum DeadlinePayload {
         case 5: self = .login(Index(place: place))
         case 6: self = .deliveries
         case 7: self = .tracked(Index(place: place))
+        case 8: self = .receipts(Index(place: place))
         default: preconditionFailure("deadline payload \(raw)")
         }
     }

@@ -41,6 +41,8 @@ public struct IncomingMessage: Hashable, Sendable {
         case groupEvent(group: String, GroupChange)
         /// The presence of a user changed: the number of the event.
         case presence(event: UInt8)
+        /// What a receiver, which is the sender of this message, did with one of this user.
+        case receipt(MessageReceipt?)
     }
 
     /// How a message to a group mentions this user.
@@ -70,6 +72,10 @@ public struct IncomingMessage: Hashable, Sendable {
     public var isLate = false
     /// To be stored with the message's effect, then acknowledged; nil for a transient message.
     public var record: InboxRecord?
+    /// The message's reference, if its sender asked for one or for receipts.
+    public var reference: MessageReference?
+    /// The receipts that its sender asked for.
+    public var receipts: Receipts = []
 
     /// A message for an application's own tests.
     public init(
@@ -129,6 +135,7 @@ public struct IncomingMessage: Hashable, Sendable {
                 group: text(packet.address),
                 change.map { GroupChange($0, in: body) } ?? .other(event: first))
         case .presence: kind = .presence(event: first)
+        case .receipt: kind = .receipt(MessageReceipt(packet.payload, in: body.bytes))
         }
         switch packet.kind {
         case .topic, .unicast, .group, .broadcast:
@@ -138,6 +145,7 @@ public struct IncomingMessage: Hashable, Sendable {
                 : .text(String(decoding: payload.dropFirst(), as: UTF8.self), type: first)
         case .kickedOut: content = .bytes(Array(payload))
         case .groupEvent, .presence: content = .bytes(Array(payload.dropFirst()))
+        case .receipt: content = .bytes(Array(payload))
         }
         from = text(packet.from)
         time = packet.time
@@ -150,6 +158,8 @@ public struct IncomingMessage: Hashable, Sendable {
             attributes[String(decoding: key)] = String(decoding: value)
         }
         self.attributes = attributes
+        reference = MessageReference(fields.reference)
+        receipts = Receipts(rawValue: fields.asks.rawValue & 6)
         mention = Mention(rawValue: fields.mentioned)
         isLate = fields.isLate
     }

@@ -27,6 +27,18 @@ public enum MessageContent: Hashable, Sendable {
     case bytes([UInt8])
 }
 
+/// What a sender is told about a message.
+public struct Receipts: OptionSet, Hashable, Sendable {
+    public var rawValue: UInt8
+
+    public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    /// A device of a receiver has acknowledged it.
+    public static let delivered = Receipts(rawValue: 2)
+    /// A receiver's application has told that it applied it (``Client/reportApplied(_:code:text:)``).
+    public static let applied = Receipts(rawValue: 4)
+}
+
 /// A message to send.
 public struct OutgoingMessage: Hashable, Sendable {
     /// The receivers.
@@ -44,6 +56,11 @@ public struct OutgoingMessage: Hashable, Sendable {
     /// Whether the broker keeps the message in the conversation of this user with the receivers, or
     /// of the group. Only messages to users and groups with the grade durable or once can be kept.
     public var isKept = false
+    /// Whether the answer tells the message's reference, by which receipts and receivers name it.
+    public var asksReference = false
+    /// The receipts that this user gets as messages of the kind
+    /// ``IncomingMessage/Kind/receipt(_:)``. Only messages to users and groups can have some.
+    public var receipts: Receipts = []
     /// Its time of creation, Unix milliseconds; nil is the time at which the broker accepts it. The
     /// broker uses it if it differs by at most 5 s from its own clock.
     public var time: UInt64?
@@ -103,6 +120,8 @@ public enum SendPriority: UInt8, Hashable, Sendable, CaseIterable {
 public struct Receipt: Hashable, Sendable {
     /// The message's own id, if it has one.
     public var messageID: String?
+    /// The message's reference, if it asked for one or for receipts.
+    public var reference: MessageReference?
     /// Receivers who did not get it, by name; all others have it, or will.
     public var refusals: [Refusal] = []
     /// The number of receivers who did not get it: those of a broadcast are not named.
@@ -172,6 +191,12 @@ struct EncodedSend: Sendable {
         }
         packet.expirySeconds = message.expirySeconds ?? 0
         packet.isKept = message.isKept
+        var fields = MRT.SendFields()
+        fields.asks = MRT.SendAsks(
+            rawValue: message.receipts.rawValue
+                | (message.asksReference ? MRT.SendAsks.reference.rawValue : 0))
+        let block = fields.block(from: bytes.bytes.span.bytes)
+        if !block.isEmpty { packet.fields = bytes.append(block) }
         packet.time = message.time ?? 0
         packet.fields = try Self.fields(of: message, in: &bytes)
         self.packet = packet

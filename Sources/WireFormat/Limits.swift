@@ -68,6 +68,9 @@ public enum WireLimits {
     /// Bytes of the fields of a message, all together: mentions of 256 users take less.
     public static let fieldsByteCountMaximum = 16_383
 
+    /// Bytes of what a receiver tells about a message: two lines of a display.
+    public static let receiptTextByteCountMaximum = 128
+
     /// Messages of one page of history.
     public static var historyCountMaximum: UInt8 { 100 }
 }

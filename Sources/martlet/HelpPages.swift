@@ -144,6 +144,10 @@ enum HelpPages {
           --grade GRADE        transient, durable (default) or once
           --expiry TIME        discard the message after this time
           --history            keep the message in the conversation; to users or a group
+          --receipt            print the message's reference, and ask for receipts: messages to you
+                               when receivers have it and when they applied it; to users or a group
+          --wait KIND          wait for the receipts of all receivers, delivered or applied, and
+                               print them
           --attribute KEY=VALUE  a key with a value beside the text, at most 16 and 512 bytes in
                                all; may be repeated
           --mention USER       mention a member of the group; may be repeated

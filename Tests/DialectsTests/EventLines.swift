@@ -52,6 +52,8 @@ func line(_ event: Event, _ bytes: UnsafeRawBufferPointer) -> String {
             + (request.isUnreadOnly ? " with unread messages" : "")
     case .markReadRequested(_, let identifier, let request):
         return "read \(identifier): \(party(request.party)) up to \(request.number)"
+    case .appliedReported(_, let identifier, let request):
+        return "applied \(identifier): \(request.reference), \(request.code) \(text(request.text))"
     case .groupRequested(_, let identifier, let request):
         return "group \(identifier) \(line(request, text, names))"
     case .willSet(_, let identifier, let will):

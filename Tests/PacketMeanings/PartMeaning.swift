@@ -85,6 +85,11 @@ private func understandParameters(
     case .markRead:
         let mark = try MRT.ReadMark(bytes.bytes)
         return meaning(mark, in: bytes, party(mark.party), "number=\(mark.number)")
+    case .applied:
+        let applied = try MRT.Applied(bytes.bytes)
+        return meaning(
+            applied, in: bytes, "reference=\(fixed8(applied.reference))", "code=\(applied.code)",
+            text("text", applied.text))
     case .subscribe, .unsubscribe, .clearWill, .presence:
         preconditionFailure("whole packets show these")
     }

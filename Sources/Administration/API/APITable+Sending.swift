@@ -11,7 +11,8 @@ extension APIOperation {
         .body("contentType"), .body("t", .number(maximum: 255)),
         .body("grade", .choice(SendMessage.Grade.allCases.map(\.rawValue))),
         .body("expirySeconds", .number(maximum: .max)), .body("isRetained", .boolean),
-        .body("isKept", .boolean), .body("attributes", .textsByName), .body("mentions", .texts),
+        .body("isKept", .boolean), .body("receipts", .texts), .body("asksReference", .boolean),
+        .body("attributes", .textsByName), .body("mentions", .texts),
         .body("mentionsAll", .boolean), .body("onlyMentioned", .boolean),
         .body("priority", .choice(SendMessage.Priority.allCases.map(\.rawValue))),
         .body("time", .number(maximum: .max)), .body("isLate", .boolean),
@@ -38,7 +39,9 @@ extension APIOperation {
                 grade: try values.word(optional: "grade", as: SendMessage.Grade.self),
                 expirySeconds: values.number("expirySeconds", as: UInt64.self),
                 isRetained: values.boolean("isRetained"),
-                isKept: values.boolean("isKept"))
+                isKept: values.boolean("isKept"),
+                receipts: try receipts(values.texts(optional: "receipts")),
+                asksReference: values.boolean("asksReference"))
             message.attributes = values.textsByName("attributes")
             message.mentions = values.texts(optional: "mentions")
             message.mentionsAll = values.boolean("mentionsAll")
@@ -63,6 +66,21 @@ extension APIOperation {
                 members: messageMembers, payloadMembers: payloadMembers, reading: reading),
         ]
     }
+}
+
+/// The kinds of receipts that a message names.
+private func receipts(
+    _ words: [String]?
+) throws(AdministrationRefusal) -> [SendMessage.ReceiptKind]? {
+    guard let words else { return nil }
+    var kinds: [SendMessage.ReceiptKind] = []
+    for word in words {
+        guard let kind = SendMessage.ReceiptKind(rawValue: word) else {
+            throw .malformed("receipts has other words than delivered and applied")
+        }
+        kinds.append(kind)
+    }
+    return kinds
 }
 
 extension SendMessage {

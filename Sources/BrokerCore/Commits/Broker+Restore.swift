@@ -80,7 +80,7 @@ extension Broker: StoreVisitor {
         }
         countRestoredReceivers()
         sendKeys.endRestoration()
-        if !tracking.isEmpty { resumeTracking() }
+        if !tracking.isEmpty { resumeTracking(at: moment) }
         for user in registry.users.places where registry.users.contains(user) {
             updateWaiting(of: user)
         }

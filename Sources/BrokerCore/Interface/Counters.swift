@@ -32,6 +32,10 @@ public struct Counters: Hashable, Sendable {
     public var sendKeysRefused: UInt64 = 0
     /// Sends that have a reference.
     public var sendsTracked: UInt64 = 0
+    /// Receipts to the senders of messages.
+    public var receiptsSent: UInt64 = 0
+    /// Receipts that had to wait because a queue or the store was full.
+    public var receiptsDelayed: UInt64 = 0
     /// Sends accepted although an earlier broker may have delivered them.
     public var possibleDuplicates: UInt64 = 0
     /// Single receivers refused within a send.

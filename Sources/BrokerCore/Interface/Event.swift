@@ -25,6 +25,7 @@ public enum Event: Sendable {
     case historyRequested(ConnectionID, requestIdentifier: UInt64, HistoryRequest)
     case conversationsRequested(ConnectionID, requestIdentifier: UInt64, ConversationListRequest)
     case markReadRequested(ConnectionID, requestIdentifier: UInt64, ReadMarkRequest)
+    case appliedReported(ConnectionID, requestIdentifier: UInt64, AppliedRequest)
     case willSet(ConnectionID, requestIdentifier: UInt64, WillRequest)
     case willCleared(ConnectionID, requestIdentifier: UInt64)
     /// A request that the dialect refused: the operation is unknown or its parameters are invalid.
@@ -54,7 +55,8 @@ extension Event {
             .subscribeReceived(let connection, _), .unsubscribeReceived(let connection, _),
             .presenceQueried(let connection, _, _), .groupRequested(let connection, _, _),
             .historyRequested(let connection, _, _), .conversationsRequested(let connection, _, _),
-            .markReadRequested(let connection, _, _), .willSet(let connection, _, _),
+            .markReadRequested(let connection, _, _), .appliedReported(let connection, _, _),
+            .willSet(let connection, _, _),
             .willCleared(let connection, _),
             .requestFaulted(let connection, _, _), .credentialPresented(let connection, _),
             .credentialRefused(let connection, _), .disconnectReceived(let connection, _),
@@ -70,8 +72,8 @@ extension Event {
         case .connectionClosed, .disconnectReceived, .peerFaulted: true
         case .connectReceived, .sendReceived, .inboxAcknowledged, .resultsSeen, .packetAnswered,
             .subscribeReceived, .unsubscribeReceived, .presenceQueried, .groupRequested,
-            .historyRequested, .conversationsRequested, .markReadRequested, .willSet,
-            .willCleared, .requestFaulted, .credentialPresented, .credentialRefused,
+            .historyRequested, .conversationsRequested, .markReadRequested, .appliedReported,
+            .willSet, .willCleared, .requestFaulted, .credentialPresented, .credentialRefused,
             .deliveryTooLarge, .outgoingDrained:
             false
         }
@@ -88,7 +90,8 @@ extension Event {
         case .sendReceived(_, let request):
             request.grade != .transient || request.isRetained ? .adds : .none
         case .connectReceived, .connectionClosed, .subscribeReceived, .unsubscribeReceived,
-            .groupRequested, .historyRequested, .markReadRequested, .willSet, .willCleared,
+            .groupRequested, .historyRequested, .markReadRequested, .appliedReported, .willSet,
+            .willCleared,
             .credentialPresented, .credentialRefused, .disconnectReceived, .peerFaulted:
             .adds
         }

@@ -13,7 +13,10 @@ struct Message: ~Copyable, @unchecked Sendable {
     /// Distinguishes messages when they are copied into an event loop's effects; never 0.
     let stamp: UInt64
     let deadline: Instant
+    /// Its grade; *once* also for a message that is delivered after its commit only.
     let grade: Grade
+    /// Whether its block has a section of fields.
+    let hasFields: Bool
     /// Whether it is for the existing sessions, and not for their users.
     let isOwnOnly: Bool
 
@@ -53,7 +56,8 @@ struct Message: ~Copyable, @unchecked Sendable {
 
     init(
         parts: MessageParts, messageIdentifier: UnsafeRawBufferPointer, stamp: UInt64,
-        deadline: Instant, sender: Handle<Session>, senderNumber: UInt64, in blocks: inout BlockPool
+        deadline: Instant, sender: Handle<Session>, senderNumber: UInt64, followsCommit: Bool,
+        in blocks: inout BlockPool
     ) {
         blockByteCount = parts.blockByteCount
         memory = blocks.take(blockByteCount + messageIdentifier.count)
@@ -63,7 +67,8 @@ struct Message: ~Copyable, @unchecked Sendable {
         identifier = 0
         self.stamp = stamp
         self.deadline = deadline
-        grade = parts.grade
+        grade = followsCommit ? .once : parts.grade
+        hasFields = parts.marks.contains(.fields)
         isOwnOnly = parts.kind.isOwnOnly
         self.sender = sender
         self.senderNumber = senderNumber
@@ -92,6 +97,7 @@ struct Message: ~Copyable, @unchecked Sendable {
         self.stamp = stamp
         self.deadline = deadline
         grade = MessageBlock(block).grade
+        hasFields = MessageBlock(block).hasFields
         isOwnOnly = MessageBlock(block).kind.isOwnOnly
         sender = .none
         senderNumber = 0
@@ -109,10 +115,6 @@ struct Message: ~Copyable, @unchecked Sendable {
     var block: UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(rebasing: memory[..<blockByteCount])
     }
-
-    /// Whether its block has a section of fields.
-    @inline(__always)
-    var hasFields: Bool { memory[2] & MessageMarks.fields.rawValue != 0 }
 
     /// The application's id for the sender's result; empty if there is none.
     var messageIdentifier: UnsafeRawBufferPointer {

@@ -26,6 +26,8 @@ public enum MessageKind: UInt8, Hashable, Sendable {
     case groupEvent = 7
     /// The presence of a user changed.
     case presence = 8
+    /// What receivers did with a message, for its sender.
+    case receipt = 9
 
     /// Whether it is for the existing sessions that subscribe to it, and not for their users.
     @inline(__always)

@@ -30,12 +30,14 @@ struct MessageMemory: ~Copyable {
     @inline(__always)
     mutating func insert(
         _ parts: MessageParts, messageIdentifier: UnsafeRawBufferPointer, stamp: UInt64,
-        deadline: Instant, sender: Handle<Session>, senderNumber: UInt64
+        deadline: Instant, sender: Handle<Session>, senderNumber: UInt64,
+        followsCommit: Bool = false
     ) -> Index<Message> {
         let message = messages.insert(
             Message(
                 parts: parts, messageIdentifier: messageIdentifier, stamp: stamp,
-                deadline: deadline, sender: sender, senderNumber: senderNumber, in: &blocks)
+                deadline: deadline, sender: sender, senderNumber: senderNumber,
+                followsCommit: followsCommit, in: &blocks)
         ).index
         messages[message].references = 1
         return message

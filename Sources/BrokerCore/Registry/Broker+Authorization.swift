@@ -315,7 +315,7 @@ extension Broker {
                 return .refused(.topicNameInvalid)
             }
             return isMember(principal.user, of: group) ? .member : .refused(.notAuthorized)
-        case .send, .broadcast, .publish, .presence, .attach, .createGroup:
+        case .send, .broadcast, .publish, .presence, .receipts, .attach, .createGroup:
             return right(action, principal, comparisons: &comparisons)
         }
     }

@@ -16,6 +16,8 @@ public struct OperatorSendResult: Hashable, Sendable {
     public var refusedCount: UInt32 = 0
     /// Refused receivers of a list.
     public var refusals: [Refusal] = []
+    /// The message's reference, if it asked for one or for receipts; 0 for none.
+    public var reference: UInt64 = 0
 }
 
 /// An operator's send that was accepted or refused.
@@ -235,7 +237,8 @@ extension Broker {
         route(
             message, to: target, grade: request.grade, fromUser: user, excluding: nil,
             tally: &tally, in: &step)
-        guard let result = accepted(tally) else { return (.complete(refused(tally)), nil) }
+        guard var result = accepted(tally) else { return (.complete(refused(tally)), nil) }
+        result.reference = request.reference
         counters.receiversRefused += UInt64(tally.refusedCount)
         memory.noteTaken(tally.taken, of: message)
         operatorSends.add(number, result)

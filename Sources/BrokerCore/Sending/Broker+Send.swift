@@ -181,7 +181,7 @@ extension Broker {
             if refusal.reason != .success { return .refused(refusal.reason, refusal.limit) }
         }
         if !request.asks.isEmpty {
-            let refusal = refusalToTrack(request, to: receivers, fromUser: user)
+            let refusal = refusalToTrack(request, to: receivers, fromUser: user, by: requester)
             if refusal.reason != .success { return .refused(refusal.reason, refusal.limit) }
         }
         return .allowed(receivers)

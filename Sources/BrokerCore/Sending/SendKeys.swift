@@ -164,14 +164,15 @@ struct SendKeys {
 extension Records {
     /// The longest row of a key whose send names so many receivers.
     static func sendKeyPageByteCount(app: [UInt8], receiverCount: Int) -> Int {
-        RecordChange.pageByteCount(key: 1 + app.count + 16, value: 28 + 3 * receiverCount)
+        RecordChange.pageByteCount(key: 1 + app.count + 16, value: 36 + 3 * receiverCount)
     }
 
     static func sendKey(
         _ name: SendKeys.Name, app: [UInt8], content: UInt64, expiry: Instant,
         _ result: OperatorSendResult
     ) -> RecordChange {
-        var row = RecordWriter(version: 1)
+        // Version 2 appends the reference of the message.
+        var row = RecordWriter(version: result.reference == 0 ? 1 : 2)
         row.write(expiry.milliseconds)
         row.write(content)
         row.write(result.reason.rawValue)
@@ -182,6 +183,7 @@ extension Records {
             row.write(UInt16(refusal.index))
             row.write(refusal.reason.rawValue)
         }
+        if result.reference != 0 { row.write(result.reference) }
         return RecordChange(table: .sendKeys, key: key(of: name, app: app), value: row.bytes)
     }
 
@@ -264,7 +266,8 @@ extension Broker {
         let name = SendKeys.Name(
             app: app, high: RecordKey.readNumber(key, at: 1 + Int(appCount)),
             low: RecordKey.readNumber(key, at: 1 + Int(appCount) + 8))
-        var row = try RecordReader(value, version: 1, table: .sendKeys, key: key)
+        let version: UInt8 = value.first == 2 ? 2 : 1
+        var row = try RecordReader(value, version: version, table: .sendKeys, key: key)
         let expiry = Instant(milliseconds: try row.read(UInt64.self))
         let content = try row.read(UInt64.self)
         var result = OperatorSendResult(reason: try row.readReason())
@@ -275,6 +278,7 @@ extension Broker {
             result.refusals.append(
                 Refusal(index: UInt32(index), reason: try row.readReason()))
         }
+        if version > 1 { result.reference = try row.read(UInt64.self) }
         sendKeys.restore(name, content: content, result: result, expiry: expiry)
     }
 }

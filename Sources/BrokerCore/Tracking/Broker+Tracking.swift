@@ -11,11 +11,20 @@ extension Broker {
     ///
     /// - Returns: ``ReasonCode/success`` if it can be tracked.
     @inline(never)
-    func refusalToTrack(
-        _ request: SendRequest, to target: AuthorizedTarget, fromUser user: Index<User>
+    mutating func refusalToTrack(
+        _ request: SendRequest, to target: AuthorizedTarget, fromUser user: Index<User>,
+        by requester: Requester
     ) -> (reason: ReasonCode, limit: LimitName) {
         // A transient message has no result that could tell a reference.
         guard request.grade != .transient else { return (.qosNotSupported, .none) }
+        if !request.asks.isDisjoint(with: .receipts) {
+            switch target.receivers {
+            // Nobody knows how many there are.
+            case .everybody, .topic: return (.topicNameInvalid, .none)
+            case .user, .users, .group:
+                guard mayAskReceipts(of: target, requester) else { return (.notAuthorized, .none) }
+            }
+        }
         let app = registry.users[user].app
         if tracking.count(ofApp: app) >= limits.trackedSendsPerAppMaximum {
             return (.quotaExceeded, .trackedSendsOfApp)
@@ -26,6 +35,29 @@ extension Broker {
         let byteCount = Records.trackedSendPageByteCount(
             app: registry.apps[app].name, receiverByteCount: receiverByteCount(of: target))
         return hasRoom(for: byteCount) ? (.success, .none) : (.quotaExceeded, .store)
+    }
+
+    /// Whether a sender may ask all receivers of a target what they did with a message.
+    private mutating func mayAskReceipts(
+        of target: AuthorizedTarget, _ requester: Requester
+    ) -> Bool {
+        switch target.receivers {
+        case .user(let name): return allows(.receipts(of: name), requester)
+        case .users(let ids, let count, let refused):
+            var list = ListReader(ids)
+            for index in 0..<count {
+                let name = list.next()
+                guard refused.contains(index) || allows(.receipts(of: name), requester) else {
+                    return false
+                }
+            }
+            return true
+        case .group(let group):
+            return groupTable.groups[group].name.withUnsafeBytes {
+                allows(.receipts(of: $0), requester)
+            }
+        case .everybody, .topic: return false
+        }
     }
 
     /// The most bytes that the receivers of a target take in a row.
@@ -69,7 +101,7 @@ extension Broker {
             messageIdentifier: Array(request.messageIdentifier.bytes(in: step.bytes)),
             asks: request.asks, grade: request.grade, targetKind: kind, address: address,
             acceptedUnixMilliseconds: step.moment.unixMilliseconds,
-            deadline: memory.messages[message].deadline)
+            deadline: trackingDeadline(of: message, request))
         takeReceivers(of: target, into: &send)
         let index = tracking.insert(send)
         startExpiry(ofTracked: index)
@@ -77,6 +109,14 @@ extension Broker {
         memory.awaitTracking(of: message)
         tracking.noteChange(of: index)
         counters.sendsTracked += 1
+    }
+
+    /// The end of a tracked send: that of its message, and later if receivers may have to tell what
+    /// they did with it.
+    private func trackingDeadline(of message: Index<Message>, _ request: SendRequest) -> Instant {
+        let deadline = memory.messages[message].deadline
+        return request.asks.isDisjoint(with: .receipts)
+            ? deadline : deadline.advanced(bySeconds: CoreLimits.receiptGraceSeconds)
     }
 
     private func addressTracked(
@@ -138,13 +178,25 @@ extension Broker {
     /// Ends a tracked send whose message has expired.
     mutating func expire(tracked index: Index<TrackedSend>) {
         tracking.sends[index].token = .none
-        untrack(index)
+        for user in tracking.takeMembers(
+            of: index, countMaximum: CoreLimits.trackedMembersPerStepMaximum)
+        {
+            commits.remove(.trackedSends, key: memberKey(user, of: index))
+        }
+        if tracking.sends[index].members.isEmpty {
+            untrack(index)
+        } else {
+            // The rest follows at once.
+            tracking.sends[index].token = deadlines.insert(
+                .tracked(index), at: tracking.sends[index].deadline)
+        }
     }
 
     /// Ends a tracked send, and removes its row.
     mutating func untrack(_ index: Index<TrackedSend>) {
         let send = tracking.remove(index)
         if send.token != .none { deadlines.cancel(send.token) }
+        if send.paceToken != .none { deadlines.cancel(send.paceToken) }
         commits.remove(
             .trackedSends,
             key: Records.key(ofTracked: send.reference, app: registry.apps[send.app].name))
@@ -170,14 +222,22 @@ extension Broker {
     @inline(never)
     mutating func writeChangedTracked() {
         for index in tracking.takeChanged() {
-            commits.renew(row(ofTracked: index, untold: tracking.sends[index].untold))
+            let (untold, underWay) = (tracking.sends[index].untold, tracking.sends[index].underWay)
+            commits.renew(row(ofTracked: index, untold: underWay.map(\.receipt) + untold))
+            // A store without room leaves out these receipts, and this row with them.
+            if !underWay.isEmpty { commits.putWithSends(row(ofTracked: index, untold: untold)) }
         }
     }
 
     /// Continues the timers of restored sends, and the references of their results.
-    mutating func resumeTracking() {
+    mutating func resumeTracking(at moment: Moment) {
         for index in tracking.sends.places where tracking.sends.contains(index) {
             startExpiry(ofTracked: index)
+            if !tracking.sends[index].untold.isEmpty
+                || tracking.sends[index].counts != tracking.sends[index].toldCounts
+            {
+                startPace(of: index, at: moment)
+            }
         }
         for session in sessions.places where sessions.contains(session) {
             for position in 0..<sessions[session].outbox.count {

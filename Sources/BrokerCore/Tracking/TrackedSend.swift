@@ -37,6 +37,11 @@ struct TrackedSend {
         var applied: UInt32 = 0
         /// Of these, the ones who told a failure.
         var failed: UInt32 = 0
+
+        subscript(fact: Facts) -> UInt32 {
+            get { fact == .delivered ? delivered : applied }
+            set { if fact == .delivered { delivered = newValue } else { applied = newValue } }
+        }
     }
 
     /// Unique in the broker, and told in the app only.
@@ -64,11 +69,18 @@ struct TrackedSend {
     var counts = Counts()
     /// The counts that the last receipt of a group told.
     var toldCounts = Counts()
+    /// What is known of members of a group: of those with several devices, which must not count
+    /// twice, and of those that told something.
+    var members: [Index<User>: Facts] = [:]
     /// Receipts that are due and not stored, in the order of their facts.
     var untold: [Receipt] = []
+    /// Receipts in the pending or the in-flight batch, by their numbers.
+    var underWay: [(number: UInt64, receipt: Receipt)] = []
 
     /// The timer that ends it.
     var token = TimerWheel.Token.none
+    /// The timer of the next receipt.
+    var paceToken = TimerWheel.Token.none
     /// Whether its row is to be written with the pending batch.
     var isChanged = false
 }
@@ -98,6 +110,11 @@ extension Records {
     static func trackedSendPageByteCount(app: [UInt8], receiverByteCount: Int) -> Int {
         // Two receipts that wait, with the longest device and text, beside the fixed fields.
         RecordChange.pageByteCount(key: 9 + app.count, value: 900 + receiverByteCount)
+    }
+
+    /// A member's row follows that of its send.
+    static func key(ofMember user: [UInt8], tracked reference: UInt64, app: [UInt8]) -> [UInt8] {
+        key(ofTracked: reference, app: app) + user
     }
 
     static func key(ofTracked reference: UInt64, app: [UInt8]) -> [UInt8] {
@@ -149,9 +166,14 @@ extension Broker {
 
     /// Restores one row. The rows of its users have been restored before.
     mutating func restoreTracked(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
-        guard let appCount = key.first, key.count == 1 + Int(appCount) + 8,
+        guard let appCount = key.first, key.count >= 1 + Int(appCount) + 8,
             let app = app(named: Array(key[1..<1 + Int(appCount)]))
         else { throw .danglingRecord(.trackedSends, key: key) }
+        let end = 1 + Int(appCount) + 8
+        if key.count > end {
+            try restoreMember(named: Array(key[end...]), app: app, key, value)
+            return
+        }
         var row = try RecordReader(value, version: 1, table: .trackedSends, key: key)
         func user(_ name: [UInt8]) throws(RestoreError) -> Index<User> {
             guard let user = self.user(named: name, app: app) else {
@@ -197,6 +219,17 @@ extension Broker {
             send.untold.append(receipt)
         }
         _ = tracking.insert(send)
+    }
+
+    private mutating func restoreMember(
+        named name: [UInt8], app: Index<App>, _ key: [UInt8], _ value: [UInt8]
+    ) throws(RestoreError) {
+        var row = try RecordReader(value, version: 1, table: .trackedSends, key: key)
+        let reference = RecordKey.readNumber(key, at: key.count - name.count - 8)
+        guard let index = tracking.find(reference, ofApp: app), let user = user(named: name, app: app)
+        else { throw .danglingRecord(.trackedSends, key: key) }
+        let facts = TrackedSend.Facts(rawValue: try row.read(UInt8.self))
+        tracking.restore(facts, ofMember: user, of: index)
     }
 }
 

@@ -119,7 +119,15 @@ extension AdministrationService {
             receiverCount: Int(result.receiverCount), refusedCount: Int(result.refusedCount),
             refused: result.refusals.map {
                 SendMessage.Refusal(user: users[Int($0.index)], reason: $0.reason.rawValue)
-            })
+            },
+            reference: result.reference == 0 ? nil : Self.text(reference: result.reference))
+    }
+
+    /// 16 hexadecimal digits.
+    private static func text(reference: UInt64) -> String {
+        var digits: [UInt8] = []
+        digits.append(hexadecimal: reference)
+        return String(decoding: digits, as: UTF8.self)
     }
 
     private func refusal(
@@ -237,6 +245,11 @@ private struct EncodedSend {
         if request.isLate, message.time == nil {
             throw AdministrationRefusal(.malformedPacket, "isLate needs the time of the reading")
         }
+        if message.asksReference == true { request.asks.insert(.reference) }
+        for kind in message.receipts ?? [] {
+            request.asks.insert(kind == .delivered ? .delivered : .applied)
+        }
+        if !request.asks.isEmpty { request.reference = UInt64.random(in: 1...(.max)) }
         if let type = message.contentType {
             let type = Array(type.utf8)
             guard TextRules.isUTF8(type.span.bytes) else {

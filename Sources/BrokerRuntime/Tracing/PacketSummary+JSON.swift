@@ -35,6 +35,7 @@ extension PacketSummary {
             case .history: "history"
             case .conversations: "conversations"
             case .markRead: "read"
+            case .applied: "applied"
             case nil: "request"
             }
         case .connack, .result, .deliver, .response, .channel, .pingResponse: "\(type)"

@@ -208,6 +208,9 @@ extension PacketSummary {
             let mark = try MRT.ReadMark(parameters)
             packet.receiver = Self.text(mark.party, in: parameters)
             words.append("through \(mark.number)")
+        case .applied:
+            let applied = try MRT.Applied(parameters)
+            words.append("code \(applied.code)")
         case .clearWill, .groupCreate, .groupList, .groupDescribe, .groupSetMeta,
             .groupSetAllowList, .conversations:
             break

@@ -80,6 +80,8 @@ struct JSONEffectEncoder {
             if (1...3).contains(number) { writer.write("user", payload.bytes.extracting(1...)) }
         case .kicked:
             break
+        case .receipt:
+            ReceiptText.write(payload, to: &writer)
         case .topic, .unicast, .group, .broadcast, .presence:
             if !block.marks.contains(.raw), !payload.isEmpty {
                 writer.write("t", UInt64(payload[0]))
@@ -420,6 +422,7 @@ extension MessageKind {
         case .presence: "presence"
         case .groupEvent: "groupEvent"
         case .kicked: "kickedOut"
+        case .receipt: "receipt"
         }
     }
 

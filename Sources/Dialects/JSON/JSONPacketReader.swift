@@ -69,7 +69,7 @@ struct JSONPacketReader {
         case .disconnect: try readDisconnect()
         case .subscribe, .unsubscribe, .presence, .setWill, .clearWill, .createGroup, .joinGroup,
             .leaveGroup, .kickMember, .banMember, .listGroups, .describeGroup, .history,
-            .conversations, .read, .setGroupMeta, .setGroupAllowed:
+            .conversations, .read, .applied, .setGroupMeta, .setGroupAllowed:
             try readRequest(known)
         }
     }
@@ -79,7 +79,7 @@ struct JSONPacketReader {
         case connect, authenticate, send, ack, ping, disconnect
         case subscribe, unsubscribe, presence, setWill, clearWill
         case createGroup, joinGroup, leaveGroup, kickMember, banMember, listGroups, describeGroup
-        case setGroupMeta, setGroupAllowed, history, conversations, read
+        case setGroupMeta, setGroupAllowed, history, conversations, read, applied
     }
 
     // MARK: - Connections
@@ -406,6 +406,13 @@ struct JSONPacketReader {
                     party: party,
                     number: try required(
                         "number", number("number", in: 1...WireLimits.varIntMaximum))))
+        case .applied:
+            ask(
+                .applied,
+                MRT.Applied(
+                    reference: try required("reference", hexadecimal("reference")),
+                    code: UInt8(try number("code", in: 0...255) ?? 0),
+                    text: try text("text") ?? .empty))
         case .setGroupMeta:
             ask(
                 .groupSetMeta,

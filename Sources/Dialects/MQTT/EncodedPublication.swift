@@ -86,7 +86,8 @@ struct EncodedPublication: ~Copyable {
         packet.writeBody(to: &writer, from: source.bytes.bytes)
         template = MQTT.PublishTemplate(packet)
         // The topic of a message to a user contains the user's name, so it is encoded per receiver.
-        let isToUser = block.kind == .unicast || block.kind == .kicked
+        let isToUser =
+            block.kind == .unicast || block.kind == .kicked || block.kind == .receipt
         let isOwn =
             isToUser || delivery.identifierList != nil || mentioning.publication != .max
         publication = isOwn ? .max : delivery.publication
@@ -114,7 +115,7 @@ struct EncodedPublication: ~Copyable {
             _ = source.append(block.address)
         case .broadcast:
             _ = source.append("$b" as StaticString)
-        case .unicast, .kicked, .presence:
+        case .unicast, .kicked, .presence, .receipt:
             _ = source.append("$u/" as StaticString)
             _ = receiver.withUnsafeBytes { source.append($0) }
         }
@@ -130,6 +131,7 @@ struct EncodedPublication: ~Copyable {
         if block.kind == .groupEvent || block.kind == .kicked {
             return appendEvent(of: block, receiver: receiver)
         }
+        if block.kind == .receipt { return appendReceipt(block) }
         if block.marks.contains(.raw) || block.payload.isEmpty {
             return source.append(block.payload)
         }
@@ -144,6 +146,18 @@ struct EncodedPublication: ~Copyable {
         var writer = PacketWriter(source.mutableBytes(range).mutableBytes)
         envelope.write(to: &writer)
         return range
+    }
+
+    /// The JSON of a receipt, with its members and those of an envelope.
+    private mutating func appendReceipt(_ block: MessageBlock) -> ByteRange {
+        var writer = JSONWriter()
+        ReceiptText.write(block.payload, to: &writer)
+        writer.write("from", block.sender.bytes)
+        withUnsafeTemporaryAllocation(byteCount: 20, alignment: 1) { digits in
+            writer.write("time", decimal(block.time, in: digits).bytes)
+        }
+        let text = writer.end()
+        return text.withUnsafeBytes { source.append($0) }
     }
 
     /// The JSON of a group event. The first three name the user concerned; the other two report

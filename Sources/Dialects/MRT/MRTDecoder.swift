@@ -302,6 +302,8 @@ enum MRTDecoder {
             return try queryConversations(request)
         case .markRead:
             return try markRead(request)
+        case .applied:
+            return try reportApplied(request)
         case nil:
             return request.fault(.implementationSpecificError)
         }

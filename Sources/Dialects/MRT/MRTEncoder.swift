@@ -363,6 +363,7 @@ extension MRT.DeliveryKind {
         case .broadcast: self = .broadcast
         case .topic: self = .topic
         case .presence: self = .presence
+        case .receipt: self = .receipt
         case .groupEvent: self = .groupEvent
         case .kicked: self = .kickedOut
         }

@@ -137,7 +137,7 @@ extension MRT {
         }
         static let nameAndLevelByteCount = 6
         static let informationExtension: UInt64 = 1
-        static let acceptsExtension: UInt64 = 2
+        static let acceptsExtension: UInt64 = 4
 
         /// Decodes the body of a CONNECT, name and level included. Ids are checked for structure
         /// only: who they may be is the login's matter.

@@ -96,13 +96,15 @@ public enum MRT {
         case groupEvent = 7
         /// The presence of `from` changed; the payload is an event byte and its data.
         case presence = 8
+        /// What receivers did with a message of this user; ``Receipt`` reads the payload.
+        case receipt = 9
 
         /// Whether an address (a group id or a topic) is part of the packet.
         @inlinable
         public var hasAddress: Bool {
             switch self {
             case .topic, .group, .kickedOut, .groupEvent: true
-            case .unicast, .broadcast, .presence: false
+            case .unicast, .broadcast, .presence, .receipt: false
             }
         }
 

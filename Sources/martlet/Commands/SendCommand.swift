@@ -9,7 +9,7 @@ import MartletClient
 enum SendOption: String, ConnectionRules, AdministrationRules {
     case server, ca, token, device, timeout, data, app
     case sender = "as"
-    case retain, history
+    case retain, history, receipt, wait
     case to, group, broadcast, topic, type, grade, expiry, bytes
     case messageID = "message-id"
     case attribute, mention, priority, late
@@ -18,10 +18,10 @@ enum SendOption: String, ConnectionRules, AdministrationRules {
 
     var shape: OptionShape {
         switch self {
-        case .broadcast, .bytes, .retain, .history, .mentionAll, .onlyMentioned: .flag
+        case .broadcast, .bytes, .retain, .history, .receipt, .mentionAll, .onlyMentioned: .flag
         case .attribute, .mention: .repeated
         case .server, .ca, .token, .device, .timeout, .data, .app, .sender, .to, .group, .topic,
-            .type, .grade, .expiry, .messageID, .priority, .late:
+            .type, .grade, .expiry, .messageID, .wait, .priority, .late:
             .value
         }
     }
@@ -44,6 +44,7 @@ enum SendCommand {
     static func run(_ arguments: ArraySlice<String>) async throws {
         let options = try OptionParser<SendOption>.options(arguments, positionalMaximum: 1)
         let template = try Template(options)
+        let awaited = try AwaitedReceipt(options)
         if options.has(.sender) {
             try sendAsOperator(template, options)
             return
@@ -66,7 +67,13 @@ enum SendCommand {
                 } catch {
                     throw template.failure(error)
                 }
+                if let reference = receipt.reference, options.has(.receipt) {
+                    StandardStream.output.print("reference \(reference)")
+                }
                 try report(receipt.refusals, count: receipt.refusedCount)
+                if let awaited, let reference = receipt.reference {
+                    try await awaited.wait(for: reference, template.receiverCount, client)
+                }
             } else {
                 try await sendLines(
                     template, client: client, stop: stop, hasTimeout: timeout != nil)
@@ -78,7 +85,7 @@ enum SendCommand {
     private static func sendAsOperator(
         _ template: Template, _ options: ParsedOptions<SendOption>
     ) throws {
-        for option in [SendOption.device, .timeout, .messageID] where options.has(option) {
+        for option in [SendOption.device, .timeout, .messageID, .wait] where options.has(option) {
             throw UsageError("--\(option.rawValue) and --as exclude each other")
         }
         guard let text = options.positionals.first else {
@@ -89,6 +96,9 @@ enum SendCommand {
         template.fill(&request, text)
         request.isRetained = options.has(.retain) ? true : nil
         let reply = try options.administration().send(request)
+        if let reference = reply.reference {
+            StandardStream.output.print("reference \(reference)")
+        }
         for refusal in reply.refused {
             let reason = ReasonCode(rawValue: refusal.reason) ?? .unspecifiedError
             StandardStream.error.print(
@@ -180,6 +190,7 @@ enum SendCommand {
         private let mentions: Mentions?
         private let priority: SendPriority
         private let lateTime: UInt64?
+        private let receipts: Receipts
 
         init(_ options: ParsedOptions<SendOption>) throws(UsageError) {
             let choices = [
@@ -212,6 +223,13 @@ enum SendCommand {
                 throw UsageError("missing TEXT: --message-id is for one message")
             }
             expirySeconds = try options.expirySeconds(.expiry)
+            receipts = Receipts(options)
+            if !receipts.isEmpty, options.has(.broadcast) || options.has(.topic) {
+                throw UsageError("--receipt and --wait need --to or --group")
+            }
+            if !receipts.isEmpty, grade == .transient {
+                throw UsageError("--receipt and --wait need the grade durable or once")
+            }
             isKept = options.has(.history)
             if isKept, options.has(.broadcast) || options.has(.topic) {
                 throw UsageError("--history needs --to or --group")
@@ -316,6 +334,20 @@ enum SendCommand {
                 }
             request.time = lateTime
             request.isLate = lateTime == nil ? nil : true
+            if !receipts.isEmpty {
+                request.receipts =
+                    (receipts.contains(.delivered) ? [.delivered] : [])
+                    + (receipts.contains(.applied) ? [.applied] : [])
+            }
+        }
+
+        /// The receivers whose receipts are awaited; nil for a group, whose receipts count.
+        var receiverCount: Int? {
+            switch destination {
+            case .user: 1
+            case .users(let users): Set(users).count
+            case .group, .everybody, .topic: nil
+            }
         }
 
         private func message(_ content: MessageContent) -> OutgoingMessage {
@@ -328,6 +360,7 @@ enum SendCommand {
             message.priority = priority
             message.time = lateTime
             message.isLate = lateTime != nil
+            message.receipts = receipts
             return message
         }
     }

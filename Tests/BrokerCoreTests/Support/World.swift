@@ -133,7 +133,7 @@ final class World {
     func send(
         _ name: String, _ number: UInt64, to target: Target, _ text: String,
         grade: Grade = .durable, id: String = "", expiry: UInt64? = nil, time: UInt64 = 0,
-        byteCount: UInt32? = nil, isRaw: Bool = false, isKept: Bool = false
+        byteCount: UInt32? = nil, isRaw: Bool = false, isKept: Bool = false, asks: SendAsks = []
     ) {
         var bytes: [UInt8] = []
         var request = SendRequest(
@@ -143,6 +143,8 @@ final class World {
             payload: bytes.appendRange((isRaw ? "" : "\0") + text),
             messageByteCount: byteCount ?? UInt32(text.utf8.count) + 16)
         request.isKept = isKept
+        request.asks = asks
+        if !asks.isEmpty { request.reference = 0xA0 + number }
         step(.sendReceived(connections[name]!, request), bytes: bytes)
     }
 
@@ -150,7 +152,7 @@ final class World {
     func send(
         as user: String, to target: Target, _ text: String, grade: Grade, isRaw: Bool = false,
         isRetained: Bool = false, byteCount: UInt32? = nil, rights: Rights = .everything,
-        device: String = "", key: SendKey? = nil
+        device: String = "", key: SendKey? = nil, asks: SendAsks = []
     ) -> OperatorSend? {
         var bytes: [UInt8] = []
         var request = SendRequest(
@@ -158,6 +160,8 @@ final class World {
             payload: bytes.appendRange((isRaw ? "" : "\0") + text),
             messageByteCount: byteCount ?? UInt32(text.utf8.count) + 16)
         request.isRetained = isRetained
+        request.asks = asks
+        if !asks.isEmpty { request.reference = 0xF0 }
         let send = broker.send(
             request, in: bytes,
             as: SendingUser(

@@ -46,7 +46,7 @@ private let resultsOfTheirOwn: Set<MRT.Operation> = [
 private let parametersOfTheirOwn: Set<MRT.Operation> = [
     .setWill, .groupCreate, .groupJoin, .groupLeave, .groupKick, .groupBan, .groupList,
     .groupDescribe, .groupSetMeta, .groupSetAllowList, .history, .conversations,
-    .markRead,
+    .markRead, .applied,
 ]
 
 /// The first byte chooses the version and who speaks.
