@@ -76,12 +76,22 @@ let package = Package(
         .target(
             name: "Configuration",
             dependencies: ["BrokerTerms", "CommandLineOptions", "Files", "JSON5"]),
-        .target(name: "Administration"),
+        .target(name: "Administration", dependencies: ["BrokerTerms"]),
         .target(
             name: "Dashboard",
             resources: [
-                .embedInCode("Page/index.html"), .embedInCode("Page/dashboard.css"),
+                .embedInCode("Page/index.html"),
+                .embedInCode("Page/dashboard.css"),
+                .embedInCode("Page/api.js"),
+                .embedInCode("Page/broker.js"),
+                .embedInCode("Page/content.js"),
+                .embedInCode("Page/credentials.js"),
                 .embedInCode("Page/dashboard.js"),
+                .embedInCode("Page/devices.js"),
+                .embedInCode("Page/elements.js"),
+                .embedInCode("Page/messages.js"),
+                .embedInCode("Page/navigation.js"),
+                .embedInCode("Page/overview.js"),
             ]),
 
         // Composition.

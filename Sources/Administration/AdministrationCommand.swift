@@ -1,6 +1,8 @@
 // The broker's side of the administration protocol: decodes lines into commands and encodes
 // replies. The runtime executes the commands.
 
+import BrokerTerms
+
 /// A request as the broker receives it: one case for each kind, so that a `switch` answers them
 /// all.
 public enum AdministrationCommand: Hashable, Sendable {
@@ -169,23 +171,21 @@ public enum AdministrationCommand: Hashable, Sendable {
     /// - Throws: the refusal to reply with; the connection stays open.
     public init(line: [UInt8]) throws(AdministrationRefusal) {
         if line.count > AdministrationLine.requestByteCountMaximum {
-            // 0x95: packet too large.
             throw AdministrationRefusal(
-                reason: 0x95,
-                message: "longer than \(AdministrationLine.requestByteCountMaximum) bytes")
+                .packetTooLarge,
+                "longer than \(AdministrationLine.requestByteCountMaximum) bytes")
         }
         let head = try AdministrationLine.decode(AdministrationLine.RequestHead.self, from: line)
         guard head.version == AdministrationLine.version else {
-            // 0x84: unsupported protocol version.
             throw AdministrationRefusal(
-                reason: 0x84,
-                message: "this broker speaks version \(AdministrationLine.version) of the "
+                .unsupportedProtocolVersion,
+                "this broker speaks version \(AdministrationLine.version) of the "
                     + "administration protocol, not \(head.version)")
         }
         guard let kind = Kind(rawValue: head.request) else {
-            // 0x83: implementation specific error.
             throw AdministrationRefusal(
-                reason: 0x83, message: "this broker does not know the request \(head.request)")
+                .implementationSpecificError,
+                "this broker does not know the request \(head.request)")
         }
         switch kind {
         case .createApp: self = .createApp(try Self.body(line))
@@ -246,8 +246,8 @@ public enum AdministrationCommand: Hashable, Sendable {
     func check() throws(AdministrationRefusal) {
         if case .mintTokens(let mint) = self, mint.users.count > MintTokens.userCountMaximum {
             throw AdministrationRefusal(
-                reason: 0x97,
-                message: "\(mint.users.count) tokens at a time; "
+                .quotaExceeded,
+                "\(mint.users.count) tokens at a time; "
                     + "\(MintTokens.userCountMaximum) are allowed")
         }
         if let (limit, maximum) = pageLimit, !(1...maximum).contains(limit) {

@@ -4,6 +4,7 @@
 //     {"version":1,"request":"user.add","body":{"app":"demo","user":"pump-7"}}
 //     {"version":1,"reply":{"isNew":true}}
 //     {"version":1,"refusal":{"message":"no app \"demo\"","reason":135}}
+import BrokerTerms
 import FoundationEssentials
 
 /// The lines of the protocol.
@@ -101,9 +102,13 @@ public struct AdministrationRefusal: Error, Codable, Hashable, Sendable {
         self.cause = cause
     }
 
-    /// 0x81, malformed packet: the line violates the protocol.
+    public init(_ reason: ReasonCode, _ message: String, cause: Cause? = nil) {
+        self.init(reason: reason.rawValue, message: message, cause: cause)
+    }
+
+    /// The line violates the protocol.
     static func malformed(_ message: String) -> AdministrationRefusal {
-        AdministrationRefusal(reason: 0x81, message: message)
+        AdministrationRefusal(.malformedPacket, message)
     }
 }
 

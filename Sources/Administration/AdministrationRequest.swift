@@ -154,16 +154,52 @@ public struct ReadStatistics: AdministrationRequest {
         }
     }
 
+    /// How many things took how long, since the start of the broker.
+    public struct Latencies: Codable, Hashable, Sendable {
+        /// From the acceptance of a durable message until its sender was told.
+        public var acknowledgement: [Bucket]
+        /// From the acceptance of a message until the turn that sent it ended.
+        public var delivery: [Bucket]
+        /// A turn of an event loop.
+        public var turn: [Bucket]
+        /// A commit with its sync.
+        public var commit: [Bucket]
+
+        public init(
+            acknowledgement: [Bucket], delivery: [Bucket], turn: [Bucket], commit: [Bucket]
+        ) {
+            self.acknowledgement = acknowledgement
+            self.delivery = delivery
+            self.turn = turn
+            self.commit = commit
+        }
+    }
+
+    /// Things that took longer than half of a time, and at most that time.
+    public struct Bucket: Codable, Hashable, Sendable {
+        public var upToMicroseconds: UInt64
+        public var count: UInt64
+
+        public init(upToMicroseconds: UInt64, count: UInt64) {
+            self.upToMicroseconds = upToMicroseconds
+            self.count = count
+        }
+    }
+
     public struct Reply: Codable, Hashable, Sendable {
         /// The version of the broker that answers.
         public var brokerVersion: String
         public var uptimeSeconds: UInt64
         public var counters: [Counter]
+        public var latencies: Latencies
 
-        public init(brokerVersion: String, uptimeSeconds: UInt64, counters: [Counter]) {
+        public init(
+            brokerVersion: String, uptimeSeconds: UInt64, counters: [Counter], latencies: Latencies
+        ) {
             self.brokerVersion = brokerVersion
             self.uptimeSeconds = uptimeSeconds
             self.counters = counters
+            self.latencies = latencies
         }
     }
 }

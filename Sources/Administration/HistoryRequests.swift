@@ -83,10 +83,10 @@ public struct ListHistory: AdministrationRequest {
     public var search: String?
     /// Only messages that this user sent.
     public var from: String?
-    /// Only messages of this time or later, in Unix milliseconds.
-    public var since: UInt64?
-    /// Only messages before this time, in Unix milliseconds.
-    public var until: UInt64?
+    /// Only messages of this time or later.
+    public var sinceUnixMilliseconds: UInt64?
+    /// Only messages before this time.
+    public var untilUnixMilliseconds: UInt64?
 
     /// Messages that are read for one reply: the store reads them between two commits.
     public static let countMaximum = 100
@@ -94,7 +94,7 @@ public struct ListHistory: AdministrationRequest {
     public init(
         app: String, user: String? = nil, with: String? = nil, groupid: String? = nil,
         before: UInt64? = nil, limit: Int? = nil, search: String? = nil, from: String? = nil,
-        since: UInt64? = nil, until: UInt64? = nil
+        sinceUnixMilliseconds: UInt64? = nil, untilUnixMilliseconds: UInt64? = nil
     ) {
         self.app = app
         self.user = user
@@ -104,8 +104,8 @@ public struct ListHistory: AdministrationRequest {
         self.limit = limit
         self.search = search
         self.from = from
-        self.since = since
-        self.until = until
+        self.sinceUnixMilliseconds = sinceUnixMilliseconds
+        self.untilUnixMilliseconds = untilUnixMilliseconds
     }
 
     public struct Message: Codable, Hashable, Sendable {

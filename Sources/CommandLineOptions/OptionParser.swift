@@ -16,10 +16,12 @@ public enum OptionParser<Rules: OptionRules> {
     /// - Parameters:
     ///   - arguments: the words as the shell passed them.
     ///   - positionalMaximum: the number of words without dashes that are allowed.
+    ///   - accepted: the options of this command, if others share its rules; nil for all.
     /// - Throws: ``UsageError`` naming the invalid word and, for an unknown option, the nearest
     ///   one.
     public static func parse(
-        _ arguments: some Sequence<String>, positionalMaximum: Int = 0
+        _ arguments: some Sequence<String>, positionalMaximum: Int = 0,
+        accepting accepted: Set<Rules>? = nil
     ) throws(UsageError) -> ParseOutcome<Rules> {
         let words = Array(arguments)
         var parsed = ParsedOptions<Rules>()
@@ -40,6 +42,10 @@ public enum OptionParser<Rules: OptionRules> {
             }
             if word == "--help" || word == "-h" && !usesLetterH { return .help }
             let (rule, spelling, inlineValue) = try lookUp(word)
+            // Ignored silently, it would let a script believe that it has an effect.
+            if let accepted, !accepted.contains(rule) {
+                throw UsageError("this command has no option --\(rule.rawValue)")
+            }
             var value = inlineValue
             if rule.shape != .flag, value == nil, index < words.count,
                 !words[index].hasPrefix("--")

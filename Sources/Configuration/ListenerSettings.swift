@@ -5,7 +5,7 @@
 //     tls://10.0.0.7:8884?certificateFile=…&keyFile=…  with a certificate of its own
 //     tls://*:8884?clientCertificates=required         clients prove who they are by certificate
 //     wss://*:8084                                     WebSocket over TLS, and health and metrics
-//     https://*:8443?serve=api,health                  the operators' HTTP API over TLS, and health
+//     https://*:8443?serve=api,health                  the HTTP API over TLS, and health
 //     tls://*:8883?proxy=10.0.0.0/8                    behind load balancers in 10.0.0.0/8
 
 import BrokerTerms
@@ -28,7 +28,7 @@ public struct WebParts: OptionSet, Hashable, Sendable {
     public static let health = WebParts(rawValue: 1 << 2)
     /// `/metrics`.
     public static let metrics = WebParts(rawValue: 1 << 3)
-    /// `/api/`: the operators' HTTP API.
+    /// `/api/`: the HTTP API.
     public static let api = WebParts(rawValue: 1 << 4)
     /// `/`: the pages for operators, which use the API.
     public static let dashboard = WebParts(rawValue: 1 << 5)
@@ -68,7 +68,7 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
         case tls, tcp
         /// WebSocket and HTTP, over TLS and without.
         case wss, ws
-        /// The same with the operators' HTTP API.
+        /// The same with the HTTP API.
         case https, http
 
         public var usesTLS: Bool {

@@ -26,8 +26,8 @@ public enum SettingTable {
         .listeners(
             "listeners", at: \.listeners, reload: .restart,
             "Where the broker listens, as `tls://HOST:PORT`, `tcp://HOST:PORT`, or for "
-                + "WebSocket ([web.md](web.md)) `wss://HOST:PORT` or `ws://HOST:PORT`, or with the "
-                + "operators' HTTP API ([api.md](api.md)) `https://HOST:PORT` or "
+                + "WebSocket ([web.md](web.md)) `wss://HOST:PORT` or `ws://HOST:PORT`, or with "
+                + "the HTTP API ([api.md](api.md)) `https://HOST:PORT` or "
                 + "`http://HOST:PORT`. HOST is "
                 + "`*` (every address), `localhost`, or a numeric address. Options follow a `?` "
                 + "and are joined by `&`: `anonymous` accepts clients without credentials, as "

@@ -15,10 +15,21 @@ public struct DashboardFile: Sendable {
         DashboardFile(
             path: "/dashboard.css", contentType: "text/css; charset=utf-8",
             content: PackageResources.dashboard_css),
-        DashboardFile(
-            path: "/dashboard.js", contentType: "text/javascript; charset=utf-8",
-            content: PackageResources.dashboard_js),
+        script("/api.js", PackageResources.api_js),
+        script("/broker.js", PackageResources.broker_js),
+        script("/content.js", PackageResources.content_js),
+        script("/credentials.js", PackageResources.credentials_js),
+        script("/dashboard.js", PackageResources.dashboard_js),
+        script("/devices.js", PackageResources.devices_js),
+        script("/elements.js", PackageResources.elements_js),
+        script("/messages.js", PackageResources.messages_js),
+        script("/navigation.js", PackageResources.navigation_js),
+        script("/overview.js", PackageResources.overview_js),
     ]
+
+    private static func script(_ path: StaticString, _ content: [UInt8]) -> DashboardFile {
+        DashboardFile(path: path, contentType: "text/javascript; charset=utf-8", content: content)
+    }
 
     /// Header fields of every file. The page loads its own files and asks its own broker, nothing
     /// else (Content Security Policy Level 3); no other page may frame it.

@@ -140,17 +140,17 @@ public struct ConversationTable: ~Copyable {
     /// - Parameters:
     ///   - terms: index of the listener's ``ListenerTerms``.
     ///   - json: the form of a connection whose dialect is JSON.
-    ///   - sharing: which pages of other origins may read an event stream; nil for none.
+    ///   - cors: which pages of other origins may read an event stream; nil for none.
     public mutating func open(
         _ connection: ConnectionID, terms: UInt8, json: JSONForm? = nil,
-        sharing: HTTPSharing? = nil
+        cors: CORSHeaders? = nil
     ) {
         precondition(!connection.isChannel, "\(connection) is a channel, which its gateway opens")
         while conversations.count <= connection.slot { conversations.append(nil) }
         conversations[connection.slot] = Conversation(
             generation: connection.generation, terms: terms)
         if let json { conversations[connection.slot]?.dialect = .json(json) }
-        if json == .eventStream { streams[connection] = EventStream(sharing: sharing) }
+        if json == .eventStream { streams[connection] = EventStream(cors: cors) }
     }
 
     /// Notes the user for whom the holder of an app's key connects, if CONNECT names none.

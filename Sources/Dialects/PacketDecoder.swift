@@ -16,7 +16,7 @@ public struct PacketDecoder: ~Copyable {
     var runs: ContiguousArray<EventRun> = []
     /// The end of the bytes of the current burst, including those that were appended to it.
     var burstEnd = 0
-    /// By index, as passed to ``ConversationTable/open(_:terms:json:sharing:)``.
+    /// By index, as passed to ``ConversationTable/open(_:terms:json:cors:)``.
     public var terms: [ListenerTerms]
     /// The largest packet that is accepted after CONNECT.
     public let packetMaximum: Int

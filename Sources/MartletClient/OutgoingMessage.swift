@@ -191,12 +191,6 @@ struct EncodedSend: Sendable {
         }
         packet.expirySeconds = message.expirySeconds ?? 0
         packet.isKept = message.isKept
-        var fields = MRT.SendFields()
-        fields.asks = MRT.SendAsks(
-            rawValue: message.receipts.rawValue
-                | (message.asksReference ? MRT.SendAsks.reference.rawValue : 0))
-        let block = fields.block(from: bytes.bytes.span.bytes)
-        if !block.isEmpty { packet.fields = bytes.append(block) }
         packet.time = message.time ?? 0
         packet.fields = try Self.fields(of: message, in: &bytes)
         self.packet = packet
@@ -210,6 +204,9 @@ struct EncodedSend: Sendable {
         of message: OutgoingMessage, in bytes: inout ByteBuilder
     ) throws(MartletError) -> ByteRange {
         var fields = MRT.SendFields()
+        fields.asks = MRT.SendAsks(
+            rawValue: message.receipts.rawValue
+                | (message.asksReference ? MRT.SendAsks.reference.rawValue : 0))
         if !message.attributes.isEmpty {
             let run = try run(of: message.attributes)
             if let reason = MessageAttributes.fault(run.span.bytes) { throw .refused(reason, "") }

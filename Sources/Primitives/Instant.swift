@@ -57,4 +57,8 @@ public struct Moment: Hashable, Sendable {
         self.instant = instant
         self.unixMilliseconds = unixMilliseconds
     }
+
+    /// Unix time in whole seconds, rounded down.
+    @inlinable
+    public var unixSeconds: UInt64 { unixMilliseconds / 1_000 }
 }

@@ -136,7 +136,7 @@ enum MartletProgram {
         }
     }
 
-    private static func run(_ command: Command, _ arguments: ArraySlice<String>) async throws {
+    static func run(_ command: Command, _ arguments: ArraySlice<String>) async throws {
         do {
             switch command {
             case .send: try await SendCommand.run(arguments)

@@ -3,6 +3,7 @@
 import BrokerRuntime
 import CommandLineOptions
 import Configuration
+import Glibc
 
 enum MartletdProgram {
     static func run(_ arguments: ArraySlice<String>) -> ExitCode {
@@ -62,7 +63,7 @@ enum MartletdProgram {
             return report.isSound ? .success : .storeUnusable
         } catch {
             StandardStream.error.print("martletd: \(error)")
-            return ExitCode(error)
+            return ExitCode(error.kind)
         }
     }
 
@@ -76,7 +77,7 @@ enum MartletdProgram {
             return .success
         } catch {
             StandardStream.error.print("martletd: \(error)")
-            return ExitCode(error)
+            return ExitCode(error.kind)
         }
     }
 
@@ -89,7 +90,9 @@ enum MartletdProgram {
         let log = LogWriter(level: settings.log.level, format: settings.log.format)
         do throws(StartError) {
             let development = options.has(.dev) ? try DevelopmentSetup(settings) : nil
-            let server = try BrokerServer(settings, version: ProgramVersion.text, log: log)
+            let server = try BrokerServer(
+                settings, version: ProgramVersion.text, log: log,
+                fail: { exit(ExitCode($0).rawValue) })
             if let development {
                 // Before clients are accepted: the first client needs its app.
                 StandardStream.output.print(try development.finish(server))
@@ -102,15 +105,15 @@ enum MartletdProgram {
             return .success
         } catch {
             StandardStream.error.print("martletd: \(error)")
-            return ExitCode(error)
+            return ExitCode(error.kind)
         }
     }
 }
 
 extension ExitCode {
-    /// The exit code for the error that prevented the start.
-    fileprivate init(_ error: StartError) {
-        switch error.kind {
+    /// The exit code for an error that prevented the start or ended the broker.
+    fileprivate init(_ kind: StartError.Kind) {
+        switch kind {
         case .configuration: self = .usage
         case .addressInUse: self = .addressInUse
         case .store: self = .storeUnusable

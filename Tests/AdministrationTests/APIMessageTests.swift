@@ -45,7 +45,7 @@ struct APIMessageTests {
         ListHistory(app: "plant", user: "u", with: "ü"), ListHistory(app: "plant", groupid: "g"),
         ListHistory(
             app: "plant", groupid: "g", before: .max, limit: 1, search: "a b/?&=#", from: "u",
-            since: 0, until: 1),
+            sinceUnixMilliseconds: 0, untilUnixMilliseconds: 1),
         RemoveFromHistory(app: "plant", user: "u", with: "v", number: 1),
         RemoveFromHistory(app: "plant", groupid: "g", number: .max),
         CreateGroup(app: "plant", owner: "o", title: "t", allowed: nil, meta: ""),

@@ -27,7 +27,9 @@ final class RunningBroker {
         settings.store.softLimitBytes = 16 << 20
         change(&settings)
         log = LogPipe()
-        server = try BrokerServer(settings, version: "test", log: log.writer)
+        server = try BrokerServer(
+            settings, version: "test", log: log.writer,
+            fail: { preconditionFailure("the broker cannot continue: \($0)") })
         server.open()
         try readPorts()
     }
@@ -43,7 +45,9 @@ final class RunningBroker {
     func restart(_ change: (inout BrokerSettings) -> Void = { _ in }) throws {
         server.stop()
         change(&settings)
-        server = try BrokerServer(settings, version: "test", log: log.writer)
+        server = try BrokerServer(
+            settings, version: "test", log: log.writer,
+            fail: { preconditionFailure("the broker cannot continue: \($0)") })
         server.open()
         ports = []
         try readPorts()

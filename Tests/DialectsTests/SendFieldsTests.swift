@@ -56,15 +56,16 @@ struct SendFieldsTests {
         #expect(loop.receive(framed(json)) == ["fault malformedPacket"])
     }
 
-    @Test func `of JSON with attributes far above the limit is a fault, and slightly above refused`()
-    {
+    @Test
+    func `of JSON with attributes far above the limit is a fault, and slightly above refused`() {
         func line(_ count: Int) -> [String] {
             let value = String(repeating: "v", count: 250)
             let pairs = (0..<count).map { #""key-\#($0)":"\#(value)""# }.joined(separator: ",")
             let loop = TestLoop.json()
             return loop.receive(
                 framed(
-                    #"{"type":"send","number":4,"users":["bob"],"attributes":{\#(pairs)},"b":"x"}"#))
+                    #"{"type":"send","number":4,"users":["bob"],"attributes":{\#(pairs)},"b":"x"}"#)
+            )
         }
         #expect(line(3).first?.hasSuffix("fault packetTooLarge") == true)
         #expect(line(4) == ["fault malformedPacket"])

@@ -27,7 +27,7 @@ private let allowedImports: [String: Set<String>] = [
     "JSON5": [],
     "CommandLineOptions": ["Files", "Glibc"],
     "Configuration": ["BrokerTerms", "CommandLineOptions", "Files", "JSON5"],
-    "Administration": ["FoundationEssentials", "Glibc"],
+    "Administration": ["BrokerTerms", "FoundationEssentials", "Glibc"],
     "Dashboard": [],
     // Composition.
     "BrokerRuntime": [

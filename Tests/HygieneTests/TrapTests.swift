@@ -14,7 +14,8 @@ import Testing
         "BrokerLoopHandler", "ConnectionLog", "BrokerLoop", "SharedBroker", "CredentialVerifier",
         "ClientTrust",
         "RateLimiter", "ClientRates", "BrokerClock", "WebConnections", "WebConnections+Routes",
-        "WebListeners", "WebServices", "BrokerHealth", "MetricsPage", "WebConnections+API", "WebConnections+Streams", "APIQueue",
+        "WebListeners", "WebServices", "BrokerHealth", "MetricsPage", "WebConnections+API",
+        "WebConnections+Streams", "APIQueue",
         "AwaitedAnswers", "IdempotencyKey", "Operators",
     ]
 

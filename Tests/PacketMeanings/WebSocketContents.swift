@@ -48,7 +48,8 @@ package struct WebSocketContents: Equatable {
                 return offset
             }
             kept = Array(bytes[offset...])
-            let bound = WebLimits.clientHeaderByteCountMaximum + WebLimits.controlByteCountMaximum
+            // The longest header from a client has two bytes, eight of length and four of mask.
+            let bound = 14 + WebLimits.controlByteCountMaximum
             precondition(fault != nil || kept.count < bound, "\(kept.count) bytes are kept")
         }
         return (contents, fault)

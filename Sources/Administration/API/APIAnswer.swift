@@ -163,6 +163,11 @@ extension APIOperation {
             [
                 .text("brokerVersion"), .number("uptimeSeconds"),
                 .objects("counters", .text("name"), .number("value")),
+                .object(
+                    "latencies",
+                    ["acknowledgement", "delivery", "turn", "commit"].map { name in
+                        .objects(name, .number("upToMicroseconds"), .number("count"))
+                    }),
             ]
         case .listListeners:
             [

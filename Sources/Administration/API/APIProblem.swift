@@ -1,5 +1,7 @@
 // Problem details (RFC 9457): what the HTTP API answers instead of a reply.
 
+import BrokerTerms
+
 /// Why a request is refused.
 public struct APIProblem: Codable, Sendable {
     /// The broker's reason code.
@@ -37,7 +39,7 @@ public struct APIProblem: Codable, Sendable {
 extension AdministrationRefusal {
     /// The status that answers this refusal.
     public var httpStatus: UInt16 {
-        switch (cause, reason) {
+        switch (cause, ReasonCode(rawValue: reason)) {
         case (.unknown, _): 404
         case (.exists, _), (.underWay, _): 409
         case (.otherContent, _): 422
@@ -45,12 +47,13 @@ extension AdministrationRefusal {
         case (.failed, _): 500
         case (.forbidden, _): 403
         case (.full, _): 507
-        // Malformed, of an unknown kind, an invalid id, invalid rights or paths.
-        case (nil, 0x81), (nil, 0x82), (nil, 0x83), (nil, 0x84), (nil, 0x85), (nil, 0x99): 400
+        case (nil, .malformedPacket), (nil, .protocolError), (nil, .implementationSpecificError),
+            (nil, .unsupportedProtocolVersion), (nil, .clientIdentifierNotValid),
+            (nil, .payloadFormatInvalid):
+            400
         // No such user, group or topic.
-        case (nil, 0x90): 404
-        // Too large.
-        case (nil, 0x95): 413
+        case (nil, .topicNameInvalid): 404
+        case (nil, .packetTooLarge): 413
         // The state of what is there does not allow it, such as a limit of a number of things.
         default: 409
         }

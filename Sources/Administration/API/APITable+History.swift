@@ -27,8 +27,9 @@ extension APIOperation {
     static var listHistory: [APIOperation] {
         let members: [APIMember] = [
             .query("before", .number(maximum: .max)), .limit(ListHistory.countMaximum),
-            .query("search"), .query("from"), .query("since", .number(maximum: .max)),
-            .query("until", .number(maximum: .max)),
+            .query("search"), .query("from"),
+            .query("sinceUnixMilliseconds", .number(maximum: .max)),
+            .query("untilUnixMilliseconds", .number(maximum: .max)),
         ]
         return [
             APIOperation(
@@ -84,6 +85,7 @@ extension APIValues {
             app: try text("app"), user: user, with: with, groupid: groupid,
             before: number("before", as: UInt64.self), limit: limit,
             search: text(optional: "search"), from: text(optional: "from"),
-            since: number("since", as: UInt64.self), until: number("until", as: UInt64.self))
+            sinceUnixMilliseconds: number("sinceUnixMilliseconds", as: UInt64.self),
+            untilUnixMilliseconds: number("untilUnixMilliseconds", as: UInt64.self))
     }
 }

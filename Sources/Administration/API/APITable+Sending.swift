@@ -1,5 +1,6 @@
 // The operations that send messages.
 
+import BrokerTerms
 import FoundationEssentials
 
 extension APIOperation {
@@ -102,9 +103,8 @@ extension SendMessage {
         }
         users = [user]
         guard let text = String(validating: content.bytes, as: UTF8.self) else {
-            // 0x99: payload format invalid.
             throw AdministrationRefusal(
-                reason: 0x99, message: "the content for a user is not UTF-8")
+                .payloadFormatInvalid, "the content for a user is not UTF-8")
         }
         b = text
     }

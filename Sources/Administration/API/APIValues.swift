@@ -1,6 +1,7 @@
 // The values of a request to the HTTP API: members of its path, its query and its JSON object,
 // checked against what the operation declares.
 
+import BrokerTerms
 import FoundationEssentials
 
 /// A member of a request.
@@ -202,10 +203,8 @@ struct APIValues {
         if case .user(let user)? = requester?.principal {
             for other in [text(optional: "from"), requester?.actingUser] {
                 guard other == nil || other == user.user else {
-                    // 0x87: not authorized.
                     throw AdministrationRefusal(
-                        reason: 0x87, message: "the token is the one of \(user.user)",
-                        cause: .forbidden)
+                        .notAuthorized, "the token is the one of \(user.user)", cause: .forbidden)
                 }
             }
             return user.user

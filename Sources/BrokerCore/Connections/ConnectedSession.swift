@@ -85,7 +85,8 @@ struct ConnectedSession: ~Copyable {
     ///   - backlogCount: the number of entries in its queue.
     init(
         connection: ConnectionID, session: Index<Session>, wasPresent: Bool, windowMaximum: UInt16,
-        start: UInt64, receivedThrough: UInt64 = 0, backlogCount: UInt32, cookie: UInt64, presentedCookie: UInt64?,
+        start: UInt64, receivedThrough: UInt64 = 0, backlogCount: UInt32, cookie: UInt64,
+        presentedCookie: UInt64?,
         keepAliveSeconds: UInt32, publishWindow: UInt16, hasAssignedDevice: Bool,
         takeovers: TakeoverCount
     ) {

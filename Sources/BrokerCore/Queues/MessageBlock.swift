@@ -168,7 +168,9 @@ public struct MessageBlock {
             : fieldsAndProperties
     }
     @usableFromInline
-    var fieldsEnd: Int { 2 + Int(MessageBlock.number(in: fieldsAndProperties, at: 0, as: UInt16.self)) }
+    var fieldsEnd: Int {
+        2 + Int(MessageBlock.number(in: fieldsAndProperties, at: 0, as: UInt16.self))
+    }
     /// The pairs of the fields, as in a DELIVER of MRT; empty for a message without any.
     public var fields: UnsafeRawBufferPointer {
         hasFields

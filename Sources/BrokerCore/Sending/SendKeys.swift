@@ -34,7 +34,7 @@ public struct SendKey: Hashable, BitwiseCopyable, Sendable {
 }
 
 /// The keys of the sends of the last ``CoreLimits/sendKeySeconds``.
-struct SendKeys {
+struct SendKeys: ~Copyable {
     /// A key within its app.
     struct Name: Hashable, BitwiseCopyable {
         let app: Index<App>
@@ -58,12 +58,18 @@ struct SendKeys {
         fileprivate(set) var isUnderWay: Bool
     }
 
+    private struct Expiry: BitwiseCopyable {
+        let name: Name
+        let instant: Instant
+    }
+
     private var entries: [Name: Entry] = [:]
     /// By app; those under way too.
     private var counts: [Index<App>: Int] = [:]
     /// The order of their expiries. A key that was forgotten earlier is still there.
-    private var expiries: [(name: Name, expiry: Instant)] = []
-    private var firstExpiry = 0
+    private var expiries = Ring<Expiry>()
+    /// Those of stored keys, until all are there.
+    private var restored: [Expiry] = []
     /// Those whose rows are not committed, with the batch of the row and the number of the send, in
     /// the order of the batches.
     private var underWay: [(name: Name, batch: UInt64, send: UInt64)] = []
@@ -90,7 +96,7 @@ struct SendKeys {
         insert(
             name,
             Entry(content: content, expiry: expiry, result: result, isUnderWay: true))
-        expiries.append((name, expiry))
+        expiries.append(Expiry(name: name, instant: expiry))
         underWay.append((name, batch, send))
     }
 
@@ -101,10 +107,14 @@ struct SendKeys {
         insert(
             name,
             Entry(content: content, expiry: expiry, result: result, isUnderWay: false))
-        expiries.append((name, expiry))
+        restored.append(Expiry(name: name, instant: expiry))
     }
 
-    mutating func endRestoration() { expiries.sort { $0.expiry < $1.expiry } }
+    mutating func endRestoration() {
+        restored.sort { $0.instant < $1.instant }
+        for expiry in restored { expiries.append(expiry) }
+        restored = []
+    }
 
     /// Takes the result of a batch. Forgets the keys whose rows it contained if they were not
     /// stored. Returns the numbers of their sends.
@@ -122,20 +132,12 @@ struct SendKeys {
     /// Removes and returns keys that have expired.
     mutating func removeExpired(at now: Instant, countMaximum: Int) -> [Name] {
         var removed: [Name] = []
-        while firstExpiry < expiries.count, removed.count < countMaximum,
-            expiries[firstExpiry].expiry <= now
-        {
-            let (name, expiry) = expiries[firstExpiry]
-            firstExpiry += 1
+        while removed.count < countMaximum, !expiries.isEmpty, expiries[0].instant <= now {
+            let first = expiries.removeFirst()
             // It may have been forgotten, and used again.
-            guard entries[name]?.expiry == expiry else { continue }
-            remove(name)
-            removed.append(name)
-        }
-        // Moves the others once per half of them.
-        if firstExpiry > expiries.count / 2 {
-            expiries.removeFirst(firstExpiry)
-            firstExpiry = 0
+            guard entries[first.name]?.expiry == first.instant else { continue }
+            remove(first.name)
+            removed.append(first.name)
         }
         return removed
     }

@@ -23,7 +23,8 @@ extension Broker {
         else { return }
         let user = sessions[session].user
         // A member with several devices must not count twice.
-        let hasOthers = registry.users[user].firstSession != session || sessions[session].nextOfUser != nil
+        let hasOthers =
+            registry.users[user].firstSession != session || sessions[session].nextOfUser != nil
         guard tracking.note(.delivered, by: user, of: index, remembers: hasOthers) else { return }
         let receipt = Receipt(
             kind: .delivered, user: user, device: Array(sessions[session].device),
@@ -234,7 +235,9 @@ extension Broker {
         counters.receiptsSent -= 1
         // The row in the store says that it is untold.
         let index = handle.index
-        if receipt.kind == .counts, tracking.sends[index].untold.contains(where: { $0.kind == .counts }) {
+        if receipt.kind == .counts,
+            tracking.sends[index].untold.contains(where: { $0.kind == .counts })
+        {
             return
         }
         tracking.sends[index].untold.insert(receipt, at: 0)

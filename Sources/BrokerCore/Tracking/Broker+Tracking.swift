@@ -21,7 +21,7 @@ extension Broker {
             switch target.receivers {
             // Nobody knows how many there are.
             case .everybody, .topic: return (.topicNameInvalid, .none)
-            case .user, .users, .group:
+            case .user, .users, .group, .mentioned:
                 guard mayAskReceipts(of: target, requester) else { return (.notAuthorized, .none) }
             }
         }
@@ -52,7 +52,7 @@ extension Broker {
                 }
             }
             return true
-        case .group(let group):
+        case .group(let group), .mentioned(let group, _):
             return groupTable.groups[group].name.withUnsafeBytes {
                 allows(.receipts(of: $0), requester)
             }
@@ -242,7 +242,8 @@ extension Broker {
         for session in sessions.places where sessions.contains(session) {
             for position in 0..<sessions[session].outbox.count {
                 let number = sessions[session].outbox[position].number
-                if tracking.reference(ofSession: sessions[session].identifier, number: number) != 0 {
+                if tracking.reference(ofSession: sessions[session].identifier, number: number) != 0
+                {
                     sessions[session].outbox[position].isTracked = true
                 }
             }

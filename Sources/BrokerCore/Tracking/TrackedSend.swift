@@ -226,7 +226,8 @@ extension Broker {
     ) throws(RestoreError) {
         var row = try RecordReader(value, version: 1, table: .trackedSends, key: key)
         let reference = RecordKey.readNumber(key, at: key.count - name.count - 8)
-        guard let index = tracking.find(reference, ofApp: app), let user = user(named: name, app: app)
+        guard let index = tracking.find(reference, ofApp: app),
+            let user = user(named: name, app: app)
         else { throw .danglingRecord(.trackedSends, key: key) }
         let facts = TrackedSend.Facts(rawValue: try row.read(UInt8.self))
         tracking.restore(facts, ofMember: user, of: index)

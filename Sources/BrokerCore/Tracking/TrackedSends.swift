@@ -145,7 +145,9 @@ struct TrackedSends: ~Copyable {
                 !sends[index].receivers[position].facts.contains(fact)
             else { return false }
             sends[index].receivers[position].facts.insert(fact)
-            if fact == .delivered, sends[index].asks.contains(.delivered) { count(awaited: user, by: -1) }
+            if fact == .delivered, sends[index].asks.contains(.delivered) {
+                count(awaited: user, by: -1)
+            }
         case .group:
             let known = sends[index].members[user]
             guard user != sends[index].sender, known?.contains(fact) != true else { return false }

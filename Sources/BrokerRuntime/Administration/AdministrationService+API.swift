@@ -29,7 +29,7 @@ extension AdministrationService {
         var pending: PendingSend?
         answer(request) { () throws(AdministrationRefusal) in
             // The content may have taken seconds, in which the credential was revoked.
-            let now = clock.moment().unixMilliseconds / 1_000
+            let now = clock.moment().unixSeconds
             guard let credential = credentials.renewed(request.credential, unixSeconds: now) else {
                 throw AdministrationRefusal(
                     .badUserNameOrPassword, "the token or key is not valid any more")

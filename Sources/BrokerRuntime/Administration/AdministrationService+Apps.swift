@@ -10,11 +10,11 @@ extension AdministrationService {
     func createApp(
         _ request: CreateApp
     ) throws(AdministrationRefusal) -> CreateApp.Reply {
-        try checkIdentifier(request.app, "app")
+        try Self.checkIdentifier(request.app, "app")
         let rights = try request.rights.map(Self.rights) ?? .ordinary
         let minted = AppKey.mint()
         let name = Array(request.app.utf8)
-        let now = clock.moment().unixMilliseconds / 1_000
+        let now = clock.moment().unixSeconds
         let isNew = try growAndCommit { (state) throws(NoRoom) in
             try state.broker.addApp(
                 name, keyDigest: Digest(minted.key.digest), rights: rights, unixSeconds: now)
@@ -39,8 +39,8 @@ extension AdministrationService {
     }
 
     func addUser(_ request: AddUser) throws(AdministrationRefusal) -> AddUser.Reply {
-        try checkIdentifier(request.app, "app")
-        try checkIdentifier(request.user, "user")
+        try Self.checkIdentifier(request.app, "app")
+        try Self.checkIdentifier(request.user, "user")
         let isNew = try growAndCommit { (state) throws(NoRoom) in
             try state.broker.addUser(Array(request.user.utf8), app: Array(request.app.utf8))
         }

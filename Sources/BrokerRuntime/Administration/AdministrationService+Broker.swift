@@ -6,7 +6,7 @@ import Configuration
 
 extension AdministrationService {
     func listListeners() -> ListListeners.Reply {
-        let now = Int64(clock.moment().unixMilliseconds / 1_000)
+        let now = Int64(clock.moment().unixSeconds)
         return ListListeners.Reply(
             listeners: listeners.settings.enumerated().map { tag, listener in
                 let certificate = listeners.contexts[tag]

@@ -8,8 +8,8 @@ extension AdministrationService {
     func createGroup(
         _ request: CreateGroup
     ) throws(AdministrationRefusal) -> CreateGroup.Reply {
-        try checkIdentifier(request.owner, "owner")
-        for user in request.allowed ?? [] { try checkIdentifier(user, "user") }
+        try Self.checkIdentifier(request.owner, "owner")
+        for user in request.allowed ?? [] { try Self.checkIdentifier(user, "user") }
         try checkApp(request.app)
         let (key, seed) = (UInt64.random(in: 0...(.max)), UInt64.random(in: 0...(.max)))
         let result = changeAndCommit { state in
@@ -72,7 +72,7 @@ extension AdministrationService {
             case .ban: .ban(user: user)
             }
         // A user who is not known yet can be banned too: the only name here that need not exist.
-        if request.action == .ban { try checkIdentifier(request.user, "user") }
+        if request.action == .ban { try Self.checkIdentifier(request.user, "user") }
         let reason = try change(
             app: request.app, group: request.groupid, action, user: request.user)
         report(
@@ -87,7 +87,7 @@ extension AdministrationService {
             _ = try change(app: request.app, group: request.groupid, .setMeta(Array(meta.utf8)))
             report("group.meta", app: request.app, group: request.groupid)
         case .allowed(let users):
-            for user in users { try checkIdentifier(user, "user") }
+            for user in users { try Self.checkIdentifier(user, "user") }
             let names = users.map { Array($0.utf8) }
             _ = try change(app: request.app, group: request.groupid, .setAllowed(names))
             report("group.allow", app: request.app, group: request.groupid)

@@ -33,8 +33,8 @@ extension AdministrationService {
         var search = HistorySearch()
         search.text = Array((request.search ?? "").utf8)
         search.sender = request.from.map { Array($0.utf8) }
-        search.since = request.since ?? 0
-        search.until = request.until ?? .max
+        search.since = request.sinceUnixMilliseconds ?? 0
+        search.until = request.untilUnixMilliseconds ?? .max
         let moment = clock.moment()
         let number = changeAndCommit { state in
             state.broker.readHistory(

@@ -8,27 +8,19 @@ import Credentials
 extension AdministrationService {
     func add(_ request: AddAppKey) throws(AdministrationRefusal) -> AddAppKey.Reply {
         let name = request.name
-        // As with operators, a path could not name the others.
-        guard Operators.isName(name), name != ".", name != ".." else {
-            throw AdministrationRefusal(
-                .clientIdentifierNotValid,
-                "the key \"\(name)\" must have 1 to \(Operators.nameByteCountMaximum) letters, "
-                    + "digits, dots, hyphens, underscores and @")
-        }
+        try Self.checkName(name, "key")
         guard let role = RegisteredKey.Role(request.role) else {
             throw AdministrationRefusal(
                 .payloadFormatInvalid,
                 "the role of a key is view or operate, not \(request.role.rawValue)")
         }
         let rights = try request.rights.map(Self.rights)
-        let now = clock.moment().unixMilliseconds / 1_000
-        // Rounded up: a key is valid for at least as long as requested.
-        let expires = request.expirySeconds.map { (now + 1).addingReportingOverflow($0) }
+        let moment = clock.moment()
         let minted = AppKey.mint()
         let key = RegisteredKey(
             name: Array(name.utf8), digest: Digest(minted.key.digest), role: role, rights: rights,
-            madeUnixSeconds: now,
-            expiresUnixSeconds: expires.map { $0.overflow ? .max : $0.partialValue } ?? .max)
+            madeUnixSeconds: moment.unixSeconds,
+            expiresUnixSeconds: Self.expiry(after: request.expirySeconds, at: moment))
         let addition = try growAndCommit { (state) throws(NoRoom) in
             try state.broker.addKey(key, app: Array(request.app.utf8))
         }

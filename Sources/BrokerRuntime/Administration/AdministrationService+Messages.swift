@@ -183,7 +183,7 @@ private struct EncodedSend {
         let target: SendTarget
         switch receivers {
         case .users(let users):
-            for user in users { try Self.check(user, "user") }
+            for user in users { try AdministrationService.checkIdentifier(user, "user") }
             guard (1...CoreLimits.listCountMaximum).contains(users.count) else {
                 throw AdministrationRefusal(
                     users.isEmpty ? .malformedPacket : .quotaExceeded,
@@ -197,7 +197,7 @@ private struct EncodedSend {
                 target = .users(ids: append(list), count: users.count)
             }
         case .group(let group):
-            try Self.check(group, "group")
+            try AdministrationService.checkIdentifier(group, "group")
             target = .group(append(group.utf8))
         case .topic(let topic):
             let name = Array(topic.utf8)
@@ -300,7 +300,7 @@ private struct EncodedSend {
         by message: SendMessage
     ) throws(AdministrationRefusal) -> [UInt8] {
         let users = message.mentions ?? []
-        for user in users { try check(user, "user") }
+        for user in users { try AdministrationService.checkIdentifier(user, "user") }
         let names = users.flatMap { [UInt8($0.utf8.count)] + Array($0.utf8) }
         guard users.count <= WireLimits.mentionCountMaximum,
             names.count <= WireLimits.mentionsByteCountMaximum
@@ -311,15 +311,6 @@ private struct EncodedSend {
                     + "with \(WireLimits.mentionsByteCountMaximum) bytes of names")
         }
         return names
-    }
-
-    private static func check(_ text: String, _ what: String) throws(AdministrationRefusal) {
-        guard TextRules.isIdentifier(Array(text.utf8).span.bytes) else {
-            throw AdministrationRefusal(
-                .malformedPacket,
-                "the \(what) \"\(text)\" must have 1 to 64 bytes, without /, +, # and "
-                    + "control characters")
-        }
     }
 }
 

@@ -5,34 +5,22 @@ import BrokerTerms
 import Credentials
 
 extension AdministrationService {
-    private func checkOperatorName(_ name: String) throws(AdministrationRefusal) {
-        // A path with . or .. as a segment leads elsewhere (RFC 3986, 5.2.4), so that nobody could
-        // remove the operator over HTTP.
-        guard Operators.isName(name), name != ".", name != ".." else {
-            throw AdministrationRefusal(
-                .clientIdentifierNotValid,
-                "the operator \"\(name)\" must have 1 to \(Operators.nameByteCountMaximum) "
-                    + "letters, digits, dots, hyphens, underscores and @")
-        }
-    }
-
     func add(_ request: AddOperator) throws(AdministrationRefusal) -> AddOperator.Reply {
         let name = request.operator
-        try checkOperatorName(name)
+        try Self.checkName(name, "operator")
         guard operators.list.count < Operators.countMaximum else {
             throw AdministrationRefusal(
                 .quotaExceeded,
                 "there are \(Operators.countMaximum) operators, the most there can be")
         }
-        let now = clock.moment().unixMilliseconds / 1_000
-        // Rounded up: a token is valid for at least as long as requested.
-        let expires = request.expirySeconds.map { (now + 1).addingReportingOverflow($0) }
+        let moment = clock.moment()
+        let expires = Self.expiry(after: request.expirySeconds, at: moment)
         let minted = OperatorToken.mint()
         let isNew = try storing { () throws(CredentialError) in
             try operators.add(
                 Operators.Operator(
-                    name: name, role: request.role, madeUnixSeconds: now,
-                    expiresUnixSeconds: expires.flatMap { $0.overflow ? nil : $0.partialValue },
+                    name: name, role: request.role, madeUnixSeconds: moment.unixSeconds,
+                    expiresUnixSeconds: expires == .max ? nil : expires,
                     digest: minted.token.digest))
         }
         guard isNew else {
@@ -75,7 +63,7 @@ extension AdministrationService {
         _ request: MakeLoginLink
     ) throws(AdministrationRefusal) -> MakeLoginLink.Reply {
         let name = request.operator
-        try checkOperatorName(name)
+        try Self.checkName(name, "operator")
         if let known = operators.list.first(where: { $0.name == name }), known.role < request.role {
             throw AdministrationRefusal(
                 .notAuthorized, "the operator \"\(name)\" has the role \(known.role.rawValue)")
@@ -86,7 +74,7 @@ extension AdministrationService {
                 .unspecifiedError,
                 "no listener serves the dashboard: add one such as \"https://*:8443\" to listeners")
         }
-        let now = clock.moment().unixMilliseconds / 1_000
+        let now = clock.moment().unixSeconds
         guard let link = operators.links.make(for: name, role: request.role, unixSeconds: now)
         else {
             throw AdministrationRefusal(

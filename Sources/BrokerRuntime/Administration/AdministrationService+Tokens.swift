@@ -10,8 +10,10 @@ extension AdministrationService {
     func mint(
         _ request: MintTokens
     ) throws(AdministrationRefusal) -> MintTokens.Reply {
-        for user in request.users { try checkIdentifier(user, "user") }
-        if let device = request.device, !device.isEmpty { try checkIdentifier(device, "device") }
+        for user in request.users { try Self.checkIdentifier(user, "user") }
+        if let device = request.device, !device.isEmpty {
+            try Self.checkIdentifier(device, "device")
+        }
         if let batch = request.batch, !batch.isEmpty,
             !TextRules.isMessageIdentifier(Array(batch.utf8).span.bytes)
         {
@@ -20,16 +22,14 @@ extension AdministrationService {
                 "the batch must have 1 to 64 bytes, without control characters")
         }
         let rights = try request.rights.map(Self.rights)
-        // Rounded up: a token is valid for at least as long as requested.
-        let now = (clock.moment().unixMilliseconds + 999) / 1000
-        let expires = request.expirySeconds.map { now.addingReportingOverflow($0) }
+        let expires = Self.expiry(after: request.expirySeconds, at: clock.moment())
         let minted = request.users.map { _ in OpaqueToken.mint() }
         let tokens = zip(request.users, minted).map { user, token in
             BrokerCore.Token(
                 identifier: Array(token.token.id.description.utf8),
                 digest: Digest(token.token.digest), app: Array(request.app.utf8),
                 user: Array(user.utf8), device: request.device.map { Array($0.utf8) },
-                expiresUnixSeconds: expires.map { $0.overflow ? .max : $0.partialValue } ?? .max,
+                expiresUnixSeconds: expires,
                 batch: Array((request.batch ?? "").utf8), rights: rights)
         }
         let isKnown = try growAndCommit { (state) throws(NoRoom) in

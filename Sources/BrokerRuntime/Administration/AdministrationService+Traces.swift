@@ -9,7 +9,7 @@ extension AdministrationService {
     func start(
         _ request: StartTrace, by name: String?
     ) throws(AdministrationRefusal) -> StartTrace.Reply {
-        try checkIdentifier(request.user, "user")
+        try Self.checkIdentifier(request.user, "user")
         let seconds = request.seconds ?? StartTrace.secondsDefault
         guard (1...StartTrace.secondsMaximum).contains(seconds) else {
             throw AdministrationRefusal(

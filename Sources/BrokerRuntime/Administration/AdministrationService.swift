@@ -115,7 +115,9 @@ struct AdministrationService {
         case .changeGroup(let request): return answer(request, with: try change(request))
         case .backUpStore(let request): return answer(request, with: try backUp(request))
         case .showBackup(let request): return answer(request, with: try showBackup())
-        case .readStatistics(let request): return answer(request, with: statistics().reply)
+        case .readStatistics(let request):
+            let latencies = BrokerTimes(of: shared).reply
+            return answer(request, with: statistics().reply(latencies: latencies))
         case .listListeners(let request): return answer(request, with: listListeners())
         case .listRefusals(let request): return answer(request, with: listRefusals(request))
         case .listLogLines(let request): return answer(request, with: listLogLines(request))
@@ -153,8 +155,7 @@ struct AdministrationService {
     func writeMetrics(at now: Instant) {
         guard metrics.isAwaited else { return }
         let statistics = statistics()
-        let histograms = MetricHistogram.all(
-            shared, acknowledgementTimes: shared.look { $0.acknowledgementTimes })
+        let histograms = MetricHistogram.all(BrokerTimes(of: shared), of: shared.commits)
         let tables = shared.commits.tables.withLock { $0 }
         var waiting = metrics.replace(until: now.advanced(bySeconds: 1)) { form in
             PrometheusText.text(statistics, histograms: histograms, tables: tables, as: form)
@@ -208,7 +209,7 @@ struct AdministrationService {
         "the store is full: it has no room for this; martlet stats shows how much is used",
         cause: .full)
 
-    func checkIdentifier(
+    static func checkIdentifier(
         _ text: String, _ what: String
     ) throws(AdministrationRefusal) {
         guard TextRules.isIdentifier(Array(text.utf8).span.bytes) else {
@@ -220,13 +221,30 @@ struct AdministrationService {
         }
     }
 
+    /// Refuses what is no name of an operator or a key.
+    static func checkName(_ name: String, _ what: String) throws(AdministrationRefusal) {
+        // A path with . or .. as a segment leads elsewhere (RFC 3986, 5.2.4), so that nobody could
+        // remove the operator or the key over HTTP.
+        guard Operators.isName(name), name != ".", name != ".." else {
+            throw AdministrationRefusal(
+                .clientIdentifierNotValid,
+                "the \(what) \"\(name)\" must have 1 to \(Operators.nameByteCountMaximum) letters, "
+                    + "digits, dots, hyphens, underscores and @")
+        }
+    }
+
+    /// When a credential expires that is made now, in Unix seconds; the maximum for never. Rounded
+    /// up: it is valid for at least as long as requested.
+    ///
+    /// - Parameter seconds: from now; nil for never.
+    static func expiry(after seconds: UInt64?, at moment: Moment) -> UInt64 {
+        guard let seconds else { return .max }
+        let now = (moment.unixMilliseconds + 999) / 1_000
+        let (sum, overflows) = now.addingReportingOverflow(seconds)
+        return overflows ? .max : sum
+    }
+
     static func unknownApp(_ app: String) -> AdministrationRefusal {
         AdministrationRefusal(.topicNameInvalid, "there is no app \"\(app)\"", cause: .unknown)
-    }
-}
-
-extension AdministrationRefusal {
-    init(_ reason: ReasonCode, _ message: String, cause: Cause? = nil) {
-        self.init(reason: reason.rawValue, message: message, cause: cause)
     }
 }

@@ -12,7 +12,8 @@ enum APICredential: Sendable {
     case `operator`(Operators.Operator)
     case presented(PresentedCredential, CredentialHolder)
 
-    /// Tells principals apart, whatever credential they present.
+    /// Tells apart operators by their tokens, keys by their names, and users, whatever token they
+    /// present.
     var identity: [UInt8] {
         switch self {
         case .operator(let known): return [0] + known.digest.bytes

@@ -72,7 +72,7 @@ struct CredentialVerifier: Authenticator, ~Copyable {
 
     private mutating func claim(webToken: RawSpan, from connection: ConnectionID) -> Claim? {
         do throws(TrustRefusal) {
-            let now = Int64(clock.moment().unixMilliseconds / 1000)
+            let now = Int64(clock.moment().unixSeconds)
             return .verified(
                 identities.append(try trust.identity(webToken: webToken, unixSeconds: now)))
         } catch {

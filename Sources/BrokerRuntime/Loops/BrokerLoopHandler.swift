@@ -135,7 +135,7 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
             if let actingUser { decoder.conversations.setActingUser(actingUser, of: connection) }
         case .eventStream(let login, let terms):
             decoder.conversations.open(
-                connection, terms: terms, json: .eventStream, sharing: login.sharing)
+                connection, terms: terms, json: .eventStream, cors: login.cors)
             // The packet is written over the request, whose fields have longer names.
             precondition(
                 login.connect.count <= bytes.count,

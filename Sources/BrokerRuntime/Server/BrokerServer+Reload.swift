@@ -155,7 +155,7 @@ struct TrustExpiry {
 
 extension TrustExpiry {
     init(listeners: ListenerSet, trust: ClientTrust, at moment: Moment) {
-        let now = Int64(moment.unixMilliseconds / 1000)
+        let now = Int64(moment.unixSeconds)
         func days(_ end: Int64) -> Int64 { Int64((Double(end - now) / 86_400).rounded(.down)) }
         certificateDays = listeners.certificateExpiryUnixSeconds.map(days)
         revocationListDays = trust.revocationListExpiryUnixSeconds.map(days)

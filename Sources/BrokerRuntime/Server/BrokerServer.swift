@@ -34,10 +34,14 @@ public final class BrokerServer {
     /// The listeners of the configuration, with the ports that the system chose.
     var listeners: [ListenerSettings] { listenerSet.settings }
     private let version: String
+    private let fail: Failure
     private let administrationHandle: LoopHandle
     private var loops: [Thread] = []
     private var administration: Thread?
     private var writer: Thread?
+
+    /// Ends the process of a broker that cannot continue.
+    public typealias Failure = @Sendable (StartError.Kind) -> Never
 
     /// Sets process-wide options. Must be called before anything else runs.
     public static func prepareProcess() {
@@ -47,11 +51,14 @@ public final class BrokerServer {
     /// Starts a broker: binds its ports and restores the stored state. Clients that connect wait
     /// until ``open()``.
     ///
-    /// - Parameter version: the version that the log and `martlet stats` show.
+    /// - Parameters:
+    ///   - version: the version that the log and `martlet stats` show.
+    ///   - fail: ends the process if the running broker cannot continue.
     public init(
-        _ settings: BrokerSettings, version: String, log: LogWriter
+        _ settings: BrokerSettings, version: String, log: LogWriter, fail: @escaping Failure
     ) throws(StartError) {
         self.log = log
+        self.fail = fail
         self.settings = settings
         self.version = version
         backups = BackupRunner(log: log)
@@ -291,7 +298,7 @@ public final class BrokerServer {
             keys = try TicketKeyFile.ensure(
                 "\(settings.dataDirectory)/\(Self.ticketKeyFile)",
                 byteCount: ServerTLSContext.ticketKeyByteCount,
-                unixSeconds: Int64(clock.moment().unixMilliseconds / 1000))
+                unixSeconds: Int64(clock.moment().unixSeconds))
         } catch {
             throw .credentials(error)
         }
@@ -307,7 +314,7 @@ public final class BrokerServer {
     }
 
     private func startWriter(_ store: consuming LMDBQueueStore) {
-        let log = log
+        let (log, fail) = (log, fail)
         let box = Box(StoreWriter(store: store, shared: shared, clock: clock, backups: backups))
         writer = Thread(name: "store") {
             do throws(StoreError) {
@@ -316,7 +323,7 @@ public final class BrokerServer {
                 // Nothing may be acknowledged any more: a second sync would not report whether the
                 // data of the first one is on disk.
                 log.write(.error, .storeFailed, fields: ["detail": .text("\(error)")])
-                exit(StartError.Kind.store.exitCode)
+                fail(.store)
             }
         }
     }
@@ -384,7 +391,7 @@ public final class BrokerServer {
         _ handler: Box<Handler>, name: String, configuration: EventLoop.Configuration,
         handle: LoopHandle, listeners: [Listener]
     ) -> Thread {
-        let log = log
+        let (log, fail) = (log, fail)
         return Thread(name: name) {
             do throws(TransportError) {
                 var loop = try EventLoop(configuration, handle: handle)
@@ -392,7 +399,7 @@ public final class BrokerServer {
                 loop.run(&handler.value)
             } catch {
                 log.write(.error, .brokerStopped, fields: ["detail": .text("\(error)")])
-                exit(StartError.Kind.other.exitCode)
+                fail(.other)
             }
         }
     }

@@ -196,7 +196,7 @@ extension BrokerServer {
     fileprivate func loginLink(for name: String) -> String? {
         guard let address = listenerSet.dashboardAddresses.first,
             let link = operators.links.make(
-                for: name, role: .own, unixSeconds: clock.moment().unixMilliseconds / 1_000)
+                for: name, role: .own, unixSeconds: clock.moment().unixSeconds)
         else { return nil }
         return MakeLoginLink.Reply(
             code: link.code, expiresUnixSeconds: link.expiresUnixSeconds, addresses: [address]
@@ -213,7 +213,7 @@ extension BrokerServer {
     ) throws(NoRoom) -> DevelopmentSecrets {
         let key = AppKey.mint()
         let minted = users.map { _ in OpaqueToken.mint() }
-        let now = clock.moment().unixMilliseconds / 1_000
+        let now = clock.moment().unixSeconds
         try changeAndCommit { (broker) throws(NoRoom) in
             let (name, digest) = (Array(app.utf8), Digest(key.key.digest))
             if try !broker.addApp(

@@ -1,4 +1,4 @@
-// The errors that prevent a start, with messages for operators and exit codes for scripts.
+// The errors that prevent a start, with messages for operators and kinds for exit codes.
 
 import BrokerCore
 import Credentials
@@ -44,16 +44,6 @@ public enum StartError: Error, CustomStringConvertible {
         case addressInUse
         case store
         case other
-
-        /// The exit code if the error ends a running broker.
-        var exitCode: Int32 {
-            switch self {
-            case .configuration: 1
-            case .other: 2
-            case .addressInUse: 3
-            case .store: 4
-            }
-        }
     }
 
     public var kind: Kind {

@@ -59,9 +59,10 @@ struct BrokerStatistics {
     let rows: [Statistic]
 
     /// For `martlet stats`.
-    var reply: ReadStatistics.Reply {
+    func reply(latencies: ReadStatistics.Latencies) -> ReadStatistics.Reply {
         ReadStatistics.Reply(
             brokerVersion: version, uptimeSeconds: uptimeSeconds,
-            counters: rows.map { ReadStatistics.Counter(name: $0.name, value: $0.value) })
+            counters: rows.map { ReadStatistics.Counter(name: $0.name, value: $0.value) },
+            latencies: latencies)
     }
 }

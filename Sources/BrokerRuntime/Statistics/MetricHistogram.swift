@@ -16,35 +16,30 @@ struct MetricHistogram {
     let values: Histogram
 
     /// Those of a broker.
-    static func all(
-        _ shared: SharedBroker, acknowledgementTimes: Histogram
-    ) -> [MetricHistogram] {
-        func sum(_ histogram: (LoopHandle) -> PublishedHistogram) -> Histogram {
-            shared.loopHandles.reduce(into: Histogram()) { $0 += histogram($1).read() }
-        }
-        return [
+    static func all(_ times: BrokerTimes, of commits: CommitMeasurements) -> [MetricHistogram] {
+        [
             MetricHistogram(
                 name: "martlet_loop_turn_duration_seconds",
                 help: "Time of a turn of an event loop, without its wait for events",
-                exponents: 4...24, isTime: true, values: sum { $0.turnTimes }),
+                exponents: 4...24, isTime: true, values: times.turn),
             MetricHistogram(
                 name: "martlet_message_delivery_duration_seconds",
                 help: "Time from the acceptance of a message until the turn that sent it ended",
-                exponents: 6...26, isTime: true, values: sum { $0.deliveryTimes }),
+                exponents: 6...26, isTime: true, values: times.delivery),
             MetricHistogram(
                 name: "martlet_message_acknowledgement_duration_seconds",
                 help: "Time from the acceptance of a message until its sender was told",
-                exponents: 6...26, isTime: true, values: acknowledgementTimes),
+                exponents: 6...26, isTime: true, values: times.acknowledgement),
             MetricHistogram(
                 name: "martlet_store_commit_duration_seconds",
                 help: "Time of a commit of the store, with its sync", exponents: 6...26,
-                isTime: true, values: shared.commits.times.read()),
+                isTime: true, values: times.commit),
             MetricHistogram(
                 name: "martlet_store_commit_messages", help: "Messages that a commit stored",
-                exponents: 0...16, isTime: false, values: shared.commits.messageCounts.read()),
+                exponents: 0...16, isTime: false, values: commits.messageCounts.read()),
             MetricHistogram(
                 name: "martlet_store_commit_bytes", help: "Bytes of the messages of a commit",
-                exponents: 8...28, isTime: false, values: shared.commits.byteCounts.read()),
+                exponents: 8...28, isTime: false, values: commits.byteCounts.read()),
         ]
     }
 

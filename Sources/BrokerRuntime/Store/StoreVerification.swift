@@ -1,6 +1,5 @@
-// `martletd --verify-store`, `--restore` and `--check-config`: operations without a running broker.
+// `martletd --verify-store`: what is wrong with the store of a broker that does not run.
 
-import Administration
 import BrokerCore
 import Configuration
 import Primitives
@@ -43,53 +42,5 @@ public struct StoreVerification: Sendable {
         let lines = refusals + report.findings + report.summary + repairs + [verdict]
         return StoreVerification(
             text: lines.joined(separator: "\n"), isSound: findingCount == 0)
-    }
-}
-
-/// `martletd --restore DIR`: makes a backup the store of a data directory that has none.
-public enum StoreRestoration {
-    /// Restores a backup. Devices get a new epoch at their next login and resume at 0, because the
-    /// backup lacks the numbers that were assigned after it was made.
-    ///
-    /// - Returns: the damage in the backup that does not prevent a start.
-    @discardableResult
-    public static func run(
-        _ settings: BrokerSettings, from backup: String
-    ) throws(StartError) -> [String] {
-        do throws(StoreError) {
-            let report = try LMDBQueueStore.copy(
-                directory: backup, to: settings.dataDirectory, besides: filesBesideStore,
-                options: StoreOptions(settings))
-            return report.verification.findings
-        } catch {
-            throw .store(error)
-        }
-    }
-
-    /// The files of a broker in its data directory besides the store, which remain when the store
-    /// is removed. LMDB recreates its lock file.
-    private static let filesBesideStore: Set = [
-        AdministrationLine.socketName, BrokerServer.ticketKeyFile, Operators.fileName,
-        DevelopmentSetup.variablesFile,
-        DevelopmentSetup.certificateFolder, "lock.mdb",
-    ]
-}
-
-/// `martletd --check-config`: checks the files that the configuration names.
-public enum ConfigurationCheck {
-    /// Reads and checks certificates, keys and lists as a start does. Opens no listener and writes
-    /// nothing.
-    public static func run(_ settings: BrokerSettings) throws(StartError) {
-        _ = try TrustMaterial(settings)
-        try ListenerSet.checkFiles(settings)
-    }
-}
-
-extension StoreOptions {
-    init(_ settings: BrokerSettings) {
-        self.init(
-            mapByteCount: settings.store.mapBytes,
-            softLimitByteCount: settings.store.softLimitBytes,
-            checksPages: settings.store.checksPages)
     }
 }

@@ -179,7 +179,7 @@ final class LoopTracer {
         }
         address = "\(peer)"
         if conversation.jsonForm == .socket {
-            // Nothing behind the login is read before its answer.
+            // Nothing after the login is read before its answer.
             let messages = messages()
             let count = conversation.phase == .awaitingConnect ? 1 : messages.count
             var start = 0
@@ -204,7 +204,7 @@ final class LoopTracer {
             } else if isFollowed || conversation.phase == .awaitingConnect {
                 captures.append(Capture(end: offset, place: own, bytes: Self.copy(packet)))
             }
-            // Nothing behind CONNECT is read before its answer.
+            // Nothing after CONNECT is read before its answer.
             if conversation.phase == .awaitingConnect { break }
         }
     }

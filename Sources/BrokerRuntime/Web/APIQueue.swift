@@ -49,7 +49,7 @@ final class APIQueue: Sendable {
         var (count, messageCount) = (0, 0)
         /// Messages of each user that wait or are executed.
         var userMessageCounts: [APIPrincipal.User: Int] = [:]
-        /// Bytes of their content.
+        /// Bytes of the content of all waiting requests.
         var contentByteCount = 0
         /// By loop.
         var answers: [[Answer]] = []
@@ -132,7 +132,7 @@ final class APIQueue: Sendable {
         return isTaken
     }
 
-    /// Lets a request wait again, behind those that have come in the meantime.
+    /// Lets a request wait again, after those that have come in the meantime.
     func addAgain(_ request: APIRequest) {
         state.withLock { $0.requests.append(request) }
         wakeExecutor()

@@ -58,7 +58,6 @@ enum IdempotencyKey {
     }
 
     private static func digest(_ bytes: [UInt8]) -> Digest {
-        let digest = SHA256Digest(of: bytes.span.bytes)
-        return digest.bytes.withUnsafeBytes { Digest(bytes: $0) }
+        Digest(SHA256Digest(of: bytes.span.bytes))
     }
 }

@@ -1,4 +1,4 @@
-// How much of what requests to the HTTP API share each kind of principal may use. Without it, the
+// The share of each limit of the HTTP API that each kind of principal may use. Without it, the
 // holder of one user's token could keep operators away with requests that it does not complete.
 
 import Administration

@@ -13,7 +13,7 @@ struct APIContent {
     var request: APIRequest
     var decoder: HTTPContentDecoder
     let answer: WebConnections.Answer
-    /// Whether the client waits for leave to send it.
+    /// Whether the client waits for 100 Continue before it sends the content.
     let awaitsContinue: Bool
 }
 
@@ -31,14 +31,14 @@ extension WebConnections {
         let credential: APICredential
         do throws(APICredentials.Refusal) {
             credential = try self.credential(
-                of: request, unixSeconds: now.unixMilliseconds / 1_000)
+                of: request, unixSeconds: now.unixSeconds)
         } catch {
             return refuseCredential(request, from: connection, error.detail, in: loop)
         }
         if request.isRead, request.hasPath("/api/v1/openapi.json") {
             return .respond(
                 HTTPResponse(
-                    .ok, contentType: "application/json", content: APIDescription.json))
+                    .ok, contentType: "application/json", content: OpenAPIDocument.json))
         }
         let segments = HTTPTarget.segments(of: request.head.path.bytes(in: request.bytes).bytes)
         guard let place = segments.flatMap(APIPlace.init) else {
@@ -144,7 +144,7 @@ extension WebConnections {
                     request: waiting, decoder: try HTTPContentDecoder(head),
                     answer: WebConnections.Answer(
                         isHead: false, closes: !head.isPersistent, client: request.client,
-                        sharing: request.sharing),
+                        cors: request.cors),
                     awaitsContinue: head.traits.contains(.expectsContinue)
                         && !head.traits.contains(.isVersion10)))
         } catch {

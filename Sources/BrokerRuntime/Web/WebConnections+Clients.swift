@@ -40,8 +40,8 @@ extension WebConnections {
         request.client ?? loop.peer(of: connection)
     }
 
-    /// Gives the connection of a reverse proxy to the client of a request, whose it is until it
-    /// closes. Returns false, after a response, if the client's address has as many connections as
+    /// From now on the connection counts for the client that the request names, if it is of a
+    /// reverse proxy. Returns false, after a response, if the client's address has as many connections as
     /// it may.
     mutating func admits(
         _ request: WebRequest, on connection: ConnectionID,
@@ -63,10 +63,10 @@ extension WebConnections {
 
 extension WebConnections.Answer {
     /// After which the connection ends; no request is known.
-    static var last: Self { Self(isHead: false, closes: true, client: nil, sharing: nil) }
+    static var last: Self { Self(isHead: false, closes: true, client: nil, cors: nil) }
 
     /// The same, with content, and the connection ends after it.
     var closing: Self {
-        Self(isHead: false, closes: true, client: client, sharing: sharing)
+        Self(isHead: false, closes: true, client: client, cors: cors)
     }
 }

@@ -17,7 +17,7 @@ struct LogStream {
     /// When the credential is examined again.
     var examinationDue: Instant
     /// Which pages of other origins may read the stream; nil for none.
-    let sharing: HTTPSharing?
+    let cors: CORSHeaders?
 
     /// Lines that a turn writes to one stream: about 16 KB.
     static let linesPerTurnMaximum = 64
@@ -42,7 +42,7 @@ extension WebConnections {
         let credential: APICredential
         do throws(APICredentials.Refusal) {
             credential = try self.credential(
-                of: request, unixSeconds: clock.moment(at: loop.now).unixMilliseconds / 1_000)
+                of: request, unixSeconds: clock.moment(at: loop.now).unixSeconds)
         } catch {
             return refuseCredential(request, from: connection, error.detail, in: loop)
         }
@@ -66,7 +66,7 @@ extension WebConnections {
         return .logStream(
             LogStream(
                 credential: credential, last: last ?? .max, examinationDue: loop.now,
-                sharing: request.sharing))
+                cors: request.cors))
     }
 
     /// Begins the response of an operator's stream.
@@ -91,8 +91,8 @@ extension WebConnections {
         logStreams[connection] = stream
         append(
             HTTPEventStream.head(
-                unixSeconds: clock.moment(at: loop.now).unixMilliseconds / 1_000,
-                retryMilliseconds: JSONLimits.retryMilliseconds, sharing: stream.sharing),
+                unixSeconds: clock.moment(at: loop.now).unixSeconds,
+                retryMilliseconds: JSONLimits.retryMilliseconds, cors: stream.cors),
             to: connection, in: &loop)
         loop.acceptConnection(connection, silenceMilliseconds: JSONLimits.heartbeatMilliseconds)
     }
@@ -150,7 +150,7 @@ extension WebConnections {
     private func isValid(_ stream: inout LogStream, at now: Instant) -> Bool {
         guard now >= stream.examinationDue else { return true }
         stream.examinationDue = now.advanced(bySeconds: LogStream.examinationSeconds)
-        let seconds = clock.moment(at: now).unixMilliseconds / 1_000
+        let seconds = clock.moment(at: now).unixSeconds
         return credentials.renewed(stream.credential, unixSeconds: seconds) != nil
     }
 

@@ -7,8 +7,8 @@ import NetTransport
 import WireFormat
 
 extension WebConnections {
-    /// `POST /login` with the code as a bearer token. A page of another site cannot send it: the
-    /// field needs a leave that no answer of the broker gives (CORS), and the page has no code.
+    /// `POST /login` with the code as a bearer token. A page of another site cannot send it:
+    /// Authorization needs a preflight, which this path refuses, and the page has no code.
     func routeLogin(
         _ request: WebRequest, from connection: ConnectionID,
         in loop: borrowing some BrokerLoop & ~Copyable
@@ -25,7 +25,7 @@ extension WebConnections {
                     .contentTooLarge, "the code is in Authorization, and no content is read",
                     reason: .packetTooLarge))
         }
-        let now = clock.moment(at: loop.now).unixMilliseconds / 1_000
+        let now = clock.moment(at: loop.now).unixSeconds
         let exchange =
             request.bearerToken.map { code in
                 services.operators.links.exchange(

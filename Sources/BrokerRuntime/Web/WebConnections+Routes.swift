@@ -15,7 +15,7 @@ struct WebRequest {
     /// The client, if a reverse proxy named it; otherwise the connection's peer.
     let client: SocketAddress?
     /// Which pages of other origins may read the response; nil for none.
-    let sharing: HTTPSharing?
+    let cors: CORSHeaders?
 
     func hasPath(_ path: StaticString) -> Bool { head.path.bytes(in: bytes).bytes.isEqual(path) }
 
@@ -67,7 +67,7 @@ struct WebRequest {
         WebConnections.Answer(
             isHead: head.method == .head,
             // Content is not read: what follows it cannot be found.
-            closes: !head.isPersistent || head.hasContent, client: client, sharing: sharing)
+            closes: !head.isPersistent || head.hasContent, client: client, cors: cors)
     }
 }
 
@@ -136,7 +136,7 @@ extension WebConnections {
     ) -> Bool {
         switch services.listeners.values.metrics {
         case .loopback:
-            // Whoever a proxy names is elsewhere: 127.0.0.1 is the proxy's own machine then.
+            // A client that a proxy names is on another machine: 127.0.0.1 is the proxy then.
             loop.peer(of: connection).isLoopback && !loop.isPeerNamed(of: connection)
                 && request.head.forwardedFor.isEmpty && request.hasLocalHost
         case .anyone: true

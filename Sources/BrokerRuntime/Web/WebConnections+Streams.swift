@@ -15,7 +15,7 @@ struct EventStreamLogin {
     /// What follows when the login is accepted.
     let subscriptions: StreamSubscriptions
     /// Which pages of other origins may read the stream; nil for none.
-    let sharing: HTTPSharing?
+    let cors: CORSHeaders?
 
     /// Filters of one request. Each becomes a subscription as from a client's packet.
     static let filterCountMaximum = 64
@@ -46,8 +46,8 @@ extension WebConnections {
             return .respond(
                 .problem(.unavailable, "the broker is stopping", reason: .serverShuttingDown))
         }
-        // A page of another origin cannot send the field, so it logs nobody in who is known by the
-        // connection alone, by a certificate or without credentials.
+        // A page of another origin cannot send the field, so a page cannot log in with only the
+        // connection's client certificate, or without credentials.
         guard request.bearerToken != nil, allowsOrigin(of: request) else {
             var response = HTTPResponse.problem(
                 request.bearerToken == nil ? .unauthorized : .forbidden,
@@ -183,7 +183,7 @@ extension EventStreamLogin {
         }
         self.connect = connect.encoded(from: text)
         subscriptions = StreamSubscriptions(filterCount: filterCount, packets: packets)
-        sharing = request.sharing
+        cors = request.cors
     }
 
     /// The REQUEST that subscribes to a filter.

@@ -74,7 +74,7 @@ struct WebConnections: ~Copyable {
         /// The client, if the request named it; otherwise the connection's peer.
         let client: SocketAddress?
         /// Which pages of other origins may read it; nil for none.
-        let sharing: HTTPSharing?
+        let cors: CORSHeaders?
     }
 
     init(
@@ -140,7 +140,7 @@ struct WebConnections: ~Copyable {
         in loop: inout some BrokerLoop & ~Copyable
     ) -> Outcome {
         if isStream(connection) {
-            // Nothing is read behind the request of a stream: it would not count towards any rate.
+            // Nothing is read after the request of a stream: it would not count towards any rate.
             // What is unsent comes again, because it is not acknowledged.
             loop.close(connection, afterFlush: false)
             return .consumed(Int(bytes.count))
@@ -173,7 +173,7 @@ struct WebConnections: ~Copyable {
                 let request = WebRequest(
                     head: head, bytes: rest,
                     client: client(of: head, rest.bytes, from: connection, in: loop),
-                    sharing: sharing(of: head, rest.bytes))
+                    cors: cors(of: head, rest.bytes))
                 if holds(request, of: connection, in: &loop) { return .consumed(offset) }
                 if request.hasPath("/api/v1/events"), !streams.admits(in: loop.turn) {
                     loop.pauseReading(connection, for: .answers)
@@ -204,7 +204,7 @@ struct WebConnections: ~Copyable {
                 case .eventStream(let login, let terms):
                     guard offset == bytes.count else {
                         refuse(
-                            connection, with: .badRequest, "data behind the request of a stream",
+                            connection, with: .badRequest, "data after the request of a stream",
                             in: &loop)
                         return .consumed(bytes.count)
                     }
@@ -215,7 +215,7 @@ struct WebConnections: ~Copyable {
                 case .logStream(let stream):
                     guard offset == bytes.count else {
                         refuse(
-                            connection, with: .badRequest, "data behind the request of a stream",
+                            connection, with: .badRequest, "data after the request of a stream",
                             in: &loop)
                         return .consumed(bytes.count)
                     }
@@ -462,12 +462,12 @@ struct WebConnections: ~Copyable {
     ) {
         var response = response
         response.omitsContent = answer.isHead
-        response.sharing = answer.sharing
+        response.cors = answer.cors
         // While others wait for a login, a connection gets no further time for requests.
         response.closes = response.closes || answer.closes || (isLast && loop.isCrowded)
         services.listeners.count(isRefusal: response.status.rawValue >= 400)
         append(
-            response.bytes(unixSeconds: clock.moment(at: loop.now).unixMilliseconds / 1_000),
+            response.bytes(unixSeconds: clock.moment(at: loop.now).unixSeconds),
             to: connection, in: &loop)
         if let detail {
             let peer = answer.client ?? loop.peer(of: connection)

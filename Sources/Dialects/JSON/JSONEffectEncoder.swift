@@ -262,14 +262,14 @@ struct JSONEffectEncoder {
     ) {
         let isStream = context.conversations.streams[connection] != nil
         if isStream {
-            let sharing = context.conversations.streams[connection]?.sharing
+            let cors = context.conversations.streams[connection]?.cors
             context.conversations.streams[connection] = EventStream(
                 epoch: acceptance.epoch, remainingCount: Int(acceptance.inboxWindow),
-                sharing: sharing)
+                cors: cors)
             JSONMessage.send(
                 HTTPEventStream.head(
                     unixSeconds: acceptance.unixMilliseconds / 1_000,
-                    retryMilliseconds: JSONLimits.retryMilliseconds, sharing: sharing),
+                    retryMilliseconds: JSONLimits.retryMilliseconds, cors: cors),
                 to: connection, in: context.conversations, through: &context.connections)
         }
         context.conversations.setUser(
@@ -365,7 +365,7 @@ extension JSONMessage {
         send(
             HTTPEventStream.refusal(
                 HTTPStatus(refusing: reason), reason, retryAfterSeconds: UInt64(retryAfterSeconds),
-                sharing: stream.sharing),
+                cors: stream.cors),
             to: connection, in: conversations, through: &host)
     }
 }

@@ -20,7 +20,7 @@ struct EventStream {
     /// Numbered events that may follow. The next request acknowledges them.
     var remainingCount = 0
     /// Which pages of other origins may read the stream; nil for none.
-    var sharing: HTTPSharing?
+    var cors: CORSHeaders?
 }
 
 /// The messages of the broker.

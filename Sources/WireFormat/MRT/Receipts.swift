@@ -34,7 +34,8 @@ extension MRT {
         /// Decodes a payload whose ranges are relative to `bytes`. Nil for a receipt of a kind that
         /// this program does not know.
         public init?(_ payload: ByteRange, in bytes: RawSpan) {
-            var reader = PacketReader(bytes.extracting(..<payload.endOffset), from: Int(payload.offset))
+            var reader = PacketReader(
+                bytes.extracting(..<payload.endOffset), from: Int(payload.offset))
             guard let kind = try? reader.readByte(), let reference = try? reader.readEpoch(),
                 let identifier = try? reader.readString8()
             else { return nil }

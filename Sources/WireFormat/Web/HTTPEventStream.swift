@@ -8,9 +8,9 @@ public enum HTTPEventStream {
     ///
     /// - Parameters:
     ///   - retryMilliseconds: how long a client waits before it asks for the rest.
-    ///   - sharing: which pages of other origins may read the stream; nil for none.
+    ///   - cors: which pages of other origins may read the stream; nil for none.
     public static func head(
-        unixSeconds: UInt64, retryMilliseconds: UInt64, sharing: HTTPSharing? = nil
+        unixSeconds: UInt64, retryMilliseconds: UInt64, cors: CORSHeaders? = nil
     ) -> [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(256)
@@ -18,7 +18,7 @@ public enum HTTPEventStream {
         bytes.append("Date: ")
         HTTPDate.append(unixSeconds: unixSeconds, to: &bytes)
         bytes.append("\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n")
-        sharing?.append(to: &bytes)
+        cors?.append(to: &bytes)
         // Read by nginx, which would otherwise wait until a buffer is full.
         bytes.append("X-Accel-Buffering: no\r\nConnection: close\r\n\r\nretry: ")
         bytes.append(decimal: retryMilliseconds)
@@ -33,10 +33,10 @@ public enum HTTPEventStream {
     ///
     /// - Parameters:
     ///   - retryAfterSeconds: 0 for none.
-    ///   - sharing: which pages of other origins may read it; nil for none.
+    ///   - cors: which pages of other origins may read it; nil for none.
     public static func refusal(
         _ status: HTTPStatus, _ reason: ReasonCode, retryAfterSeconds: UInt64,
-        sharing: HTTPSharing? = nil
+        cors: CORSHeaders? = nil
     ) -> [UInt8] {
         var writer = JSONWriter()
         writer.write("type", "about:blank")
@@ -61,7 +61,7 @@ public enum HTTPEventStream {
             bytes.append(decimal: retryAfterSeconds)
             bytes.append("\r\n")
         }
-        sharing?.append(to: &bytes)
+        cors?.append(to: &bytes)
         bytes.append("Cache-Control: no-store\r\nConnection: close\r\n\r\n")
         return bytes + content
     }

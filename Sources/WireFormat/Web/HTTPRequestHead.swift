@@ -38,7 +38,7 @@ public struct HTTPRequestHead: Sendable, Equatable {
         public static let isWebSocketVersion13 = Traits(rawValue: 1 << 5)
         /// `Transfer-Encoding: chunked`.
         public static let isChunked = Traits(rawValue: 1 << 6)
-        /// `Expect: 100-continue`: the client waits for leave to send the content.
+        /// `Expect: 100-continue`: the client waits for 100 Continue before it sends the content.
         public static let expectsContinue = Traits(rawValue: 1 << 7)
         /// An expectation that is not known.
         public static let expectsOther = Traits(rawValue: 1 << 8)
@@ -107,9 +107,6 @@ enum HTTPCharacter {
         default: false
         }
     }
-
-    /// Whether a byte may be in the value of a field, besides spaces and tabs.
-    static func isVisible(_ byte: UInt8) -> Bool { byte > 0x20 && byte != 0x7F }
 
     /// Whether a byte may be in a path or a query, including `?` and escapes.
     static func isTarget(_ byte: UInt8) -> Bool {

@@ -13,7 +13,7 @@ public struct HTTPResponse: Sendable {
     /// The methods of an Allow field; empty for none.
     public var allowed: [StaticString] = []
     /// Which pages of other origins may read it; nil for none, whatever the origin.
-    public var sharing: HTTPSharing?
+    public var cors: CORSHeaders?
     /// What pages of other origins may send; nil in an answer to anything but a preflight.
     public var preflight: HTTPPreflight?
     /// The seconds of a Retry-After field; nil for none.
@@ -61,7 +61,7 @@ public struct HTTPResponse: Sendable {
             bytes.append("\r\n")
         }
         bytes.append(list: allowed, named: "Allow: ")
-        sharing?.append(to: &bytes)
+        cors?.append(to: &bytes)
         preflight?.append(to: &bytes)
         if let retryAfterSeconds {
             bytes.append("Retry-After: ")
@@ -74,7 +74,7 @@ public struct HTTPResponse: Sendable {
         return bytes
     }
 
-    /// Leave for a client that waits for it to send its content (RFC 9110, 15.2.1).
+    /// For a client that waits for 100 Continue before it sends the content (RFC 9110, 15.2.1).
     public static let continuation = [UInt8]("HTTP/1.1 100 Continue\r\n\r\n".utf8)
 
     static func appendStatusLine(_ status: HTTPStatus, to bytes: inout [UInt8]) {

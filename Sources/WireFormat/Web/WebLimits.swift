@@ -20,8 +20,6 @@ public enum WebLimits {
     public static let chunkOverheadMaximum = 1_024
     /// Maximum bytes of a control frame's payload (RFC 6455, 5.5).
     public static let controlByteCountMaximum = 125
-    /// Bytes of the longest header of a frame from a client: two, eight of length, four of mask.
-    public static let clientHeaderByteCountMaximum = 14
     /// Bytes of the longest header of a frame to a client, which has no mask.
     public static let serverHeaderByteCountMaximum = 10
     /// Maximum number of frames without data, control frames or empty ones, that are decoded at
@@ -46,6 +44,4 @@ public enum WebLimits {
     public static let idempotencyKeyByteCountMaximum = 128
     /// Bytes of `Sec-WebSocket-Key`: 16 bytes in base64 (RFC 6455, 4.1).
     public static let keyByteCount = 24
-    /// Bytes of `Sec-WebSocket-Accept`: a SHA-1 digest in base64.
-    public static let acceptByteCount = 28
 }

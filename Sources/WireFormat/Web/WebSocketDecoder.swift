@@ -44,9 +44,6 @@ public struct WebSocketDecoder: Hashable, Sendable {
         case close(code: UInt16?)
     }
 
-    /// Whether all frames that have begun are complete.
-    public var isBetweenFrames: Bool { remaining == 0 }
-
     /// Decodes the next piece at `offset` and advances `offset` past it. Returns nil if more bytes
     /// are needed: the caller passes the bytes from `offset` on again, which are fewer than the
     /// longest control frame. Throws the fault that ends the connection.

@@ -26,7 +26,6 @@ public enum WebSocketCloseCode: UInt16, Sendable {
     case goingAway = 1001
     case protocolError = 1002
     case unsupportedData = 1003
-    case invalidPayload = 1007
     case policyViolation = 1008
     case tooLarge = 1009
 }

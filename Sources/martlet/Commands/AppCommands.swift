@@ -4,7 +4,7 @@
 import Administration
 import CommandLineOptions
 
-enum AppOption: String, AdministrationRules {
+enum AppOption: String, AppRules {
     case data, server, ca, token, app, json
 
     var shape: OptionShape { self == .json ? .flag : .value }
@@ -13,7 +13,8 @@ enum AppOption: String, AdministrationRules {
 /// `martlet app create`
 enum AppCreateCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
-        let options = try OptionParser<AppOption>.options(arguments, positionalMaximum: .max)
+        let options = try OptionParser<AppOption>.options(
+            arguments, positionalMaximum: .max, accepting: [.json])
         guard let app = options.positionals.first else {
             throw UsageError("missing NAME: martlet app create NAME")
         }
@@ -40,7 +41,7 @@ enum AppCreateCommand {
 /// `martlet app list`
 enum AppListCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
-        let options = try OptionParser<AppOption>.options(arguments)
+        let options = try OptionParser<AppOption>.options(arguments, accepting: [.json])
         let broker = try options.administration()
         let apps = try broker.send(ListApps()).apps
         if options.has(.json) {
@@ -56,10 +57,9 @@ enum AppListCommand {
 /// `martlet app show`
 enum AppShowCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
-        let options = try OptionParser<AppOption>.options(arguments, positionalMaximum: 1)
-        let app =
-            try options.positionals.first
-            ?? options.needed(.app, variable: "MARTLET_APP", meaning: "the app")
+        let options = try OptionParser<AppOption>.options(
+            arguments, positionalMaximum: 1, accepting: [.app, .json])
+        let app = try options.positionals.first ?? options.app()
         let broker = try options.administration()
         let reply = try broker.send(ShowApp(app: app))
         StandardStream.output.print(options.has(.json) ? jsonLine(reply) : text(reply))
@@ -79,8 +79,9 @@ enum AppShowCommand {
 /// `martlet app rights`
 enum AppRightsCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
-        let options = try OptionParser<AppOption>.options(arguments, positionalMaximum: .max)
-        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "the app")
+        let options = try OptionParser<AppOption>.options(
+            arguments, positionalMaximum: .max, accepting: [.app, .json])
+        let app = try options.app()
         let rights = options.positionals
         guard !rights.isEmpty else {
             throw UsageError(
@@ -98,11 +99,12 @@ enum AppRightsCommand {
 /// `martlet user add`
 enum UserAddCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
-        let options = try OptionParser<AppOption>.options(arguments, positionalMaximum: .max)
+        let options = try OptionParser<AppOption>.options(
+            arguments, positionalMaximum: .max, accepting: [.app, .json])
         guard !options.positionals.isEmpty else {
             throw UsageError("missing USER: martlet user add USER...")
         }
-        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "the app")
+        let app = try options.app()
         let broker = try options.administration()
         for user in options.positionals {
             let reply = try broker.send(AddUser(app: app, user: user))

@@ -4,7 +4,7 @@
 import Administration
 import CommandLineOptions
 
-enum AppKeyOption: String, AdministrationRules {
+enum AppKeyOption: String, AppRules {
     case data, server, ca, token, app, role, right, expires, json
 
     var shape: OptionShape {
@@ -23,7 +23,7 @@ enum AppKeyAddCommand {
         guard let name = options.positionals.first else {
             throw UsageError("missing NAME: martlet app key add NAME --role ROLE")
         }
-        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "the app")
+        let app = try options.app()
         let known = AddAppKey.roles.map(\.rawValue).joined(separator: ", ")
         guard let word = options[.role] else { throw UsageError("missing --role: one of \(known)") }
         guard let role = AddAppKey.roles.first(where: { $0.rawValue == word }) else {
@@ -54,8 +54,8 @@ enum AppKeyAddCommand {
 /// `martlet app key list`
 enum AppKeyListCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
-        let options = try OptionParser<AppKeyOption>.options(arguments)
-        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "the app")
+        let options = try OptionParser<AppKeyOption>.options(arguments, accepting: [.app, .json])
+        let app = try options.app()
         let broker = try options.administration()
         let keys = try broker.send(ListAppKeys(app: app)).keys
         if options.has(.json) {
@@ -79,11 +79,12 @@ enum AppKeyListCommand {
 /// `martlet app key revoke`
 enum AppKeyRevokeCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
-        let options = try OptionParser<AppKeyOption>.options(arguments, positionalMaximum: 1)
+        let options = try OptionParser<AppKeyOption>.options(
+            arguments, positionalMaximum: 1, accepting: [.app, .json])
         guard let name = options.positionals.first else {
             throw UsageError("missing NAME: martlet app key revoke NAME")
         }
-        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "the app")
+        let app = try options.app()
         let broker = try options.administration()
         let count = try broker.send(RevokeAppKey(app: app, name: name)).connectionCount
         StandardStream.output.print(

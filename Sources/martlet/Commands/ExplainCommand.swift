@@ -4,7 +4,7 @@ import Administration
 import CommandLineOptions
 import MartletClient
 
-enum ExplainOption: String, AdministrationRules {
+enum ExplainOption: String, AppRules {
     case data, server, ca, token, app, user, device, json
 
     var shape: OptionShape { self == .json ? .flag : .value }
@@ -21,7 +21,7 @@ enum ExplainCommand {
         if target == nil, action != .broadcast, action != .createGroup {
             throw UsageError("missing TARGET: martlet explain \(word) TARGET")
         }
-        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "the app")
+        let app = try options.app()
         let broker = try options.administration()
         let reply = try broker.send(
             ExplainRights(

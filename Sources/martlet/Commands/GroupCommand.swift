@@ -7,7 +7,7 @@ import Glibc
 import JSON5
 import MartletClient
 
-enum GroupOption: String, ConnectionRules, AdministrationRules {
+enum GroupOption: String, ConnectionRules, AppRules {
     case server, ca, token, device, timeout
     case data, app, owner
     case name, allow, meta, everybody, json
@@ -49,7 +49,14 @@ extension ParsedOptions<GroupOption> {
     }
 
     static func runGroup(_ command: Command, _ arguments: ArraySlice<String>) async throws {
-        let options = try OptionParser<GroupOption>.options(arguments, positionalMaximum: 2)
+        let own: Set<GroupOption> =
+            switch command {
+            case .groupCreate: [.owner, .name, .allow, .meta]
+            case .groupAllow: [.everybody]
+            default: []
+            }
+        let options = try OptionParser<GroupOption>.options(
+            arguments, positionalMaximum: 2, accepting: own.union([.device, .timeout, .app, .json]))
         if options.isOperator {
             if options.has(.data), options.has(.token) || options.has(.server) {
                 throw UsageError(

@@ -6,7 +6,7 @@ import CommandLineOptions
 
 enum GroupOperatorCommand {
     static func run(_ command: Command, _ options: ParsedOptions<GroupOption>) throws {
-        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "the app")
+        let app = try options.app()
         let isJSON = options.has(.json)
         func word(_ index: Int, _ meaning: String) throws(UsageError) -> String {
             try options.word(index, of: command, meaning: meaning)

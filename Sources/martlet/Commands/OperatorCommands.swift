@@ -45,7 +45,7 @@ enum OperatorAddCommand {
 /// `martlet operator list`
 enum OperatorListCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
-        let options = try OptionParser<OperatorOption>.options(arguments)
+        let options = try OptionParser<OperatorOption>.options(arguments, accepting: [.json])
         let broker = try options.administration()
         let operators = try broker.send(ListOperators()).operators
         if options.has(.json) {
@@ -66,7 +66,8 @@ enum OperatorListCommand {
 /// `martlet operator revoke`
 enum OperatorRevokeCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
-        let options = try OptionParser<OperatorOption>.options(arguments, positionalMaximum: 1)
+        let options = try OptionParser<OperatorOption>.options(
+            arguments, positionalMaximum: 1, accepting: [.json])
         guard let name = options.positionals.first else {
             throw UsageError("missing NAME: martlet operator revoke NAME")
         }

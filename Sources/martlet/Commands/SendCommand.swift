@@ -6,7 +6,7 @@ import CommandLineOptions
 import Glibc
 import MartletClient
 
-enum SendOption: String, ConnectionRules, AdministrationRules {
+enum SendOption: String, ConnectionRules, AppRules {
     case server, ca, token, device, timeout, data, app
     case sender = "as"
     case retain, history, receipt, wait
@@ -91,7 +91,7 @@ enum SendCommand {
         guard let text = options.positionals.first else {
             throw UsageError("missing TEXT: --as sends one message")
         }
-        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "the app")
+        let app = try options.app()
         var request = SendMessage(app: app, from: try options.required(.sender))
         template.fill(&request, text)
         request.isRetained = options.has(.retain) ? true : nil
@@ -263,7 +263,8 @@ enum SendCommand {
                     of: users, all: options.has(.mentionAll), only: options.has(.onlyMentioned))
                 : nil
             priority =
-                try options[.priority].map { word throws(UsageError) in try SendPriority(word: word) }
+                try options[.priority].map { word throws(UsageError) in try SendPriority(word: word)
+                }
                 ?? .normal
             if priority != .normal, grade != .transient {
                 throw UsageError("--priority needs the grade transient")

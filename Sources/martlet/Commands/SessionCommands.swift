@@ -3,7 +3,7 @@
 import Administration
 import CommandLineOptions
 
-enum SessionOption: String, AdministrationRules {
+enum SessionOption: String, AppRules {
     case data, server, ca, token, app, user, device, connected, away
     case olderThan = "older-than"
     case will
@@ -25,7 +25,7 @@ extension ParsedOptions<SessionOption> {
             throw UsageError("--connected and --away exclude each other")
         }
         return SessionSelection(
-            app: try needed(.app, variable: "MARTLET_APP", meaning: "the app"),
+            app: try app(),
             user: self[.user] ?? positionals.first, device: self[.device],
             isConnected: has(.connected) ? true : has(.away) ? false : nil,
             awaySeconds: try duration(.olderThan))
@@ -55,12 +55,13 @@ extension ParsedOptions<SessionOption> {
     fileprivate static func parse(
         _ arguments: ArraySlice<String>, endsSessions: Bool = false, isList: Bool = false
     ) throws -> Self {
-        let options = try OptionParser<SessionOption>.options(arguments, positionalMaximum: 1)
-        if !endsSessions, options.has(.will) || options.has(.noWill) {
-            throw UsageError("--will and --no-will belong to session kick and session delete")
-        }
-        if !isList, options[.limit] != nil { throw UsageError("--limit belongs to session list") }
-        return options
+        var own: Set<SessionOption> = [
+            .app, .user, .device, .connected, .away, .olderThan, .json,
+        ]
+        if endsSessions { own.formUnion([.will, .noWill]) }
+        if isList { own.insert(.limit) }
+        return try OptionParser<SessionOption>.options(
+            arguments, positionalMaximum: 1, accepting: own)
     }
 }
 
@@ -230,6 +231,6 @@ enum QueuePurgeCommand {
         StandardStream.output.print(
             options.has(.json)
                 ? jsonLine(Line(messageCount: count))
-                : "\(counted(count, "message")) thrown away")
+                : "\(counted(count, "message")) discarded")
     }
 }

@@ -14,21 +14,22 @@ enum StatsCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try OptionParser<StatsOption>.options(arguments)
         let broker = try options.administration()
-        var earlier: [String: UInt64] = [:]
+        var earlier: ReadStatistics.Reply?
         while true {
             let reply = try broker.send(ReadStatistics())
             let isTaken = StandardStream.output.print(
-                options.has(.json) ? json(reply) : text(reply, earlier))
+                options.has(.json) ? json(reply) : text(reply, since: earlier))
             guard options.has(.watch), isTaken else { return }
-            earlier = values(of: reply)
+            earlier = reply
             sleep(1)
         }
     }
 
-    /// One line per counter, with its change since the last time.
+    /// One line per counter, with its change since the last time, then the latencies.
     private static func text(
-        _ reply: ReadStatistics.Reply, _ earlier: [String: UInt64]
+        _ reply: ReadStatistics.Reply, since earlierReply: ReadStatistics.Reply?
     ) -> String {
+        let earlier = earlierReply.map(values) ?? [:]
         let width = reply.counters.map(\.name.count).max() ?? 0
         var lines = ["martletd \(printable(reply.brokerVersion)), up \(reply.uptimeSeconds) s"]
         for counter in reply.counters {
@@ -40,14 +41,46 @@ enum StatsCommand {
             }
             lines.append(line)
         }
+        lines.append(latency("acknowledgements", reply, earlierReply, \.acknowledgement))
+        lines.append(latency("deliveries", reply, earlierReply, \.delivery))
+        lines.append(latency("turns", reply, earlierReply, \.turn))
+        lines.append(latency("commits", reply, earlierReply, \.commit))
         return lines.joined(separator: "\n")
+    }
+
+    /// How long half of the things and 99 of 100 took at most, since the last time or since the
+    /// broker's start.
+    private static func latency(
+        _ name: String, _ reply: ReadStatistics.Reply, _ earlier: ReadStatistics.Reply?,
+        _ buckets: KeyPath<ReadStatistics.Latencies, [ReadStatistics.Bucket]>
+    ) -> String {
+        var counts: [UInt64: UInt64] = [:]
+        for bucket in reply.latencies[keyPath: buckets] {
+            counts[bucket.upToMicroseconds] = bucket.count
+        }
+        for bucket in earlier?.latencies[keyPath: buckets] ?? [] {
+            counts[bucket.upToMicroseconds, default: 0] &-= bucket.count
+        }
+        let total = counts.values.reduce(0, &+)
+        guard total > 0 else { return "\(name): none" }
+        func quantile(_ hundredths: Double) -> String {
+            var below: UInt64 = 0
+            for (bound, count) in counts.sorted(by: { $0.key < $1.key }) {
+                below &+= count
+                if Double(below) >= Double(total) * hundredths / 100 {
+                    return bound < 1_000 ? "\(bound) µs" : "\(bound / 1_000) ms"
+                }
+            }
+            return "none"
+        }
+        return "\(name): \(total), half within \(quantile(50)), 99 % within \(quantile(99))"
     }
 
     private static func json(_ reply: ReadStatistics.Reply) -> String {
         jsonLine(
             StatisticsLine(
                 version: reply.brokerVersion, uptimeSeconds: reply.uptimeSeconds,
-                counters: values(of: reply)))
+                counters: values(of: reply), latencies: reply.latencies))
     }
 
     private static func values(of reply: ReadStatistics.Reply) -> [String: UInt64] {
@@ -60,4 +93,5 @@ private struct StatisticsLine: Encodable {
     let version: String
     let uptimeSeconds: UInt64
     let counters: [String: UInt64]
+    let latencies: ReadStatistics.Latencies
 }

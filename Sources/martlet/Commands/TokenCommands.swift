@@ -3,7 +3,7 @@
 import Administration
 import CommandLineOptions
 
-enum TokenOption: String, AdministrationRules {
+enum TokenOption: String, AppRules {
     case data, server, ca, token, app, id, user, device, batch, limit, json
 
     var shape: OptionShape { self == .json ? .flag : .value }
@@ -12,9 +12,8 @@ enum TokenOption: String, AdministrationRules {
 extension ParsedOptions<TokenOption> {
     fileprivate func selection() throws -> TokenSelection {
         TokenSelection(
-            app: try needed(.app, variable: "MARTLET_APP", meaning: "the app"), id: self[.id],
-            user: self[.user],
-            device: self[.device], batch: self[.batch])
+            app: try app(), id: self[.id], user: self[.user], device: self[.device],
+            batch: self[.batch])
     }
 }
 
@@ -57,8 +56,8 @@ enum TokenListCommand {
 
 enum TokenRevokeCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
-        let options = try OptionParser<TokenOption>.options(arguments)
-        if options[.limit] != nil { throw UsageError("--limit belongs to token list") }
+        let options = try OptionParser<TokenOption>.options(
+            arguments, accepting: [.app, .id, .user, .device, .batch, .json])
         let selection = try options.selection()
         guard selection != TokenSelection(app: selection.app) else {
             throw UsageError("missing selection: --id, --user, --device or --batch")

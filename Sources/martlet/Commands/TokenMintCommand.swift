@@ -7,7 +7,7 @@ import Files
 import Glibc
 import JSON5
 
-enum TokenMintOption: String, AdministrationRules {
+enum TokenMintOption: String, AppRules {
     case data, server, ca, token, app, user, users, count, prefix, first, device, expires
     case batch, right, output, json
 
@@ -27,7 +27,7 @@ enum TokenMintCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try OptionParser<TokenMintOption>.options(arguments)
         let users = try Self.users(options)
-        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "the app")
+        let app = try options.app()
         let expiry = try options.duration(.expires)
         let broker = try options.administration()
         // Checked before any token is minted: a token that cannot be written is lost.

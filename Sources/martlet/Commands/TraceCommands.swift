@@ -5,7 +5,7 @@ import CommandLineOptions
 import Glibc
 import Threads
 
-enum TraceOption: String, AdministrationRules {
+enum TraceOption: String, AppRules {
     case data, server, ca, token, app, user, device, payloads, seconds, json
 
     var shape: OptionShape { self == .json || self == .payloads ? .flag : .value }
@@ -22,7 +22,7 @@ enum TraceCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try OptionParser<TraceOption>.options(arguments)
         let seconds = try options.seconds(.seconds)
-        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "the app")
+        let app = try options.app()
         let user = try options.required(.user)
         let broker = try options.administration()
         let stopSignal = CommandStop.noteSignals()
@@ -90,7 +90,7 @@ enum TraceCommand {
 /// `martlet trace list`
 enum TraceListCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
-        let options = try OptionParser<TraceOption>.options(arguments)
+        let options = try OptionParser<TraceOption>.options(arguments, accepting: [.json])
         let broker = try options.administration()
         let traces = try broker.send(ListTraces()).traces
         if options.has(.json) {
@@ -114,7 +114,8 @@ enum TraceListCommand {
 /// `martlet trace stop`
 enum TraceStopCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
-        let options = try OptionParser<TraceOption>.options(arguments, positionalMaximum: 1)
+        let options = try OptionParser<TraceOption>.options(
+            arguments, positionalMaximum: 1, accepting: [.json])
         guard let trace = options.positionals.first else {
             throw UsageError("missing TRACE: martlet trace stop TRACE; see: martlet trace list")
         }

@@ -3,7 +3,7 @@
 import Administration
 import CommandLineOptions
 
-enum UserOption: String, AdministrationRules {
+enum UserOption: String, AppRules {
     case data, server, ca, token, app, limit, json
 
     var shape: OptionShape { self == .json ? .flag : .value }
@@ -12,7 +12,7 @@ enum UserOption: String, AdministrationRules {
 enum UserListCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try OptionParser<UserOption>.options(arguments)
-        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "the app")
+        let app = try options.app()
         var pages = PageLimit(try options.integer(.limit, in: 1...Int.max))
         let broker = try options.administration()
         var table = TextTable("USER", "SESSIONS", "CONNECTED", "TOKENS", "LAST SEEN")
@@ -46,12 +46,12 @@ enum UserListCommand {
 
 enum UserShowCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
-        let options = try OptionParser<UserOption>.options(arguments, positionalMaximum: 1)
+        let options = try OptionParser<UserOption>.options(
+            arguments, positionalMaximum: 1, accepting: [.app, .json])
         guard let user = options.positionals.first else {
             throw UsageError("missing USER: martlet user show USER")
         }
-        if options[.limit] != nil { throw UsageError("--limit belongs to user list") }
-        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "the app")
+        let app = try options.app()
         let broker = try options.administration()
         let reply = try broker.send(ShowUser(app: app, user: user))
         if options.has(.json) {

@@ -39,6 +39,18 @@ protocol AdministrationRules: OptionRules {
     static var token: Self { get }
 }
 
+/// Options of commands that administer one app.
+protocol AppRules: AdministrationRules {
+    static var app: Self { get }
+}
+
+extension ParsedOptions where Rules: AppRules {
+    /// The app, from its option or the environment.
+    func app() throws(UsageError) -> String {
+        try needed(.app, variable: "MARTLET_APP", meaning: "the app")
+    }
+}
+
 extension ParsedOptions {
     /// The value of an option, or of its variable.
     func needed(
@@ -62,6 +74,23 @@ extension OptionParser {
         _ arguments: ArraySlice<String>, positionalMaximum: Int = 0
     ) throws -> ParsedOptions<Rules> {
         switch try parse(arguments, positionalMaximum: positionalMaximum) {
+        case .help: throw HelpRequest()
+        case .run(let options): return options
+        }
+    }
+}
+
+extension OptionParser where Rules: AdministrationRules {
+    /// Parses the words of one of several commands with the same rules.
+    ///
+    /// - Parameter own: the options of the command, besides those that name the broker.
+    static func options(
+        _ arguments: ArraySlice<String>, positionalMaximum: Int = 0, accepting own: Set<Rules>
+    ) throws -> ParsedOptions<Rules> {
+        let outcome = try parse(
+            arguments, positionalMaximum: positionalMaximum,
+            accepting: own.union([.data, .server, .ca, .token]))
+        switch outcome {
         case .help: throw HelpRequest()
         case .run(let options): return options
         }

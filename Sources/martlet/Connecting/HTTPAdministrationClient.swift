@@ -78,7 +78,8 @@ struct HTTPAdministrationClient: ~Copyable {
     private func perform(_ message: APIMessage) -> CURLcode {
         var fields: UnsafeMutablePointer<curl_slist>?
         defer { curl_slist_free_all(fields) }
-        // Without the empty field libcurl waits for leave to send more than a kilobyte.
+        // Without the empty field libcurl waits for 100 Continue before it sends more than a
+        // kilobyte.
         for field in [
             "Authorization: Bearer \(token)", "Content-Type: application/json", "Expect:",
         ] {

@@ -106,7 +106,8 @@ import Testing
             ])
     }
 
-    @Test func `a list has one receipt for each receiver, and a session that is away gives its own`() {
+    @Test
+    func `a list has one receipt for each receiver, and a session that is away gives its own`() {
         world.begin("ann/1", "bob/pc", "carl/1")
         world.lose("carl/1")
         world.send("ann/1", 1, to: .users(["bob", "carl", "bob"]), "on", asks: .delivered)

@@ -16,8 +16,16 @@ import WireFormat
     @Test func `wakes its executor as cheaply after a million requests`() throws {
         let queue = APIQueue()
         queue.setExecutor(try LoopHandle())
+        /// The shortest time of five batches: other processes delay some of them.
+        func time() -> Duration {
+            let times = (0..<5).map { _ in
+                ContinuousClock().measure { for _ in 0..<10_000 { queue.wakeExecutor() } }
+            }
+            return times.min()!
+        }
+        let first = time()
         for _ in 0..<1_000_000 { queue.wakeExecutor() }
-        #expect(queue.answeredCount == 0)
+        #expect(time() < first * 10)
     }
 }
 

@@ -7,7 +7,7 @@ import WireFormat
 
 @Suite struct `Awaited answers` {
     private let answer = WebConnections.Answer(
-        isHead: false, closes: false, client: nil, sharing: nil)
+        isHead: false, closes: false, client: nil, cors: nil)
 
     private func response(_ number: UInt32) -> HTTPResponse {
         HTTPResponse(.ok, content: Array("\(number)".utf8))

@@ -172,7 +172,7 @@ extension EndToEndTests {
             #expect(queue.text.contains("device d1  1 "), "\(queue.text)")
             #expect(
                 try await martlet("queue", "purge", "bob", of: broker).text
-                    == "1 message thrown away")
+                    == "1 message discarded")
             #expect(
                 try await martlet("session", "delete", "bob", of: broker).text
                     == "1 session deleted")

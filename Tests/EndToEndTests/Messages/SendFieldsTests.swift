@@ -89,7 +89,8 @@ extension EndToEndTests {
                 try await publish(
                     as: "frank", topic: "$u/\(user)",
                     properties: [
-                        ("site", "9"), ("from", "mallory"), ("long", String(repeating: "v", count: 256)),
+                        ("site", "9"), ("from", "mallory"),
+                        ("long", String(repeating: "v", count: 256)),
                         ("martlet-late", "\(time)"),
                     ], payload: #"{"t":"0","b":"back"}"#, of: broker)
             }
@@ -134,7 +135,9 @@ extension EndToEndTests {
             #expect(!carol.text.contains("secret"))
             #expect(try await dave.exit() == .code(0))
             #expect(dave.text.contains(#""b":"secret"},"#))
-            #expect(dave.lines.contains { $0.contains("secret") && $0.contains(#""mentioned":"name""#) })
+            #expect(
+                dave.lines.contains { $0.contains("secret") && $0.contains(#""mentioned":"name""#) }
+            )
             #expect(!dave.lines.contains { $0.contains("look") && $0.contains("mentioned") })
             for client in [alice, bob, erin] { await client.close() }
         }

@@ -134,6 +134,7 @@ try:
     press("Sign in")
     shows("Connected devices", "overview")
     shows("/s", "rates")
+    shows("Acknowledgements, 99 % within", "latencies")
     look("overview")
 
     page("Devices", "alice/phone")
@@ -142,6 +143,13 @@ try:
     fill("target", "site/1")
     press("Explain")
     shows("Allowed", "explanation")
+    shows("by tcp://", "the address of a device and its listener")
+    shows("token ", "its credential")
+    shows("client connected", "its connections")
+    press("Trace for a minute")
+    wait.until(lambda _: driver.find_element(By.ID, "confirmation").is_displayed())
+    press("Start the trace", "confirmation")
+    shows("The trace is on", "a trace")
     look("device")
 
     # A device that is away: its queue with a message to look at and to drop.

@@ -171,7 +171,7 @@ extension EndToEndTests {
                 Step(
                     method: "GET", template: "/apps/{app}/users/{user}/history/{with}",
                     path: "/apps/plant/users/pump%207%C3%BC/history/pump%207%C3%BC",
-                    query: "?limit=1&search=x&from=pump%207%C3%BC&since=1",
+                    query: "?limit=1&search=x&from=pump%207%C3%BC&sinceUnixMilliseconds=1",
                     answer: #""number":1,"t":3,"#),
                 Step(
                     method: "DELETE",
@@ -401,7 +401,7 @@ extension EndToEndTests {
 
         @Test func `operators read the document of all operations`() async throws {
             let api = try await APIBroker()
-            let path = APIOperation.root + APIDescription.path
+            let path = APIOperation.root + OpenAPIDocument.path
             let answers = try await APIScript.ask(
                 [
                     APICall("GET", path, token: api.tokens[.view]), APICall("GET", path),
@@ -409,7 +409,7 @@ extension EndToEndTests {
                 ], port: api.http)
             #expect(answers.map(\.status) == [200, 401, 404])
             #expect(answers[0].type == "application/json")
-            #expect(answers[0].body == String(decoding: APIDescription.json, as: UTF8.self))
+            #expect(answers[0].body == String(decoding: OpenAPIDocument.json, as: UTF8.self))
             #expect((answers[0].object["paths"] as? [String: Any])?.count ?? 0 > 15)
         }
 

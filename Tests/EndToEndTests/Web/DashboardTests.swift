@@ -8,12 +8,12 @@ import Testing
 
 extension EndToEndTests {
     @Suite(.timeLimit(.minutes(4 * Sanitizer.patience))) struct `The dashboard` {
-        @Test func `is three files that load nothing else and set no cookie`() async throws {
+        @Test func `is files that load nothing else and set no cookie`() async throws {
             let api = try await APIBroker()
             let port = api.http
             for (path, type) in [
                 ("/", "text/html"), ("/dashboard.js", "text/javascript"),
-                ("/dashboard.css", "text/css"),
+                ("/devices.js", "text/javascript"), ("/dashboard.css", "text/css"),
             ] {
                 let curl = try ChildProcess(
                     "/usr/bin/curl", ["-sS", "-D-", "http://localhost:\(port)\(path)"])
@@ -155,7 +155,7 @@ extension EndToEndTests {
             // Ten seconds on two idle processors.
             let exit = try await chromium.exit(within: 180)
             #expect(exit == .code(0), "\(chromium.text)")
-            #expect(chromium.lines.filter { !$0.isEmpty } == ["done 97"], "\(chromium.text)")
+            #expect(chromium.lines.filter { !$0.isEmpty } == ["done 102"], "\(chromium.text)")
             await device.close()
         }
     }

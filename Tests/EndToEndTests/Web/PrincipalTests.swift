@@ -207,7 +207,8 @@ extension EndToEndTests {
             #expect(answers.map(\.status) == [200, 200, 200, 200, 404])
             #expect(answers[1].body == #"{"kind":"operator","operator":"own","role":"own"}"# + "\n")
             #expect(
-                answers[2].body == #"{"app":"demo","keyName":"ci","kind":"appKey","role":"operate"}"#
+                answers[2].body
+                    == #"{"app":"demo","keyName":"ci","kind":"appKey","role":"operate"}"#
                     + "\n")
             let key = answers[3].object
             #expect(key["keyName"] as? String == "few" && key["role"] as? String == "view")

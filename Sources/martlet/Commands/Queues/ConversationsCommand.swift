@@ -3,7 +3,7 @@
 import Administration
 import CommandLineOptions
 
-enum ConversationsOption: String, AdministrationRules {
+enum ConversationsOption: String, AppRules {
     case data, server, ca, token, app, user, unread, limit, json
 
     var shape: OptionShape {
@@ -18,7 +18,7 @@ enum ConversationsCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try OptionParser<ConversationsOption>.options(
             arguments, positionalMaximum: 0)
-        let app = try options.needed(.app, variable: "MARTLET_APP", meaning: "the app")
+        let app = try options.app()
         guard let user = options[.user] else { throw UsageError("missing --user USER") }
         var pages = PageLimit(try options.integer(.limit, in: 1...Int.max))
         let broker = try options.administration()

@@ -3,7 +3,7 @@
 import Administration
 import CommandLineOptions
 
-enum HistoryOption: String, AdministrationRules {
+enum HistoryOption: String, AppRules {
     case data, server, ca, token, app, user, with, group, before, limit, search, from, json
 
     var shape: OptionShape {
@@ -17,10 +17,6 @@ enum HistoryOption: String, AdministrationRules {
 }
 
 extension ParsedOptions<HistoryOption> {
-    fileprivate func app() throws -> String {
-        try needed(.app, variable: "MARTLET_APP", meaning: "the app")
-    }
-
     fileprivate func checkConversation() throws {
         let isPair = has(.user) && has(.with) && !has(.group)
         let isGroup = has(.group) && !has(.user) && !has(.with)
@@ -70,13 +66,11 @@ enum HistoryCommand {
 
 enum HistoryRemoveCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
-        let options = try OptionParser<HistoryOption>.options(arguments, positionalMaximum: 1)
+        let options = try OptionParser<HistoryOption>.options(
+            arguments, positionalMaximum: 1, accepting: [.app, .user, .with, .group, .json])
         try options.checkConversation()
         guard let text = options.positionals.first, let number = UInt64(text), number > 0 else {
             throw UsageError("missing NUMBER, a positive whole number: see martlet history")
-        }
-        for option in [HistoryOption.before, .limit, .search, .from] where options.has(option) {
-            throw UsageError("--\(option.rawValue) belongs to history")
         }
         let broker = try options.administration()
         _ = try broker.send(

@@ -3,7 +3,7 @@
 import Administration
 import CommandLineOptions
 
-enum QueueOption: String, AdministrationRules {
+enum QueueOption: String, AppRules {
     case data, server, ca, token, app, device, contents, after, limit, json
 
     var shape: OptionShape {
@@ -11,12 +11,6 @@ enum QueueOption: String, AdministrationRules {
         case .contents, .json: .flag
         case .data, .server, .ca, .token, .app, .device, .after, .limit: .value
         }
-    }
-}
-
-extension ParsedOptions<QueueOption> {
-    fileprivate func app() throws -> String {
-        try needed(.app, variable: "MARTLET_APP", meaning: "the app")
     }
 }
 
@@ -77,7 +71,8 @@ enum QueueMessagesCommand {
 
 enum QueueDropCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
-        let options = try OptionParser<QueueOption>.options(arguments, positionalMaximum: 2)
+        let options = try OptionParser<QueueOption>.options(
+            arguments, positionalMaximum: 2, accepting: [.app, .device, .json])
         guard options.positionals.count == 2 else {
             throw UsageError("missing USER or NUMBER: martlet queue drop USER NUMBER")
         }
@@ -86,10 +81,6 @@ enum QueueDropCommand {
                 "NUMBER must be the number of a message, not \"\(options.positionals[1])\"; see "
                     + "martlet queue messages \(options.positionals[0])")
         }
-        for option in [QueueOption.after, .limit] where options[option] != nil {
-            throw UsageError("--\(option.rawValue) belongs to queue messages")
-        }
-        if options.has(.contents) { throw UsageError("--contents belongs to queue messages") }
         let broker = try options.administration()
         _ = try broker.send(
             DropQueueMessage(

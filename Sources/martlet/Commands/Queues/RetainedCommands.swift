@@ -3,16 +3,10 @@
 import Administration
 import CommandLineOptions
 
-enum RetainedOption: String, AdministrationRules {
+enum RetainedOption: String, AppRules {
     case data, server, ca, token, app, limit, json
 
     var shape: OptionShape { self == .json ? .flag : .value }
-}
-
-extension ParsedOptions<RetainedOption> {
-    fileprivate func app() throws -> String {
-        try needed(.app, variable: "MARTLET_APP", meaning: "the app")
-    }
 }
 
 enum RetainedListCommand {
@@ -52,7 +46,8 @@ enum RetainedListCommand {
 
 enum RetainedShowCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
-        let options = try OptionParser<RetainedOption>.options(arguments, positionalMaximum: 1)
+        let options = try OptionParser<RetainedOption>.options(
+            arguments, positionalMaximum: 1, accepting: [.app, .json])
         guard let topic = options.positionals.first else {
             throw UsageError("missing TOPIC: martlet retained show TOPIC")
         }
@@ -79,7 +74,8 @@ enum RetainedDeleteCommand {
     private struct Line: Encodable { let messageCount: UInt64 }
 
     static func run(_ arguments: ArraySlice<String>) throws {
-        let options = try OptionParser<RetainedOption>.options(arguments, positionalMaximum: 1)
+        let options = try OptionParser<RetainedOption>.options(
+            arguments, positionalMaximum: 1, accepting: [.app, .json])
         guard let filter = options.positionals.first else {
             throw UsageError("missing FILTER: martlet retained delete FILTER")
         }

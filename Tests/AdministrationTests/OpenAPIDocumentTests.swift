@@ -6,13 +6,13 @@ import Testing
 @testable import Administration
 
 @Suite("The OpenAPI document")
-struct APIDescriptionTests {
+struct OpenAPIDocumentTests {
     private typealias Object = [String: Any]
 
     private let document: Object
 
     init() throws {
-        let value = try JSONSerialization.jsonObject(with: Data(APIDescription.json))
+        let value = try JSONSerialization.jsonObject(with: Data(OpenAPIDocument.json))
         document = try #require(value as? [String: Any])
     }
 

@@ -1,10 +1,10 @@
-// Which pages of other origins may read a response (Fetch Standard, 3.2). No response lets a
+// CORS: which pages of other origins may read a response (Fetch Standard, 3.2). No response lets a
 // browser send cookies or certificates of its own accord: a page presents its credential itself.
 
 import Primitives
 
 /// What a response says about pages of other origins.
-public struct HTTPSharing: Sendable, Equatable {
+public struct CORSHeaders: Sendable, Equatable {
     /// The origin whose pages may read the response, as the request names it. Empty if they may
     /// not; caches are told nevertheless that the response depends on the origin.
     public var origin: [UInt8]
@@ -47,7 +47,7 @@ public struct HTTPPreflight: Sendable, Equatable {
         bytes.append(list: methods, named: "Access-Control-Allow-Methods: ")
         bytes.append(list: fields, named: "Access-Control-Allow-Headers: ")
         bytes.append("Access-Control-Max-Age: ")
-        bytes.append(decimal: HTTPSharing.preflightSeconds)
+        bytes.append(decimal: CORSHeaders.preflightSeconds)
         bytes.append("\r\n")
     }
 }

@@ -1,7 +1,7 @@
 // The HTTP API as an OpenAPI 3.1 document, generated from the table of operations.
 
 /// The document at `/api/v1/openapi.json`.
-public enum APIDescription {
+public enum OpenAPIDocument {
     /// Its path below ``APIOperation/root``.
     public static let path = "/openapi.json"
 
@@ -138,9 +138,9 @@ public enum APIDescription {
         "Access-Control-Request-Method": "Sent by browsers in a preflight (OPTIONS).",
         "X-Forwarded-For": "The client, from reverse proxies that the listener names.",
         "Accept": "application/openmetrics-text, for /metrics.",
-        "Upgrade": "websocket, for /socket.",
-        "Sec-WebSocket-Key": "Required for /socket.",
-        "Sec-WebSocket-Version": "13, for /socket.",
+        "Upgrade": "websocket, for /socket, /mqtt and /mrt.",
+        "Sec-WebSocket-Key": "Required for /socket, /mqtt and /mrt.",
+        "Sec-WebSocket-Version": "13, for /socket, /mqtt and /mrt.",
         "Sec-WebSocket-Protocol": "mqtt, mqttv3.1 or mrt, for /mqtt and /mrt.",
     ]
 

@@ -1,7 +1,7 @@
 // Event streams and JSON sockets in the OpenAPI document. They are no operations: their requests
 // stand for logins, and docs/JSON.md describes their messages.
 
-extension APIDescription {
+extension OpenAPIDocument {
     /// By path.
     static var streams: [String: JSONValue] {
         [

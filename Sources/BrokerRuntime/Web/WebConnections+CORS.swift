@@ -1,5 +1,5 @@
-// Pages of other origins: which may read the responses of the API and of event streams, and what
-// they may send (Fetch Standard, 3.2). Without a list, which is the default, no page may.
+// CORS: which pages of other origins may read the responses of the API and of event streams, and
+// what they may send (Fetch Standard, 3.2). Without a list, which is the default, no page may.
 
 import Administration
 import BrokerTerms
@@ -12,7 +12,7 @@ extension WebConnections {
     ///
     /// An origin has to be named: `*` in the list does not suffice, because whoever reads answers
     /// can read what only the reader's network reaches.
-    func sharing(of head: HTTPRequestHead, _ bytes: RawSpan) -> HTTPSharing? {
+    func cors(of head: HTTPRequestHead, _ bytes: RawSpan) -> CORSHeaders? {
         let path = head.path.bytes(in: bytes)
         let root: StaticString = "/api/v1/"
         guard path.byteCount > root.utf8CodeUnitCount,
@@ -21,8 +21,8 @@ extension WebConnections {
         let listed = services.listeners.values.allowedOrigins.filter { $0 != WebOrigin.any }
         if listed.isEmpty { return nil }
         guard let origin = head.origin?.bytes(in: bytes), WebOrigin.isListed(origin, in: listed)
-        else { return HTTPSharing() }
-        return HTTPSharing(origin: origin.withUnsafeBytes { Array($0) })
+        else { return CORSHeaders() }
+        return CORSHeaders(origin: origin.withUnsafeBytes { Array($0) })
     }
 
     /// Answers a browser that asks whether a page may make a request.
@@ -33,7 +33,7 @@ extension WebConnections {
             return .respond(
                 .problem(.contentTooLarge, "no content is read here", reason: .packetTooLarge))
         }
-        guard let sharing = request.sharing, !sharing.origin.isEmpty else {
+        guard let cors = request.cors, !cors.origin.isEmpty else {
             let detail: StaticString = "the origin is not allowed"
             var response = HTTPResponse.problem(
                 .forbidden, "\(detail)", reason: .notAuthorized)

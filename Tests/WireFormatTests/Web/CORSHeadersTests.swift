@@ -4,7 +4,7 @@ import Testing
 import WireFormat
 
 @Suite("An HTTP response for pages of other origins")
-struct HTTPSharingTests {
+struct CORSHeadersTests {
     private static func lines(_ response: HTTPResponse) -> [String] {
         String(decoding: response.bytes(unixSeconds: 0), as: UTF8.self)
             .split(separator: "\r\n").map(String.init)
@@ -25,9 +25,9 @@ struct HTTPSharingTests {
     @Test func `names the origin that may read it, or only that there is one`() {
         var response = HTTPResponse(.ok)
         #expect(!Self.lines(response).contains { $0.hasPrefix("Vary") })
-        response.sharing = HTTPSharing()
+        response.cors = CORSHeaders()
         #expect(Self.lines(response).suffix(1) == ["Vary: Origin"])
-        response.sharing = HTTPSharing(origin: Array("https://a.example".utf8))
+        response.cors = CORSHeaders(origin: Array("https://a.example".utf8))
         #expect(
             Self.lines(response).suffix(3) == [
                 "Vary: Origin", "Access-Control-Allow-Origin: https://a.example",
@@ -42,11 +42,11 @@ struct HTTPSharingTests {
     }
 
     @Test func `of a stream names the origin too`() {
-        let sharing = HTTPSharing(origin: Array("https://a.example".utf8))
+        let cors = CORSHeaders(origin: Array("https://a.example".utf8))
         for bytes in [
-            HTTPEventStream.head(unixSeconds: 0, retryMilliseconds: 1, sharing: sharing),
+            HTTPEventStream.head(unixSeconds: 0, retryMilliseconds: 1, cors: cors),
             HTTPEventStream.refusal(
-                .unauthorized, .notAuthorized, retryAfterSeconds: 0, sharing: sharing),
+                .unauthorized, .notAuthorized, retryAfterSeconds: 0, cors: cors),
         ] {
             let text = String(decoding: bytes, as: UTF8.self)
             let head = text.prefix(upTo: text.firstRange(of: "\r\n\r\n")!.lowerBound)

@@ -1,0 +1,43 @@
+// `martletd --restore`: a backup becomes the store of a broker that has none.
+
+import Administration
+import Configuration
+import QueueStore
+
+/// `martletd --restore DIR`: makes a backup the store of a data directory that has none.
+public enum StoreRestoration {
+    /// Restores a backup. Devices get a new epoch at their next login and resume at 0, because the
+    /// backup lacks the numbers that were assigned after it was made.
+    ///
+    /// - Returns: the damage in the backup that does not prevent a start.
+    @discardableResult
+    public static func run(
+        _ settings: BrokerSettings, from backup: String
+    ) throws(StartError) -> [String] {
+        do throws(StoreError) {
+            let report = try LMDBQueueStore.copy(
+                directory: backup, to: settings.dataDirectory, besides: filesBesideStore,
+                options: StoreOptions(settings))
+            return report.verification.findings
+        } catch {
+            throw .store(error)
+        }
+    }
+
+    /// The files of a broker in its data directory besides the store, which remain when the store
+    /// is removed. LMDB recreates its lock file.
+    private static let filesBesideStore: Set = [
+        AdministrationLine.socketName, BrokerServer.ticketKeyFile, Operators.fileName,
+        DevelopmentSetup.variablesFile,
+        DevelopmentSetup.certificateFolder, "lock.mdb",
+    ]
+}
+
+extension StoreOptions {
+    init(_ settings: BrokerSettings) {
+        self.init(
+            mapByteCount: settings.store.mapBytes,
+            softLimitByteCount: settings.store.softLimitBytes,
+            checksPages: settings.store.checksPages)
+    }
+}
