@@ -276,7 +276,7 @@ private final class AmplificationTable {
             let mark = [0] + Packets.string8("nobody") + [1]
             row("read of nobody", Packets.request(operation, mark, id: 6), owner)
         case .applied:
-            let told = [0, 0, 0, 0, 0, 0, 0, 1, 0] + Array(repeating: 0x61, count: 128)
+            let told: [UInt8] = [0, 0, 0, 0, 0, 0, 0, 1, 0] + Array(repeating: 0x61, count: 128)
             row("applied, of nobody", Packets.request(operation, told, id: 6), owner)
         case .groupSetMeta:
             row(

@@ -158,8 +158,8 @@ struct SendKeys: ~Copyable {
             entries.values.count { $0.isUnderWay } == underWay.count,
             "\(underWay.count) keys wait for a batch")
         precondition(
-            expiries.count - firstExpiry >= entries.count,
-            "\(expiries.count - firstExpiry) expiries of \(entries.count) keys")
+            expiries.count >= entries.count,
+            "\(expiries.count) expiries of \(entries.count) keys")
     }
 }
 

@@ -147,7 +147,7 @@ extension PacketSummary {
         case .topic: packet.topic = text(deliver.address)
         case .group, .kickedOut, .groupEvent: packet.receiver = "group \(text(deliver.address))"
         case .broadcast: packet.receiver = "everybody"
-        case .unicast, .presence: break
+        case .unicast, .presence, .receipt: break
         }
         words.append("from \(text(deliver.from))")
         if deliver.kind == .presence || deliver.kind == .groupEvent || deliver.kind == .kickedOut {

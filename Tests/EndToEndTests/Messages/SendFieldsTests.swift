@@ -114,7 +114,7 @@ extension EndToEndTests {
             let group = try await alice.createGroup(title: "Pumps")
             let bob = try await broker.client("bob")
             let erin = try await broker.client("erin")
-            for client in [bob, erin] { try await client.join(group) }
+            for client in [bob, erin] { try await client.joinGroup(group) }
             let carol = try await subscriber(
                 "carol", version: "5", topic: "$g/\(group)", count: 2, of: broker)
             let dave = try await subscriber(
@@ -191,7 +191,7 @@ extension EndToEndTests {
                     _ = try await alice.send(message)
                     return "sent"
                 } catch {
-                    if case .refused(let reason, _) = error { return reason.name }
+                    if case .refused(let reason, _) = error { return "\(reason.name)" }
                     return "\(error)"
                 }
             }
