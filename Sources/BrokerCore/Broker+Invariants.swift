@@ -487,7 +487,9 @@ extension Broker {
         // A row of grade *once* that must be committed with the message counts like a receiver.
         let mayAwaitRow =
             memory.messages[message].grade == .once && memory.messages[message].batch != 0
-        let rowCount = memory.messages[message].awaitsRow ? 1 : 0
+        let rowCount =
+            (memory.messages[message].awaitsRow ? 1 : 0)
+            + (memory.messages[message].awaitsTracking ? 1 : 0)
         let rows = Int(memory.messages[message].unsettled) - Int(mentions.unsettled) - rowCount
         precondition(
             rows == 0 || (rows == 1 && mayAwaitRow),

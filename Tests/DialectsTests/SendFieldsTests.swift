@@ -91,7 +91,7 @@ struct SendFieldsTests {
         // On a plain topic all of them belong to the publisher.
         #expect(
             loop.receive(publish("a", "x", [("martlet-late", "12"), ("mention", "bob")])) == [
-                "send #0 durable packet 9 late on a time 12 raw 1 properties 36"
+                "send #0 durable packet 9 late on a time 12 raw 1 properties 34"
             ])
     }
 

@@ -108,7 +108,7 @@ extension LoopEffects {
         if block.marks.contains(.possibleDuplicate) { line += ", possible duplicate" }
         if block.hasFields {
             let fields = MessageFields(of: block)
-            line += ", reference \(hexadecimal(fields.reference))"
+            if fields.reference != 0 { line += ", reference \(hexadecimal(fields.reference))" }
             if fields.receipts.contains(.delivered) { line += ", told delivered" }
             if fields.receipts.contains(.applied) { line += ", told applied" }
         }
