@@ -61,14 +61,9 @@ public struct SendMessage: AdministrationRequest {
     public var isLate: Bool?
     /// The receipts that `from` gets as messages: `delivered` when a device of a receiver has
     /// acknowledged it, `applied` when a receiver tells that it applied it.
-    public var receipts: [ReceiptKind]?
+    public var receipts: [String]?
     /// Whether the reply has the message's reference, as it does with ``receipts``.
     public var asksReference: Bool?
-
-    /// A kind of receipts.
-    public enum ReceiptKind: String, Codable, Hashable, Sendable, CaseIterable {
-        case delivered, applied
-    }
 
     /// Maximum bytes of ``contentType``: a type and a subtype of 127 bytes each (RFC 6838, 4.2)
     /// and the slash; those in use have fewer than 100 with their parameters. Each stored message
@@ -95,7 +90,7 @@ public struct SendMessage: AdministrationRequest {
         topic: String? = nil, everybody: Bool? = nil, b: String? = nil, payload: String? = nil,
         base64: String? = nil, contentType: String? = nil, t: UInt8? = nil, grade: Grade? = nil,
         expirySeconds: UInt64? = nil,
-        isRetained: Bool? = nil, isKept: Bool? = nil, receipts: [ReceiptKind]? = nil,
+        isRetained: Bool? = nil, isKept: Bool? = nil, receipts: [String]? = nil,
         asksReference: Bool? = nil
     ) {
         self.app = app

@@ -183,6 +183,8 @@ enum HelpPages {
           --grade GRADE        the highest grade of these subscriptions; once if absent
           -C, --count N        end after N messages
           --json               one JSON object per message, with its sender and its delivery
+          --applied            tell the senders who ask for it that a message is applied when its
+                               line is written
           --state FILE         store the position in the inbox in a file, so that a restart
                                continues after the last printed message
           --expiry TIME        how long the session outlives the command; if absent, as the
@@ -276,7 +278,8 @@ enum HelpPages {
           --batch LABEL        a label to select the tokens by, such as a production lot
           --right RIGHT        a right of the tokens, in place of the rights of the app; may be
                                repeated. RIGHT is send:PATTERN, publish:FILTER, subscribe:FILTER,
-                               presence:PATTERN, attach:PATTERN, group:create or broadcast
+                               presence:PATTERN, receipts:PATTERN, attach:PATTERN, group:create
+                               or broadcast
           --output FILE        write the tokens to a new file as app,user,device,id,token; only you
                                can read it
 
@@ -418,9 +421,9 @@ enum HelpPages {
 
           RIGHT                a right of the app's users whose token names no rights:
                                send:PATTERN, publish:FILTER, subscribe:FILTER, presence:PATTERN,
-                               attach:PATTERN, group:create, broadcast. %u stands for the user,
-                               %d for the device. Without a RIGHT, a new app has all rights but
-                               attach and broadcast
+                               receipts:PATTERN, attach:PATTERN, group:create, broadcast. %u
+                               stands for the user, %d for the device. Without a RIGHT, a new app
+                               has all rights but attach and broadcast
           rights               replace all rights, for connected users too
           --role ROLE          what the key may do over HTTP within the app: view: read;
                                operate: change users, tokens, sessions, queues and groups
@@ -527,7 +530,7 @@ enum HelpPages {
         $presence/USER.
 
           ACTION               send USER, publish TOPIC, subscribe FILTER, presence USER,
-                               broadcast or create-group
+                               receipts USER (or GROUP), broadcast or create-group
           --user USER          the user
           --device NAME        the device of the user
           --json               one JSON object

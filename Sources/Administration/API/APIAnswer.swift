@@ -104,7 +104,7 @@ extension APIOperation {
         case .sendMessage:
             [
                 .number("receiverCount"), .number("refusedCount"),
-                .objects("refused", .text("user"), .number("reason")), .text("reference"),
+                .objects("refused", .text("user"), .number("reason")), .text(optional: "reference"),
             ]
         case .mintTokens: [.objects("tokens", .text("user"), .text("id"), .text("token"))]
         case .listTokens:

@@ -41,7 +41,7 @@ extension APIOperation {
                 expirySeconds: values.number("expirySeconds", as: UInt64.self),
                 isRetained: values.boolean("isRetained"),
                 isKept: values.boolean("isKept"),
-                receipts: try receipts(values.texts(optional: "receipts")),
+                receipts: values.texts(optional: "receipts"),
                 asksReference: values.boolean("asksReference"))
             message.attributes = values.textsByName("attributes")
             message.mentions = values.texts(optional: "mentions")
@@ -67,21 +67,6 @@ extension APIOperation {
                 members: messageMembers, payloadMembers: payloadMembers, reading: reading),
         ]
     }
-}
-
-/// The kinds of receipts that a message names.
-private func receipts(
-    _ words: [String]?
-) throws(AdministrationRefusal) -> [SendMessage.ReceiptKind]? {
-    guard let words else { return nil }
-    var kinds: [SendMessage.ReceiptKind] = []
-    for word in words {
-        guard let kind = SendMessage.ReceiptKind(rawValue: word) else {
-            throw .malformed("receipts has other words than delivered and applied")
-        }
-        kinds.append(kind)
-    }
-    return kinds
 }
 
 extension SendMessage {

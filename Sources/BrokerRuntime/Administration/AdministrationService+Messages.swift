@@ -246,8 +246,14 @@ private struct EncodedSend {
             throw AdministrationRefusal(.malformedPacket, "isLate needs the time of the reading")
         }
         if message.asksReference == true { request.asks.insert(.reference) }
-        for kind in message.receipts ?? [] {
-            request.asks.insert(kind == .delivered ? .delivered : .applied)
+        for word in message.receipts ?? [] {
+            switch word {
+            case "delivered": request.asks.insert(.delivered)
+            case "applied": request.asks.insert(.applied)
+            default:
+                throw AdministrationRefusal(
+                    .malformedPacket, "receipts are delivered and applied, not \"\(word)\"")
+            }
         }
         if !request.asks.isEmpty { request.reference = UInt64.random(in: 1...(.max)) }
         if let type = message.contentType {

@@ -5,7 +5,7 @@ import BrokerCore
 import Primitives
 
 final class FaultyStore {
-    private let context: SimulationContext
+    let context: SimulationContext
     private var store = InMemoryStore()
     /// The batch in flight, as the core passed it.
     private var inFlightBatch: StoreBatch?
@@ -239,7 +239,7 @@ final class FaultyStore {
             }
         case .fastClock:
             batch.moment.instant = batch.moment.instant.advanced(bySeconds: 8 * 86_400)
-        default: break
+        default: tamperReceipts(&batch)
         }
     }
 

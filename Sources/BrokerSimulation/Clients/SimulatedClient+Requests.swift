@@ -139,7 +139,7 @@ extension SimulatedClient {
         requests = [:]
     }
 
-    private func request<Part: RequestPart>(
+    func request<Part: RequestPart>(
         _ operation: MRT.Operation, _ part: Part, from source: [UInt8]
     ) -> UInt64? {
         source.withUnsafeBytes { try? machine?.request(operation, part, from: $0) }

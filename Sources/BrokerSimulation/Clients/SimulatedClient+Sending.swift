@@ -16,6 +16,8 @@ struct Order {
     /// Whether it is retained, or removes the retained message (MQTT).
     var isRetained = false
     var isClearing = false
+    /// What its sender is told about it.
+    var asks: MRT.SendAsks = []
 }
 
 extension SimulatedClient {
@@ -116,6 +118,9 @@ extension SimulatedClient {
         packet.isRaw = order.isRaw
         packet.expirySeconds = order.expirySeconds
         packet.messageIdentifier = append(order.messageIdentifier.utf8)
+        var fields = MRT.SendFields()
+        fields.asks = order.asks
+        packet.fields = append(fields.block(from: source.span.bytes))
         return (packet, source)
     }
 

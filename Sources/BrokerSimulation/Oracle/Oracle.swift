@@ -60,6 +60,8 @@ final class Oracle {
     private(set) var sharedAtMostOnce: Set<FilterName> = []
     /// Retained publications by topic, in order.
     var retained: [Int: [Int]] = [:]
+    /// What is known of receipts.
+    var receiptBook = ReceiptBook()
 
     private struct SessionKey: Hashable {
         let device: Int
@@ -160,6 +162,9 @@ final class Oracle {
         sends.append(send)
         let message = sends.count - 1
         sends[message].stopsBefore = stops
+        if receiptBook.asks[send.messageIdentifier] != nil {
+            receiptBook.messages[send.messageIdentifier] = message
+        }
         if send.grade != .transient { openSends[send.client].append(message) }
         history.note(
             .message(message),

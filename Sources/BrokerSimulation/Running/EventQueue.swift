@@ -38,6 +38,8 @@ enum Occurrence: Hashable {
     case clientUsed
     /// A client of some runs follows its habit: see ``Habit``.
     case habitDue
+    /// A client of some runs asks for receipts, or tells what it has applied.
+    case receiptDue
     case faultDue
     /// A backup is made, or the last one replaces the store.
     case backupMade

@@ -178,6 +178,14 @@ public enum Mutation: String, CaseIterable, Sendable {
     /// A client that was held back is never read from again.
     case deafHost = "deaf-host"
 
+    // In receipts.
+    /// Receipts are not stored.
+    case lostReceipt = "lost-receipt"
+    /// A receipt is from another user.
+    case foreignReceipt = "foreign-receipt"
+    /// That receipts are told is not stored.
+    case forgottenTelling = "forgotten-telling"
+
     // In the packets of gateways.
     /// Sometimes a packet is sent on another channel of its gateway.
     case crossedChannels = "crossed-channels"

@@ -55,6 +55,9 @@ struct Profile {
     /// The maximum of milliseconds until a backup is made, and from then until it is restored.
     var backupMaximum: UInt64?
 
+    /// The interval at which clients ask for receipts, in milliseconds; nil in most runs.
+    var receiptInterval: UInt64?
+
     // Times in milliseconds.
     var latencyMaximum: UInt64
     var commitMaximum: UInt64
@@ -119,6 +122,7 @@ struct Profile {
         drawFaults(&random, options.faults)
         drawHabitFaults(options.faults)
         drawBackup(options)
+        drawReceipts(options)
     }
 
     private mutating func drawLimits(_ random: inout SimulationRandom) {

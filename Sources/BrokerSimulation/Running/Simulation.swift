@@ -52,6 +52,7 @@ final class Simulation {
         }
         context.enter(.clientUsed, after: 100)
         if !profile.habits.isEmpty { context.enter(.habitDue, after: 200) }
+        if profile.receiptInterval != nil { context.enter(.receiptDue, after: 200) }
         context.enter(.faultDue, after: profile.faultInterval)
         enterBackup()
         while oracle.violation == nil, !isOver {
@@ -86,6 +87,7 @@ final class Simulation {
             if !context.isRecovering || isMain(client) { clients[client].start() }
         case .clientUsed: useClient()
         case .habitDue: runHabit()
+        case .receiptDue: useReceipts()
         case .faultDue: injectFault()
         case .storeHasRoom: setStore(isFull: false)
         case .backupMade: makeBackup()

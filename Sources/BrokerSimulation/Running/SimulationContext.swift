@@ -28,6 +28,8 @@ final class SimulationContext {
     private var mutationRandom: SimulationRandom
     /// Random numbers of habits; separate, so that they do not change other runs.
     var habitRandom: SimulationRandom
+    /// Those of receipts.
+    var receiptRandom: SimulationRandom
     /// For a planted bug: sends that were refused.
     var plantedRefusals: Set<PlantedRefusal> = []
     /// For another: bytes of lists and texts of groups.
@@ -49,6 +51,7 @@ final class SimulationContext {
         storeRandom = random.fork()
         mutationRandom = random.fork()
         habitRandom = SimulationRandom(seed: options.seed ^ 0x68_6162_6974)
+        receiptRandom = SimulationRandom(seed: options.seed ^ 0x746F_6C64)
     }
 
     /// Unix time of broker time 0: some day of 2025.

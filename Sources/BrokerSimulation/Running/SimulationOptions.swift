@@ -80,10 +80,14 @@ public struct Faults: OptionSet, Hashable, Sendable {
     /// A backup is restored, and the broker is started several times.
     public static let backups = Faults(rawValue: 1 << 17)
 
+    /// Messages whose senders ask for receipts.
+    public static let receipts = Faults(rawValue: 1 << 19)
+
     /// The default of a run.
     public static let all: Faults = [
         .cuts, .stalls, .power, .crashes, .restarts, .fullStore, .slowStore, .absences, .rivals,
         .clockSteps, .mqtt, .gateways, .repeats, .rights, .leavers, .siblings, .backups, .rows,
+        .receipts,
     ]
 
     /// The names on the command line.
@@ -93,6 +97,6 @@ public struct Faults: OptionSet, Hashable, Sendable {
         ("absences", .absences), ("rivals", .rivals), ("clock-steps", .clockSteps),
         ("mqtt", .mqtt), ("gateways", .gateways), ("rights", .rights), ("repeats", .repeats),
         ("leavers", .leavers), ("rows", .rows), ("siblings", .siblings),
-        ("backups", .backups),
+        ("backups", .backups), ("receipts", .receipts),
     ]
 }

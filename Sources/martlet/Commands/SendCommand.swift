@@ -337,8 +337,8 @@ enum SendCommand {
             request.isLate = lateTime == nil ? nil : true
             if !receipts.isEmpty {
                 request.receipts =
-                    (receipts.contains(.delivered) ? [.delivered] : [])
-                    + (receipts.contains(.applied) ? [.applied] : [])
+                    (receipts.contains(.delivered) ? ["delivered"] : [])
+                    + (receipts.contains(.applied) ? ["applied"] : [])
             }
         }
 
