@@ -115,8 +115,9 @@ extension EndToEndTests {
             let bob = try await broker.client("bob")
             let erin = try await broker.client("erin")
             for client in [bob, erin] { try await client.joinGroup(group) }
+            // Its first message tells that dave has joined.
             let carol = try await subscriber(
-                "carol", version: "5", topic: "$g/\(group)", count: 2, of: broker)
+                "carol", version: "5", topic: "$g/\(group)", count: 3, of: broker)
             let dave = try await subscriber(
                 "dave", version: "311", topic: "$g/\(group)", count: 2, of: broker)
             var message = OutgoingMessage(to: .group(group), text: "look")
