@@ -22,24 +22,21 @@ struct DeliveredFields {
         if areAttributesProperties { fields.attributes = Self.attributes(of: block) }
         mentionsSomeone = fields.mentionsSomeone
         if fields.mentionsSomeone {
-            fields.mention = user.withUnsafeBytes { user in
-                fields.mentionedNames.withUnsafeBytes {
-                    Mention(of: user, names: $0, options: fields.mentionOptions)
-                }
-            }
+            fields.mention = Mention(
+                of: user, names: fields.mentionedNames, options: fields.mentionOptions)
             fields.mentionOptions = []
             fields.mentionedNames = []
         }
         self.fields = fields
     }
 
-    /// The attributes of a publication of MQTT 5, as a run.
+    /// The attributes of a publication of MQTT 5, as a run: none has more than 255 bytes.
     private static func attributes(of block: MessageBlock) -> [UInt8] {
         var run: [UInt8] = []
         let properties = block.properties
         MessageAttributes.forEach(inProperties: properties.bytes) { key, value in
             for text in [key.withUnsafeBytes { Array($0) }, value.withUnsafeBytes { Array($0) }] {
-                run.append(UInt8(text.count))
+                run.append(UInt8(truncatingIfNeeded: text.count))
                 run += text
             }
         }

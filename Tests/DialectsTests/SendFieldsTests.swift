@@ -1,4 +1,4 @@
-// Attributes, mentions, priorities and late readings in each dialect, from a send and to a receiver.
+// Attributes, mentions, priorities and late readings in each dialect, of sends and of deliveries.
 
 import Primitives
 import Testing
@@ -246,7 +246,8 @@ struct DeliveryFieldsTests {
         let json = text(three.written())
         #expect(
             json.hasSuffix(
-                #""groupid":"fleet-7","attributes":{"site":"7"},"mentioned":"name","isLate":true}"#),
+                #""groupid":"fleet-7","attributes":{"site":"7"}"#
+                    + #","mentioned":"name","isLate":true}"#),
             "\(json)")
         let other = mqttLoop(.v311, user: "ann")
         deliver(message(in: other, of: bob), to: other, .mqtt3)

@@ -54,17 +54,14 @@ public enum Mention: UInt8, Hashable, Sendable {
     /// How a user is mentioned; nil if it is not.
     ///
     /// - Parameter names: each as one length byte and its bytes.
-    public init?(
-        of user: UnsafeRawBufferPointer, names: UnsafeRawBufferPointer, options: Mentions.Options
-    ) {
-        var rest = names
-        while let count = rest.first.map(Int.init), count < rest.count {
-            let name = UnsafeRawBufferPointer(rebasing: rest[1...count])
-            if name.isEqual(to: user) {
+    public init?(of user: [UInt8], names: [UInt8], options: Mentions.Options) {
+        var rest = names[...]
+        while let count = rest.first.map(Int.init) {
+            if rest.dropFirst().prefix(count).elementsEqual(user) {
                 self = .byName
                 return
             }
-            rest = UnsafeRawBufferPointer(rebasing: rest[(count + 1)...])
+            rest = rest.dropFirst(count + 1)
         }
         guard options.contains(.all) else { return nil }
         self = .all

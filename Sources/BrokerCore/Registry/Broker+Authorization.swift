@@ -56,7 +56,7 @@ struct AuthorizedTarget {
         case users(UnsafeRawBufferPointer, count: Int, refused: ReceiverMask)
         case group(Index<Group>)
         /// The members of a group whom a message mentions by name, and no others.
-        case mentioned(Index<Group>, names: UnsafeRawBufferPointer)
+        case mentioned(Index<Group>, names: ListReader)
         case everybody
         case topic(UnsafeRawBufferPointer)
     }
@@ -74,7 +74,7 @@ struct AuthorizedTarget {
     }
 
     /// The same group, for a message that only those get whom it mentions by name.
-    func only(_ names: UnsafeRawBufferPointer) -> AuthorizedTarget {
+    func only(_ names: ListReader) -> AuthorizedTarget {
         guard case .group(let group) = receivers else { return self }
         return AuthorizedTarget(.mentioned(group, names: names))
     }

@@ -64,12 +64,9 @@ extension Broker {
     /// The receivers of a message that only those get whom it mentions. All members are mentioned
     /// where its sender says so.
     func restricted(
-        _ target: AuthorizedTarget, by mentions: Mentions, in bytes: UnsafeRawBufferPointer
+        _ target: AuthorizedTarget, by options: Mentions.Options, names: ListReader
     ) -> AuthorizedTarget {
-        guard mentions.options.contains(.only), !mentions.options.contains(.all) else {
-            return target
-        }
-        return target.only(mentions.names.bytes(in: bytes))
+        options == .only ? target.only(names) : target
     }
 
     /// Calls `body` with the destinations of the members of a group whom a message mentions by
@@ -78,7 +75,7 @@ extension Broker {
     /// - Parameter isQueued: whether it waits for members without a session.
     @inline(never)
     mutating func forEachDestination(
-        mentionedIn names: UnsafeRawBufferPointer, of group: Index<Group>, app: Index<App>,
+        mentionedIn names: ListReader, of group: Index<Group>, app: Index<App>,
         isQueued: Bool, tally: inout RoutingTally,
         _ body: (inout Broker, Destination, inout RoutingTally) -> Void
     ) {
@@ -112,19 +109,17 @@ extension Broker {
 
     /// The members of a group who are named in a list, in its order, each once.
     func members(
-        of group: Index<Group>, namedIn names: UnsafeRawBufferPointer, app: Index<App>
+        of group: Index<Group>, namedIn names: ListReader, app: Index<App>
     ) -> [Index<User>] {
         var known: Set<Index<User>> = []
         var members: [Index<User>] = []
-        var rest = names
-        while let count = rest.first.map(Int.init), count < rest.count {
-            let name = UnsafeRawBufferPointer(rebasing: rest[1...count])
-            if let user = user(named: name, app: app), membership(of: user, in: group) != nil,
+        var names = names
+        while !names.isAtEnd {
+            if let user = user(named: names.next(), app: app), membership(of: user, in: group) != nil,
                 known.insert(user).inserted
             {
                 members.append(user)
             }
-            rest = UnsafeRawBufferPointer(rebasing: rest[(count + 1)...])
         }
         return members
     }
@@ -132,13 +127,13 @@ extension Broker {
     /// Puts mentions into the fields of a message. If it goes to those only whom it names, they
     /// need no names.
     func take(
-        _ mentions: Mentions, in bytes: UnsafeRawBufferPointer, into fields: inout MessageFields
+        _ options: Mentions.Options, names: [UInt8], into fields: inout MessageFields
     ) {
-        if mentions.options == .only {
+        if options == .only {
             fields.mention = .byName
         } else {
-            fields.mentionOptions = mentions.options.intersection(.all)
-            fields.mentionedNames = Array(mentions.names.bytes(in: bytes))
+            fields.mentionOptions = options.intersection(.all)
+            fields.mentionedNames = names
         }
     }
 }

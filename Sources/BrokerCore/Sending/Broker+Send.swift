@@ -175,7 +175,9 @@ extension Broker {
             request.isKept || !request.asks.isEmpty || request.mentions.options.contains(.only),
             case .allowed(let target) = decision
         else { return decision }
-        let receivers = restricted(target, by: request.mentions, in: bytes)
+        let receivers = restricted(
+            target, by: request.mentions.options,
+            names: ListReader(request.mentions.names.bytes(in: bytes)))
         if request.isKept {
             let refusal = refusalToKeep(request, to: receivers, fromUser: user)
             if refusal.reason != .success { return .refused(refusal.reason, refusal.limit) }

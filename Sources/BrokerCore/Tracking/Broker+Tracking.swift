@@ -80,7 +80,9 @@ extension Broker {
         fields.receipts = request.asks.intersection(.receipts)
         fields.attributes = Array(request.attributes.bytes(in: bytes))
         fields.isLate = request.isLate
-        take(request.mentions, in: bytes, into: &fields)
+        take(
+            request.mentions.options, names: Array(request.mentions.names.bytes(in: bytes)),
+            into: &fields)
         return fields.section() + request.properties.bytes(in: bytes)
     }
 

@@ -34,8 +34,6 @@ enum StatisticsNames {
             "messages/tracked": .gauge(UInt64(gauges.trackedSends)),
             "messages/tracked/accepted": .counter(counters.sendsTracked),
             "messages/keys/refused": .counter(counters.sendKeysRefused),
-            "messages/tracked": .gauge(UInt64(gauges.trackedSends)),
-            "messages/tracked/accepted": .counter(counters.sendsTracked),
             "messages/receipts": .counter(counters.receiptsSent),
             "messages/receipts/delayed": .counter(counters.receiptsDelayed),
             "conversations/count": .gauge(UInt64(gauges.conversations)),

@@ -218,7 +218,7 @@ struct JSONPacketReader {
                 member.name.count <= UInt8.max
             else { throw fault("has a value that is no string of at most 255 bytes", "attributes") }
             for text in [member.name, text] {
-                source.append(UInt8(text.count))
+                source.append(UInt8(truncatingIfNeeded: text.count))
                 source += Array(source[text.offsets])
             }
         }

@@ -73,7 +73,7 @@ struct MRTEncoder: ~Copyable {
         let head = MRT.DeliverHead(
             tailByteCount: tail.byteCount, isRaw: block.marks.contains(.raw),
             isPossibleDuplicate: block.marks.contains(.possibleDuplicate))
-        write(delivery, head, PacketPriority(ofTransient: block), in: context) {
+        write(delivery, head, ifTransient: PacketPriority(ofTransient: block), in: context) {
             tail.write(to: &$0)
         }
     }
@@ -103,7 +103,7 @@ struct MRTEncoder: ~Copyable {
             tailByteCount: tail.byteCount + MRT.DeliverTail.byteCount(ofFields: fields.span.bytes),
             isRaw: block.marks.contains(.raw),
             isPossibleDuplicate: block.marks.contains(.possibleDuplicate))
-        write(delivery, head, PacketPriority(ofTransient: block), in: context) {
+        write(delivery, head, ifTransient: PacketPriority(ofTransient: block), in: context) {
             tail.write(to: &$0, fields: fields.span.bytes)
         }
     }
@@ -126,14 +126,14 @@ struct MRTEncoder: ~Copyable {
             tailByteCount: Int(tailRange.count), isRaw: isRaw,
             isPossibleDuplicate: isPossibleDuplicate)
         let tail = tailRange.bytes(in: tail.bytes)
-        write(delivery, head, transientPriority, in: context) { $0.write(bytes: tail.bytes) }
+        write(delivery, head, ifTransient: transientPriority, in: context) { $0.write(bytes: tail.bytes) }
     }
 
     /// Writes one receiver's packet. If it is larger than the receiver accepts, an event reports
     /// it.
     @inline(__always)
     private func write(
-        _ delivery: Delivery, _ head: MRT.DeliverHead, _ transientPriority: PacketPriority,
+        _ delivery: Delivery, _ head: MRT.DeliverHead, ifTransient transientPriority: PacketPriority,
         in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>,
         tail: (inout PacketWriter) -> Void
     ) {
