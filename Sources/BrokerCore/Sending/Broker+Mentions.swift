@@ -115,7 +115,8 @@ extension Broker {
         var members: [Index<User>] = []
         var names = names
         while !names.isAtEnd {
-            if let user = user(named: names.next(), app: app), membership(of: user, in: group) != nil,
+            if let user = user(named: names.next(), app: app),
+                membership(of: user, in: group) != nil,
                 known.insert(user).inserted
             {
                 members.append(user)

@@ -126,14 +126,17 @@ struct MRTEncoder: ~Copyable {
             tailByteCount: Int(tailRange.count), isRaw: isRaw,
             isPossibleDuplicate: isPossibleDuplicate)
         let tail = tailRange.bytes(in: tail.bytes)
-        write(delivery, head, ifTransient: transientPriority, in: context) { $0.write(bytes: tail.bytes) }
+        write(delivery, head, ifTransient: transientPriority, in: context) {
+            $0.write(bytes: tail.bytes)
+        }
     }
 
     /// Writes one receiver's packet. If it is larger than the receiver accepts, an event reports
     /// it.
     @inline(__always)
     private func write(
-        _ delivery: Delivery, _ head: MRT.DeliverHead, ifTransient transientPriority: PacketPriority,
+        _ delivery: Delivery, _ head: MRT.DeliverHead,
+        ifTransient transientPriority: PacketPriority,
         in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>,
         tail: (inout PacketWriter) -> Void
     ) {
