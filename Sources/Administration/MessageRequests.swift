@@ -42,6 +42,23 @@ public struct SendMessage: AdministrationRequest {
     public var isRetained: Bool?
     /// Whether it is kept in the conversation of `from` and its receivers; to users or a group.
     public var isKept: Bool?
+    /// Keys with values beside the content: at most 16, and 512 bytes of all keys and values.
+    public var attributes: [String: String]?
+    /// Members of ``group`` whom the message mentions, at most 256; whoever is no member is
+    /// ignored.
+    public var mentions: [String]?
+    /// Whether the message mentions all members.
+    public var mentionsAll: Bool?
+    /// Whether only those members get the message whom it mentions.
+    public var onlyMentioned: Bool?
+    /// When a message of grade transient is dropped for a client that reads slowly.
+    public var priority: Priority?
+    /// When the message was made, Unix milliseconds; used if it is at most 5 s from the broker's
+    /// clock.
+    public var time: UInt64?
+    /// Whether ``time`` is that of a reading which could not be sent earlier; used up to the age
+    /// that messages may have.
+    public var isLate: Bool?
     /// The receipts that `from` gets as messages: `delivered` when a device of a receiver has
     /// acknowledged it, `applied` when a receiver tells that it applied it.
     public var receipts: [String]?
@@ -61,6 +78,11 @@ public struct SendMessage: AdministrationRequest {
         case durable
         /// Exactly once.
         case once
+    }
+
+    /// The order in which messages of grade transient are dropped for a client that reads slowly.
+    public enum Priority: String, Codable, Hashable, Sendable, CaseIterable {
+        case low, normal, high
     }
 
     public init(

@@ -148,6 +148,14 @@ enum HelpPages {
                                when receivers have it and when they applied it; to users or a group
           --wait KIND          wait for the receipts of all receivers, delivered or applied, and
                                print them
+          --attribute KEY=VALUE  a key with a value beside the text, at most 16 and 512 bytes in
+                               all; may be repeated
+          --mention USER       mention a member of the group; may be repeated
+          --mention-all        mention all members of the group
+          --only-mentioned     only those get the message whom it mentions
+          --priority CLASS     low, normal (default) or high: a transient message of a lower class
+                               is dropped first for a client that reads slowly
+          --late MILLISECONDS  the Unix time of a reading that could not be sent earlier
           --bytes              send the text as bytes, not as a message with a type, and lines of
                                standard input unchanged; only to a topic
 

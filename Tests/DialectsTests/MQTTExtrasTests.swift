@@ -18,7 +18,7 @@ private func publish(_ topic: String, alias: UInt16, _ payload: String = "x") ->
 }
 
 /// A PUBLISH with user properties, of QoS 1 with packet identifier 9.
-private func publish(_ topic: String, _ payload: String, _ pairs: [(String, String)]) -> [UInt8] {
+func publish(_ topic: String, _ payload: String, _ pairs: [(String, String)]) -> [UInt8] {
     var source = Array((topic + payload).utf8)
     let start = source.count
     for (name, value) in pairs {

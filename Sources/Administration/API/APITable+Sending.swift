@@ -13,6 +13,10 @@ extension APIOperation {
         .body("grade", .choice(SendMessage.Grade.allCases.map(\.rawValue))),
         .body("expirySeconds", .number(maximum: .max)), .body("isRetained", .boolean),
         .body("isKept", .boolean), .body("receipts", .texts), .body("asksReference", .boolean),
+        .body("attributes", .textsByName), .body("mentions", .texts),
+        .body("mentionsAll", .boolean), .body("onlyMentioned", .boolean),
+        .body("priority", .choice(SendMessage.Priority.allCases.map(\.rawValue))),
+        .body("time", .number(maximum: .max)), .body("isLate", .boolean),
     ]
 
     private static let payloadMembers: [APIMember] = [
@@ -39,6 +43,13 @@ extension APIOperation {
                 isKept: values.boolean("isKept"),
                 receipts: values.texts(optional: "receipts"),
                 asksReference: values.boolean("asksReference"))
+            message.attributes = values.textsByName("attributes")
+            message.mentions = values.texts(optional: "mentions")
+            message.mentionsAll = values.boolean("mentionsAll")
+            message.onlyMentioned = values.boolean("onlyMentioned")
+            message.priority = try values.word(optional: "priority", as: SendMessage.Priority.self)
+            message.time = values.number("time", as: UInt64.self)
+            message.isLate = values.boolean("isLate")
             if let payload = values.payload {
                 try message.take(payload, user: values.text(optional: "user"))
             }

@@ -63,7 +63,8 @@ extension Broker {
             }
             return found
         case .group(let group): return [.group(group)]
-        case .everybody, .topic: return nil
+        // All members could read what only some of them get.
+        case .everybody, .topic, .mentioned: return nil
         }
     }
 

@@ -12,13 +12,16 @@ enum SendOption: String, ConnectionRules, AppRules {
     case retain, history, receipt, wait
     case to, group, broadcast, topic, type, grade, expiry, bytes
     case messageID = "message-id"
+    case attribute, mention, priority, late
+    case mentionAll = "mention-all"
+    case onlyMentioned = "only-mentioned"
 
     var shape: OptionShape {
         switch self {
-        case .broadcast, .bytes, .retain, .history, .receipt: .flag
+        case .broadcast, .bytes, .retain, .history, .receipt, .mentionAll, .onlyMentioned: .flag
+        case .attribute, .mention: .repeated
         case .server, .ca, .token, .device, .timeout, .data, .app, .sender, .to, .group, .topic,
-            .type, .grade, .expiry, .wait,
-            .messageID:
+            .type, .grade, .expiry, .messageID, .wait, .priority, .late:
             .value
         }
     }
@@ -187,6 +190,10 @@ enum SendCommand {
         private let messageID: String?
         private let expirySeconds: UInt32?
         private let isKept: Bool
+        private let attributes: [String: String]
+        private let mentions: Mentions?
+        private let priority: SendPriority
+        private let lateTime: UInt64?
         private let receipts: Receipts
 
         init(_ options: ParsedOptions<SendOption>) throws(UsageError) {
@@ -234,6 +241,39 @@ enum SendCommand {
             if isKept, grade == .transient {
                 throw UsageError("--history needs the grade durable or once")
             }
+            var attributes: [String: String] = [:]
+            for text in options.all(.attribute) {
+                guard let equals = text.firstIndex(of: "="), equals > text.startIndex else {
+                    throw UsageError("--attribute needs KEY=VALUE, not \"\(text)\"")
+                }
+                let key = String(text[..<equals])
+                guard attributes[key] == nil else {
+                    throw UsageError("--attribute \(key) is given twice")
+                }
+                attributes[key] = String(text[text.index(after: equals)...])
+            }
+            self.attributes = attributes
+            let users = options.all(.mention)
+            let isMention = !users.isEmpty || options.has(.mentionAll)
+            if isMention, !options.has(.group) {
+                throw UsageError("--mention and --mention-all need --group")
+            }
+            if options.has(.onlyMentioned), !isMention {
+                throw UsageError("--only-mentioned needs --mention or --mention-all")
+            }
+            mentions =
+                isMention
+                ? Mentions(
+                    of: users, all: options.has(.mentionAll), only: options.has(.onlyMentioned))
+                : nil
+            priority =
+                try options[.priority].map { word throws(UsageError) in try SendPriority(word: word)
+                }
+                ?? .normal
+            if priority != .normal, grade != .transient {
+                throw UsageError("--priority needs the grade transient")
+            }
+            lateTime = try options.integer(.late, in: 1...Int.max).map { UInt64($0) }
         }
 
         /// An error of a send, with advice about a name that the broker refuses.
@@ -285,6 +325,20 @@ enum SendCommand {
                 }
             request.expirySeconds = expirySeconds.map(UInt64.init)
             request.isKept = isKept ? true : nil
+            request.attributes = attributes.isEmpty ? nil : attributes
+            if let mentions {
+                request.mentions = mentions.users
+                request.mentionsAll = mentions.areAll ? true : nil
+                request.onlyMentioned = mentions.areOnlyReceivers ? true : nil
+            }
+            request.priority =
+                switch priority {
+                case .low: .low
+                case .normal: nil
+                case .high: .high
+                }
+            request.time = lateTime
+            request.isLate = lateTime == nil ? nil : true
             if !receipts.isEmpty {
                 request.receipts =
                     (receipts.contains(.delivered) ? ["delivered"] : [])
@@ -306,6 +360,11 @@ enum SendCommand {
             message.messageID = messageID
             message.expirySeconds = expirySeconds
             message.isKept = isKept
+            message.attributes = attributes
+            message.mentions = mentions
+            message.priority = priority
+            message.time = lateTime
+            message.isLate = lateTime != nil
             message.receipts = receipts
             return message
         }
