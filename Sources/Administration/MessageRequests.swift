@@ -47,8 +47,23 @@ public struct SendMessage: AdministrationRequest {
     public var isKept: Bool?
     /// False for a message that is only kept, and delivered to nobody.
     public var isDelivered: Bool?
-    /// The time of a message that is only kept; the broker's if it is absent or in the future.
+    /// When the message was made. The broker uses it if it is at most 5 s from its own clock, and
+    /// for a message that is late or only kept also if it is older.
     public var unixMilliseconds: UInt64?
+    /// Whether ``unixMilliseconds`` is that of a reading which could not be sent earlier; used up
+    /// to the age that messages may have.
+    public var isLate: Bool?
+    /// Keys with values beside the content: at most 16, and 512 bytes of all keys and values.
+    public var attributes: [String: String]?
+    /// Members of ``group`` whom the message mentions, at most 256; whoever is no member is
+    /// ignored.
+    public var mentions: [String]?
+    /// Whether the message mentions all members.
+    public var mentionsAll: Bool?
+    /// Whether only those members get the message whom it mentions.
+    public var onlyMentioned: Bool?
+    /// When a message of grade transient is dropped for a client that reads slowly.
+    public var priority: Priority?
     /// The receipts that `from` gets as messages: `delivered` when a device of a receiver has
     /// acknowledged it, `applied` when a receiver tells that it applied it.
     public var receipts: [String]?
@@ -71,6 +86,11 @@ public struct SendMessage: AdministrationRequest {
         case durable
         /// Exactly once.
         case once
+    }
+
+    /// The order in which messages of grade transient are dropped for a client that reads slowly.
+    public enum Priority: String, Codable, Hashable, Sendable, CaseIterable {
+        case low, normal, high
     }
 
     public init(

@@ -114,6 +114,8 @@ public struct ConversationTable: ~Copyable {
     var channels: ChannelTable
     /// The users of MQTT connections, by slot: topics of messages to a user contain its name.
     private var users: ContiguousArray<[UInt8]> = []
+    /// The users of channels that accept fields, by place.
+    private var channelUsers: ContiguousArray<[UInt8]> = []
     /// Topic aliases, by slot; empty until a client uses some.
     private var incomingAliases: ContiguousArray<IncomingAliases> = []
     private var outgoingAliases: ContiguousArray<OutgoingAliases> = []
@@ -169,6 +171,7 @@ public struct ConversationTable: ~Copyable {
         if connection.isChannel {
             channels.close(connection)
             channelConversations[connection.place] = nil
+            if connection.place < channelUsers.count { channelUsers[connection.place] = [] }
             return
         }
         conversations[connection.slot] = nil
@@ -241,15 +244,24 @@ public struct ConversationTable: ~Copyable {
 
     // MARK: - Users
 
-    /// Stores the user of an MQTT client.
+    /// Stores the user of a client whose deliveries depend on it: of MQTT or JSON, or of MRT if it
+    /// accepts fields.
     mutating func setUser(_ name: [UInt8], of connection: ConnectionID) {
+        if connection.isChannel {
+            while channelUsers.count <= connection.place { channelUsers.append([]) }
+            channelUsers[connection.place] = name
+            return
+        }
         while users.count <= connection.slot { users.append([]) }
         users[connection.slot] = name
     }
 
-    /// The user of an MQTT connection; empty for others.
+    /// The user of such a connection; empty for others.
     func user(of connection: ConnectionID) -> [UInt8] {
-        connection.slot < users.count ? users[connection.slot] : []
+        if connection.isChannel {
+            return connection.place < channelUsers.count ? channelUsers[connection.place] : []
+        }
+        return connection.slot < users.count ? users[connection.slot] : []
     }
 
     /// Calls `body` with every accepted connection that is not closing, and its dialect.

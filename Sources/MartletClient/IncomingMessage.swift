@@ -45,6 +45,12 @@ public struct IncomingMessage: Hashable, Sendable {
         case receipt(MessageReceipt?)
     }
 
+    /// How a message to a group mentions this user.
+    public enum Mention: UInt8, Hashable, Sendable {
+        case byName = 1
+        case all = 2
+    }
+
     /// How the message was addressed.
     public var kind: Kind
     /// The sender, as authenticated by the broker.
@@ -58,6 +64,12 @@ public struct IncomingMessage: Hashable, Sendable {
     /// The broker ended between an earlier send of this message and its acknowledgement: the
     /// message may have been delivered before.
     public var isPossibleDuplicate: Bool
+    /// Keys with values that the sender gave the message beside its content.
+    public var attributes: [String: String] = [:]
+    /// How a message to a group mentions this user; nil if it does not.
+    public var mention: Mention?
+    /// The time is that of a reading which its sender could not send earlier.
+    public var isLate = false
     /// To be stored with the message's effect, then acknowledged; nil for a transient message.
     public var record: InboxRecord?
     /// The message's reference, if its sender asked for one or for receipts.
@@ -140,9 +152,22 @@ public struct IncomingMessage: Hashable, Sendable {
         grade = packet.grade
         isPossibleDuplicate = packet.isPossibleDuplicate
         record = packet.number == 0 ? nil : InboxRecord(epoch: epoch, number: packet.number)
-        if let fields = packet.decodedFields(in: body.bytes) {
-            reference = MessageReference(fields.reference)
-            receipts = Receipts(rawValue: fields.asks.rawValue & 6)
+        guard let fields = packet.decodedFields(in: body.bytes) else { return }
+        var attributes: [String: String] = [:]
+        MessageAttributes.forEach(inRun: fields.attributes.bytes(in: body.bytes)) { key, value in
+            attributes[String(decoding: key)] = String(decoding: value)
         }
+        self.attributes = attributes
+        reference = MessageReference(fields.reference)
+        receipts = Receipts(rawValue: fields.asks.rawValue & 6)
+        mention = Mention(rawValue: fields.mentioned)
+        isLate = fields.isLate
+    }
+}
+
+extension String {
+    /// The text of bytes that are UTF-8.
+    fileprivate init(decoding bytes: RawSpan) {
+        self = bytes.withUnsafeBytes { String(decoding: $0, as: UTF8.self) }
     }
 }

@@ -148,11 +148,19 @@ enum HelpPages {
           --history            keep the message in the conversation; to users or a group
           --no-history         keep it nowhere, whatever the group or the app keeps by default
           --history-only       keep it in the conversation, and deliver it to nobody
-          --time MS            its time in Unix milliseconds; with --history-only
+          --time MS            its time in Unix milliseconds; with --history-only or --late
+          --late               its time is that of a reading that could not be sent earlier
           --receipt            print the message's reference, and ask for receipts: messages to you
                                when receivers have it and when they applied it; to users or a group
           --wait KIND          wait for the receipts of all receivers, delivered or applied, and
                                print them
+          --attribute KEY=VALUE  a key with a value beside the text, at most 16 and 512 bytes in
+                               all; may be repeated
+          --mention USER       mention a member of the group; may be repeated
+          --mention-all        mention all members of the group
+          --only-mentioned     only those get the message whom it mentions
+          --priority CLASS     low, normal (default) or high: a transient message of a lower class
+                               is dropped first for a client that reads slowly
           --bytes              send the text as bytes, not as a message with a type, and lines of
                                standard input unchanged; only to a topic
 

@@ -13,8 +13,11 @@ extension APIOperation {
         .body("grade", .choice(SendMessage.Grade.allCases.map(\.rawValue))),
         .body("expirySeconds", .number(maximum: .max)), .body("mid"),
         .body("isRetained", .boolean), .body("isKept", .boolean), .body("isDelivered", .boolean),
-        .body("unixMilliseconds", .number(maximum: .max)), .body("receipts", .texts),
-        .body("asksReference", .boolean),
+        .body("unixMilliseconds", .number(maximum: .max)), .body("isLate", .boolean),
+        .body("receipts", .texts), .body("asksReference", .boolean),
+        .body("attributes", .textsByName), .body("mentions", .texts),
+        .body("mentionsAll", .boolean), .body("onlyMentioned", .boolean),
+        .body("priority", .choice(SendMessage.Priority.allCases.map(\.rawValue))),
     ]
 
     private static let payloadMembers: [APIMember] = [
@@ -43,6 +46,12 @@ extension APIOperation {
                 unixMilliseconds: values.number("unixMilliseconds", as: UInt64.self),
                 receipts: values.texts(optional: "receipts"),
                 asksReference: values.boolean("asksReference"))
+            message.attributes = values.textsByName("attributes")
+            message.mentions = values.texts(optional: "mentions")
+            message.mentionsAll = values.boolean("mentionsAll")
+            message.onlyMentioned = values.boolean("onlyMentioned")
+            message.priority = try values.word(optional: "priority", as: SendMessage.Priority.self)
+            message.isLate = values.boolean("isLate")
             if let payload = values.payload {
                 try message.take(payload, user: values.text(optional: "user"))
             }

@@ -59,6 +59,12 @@ public struct MessageMarks: OptionSet, Hashable, Sendable {
     /// Its properties begin with a section of fields.
     @inlinable
     public static var fields: MessageMarks { MessageMarks(rawValue: 1 << 4) }
+    /// A transient message that is dropped while there is room for the rest.
+    @inlinable
+    public static var low: MessageMarks { MessageMarks(rawValue: 1 << 6) }
+    /// A transient message that is kept while there is no room for the rest.
+    @inlinable
+    public static var high: MessageMarks { MessageMarks(rawValue: 1 << 7) }
 }
 
 /// Reads a message block in place. Valid as long as the bytes are.
@@ -155,6 +161,9 @@ public struct MessageBlock {
     public var fieldsAndProperties: UnsafeRawBufferPointer {
         part(MessageBlock.headerByteCount + senderCount + addressCount, propertiesCount)
     }
+    /// Whether there are fields or properties.
+    @inlinable
+    public var hasFieldsOrProperties: Bool { propertiesCount != 0 }
     @inlinable
     public var hasFields: Bool { bytes[2] & MessageMarks.fields.rawValue != 0 }
     /// MQTT 5 properties that travel with the message, as the MQTT codec wrote them.

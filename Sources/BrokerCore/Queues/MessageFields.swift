@@ -34,11 +34,29 @@ public struct MessageFields: Hashable, Sendable {
     public var reference: UInt64 = 0
     /// The receipts that its sender asked for.
     public var receipts: SendAsks = []
+    /// Whom it mentions: names, each as one length byte and its bytes, or all members of its group.
+    /// No receiver gets the list; ``mention`` takes its place.
+    public var mentionedNames: [UInt8] = []
+    public var mentionOptions: Mentions.Options = []
+    /// How it mentions its receiver; nil for a receiver who is not mentioned.
+    public var mention: Mention?
+    /// Keys and values, each as one length byte and its bytes.
+    public var attributes: [UInt8] = []
+    /// Whether its time is that of a reading which its sender could not send earlier.
+    public var isLate = false
 
     enum Identifier {
         static let reference: UInt8 = 2
         static let receipts: UInt8 = 4
+        /// In blocks only.
+        static let mentions: UInt8 = 5
+        static let mention: UInt8 = 6
+        static let attributes: UInt8 = 8
+        static let late: UInt8 = 10
     }
+
+    /// Whether it depends on the receiver who is mentioned.
+    public var mentionsSomeone: Bool { !mentionOptions.isEmpty || !mentionedNames.isEmpty }
 
     public init() {}
 
@@ -57,6 +75,13 @@ public struct MessageFields: Hashable, Sendable {
                     bigEndian: value.loadUnaligned(fromByteOffset: 0, as: UInt64.self))
             case Identifier.receipts where value.count == 1:
                 receipts = SendAsks(rawValue: value[0])
+            case Identifier.mentions where !value.isEmpty:
+                mentionOptions = Mentions.Options(rawValue: value[0])
+                mentionedNames = Array(value.dropFirst())
+            case Identifier.mention where value.count == 1:
+                mention = Mention(rawValue: value[0])
+            case Identifier.attributes: attributes = Array(value)
+            case Identifier.late: isLate = true
             default: break
             }
         }
@@ -65,7 +90,16 @@ public struct MessageFields: Hashable, Sendable {
     /// The section with its length, which precedes the properties of a block with the mark
     /// ``MessageMarks/fields``.
     public func section() -> [UInt8] {
-        var bytes: [UInt8] = [0, 0]
+        var bytes = pairs()
+        precondition(bytes.count <= Int(UInt16.max), "\(bytes.count) bytes of fields")
+        bytes.insert(
+            contentsOf: [UInt8(bytes.count & 0xFF), UInt8(bytes.count >> 8)], at: 0)
+        return bytes
+    }
+
+    /// The pairs alone.
+    public func pairs() -> [UInt8] {
+        var bytes: [UInt8] = []
         func append(_ id: UInt8, _ value: some Collection<UInt8>) {
             precondition(value.count < 1 << 14, "a field of \(value.count) bytes")
             bytes.append(id)
@@ -77,10 +111,12 @@ public struct MessageFields: Hashable, Sendable {
             append(Identifier.reference, withUnsafeBytes(of: reference.bigEndian) { Array($0) })
         }
         if !receipts.isEmpty { append(Identifier.receipts, [receipts.rawValue]) }
-        let count = bytes.count - 2
-        precondition(count <= Int(UInt16.max), "\(count) bytes of fields")
-        bytes[0] = UInt8(count & 0xFF)
-        bytes[1] = UInt8(count >> 8)
+        if mentionsSomeone {
+            append(Identifier.mentions, [mentionOptions.rawValue] + mentionedNames)
+        }
+        if let mention { append(Identifier.mention, [mention.rawValue]) }
+        if !attributes.isEmpty { append(Identifier.attributes, attributes) }
+        if isLate { append(Identifier.late, [1]) }
         return bytes
     }
 

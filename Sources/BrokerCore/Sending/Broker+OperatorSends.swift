@@ -151,6 +151,10 @@ extension Broker {
         in step: inout Step
     ) -> OperatorSend {
         let target: AuthorizedTarget
+        if request.isUnusual, let reason = fault(ofUnusual: request, at: step.moment) {
+            counters.sendsRefused += 1
+            return .complete(OperatorSendResult(reason: reason))
+        }
         switch authorize(request, by: .principal(principal), ofUser: user, in: step.bytes) {
         case .refused(let reason, let limit):
             counters.sendsRefused += 1
@@ -162,16 +166,13 @@ extension Broker {
             request.reference = freeReference(request.reference)
         }
         let name = Array(registry.users[user].name)
-        let section = request.asks.isEmpty ? [] : section(of: request, in: step.bytes)
+        let section = request.hasFields ? section(of: request, in: step.bytes) : []
         return (name + section).withUnsafeBytes { both in
             let sender = ByteRange(offset: 0, count: name.count).bytes(in: both)
-            var marks: MessageMarks = request.isRaw ? .raw : []
-            if request.isRetained { marks.insert(.retain) }
-            if request.expirySeconds != nil { marks.insert(.expires) }
-            if !section.isEmpty { marks.insert(.fields) }
             let parts = MessageParts(
-                kind: request.target.kind, marks: marks, grade: request.grade,
-                time: time(of: request, at: step.moment), sender: sender,
+                kind: request.target.kind,
+                marks: section.isEmpty ? marks(of: request) : marks(of: request).union(.fields),
+                grade: request.grade, time: time(of: request, at: step.moment), sender: sender,
                 address: request.target.address(in: step.bytes),
                 properties: section.isEmpty
                     ? request.properties.bytes(in: step.bytes)
@@ -182,15 +183,6 @@ extension Broker {
             }
             return route(request, parts, to: target, fromUser: user, key: key, in: &step)
         }
-    }
-
-    /// The time of an operator's message: the broker's, or for one that is only kept that of its
-    /// sender, unless it is in the future.
-    private func time(of request: SendRequest, at moment: Moment) -> UInt64 {
-        guard request.isUndelivered, request.senderUnixMilliseconds > 0 else {
-            return moment.unixMilliseconds
-        }
-        return min(request.senderUnixMilliseconds, moment.unixMilliseconds)
     }
 
     /// Routes a send with a key, whose result is final when its row is committed.

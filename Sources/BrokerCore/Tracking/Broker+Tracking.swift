@@ -23,7 +23,7 @@ extension Broker {
             switch target.receivers {
             // Nobody knows how many there are.
             case .everybody, .topic: return (.topicNameInvalid, .none)
-            case .user, .users, .group:
+            case .user, .users, .group, .mentioned:
                 guard mayAskReceipts(of: target, requester) else { return (.notAuthorized, .none) }
             }
         }
@@ -54,7 +54,7 @@ extension Broker {
                 }
             }
             return true
-        case .group(let group):
+        case .group(let group), .mentioned(let group, _):
             return groupTable.groups[group].name.withUnsafeBytes {
                 allows(.receipts(of: $0), requester)
             }
@@ -67,7 +67,7 @@ extension Broker {
         switch target.receivers {
         case .user(let name): name.count + 3
         case .users(let ids, let count, _): ids.count + 3 * count
-        case .group(let group): groupTable.groups[group].name.count
+        case .group(let group), .mentioned(let group, _): groupTable.groups[group].name.count
         case .topic(let name): name.count
         case .everybody: 0
         }
@@ -80,6 +80,11 @@ extension Broker {
         var fields = MessageFields()
         fields.reference = request.reference
         fields.receipts = request.asks.intersection(.receipts)
+        fields.attributes = Array(request.attributes.bytes(in: bytes))
+        fields.isLate = request.isLate
+        take(
+            request.mentions.options, names: Array(request.mentions.names.bytes(in: bytes)),
+            into: &fields)
         return fields.section() + request.properties.bytes(in: bytes)
     }
 
@@ -123,7 +128,8 @@ extension Broker {
     ) -> (kind: TrackedSend.TargetKind, address: [UInt8]) {
         switch target.receivers {
         case .user, .users: (.users, [])
-        case .group(let group): (.group, groupTable.groups[group].name)
+        case .group(let group), .mentioned(let group, _):
+            (.group, groupTable.groups[group].name)
         case .everybody: (.everybody, [])
         case .topic(let name): (.topic, Array(name))
         }
@@ -151,6 +157,10 @@ extension Broker {
             if memberships.contains(where: { groupTable.memberships[$0].user == sender }) {
                 send.memberCount -= 1
             }
+        case .mentioned(let group, let names):
+            let sender = send.sender
+            send.memberCount = UInt32(
+                members(of: group, namedIn: names, app: send.app).count { $0 != sender })
         case .everybody, .topic: break
         }
     }

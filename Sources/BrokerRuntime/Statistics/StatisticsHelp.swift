@@ -96,7 +96,16 @@ enum StatisticsHelp {
             "Deliveries larger than the packet maximum of their receiver", "deliveries"
         ),
         "messages/dropped/slow_reader": (
-            "Transient messages dropped for connections whose client does not read", "deliveries"
+            "Transient messages of normal priority dropped for clients that do not read",
+            "deliveries"
+        ),
+        "messages/dropped/slow_reader_low": (
+            "Transient messages of low priority dropped for clients that do not read",
+            "deliveries"
+        ),
+        "messages/dropped/slow_reader_high": (
+            "Transient messages of high priority dropped for clients that do not read",
+            "deliveries"
         ),
         "messages/stored": (
             "Messages that wait in queues of the store, once for each receiver", "deliveries"

@@ -53,6 +53,8 @@ enum StatisticsNames {
             "messages/refused/memory_queue": .counter(counters.memoryQueueRefused),
             "messages/dropped/oversize": .counter(counters.oversizeDropped),
             "messages/dropped/slow_reader": .counter(sum { $0.drops }),
+            "messages/dropped/slow_reader_low": .counter(sum { $0.dropsFirst }),
+            "messages/dropped/slow_reader_high": .counter(sum { $0.dropsLast }),
             "messages/stored": .gauge(gauges.queuedMessages),
             "store/messages/bytes": .gauge(gauges.queuedBytes),
             "store/messages/written": .counter(counters.messagesStored),

@@ -37,7 +37,10 @@ struct JSONEffectEncoder {
         } else if !block.address.isEmpty {
             writer.write("group", block.address.bytes)
         }
-        if block.hasFields { Self.writeFields(of: block, to: &writer) }
+        if block.hasFieldsOrProperties {
+            let user = context.conversations.user(of: connection)
+            Self.write(DeliveredFields(of: block, to: user), to: &writer)
+        }
         Self.writePayload(of: block, to: &writer)
         guard writer.bytes.count <= JSONLimits.deliveryByteCountMaximum else {
             context.append(.deliveryTooLarge(connection, number: delivery.number))
@@ -45,7 +48,8 @@ struct JSONEffectEncoder {
         }
         let outcome = JSONMessage.send(
             writer, number: delivery.number, to: connection,
-            priority: delivery.grade == .transient ? .droppable : .required,
+            priority: delivery.grade == .transient
+                ? PacketPriority(ofTransient: block) : .required,
             in: context.conversations, through: &context.connections)
         if outcome == .tooLarge {
             context.append(.deliveryTooLarge(connection, number: delivery.number))
@@ -53,14 +57,15 @@ struct JSONEffectEncoder {
         if outcome == .written, delivery.number > 0 { countEvent(of: connection, in: context) }
     }
 
-    private static func writeFields(of block: MessageBlock, to writer: inout JSONWriter) {
-        let fields = MessageFields(of: block)
+    private static func write(_ delivered: DeliveredFields, to writer: inout JSONWriter) {
+        let fields = delivered.fields
         if fields.reference != 0 { writer.write(hexadecimal: "reference", fields.reference) }
         if !fields.receipts.isDisjoint(with: .receipts) {
             writer.write("receipts") { (list: inout JSONList) in
                 for name in fields.receipts.receiptNames { list.append(name.utf8Bytes.bytes) }
             }
         }
+        delivered.write(to: &writer)
     }
 
     private static func writePayload(of block: MessageBlock, to writer: inout JSONWriter) {
@@ -281,6 +286,8 @@ struct JSONEffectEncoder {
                     retryMilliseconds: JSONLimits.retryMilliseconds, cors: cors),
                 to: connection, in: context.conversations, through: &context.connections)
         }
+        context.conversations.setUser(
+            Array(acceptance.user.bytes(in: context.bytes)), of: connection)
         var writer = JSONMessage.begin("connected")
         writer.write("user", acceptance.user.bytes(in: context.bytes).bytes)
         writer.write("isSessionPresent", acceptance.isSessionPresent)

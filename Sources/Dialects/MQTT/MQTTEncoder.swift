@@ -19,8 +19,8 @@ struct MQTTEncoder: ~Copyable {
 
     /// Discards the publications of the last turn.
     mutating func begin() {
-        before5.publication = .max
-        since5.publication = .max
+        before5.begin()
+        since5.begin()
     }
 
     // MARK: - Deliveries

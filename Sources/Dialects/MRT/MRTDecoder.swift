@@ -211,8 +211,30 @@ enum MRTDecoder {
         let fields = try MRT.SendFields(send.fields, in: packet.body.bytes)
         request.fault = request.fault ?? fields.fault
         request.asks = SendAsks(fields.asks)
+        request.fault = request.fault ?? take(fields, packet, into: &request)
         if !request.asks.isEmpty { request.reference = context.makeReference() }
         return request
+    }
+
+    /// Takes attributes, mentions, priority and the mark of a late reading, and returns the reason
+    /// to refuse the send for them.
+    private static func take(
+        _ fields: MRT.SendFields, _ packet: ReceivedPacket, into request: inout SendRequest
+    ) -> ReasonCode? {
+        request.isLate = fields.isLate
+        if let priority = fields.priority {
+            guard let known = SendPriority(rawValue: priority) else { return .payloadFormatInvalid }
+            request.priority = known
+        }
+        request.attributes = packet.place(fields.attributes)
+        let run = fields.attributes.bytes(in: packet.body)
+        if let fault = MessageAttributes.fault(run.bytes) { return fault }
+        guard let options = fields.mentions.bytes(in: packet.body).first else { return nil }
+        let names = ByteRange(
+            offset: Int(fields.mentions.offset) + 1, count: Int(fields.mentions.count) - 1)
+        request.mentions = Mentions(
+            options: Mentions.Options(rawValue: options), names: packet.place(names))
+        return TextRules.faultOfMentions(options: options, names.bytes(in: packet.body).bytes)
     }
 
     /// The fault of a message, of a send or a will, and its size in JSON form, which is 0 if it has

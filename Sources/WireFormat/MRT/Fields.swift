@@ -35,6 +35,8 @@ extension MRT {
         public var attributes = ByteRange.empty
         /// As it is in the block; nil for none.
         public var priority: UInt8?
+        /// The time is that of a reading which the sender could not send earlier.
+        public var isLate = false
         /// Why the send is refused: a field that must be understood is not, or has no such value.
         public private(set) var fault: ReasonCode?
 
@@ -44,6 +46,7 @@ extension MRT {
             static let mentions: UInt64 = 5
             static let attributes: UInt64 = 7
             static let priority: UInt64 = 9
+            static let late: UInt64 = 11
         }
 
         public init() {}
@@ -60,6 +63,9 @@ extension MRT {
                 case Identifier.mentions: mentions = field.value
                 case Identifier.attributes: attributes = field.value
                 case Identifier.priority: priority = try field.byte(in: bytes)
+                case Identifier.late:
+                    isLate = try field.byte(in: bytes) == 1
+                    if !isLate { fault = .protocolError }
                 default: if field.id & 1 == 1 { fault = .protocolError }
                 }
             }
@@ -73,6 +79,7 @@ extension MRT {
             block.append(Identifier.mentions, mentions, from: source)
             block.append(Identifier.attributes, attributes, from: source)
             if let priority { block.append(Identifier.priority, byte: priority) }
+            if isLate { block.append(Identifier.late, byte: 1) }
             return block.bytes
         }
     }
@@ -87,12 +94,15 @@ extension MRT {
         public var mentioned: UInt8 = 0
         /// A run of pairs of string8; empty for none.
         public var attributes = ByteRange.empty
+        /// The time is that of a reading which the sender could not send earlier.
+        public var isLate = false
 
         enum Identifier {
             static let reference: UInt64 = 2
             static let asks: UInt64 = 4
             static let mentioned: UInt64 = 6
             static let attributes: UInt64 = 8
+            static let late: UInt64 = 10
         }
 
         public init() {}
@@ -109,6 +119,7 @@ extension MRT {
                 case Identifier.asks: asks = SendAsks(rawValue: try field.byte(in: bytes))
                 case Identifier.mentioned: mentioned = try field.byte(in: bytes)
                 case Identifier.attributes: attributes = field.value
+                case Identifier.late: isLate = true
                 default: break
                 }
             }
@@ -125,6 +136,7 @@ extension MRT {
             if !asks.isEmpty { block.append(Identifier.asks, byte: asks.rawValue) }
             if mentioned != 0 { block.append(Identifier.mentioned, byte: mentioned) }
             block.append(Identifier.attributes, attributes, from: source)
+            if isLate { block.append(Identifier.late, byte: 1) }
             return block.bytes
         }
     }

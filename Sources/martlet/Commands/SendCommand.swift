@@ -12,16 +12,21 @@ enum SendOption: String, ConnectionRules, AppRules {
     case retain, history, receipt, wait
     case noHistory = "no-history"
     case historyOnly = "history-only"
-    case time
+    case time, late
     case to, group, broadcast, topic, type, grade, expiry, bytes
     case messageID = "message-id"
+    case attribute, mention, priority
+    case mentionAll = "mention-all"
+    case onlyMentioned = "only-mentioned"
 
     var shape: OptionShape {
         switch self {
-        case .broadcast, .bytes, .retain, .history, .noHistory, .historyOnly, .receipt: .flag
+        case .broadcast, .bytes, .retain, .history, .noHistory, .historyOnly, .receipt, .late,
+            .mentionAll, .onlyMentioned:
+            .flag
+        case .attribute, .mention: .repeated
         case .server, .ca, .token, .device, .timeout, .data, .app, .sender, .to, .group, .topic,
-            .type, .grade, .expiry, .wait,
-            .messageID, .time:
+            .type, .grade, .expiry, .wait, .priority, .messageID, .time:
             .value
         }
     }
@@ -194,6 +199,10 @@ enum SendCommand {
         /// False for messages that are only kept.
         private let isDelivered: Bool
         private let unixMilliseconds: UInt64?
+        private let isLate: Bool
+        private let attributes: [String: String]
+        private let mentions: Mentions?
+        private let priority: SendPriority
         private let receipts: Receipts
 
         init(_ options: ParsedOptions<SendOption>) throws(UsageError) {
@@ -253,8 +262,44 @@ enum SendCommand {
                 throw UsageError("--history needs the grade durable or once")
             }
             unixMilliseconds = try options.integer(.time, in: 1...Int.max).map(UInt64.init)
-            guard unixMilliseconds == nil || !isDelivered else {
-                throw UsageError("--time needs --history-only")
+            isLate = options.has(.late)
+            guard unixMilliseconds == nil || isLate || !isDelivered else {
+                throw UsageError("--time needs --late or --history-only")
+            }
+            guard !isLate || unixMilliseconds != nil else {
+                throw UsageError("--late needs --time")
+            }
+            var attributes: [String: String] = [:]
+            for text in options.all(.attribute) {
+                guard let equals = text.firstIndex(of: "="), equals > text.startIndex else {
+                    throw UsageError("--attribute needs KEY=VALUE, not \"\(text)\"")
+                }
+                let key = String(text[..<equals])
+                guard attributes[key] == nil else {
+                    throw UsageError("--attribute \(key) is given twice")
+                }
+                attributes[key] = String(text[text.index(after: equals)...])
+            }
+            self.attributes = attributes
+            let users = options.all(.mention)
+            let isMention = !users.isEmpty || options.has(.mentionAll)
+            if isMention, !options.has(.group) {
+                throw UsageError("--mention and --mention-all need --group")
+            }
+            if options.has(.onlyMentioned), !isMention {
+                throw UsageError("--only-mentioned needs --mention or --mention-all")
+            }
+            mentions =
+                isMention
+                ? Mentions(
+                    of: users, all: options.has(.mentionAll), only: options.has(.onlyMentioned))
+                : nil
+            priority =
+                try options[.priority].map { word throws(UsageError) in try SendPriority(word: word)
+                }
+                ?? .normal
+            if priority != .normal, grade != .transient {
+                throw UsageError("--priority needs the grade transient")
             }
         }
 
@@ -309,6 +354,19 @@ enum SendCommand {
             request.isKept = isKept
             if !isDelivered { request.isDelivered = false }
             request.unixMilliseconds = unixMilliseconds
+            request.isLate = isLate ? true : nil
+            request.attributes = attributes.isEmpty ? nil : attributes
+            if let mentions {
+                request.mentions = mentions.users
+                request.mentionsAll = mentions.areAll ? true : nil
+                request.onlyMentioned = mentions.areOnlyReceivers ? true : nil
+            }
+            request.priority =
+                switch priority {
+                case .low: .low
+                case .normal: nil
+                case .high: .high
+                }
             if !receipts.isEmpty {
                 request.receipts =
                     (receipts.contains(.delivered) ? ["delivered"] : [])
@@ -332,6 +390,10 @@ enum SendCommand {
             message.isKept = isKept
             message.isDelivered = isDelivered
             message.time = unixMilliseconds
+            message.isLate = isLate
+            message.attributes = attributes
+            message.mentions = mentions
+            message.priority = priority
             message.receipts = receipts
             return message
         }

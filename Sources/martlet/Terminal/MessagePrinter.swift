@@ -51,6 +51,11 @@ struct MessagePrinter {
             }
         }
         if message.isPossibleDuplicate { notes.append("possible duplicate") }
+        if message.mention != nil { notes.append("mentions you") }
+        if message.isLate { notes.append("late") }
+        for (key, value) in message.attributes.sorted(by: { $0.key < $1.key }) {
+            notes.append("\(printable(key))=\(printable(value))")
+        }
         return "\(printable(message.from)) (\(notes.joined(separator: ", "))): \(body)"
     }
 
@@ -132,6 +137,18 @@ struct MessagePrinter {
             members.append(#""epoch":"\#(epoch)","number":\#(record.number)"#)
         }
         if message.isPossibleDuplicate { members.append(#""possibleDuplicate":true"#) }
+        if !message.attributes.isEmpty {
+            let attributes = message.attributes.sorted { $0.key < $1.key }.map {
+                "\(JSONText.quoted($0.key)):\(JSONText.quoted($0.value))"
+            }
+            members.append(#""attributes":{\#(attributes.joined(separator: ","))}"#)
+        }
+        switch message.mention {
+        case .byName: members.append(#""mentioned":"name""#)
+        case .all: members.append(#""mentioned":"all""#)
+        case nil: break
+        }
+        if message.isLate { members.append(#""isLate":true"#) }
         return "{\(members.joined(separator: ","))}"
     }
 }

@@ -105,10 +105,15 @@ extension LoopEffects {
         case .durable: break
         case .once: line += ", once"
         }
+        let fields = MessageFields(of: block)
+        line += fields.text
+        if fields.isLate { line += ", at \(block.time)" }
+        if block.marks.contains(.low) { line += ", low" }
+        if block.marks.contains(.high) { line += ", high" }
         if block.marks.contains(.possibleDuplicate) { line += ", possible duplicate" }
         if block.hasFields {
             let fields = MessageFields(of: block)
-            line += ", reference \(hexadecimal(fields.reference))"
+            if fields.reference != 0 { line += ", reference \(hexadecimal(fields.reference))" }
             if fields.receipts.contains(.delivered) { line += ", told delivered" }
             if fields.receipts.contains(.applied) { line += ", told applied" }
         }
