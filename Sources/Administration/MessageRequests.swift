@@ -47,8 +47,28 @@ public struct SendMessage: AdministrationRequest {
     public var isKept: Bool?
     /// False for a message that is only kept, and delivered to nobody.
     public var isDelivered: Bool?
-    /// The time of a message that is only kept; the broker's if it is absent or in the future.
+    /// When the message was made. The broker uses it if it is at most 5 s from its own clock, and
+    /// for a message that is late or only kept also if it is older.
     public var unixMilliseconds: UInt64?
+    /// Whether ``unixMilliseconds`` is that of a reading which could not be sent earlier; used up
+    /// to the age that messages may have.
+    public var isLate: Bool?
+    /// Keys with values beside the content: at most 16, and 512 bytes of all keys and values.
+    public var attributes: [String: String]?
+    /// Members of ``group`` whom the message mentions, at most 256; whoever is no member is
+    /// ignored.
+    public var mentions: [String]?
+    /// Whether the message mentions all members.
+    public var mentionsAll: Bool?
+    /// Whether only those members get the message whom it mentions.
+    public var onlyMentioned: Bool?
+    /// When a message of grade transient is dropped for a client that reads slowly.
+    public var priority: Priority?
+    /// The receipts that `from` gets as messages: `delivered` when a device of a receiver has
+    /// acknowledged it, `applied` when a receiver tells that it applied it.
+    public var receipts: [String]?
+    /// Whether the reply has the message's reference, as it does with ``receipts``.
+    public var asksReference: Bool?
 
     /// Maximum bytes of ``contentType``: a type and a subtype of 127 bytes each (RFC 6838, 4.2)
     /// and the slash; those in use have fewer than 100 with their parameters. Each stored message
@@ -68,12 +88,18 @@ public struct SendMessage: AdministrationRequest {
         case once
     }
 
+    /// The order in which messages of grade transient are dropped for a client that reads slowly.
+    public enum Priority: String, Codable, Hashable, Sendable, CaseIterable {
+        case low, normal, high
+    }
+
     public init(
         app: String, from: String, users: [String]? = nil, group: String? = nil,
         topic: String? = nil, everybody: Bool? = nil, b: String? = nil, payload: String? = nil,
         base64: String? = nil, contentType: String? = nil, t: UInt8? = nil, grade: Grade? = nil,
         expirySeconds: UInt64? = nil, mid: String? = nil, isRetained: Bool? = nil,
-        isKept: Bool? = nil, isDelivered: Bool? = nil, unixMilliseconds: UInt64? = nil
+        isKept: Bool? = nil, isDelivered: Bool? = nil, unixMilliseconds: UInt64? = nil,
+        receipts: [String]? = nil, asksReference: Bool? = nil
     ) {
         self.app = app
         self.from = from
@@ -93,6 +119,8 @@ public struct SendMessage: AdministrationRequest {
         self.isKept = isKept
         self.isDelivered = isDelivered
         self.unixMilliseconds = unixMilliseconds
+        self.receipts = receipts
+        self.asksReference = asksReference
     }
 
     /// Who receives the message.
@@ -173,10 +201,14 @@ public struct SendMessage: AdministrationRequest {
         public var refused: [Refusal]
         /// The application's id of the message; nil if it has none.
         public var mid: String?
+        /// 16 hexadecimal digits by which receipts name the message; nil if it asked for none.
+        public var reference: String?
 
         public init(
-            receiverCount: Int, refusedCount: Int, refused: [Refusal], mid: String? = nil
+            receiverCount: Int, refusedCount: Int, refused: [Refusal], mid: String? = nil,
+            reference: String? = nil
         ) {
+            self.reference = reference
             self.receiverCount = receiverCount
             self.refusedCount = refusedCount
             self.refused = refused

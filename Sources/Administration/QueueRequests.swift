@@ -84,6 +84,8 @@ public struct ListQueueMessages: AdministrationRequest {
         /// The receiver was kicked out of the group.
         case kicked
         case groupEvent, presence
+        /// What receivers did with a message of the user.
+        case receipt
     }
 
     public struct Reply: Codable, Hashable, Sendable {

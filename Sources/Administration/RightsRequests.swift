@@ -60,7 +60,8 @@ public struct ExplainRights: AdministrationRequest {
     public static let name = "rights.explain"
 
     public enum Action: String, Codable, Hashable, Sendable, CaseIterable {
-        case send, publish, subscribe, presence, attach, broadcast, createGroup = "create-group"
+        case send, publish, subscribe, presence, receipts, attach, broadcast
+        case createGroup = "create-group"
 
         /// The words that name an action. The right to make groups is `group:create`, and that is
         /// taken too.

@@ -17,6 +17,7 @@ extension Broker {
         checkGroups()
         checkWills()
         sendKeys.checkInvariants()
+        tracking.checkInvariants()
         checkConversations()
         checkCounts()
         for session in sessions.places where sessions.contains(session) {
@@ -491,7 +492,9 @@ extension Broker {
         // A row of grade *once* that must be committed with the message counts like a receiver.
         let mayAwaitRow =
             memory.messages[message].grade == .once && memory.messages[message].batch != 0
-        let rowCount = memory.messages[message].awaitsRow ? 1 : 0
+        let rowCount =
+            (memory.messages[message].awaitsRow ? 1 : 0)
+            + (memory.messages[message].awaitsTracking ? 1 : 0)
         let rows = Int(memory.messages[message].unsettled) - Int(mentions.unsettled) - rowCount
         precondition(
             rows == 0 || (rows == 1 && mayAwaitRow),

@@ -36,6 +36,7 @@ public struct Broker: ~Copyable, Sendable {
     var conversationTable = ConversationTable()
     var operatorSends = OperatorSends()
     var sendKeys = SendKeys()
+    var tracking = TrackedSends()
     var inspections = Inspections()
 
     var deadlines: Deadlines
@@ -113,6 +114,9 @@ public struct Broker: ~Copyable, Sendable {
         case .markReadRequested(let connection, let identifier, let request):
             guard admits(connection, request: identifier, in: &step) else { return }
             markRead(connection, identifier: identifier, request, in: &step)
+        case .appliedReported(let connection, let identifier, let request):
+            guard admits(connection, request: identifier, in: &step) else { return }
+            reportApplied(connection, identifier: identifier, request, in: &step)
         case .willSet(let connection, let identifier, let request):
             guard admits(connection, request: identifier, in: &step) else { return }
             setWill(of: connection, identifier: identifier, request, in: &step)
@@ -161,6 +165,8 @@ public struct Broker: ~Copyable, Sendable {
             case .retained(let index): expire(retained: index)
             case .access(let access): expireAccess(access, in: &step)
             case .login(let index): finishDelayedLogin(index, in: &step)
+            case .tracked(let index): expire(tracked: index)
+            case .receipts(let index): paceReceipts(of: index, in: &step)
             case .housekeeping: runHousekeeping(at: moment)
             case .deliveries: deliverWaiting(untilWork: end, effects, in: &step)
             }

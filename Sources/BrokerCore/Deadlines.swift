@@ -49,7 +49,7 @@ struct Deadlines: ~Copyable {
         switch payload {
         case .housekeeping: isHousekeepingDue = false
         case .deliveries: areDeliveriesDue = false
-        case .session, .will, .retained, .access, .login: break
+        case .session, .will, .retained, .access, .login, .tracked, .receipts: break
         }
         return payload
     }
@@ -64,6 +64,8 @@ enum DeadlinePayload {
     case retained(Index<Retained>)
     case login(Index<DelayedLogin>)
     case deliveries
+    case tracked(Index<TrackedSend>)
+    case receipts(Index<TrackedSend>)
 
     var raw: UInt64 {
         switch self {
@@ -74,6 +76,8 @@ enum DeadlinePayload {
         case .retained(let retained): 4 << 32 | UInt64(retained.place)
         case .login(let login): 5 << 32 | UInt64(login.place)
         case .deliveries: 6 << 32
+        case .tracked(let send): 7 << 32 | UInt64(send.place)
+        case .receipts(let send): 8 << 32 | UInt64(send.place)
         }
     }
 
@@ -87,6 +91,8 @@ enum DeadlinePayload {
         case 4: self = .retained(Index(place: place))
         case 5: self = .login(Index(place: place))
         case 6: self = .deliveries
+        case 7: self = .tracked(Index(place: place))
+        case 8: self = .receipts(Index(place: place))
         default: preconditionFailure("deadline payload \(raw)")
         }
     }

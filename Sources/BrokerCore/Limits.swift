@@ -34,6 +34,25 @@ public struct CoreLimits: Sendable {
     var sendKeysOfUsersPerAppMaximum: Int {
         max(sendKeysPerAppMaximum - sendKeysReservedPerApp, 0)
     }
+    /// Maximum number of an app's sends with a reference, until their messages expire. Each has
+    /// about 500 bytes of memory and 300 on disk. A command every six seconds for a week is as
+    /// many; more is refused, because a send that was forgotten could tell no receipt.
+    public var trackedSendsPerAppMaximum = 100_000
+    /// The same for one user: a command each minute for a week, so that one sender does not fill
+    /// the app's share.
+    public var trackedSendsPerUserMaximum = 10_000
+    /// Maximum number of members of groups that are remembered one by one, of all sends: ten sends
+    /// to 100,000 members who all tell what they did. Each has about 40 bytes of memory.
+    public var trackedMembersMaximum = 1_000_000
+    /// Of these, those whose rows one deadline removes.
+    static let trackedMembersPerStepMaximum = 1_000
+    /// Seconds for which a send with receipts is remembered after its message has expired, because
+    /// a receiver that got it in the last second has to apply it.
+    static let receiptGraceSeconds: UInt64 = 3_600
+    /// Milliseconds between two receipts about a group, and before a receipt that could not be
+    /// stored is tried again. A person sees the count grow, and 100,000 members who acknowledge
+    /// within a minute make 20 receipts.
+    static let receiptMilliseconds: UInt64 = 3_000
     /// Maximum number of an MQTT client's QoS 1 and 2 publications without an answer. 1,024 of them
     /// in a commit of 100 ms are 10,000 per second from one client. Their entries take 80 KiB;
     /// ``uncommittedBytesMaximum`` limits their messages.

@@ -60,6 +60,8 @@ public struct BrokerSettings: Hashable, Sendable {
         public var takeoversPerMinute = 5
         public var groupsPerApp = 100_000
         public var groupsPerUser = 1_000
+        public var trackedSendsPerApp = 100_000
+        public var trackedSendsPerUser = 10_000
         public var groupBytesPerApp = 64 << 20
         public var groupBytesPerUser = 4 << 20
         public var membersPerGroup = 1_000_000

@@ -221,6 +221,14 @@ public enum SettingTable {
             "Groups that a user is a member of, each of which a login looks at; and groups that a "
                 + "user owns, including those that the user has left."),
         .integer(
+            "limits.trackedSendsPerApp", at: \.limits.trackedSendsPerApp, in: 0...10_000_000,
+            unit: "messages", reload: .atOnce,
+            "Messages of an app that have a reference, because their senders asked for one or for "
+                + "receipts, until they expire. Each takes about 500 bytes of memory."),
+        .integer(
+            "limits.trackedSendsPerUser", at: \.limits.trackedSendsPerUser, in: 0...10_000_000,
+            unit: "messages", reload: .atOnce, "The same for one user."),
+        .integer(
             "limits.groupBytesPerApp", at: \.limits.groupBytesPerApp, in: 0...1_099_511_627_776,
             unit: "bytes", reload: .atOnce,
             "Memory of the allow lists, titles and metas of an app's groups, with 48 "

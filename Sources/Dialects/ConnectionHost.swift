@@ -10,6 +10,10 @@ import WireFormat
 public enum PacketPriority: Sendable {
     /// It may be dropped, and the drop is counted.
     case droppable
+    /// The same, and it is dropped while there is room for the rest.
+    case droppedFirst
+    /// The same, and it is kept while there is no room for the rest.
+    case droppedLast
     /// The stream makes no sense without it: a connection with no room for it is closed.
     case required
 }

@@ -64,7 +64,7 @@ public struct Conversation: Sendable {
     /// Size of a CONNACK of MQTT 5 without properties; those of other dialects are shorter.
     private static let unreadPacketMaximum: UInt32 = 5
 
-    /// Options that an MQTT client requested or was granted.
+    /// Options that a client requested or was granted.
     struct Traits: OptionSet {
         var rawValue: UInt8
         /// Refusals may carry a reason string and user properties [MQTT-3.1.2-29].
@@ -74,6 +74,8 @@ public struct Conversation: Sendable {
         /// Refused publications are still acknowledged where the protocol version has no negative
         /// acknowledgement, because the app is configured that way.
         static let acknowledgesRefused = Traits(rawValue: 1 << 2)
+        /// The client accepts fields in DELIVER (MRT).
+        static let acceptsFields = Traits(rawValue: 1 << 3)
     }
 
     init(generation: UInt32, terms: UInt8) {
@@ -112,6 +114,8 @@ public struct ConversationTable: ~Copyable {
     var channels: ChannelTable
     /// The users of MQTT connections, by slot: topics of messages to a user contain its name.
     private var users: ContiguousArray<[UInt8]> = []
+    /// The users of channels that accept fields, by place.
+    private var channelUsers: ContiguousArray<[UInt8]> = []
     /// Topic aliases, by slot; empty until a client uses some.
     private var incomingAliases: ContiguousArray<IncomingAliases> = []
     private var outgoingAliases: ContiguousArray<OutgoingAliases> = []
@@ -167,6 +171,7 @@ public struct ConversationTable: ~Copyable {
         if connection.isChannel {
             channels.close(connection)
             channelConversations[connection.place] = nil
+            if connection.place < channelUsers.count { channelUsers[connection.place] = [] }
             return
         }
         conversations[connection.slot] = nil
@@ -239,15 +244,24 @@ public struct ConversationTable: ~Copyable {
 
     // MARK: - Users
 
-    /// Stores the user of an MQTT client.
+    /// Stores the user of a client whose deliveries depend on it: of MQTT or JSON, or of MRT if it
+    /// accepts fields.
     mutating func setUser(_ name: [UInt8], of connection: ConnectionID) {
+        if connection.isChannel {
+            while channelUsers.count <= connection.place { channelUsers.append([]) }
+            channelUsers[connection.place] = name
+            return
+        }
         while users.count <= connection.slot { users.append([]) }
         users[connection.slot] = name
     }
 
-    /// The user of an MQTT connection; empty for others.
+    /// The user of such a connection; empty for others.
     func user(of connection: ConnectionID) -> [UInt8] {
-        connection.slot < users.count ? users[connection.slot] : []
+        if connection.isChannel {
+            return connection.place < channelUsers.count ? channelUsers[connection.place] : []
+        }
+        return connection.slot < users.count ? users[connection.slot] : []
     }
 
     /// Calls `body` with every accepted connection that is not closing, and its dialect.

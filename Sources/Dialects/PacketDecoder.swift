@@ -466,7 +466,7 @@ extension Event {
         switch self {
         case .subscribeReceived, .unsubscribeReceived: partCount
         case .sendReceived, .presenceQueried, .groupRequested, .historyRequested,
-            .conversationsRequested, .markReadRequested, .willSet, .willCleared,
+            .conversationsRequested, .markReadRequested, .appliedReported, .willSet, .willCleared,
             .requestFaulted, .credentialPresented, .credentialRefused:
             1
         case .connectReceived(_, let request): request.will == nil ? 0 : 1

@@ -145,6 +145,7 @@ public struct ClientSettings: Sendable {
         packet.sessionExpirySeconds = sessionExpirySeconds
         packet.device = bytes.append(device)
         packet.information = bytes.append(information)
+        packet.accepts = .fields
         switch credential {
         case .token(let token): packet.credential = .token(bytes.append(token))
         case .appKey(let app, let key, let user):

@@ -41,6 +41,14 @@ public struct IncomingMessage: Hashable, Sendable {
         case groupEvent(group: String, GroupChange)
         /// The presence of a user changed: the number of the event.
         case presence(event: UInt8)
+        /// What a receiver, which is the sender of this message, did with one of this user.
+        case receipt(MessageReceipt?)
+    }
+
+    /// How a message to a group mentions this user.
+    public enum Mention: UInt8, Hashable, Sendable {
+        case byName = 1
+        case all = 2
     }
 
     /// How the message was addressed.
@@ -56,8 +64,18 @@ public struct IncomingMessage: Hashable, Sendable {
     /// The broker ended between an earlier send of this message and its acknowledgement: the
     /// message may have been delivered before.
     public var isPossibleDuplicate: Bool
+    /// Keys with values that the sender gave the message beside its content.
+    public var attributes: [String: String] = [:]
+    /// How a message to a group mentions this user; nil if it does not.
+    public var mention: Mention?
+    /// The time is that of a reading which its sender could not send earlier.
+    public var isLate = false
     /// To be stored with the message's effect, then acknowledged; nil for a transient message.
     public var record: InboxRecord?
+    /// The message's reference, if its sender asked for one or for receipts.
+    public var reference: MessageReference?
+    /// The receipts that its sender asked for.
+    public var receipts: Receipts = []
 
     /// A message for an application's own tests.
     public init(
@@ -117,6 +135,7 @@ public struct IncomingMessage: Hashable, Sendable {
                 group: text(packet.address),
                 change.map { GroupChange($0, in: body) } ?? .other(event: first))
         case .presence: kind = .presence(event: first)
+        case .receipt: kind = .receipt(MessageReceipt(packet.payload, in: body.bytes))
         }
         switch packet.kind {
         case .topic, .unicast, .group, .broadcast:
@@ -126,11 +145,29 @@ public struct IncomingMessage: Hashable, Sendable {
                 : .text(String(decoding: payload.dropFirst(), as: UTF8.self), type: first)
         case .kickedOut: content = .bytes(Array(payload))
         case .groupEvent, .presence: content = .bytes(Array(payload.dropFirst()))
+        case .receipt: content = .bytes(Array(payload))
         }
         from = text(packet.from)
         time = packet.time
         grade = packet.grade
         isPossibleDuplicate = packet.isPossibleDuplicate
         record = packet.number == 0 ? nil : InboxRecord(epoch: epoch, number: packet.number)
+        guard let fields = packet.decodedFields(in: body.bytes) else { return }
+        var attributes: [String: String] = [:]
+        MessageAttributes.forEach(inRun: fields.attributes.bytes(in: body.bytes)) { key, value in
+            attributes[String(decoding: key)] = String(decoding: value)
+        }
+        self.attributes = attributes
+        reference = MessageReference(fields.reference)
+        receipts = Receipts(rawValue: fields.asks.rawValue & 6)
+        mention = Mention(rawValue: fields.mentioned)
+        isLate = fields.isLate
+    }
+}
+
+extension String {
+    /// The text of bytes that are UTF-8.
+    fileprivate init(decoding bytes: RawSpan) {
+        self = bytes.withUnsafeBytes { String(decoding: $0, as: UTF8.self) }
     }
 }

@@ -27,6 +27,21 @@ public enum MessageContent: Hashable, Sendable {
     case bytes([UInt8])
 }
 
+/// What a sender is told about a message.
+public struct Receipts: OptionSet, Hashable, Sendable {
+    /// The sum of those that are asked for.
+    public var rawValue: UInt8
+
+    /// Receipts by the sum of their raw values.
+    public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    /// A device of a receiver has acknowledged it.
+    public static let delivered = Receipts(rawValue: 2)
+    /// A receiver's application has told that it applied it
+    /// (``Client/reportApplied(_:code:text:)``).
+    public static let applied = Receipts(rawValue: 4)
+}
+
 /// A message to send.
 public struct OutgoingMessage: Hashable, Sendable {
     /// The receivers.
@@ -48,9 +63,26 @@ public struct OutgoingMessage: Hashable, Sendable {
     /// Whether the receivers get the message; false for one that is only kept, as what a device
     /// recorded while it was offline. Its ``time`` is used unless it is in the future.
     public var isDelivered = true
+    /// Whether the answer tells the message's reference, by which receipts and receivers name it.
+    public var asksReference = false
+    /// The receipts that this user gets as messages of the kind
+    /// ``IncomingMessage/Kind/receipt(_:)``. Only messages to users and groups that are delivered
+    /// can have some.
+    public var receipts: Receipts = []
     /// Its time of creation, Unix milliseconds; nil is the time at which the broker accepts it. The
     /// broker uses it if it differs by at most 5 s from its own clock.
     public var time: UInt64?
+
+    /// Whether ``time`` is that of a reading which could not be sent earlier: the broker uses it up
+    /// to the age that messages may have, and tells the receivers. A reading that is older is
+    /// refused.
+    public var isLate = false
+    /// Keys with values beside the content: at most 16, and 512 bytes of all keys and values.
+    public var attributes: [String: String] = [:]
+    /// Whom a message to a group mentions; nil for nobody.
+    public var mentions: Mentions?
+    /// When a transient message is dropped for a receiver that reads slowly.
+    public var priority = SendPriority.normal
 
     /// A message of any content.
     public init(to destination: Destination, _ content: MessageContent, grade: Grade = .durable) {
@@ -65,10 +97,39 @@ public struct OutgoingMessage: Hashable, Sendable {
     }
 }
 
+/// Whom a message to a group mentions.
+public struct Mentions: Hashable, Sendable {
+    /// At most 256 users. Whoever is no member of the group is ignored.
+    public var users: [String]
+    /// Whether it mentions all members.
+    public var areAll: Bool
+    /// Whether only those members get the message whom it mentions.
+    public var areOnlyReceivers: Bool
+
+    /// Mentions of users, or of all members.
+    public init(of users: [String] = [], all: Bool = false, only: Bool = false) {
+        self.users = users
+        areAll = all
+        areOnlyReceivers = only
+    }
+}
+
+/// The order in which transient messages are dropped for a receiver that reads slowly.
+public enum SendPriority: UInt8, Hashable, Sendable, CaseIterable {
+    /// Dropped while there is room for the rest.
+    case low = 0
+    /// As a message without a priority.
+    case normal = 1
+    /// Kept while there is no room for the rest.
+    case high = 2
+}
+
 /// The broker's answer to an accepted message.
 public struct Receipt: Hashable, Sendable {
     /// The message's own id, if it has one.
     public var messageID: String?
+    /// The message's reference, if it asked for one or for receipts.
+    public var reference: MessageReference?
     /// Receivers who did not get it, by name; all others have it, or will.
     public var refusals: [Refusal] = []
     /// The number of receivers who did not get it: those of a broadcast are not named.
@@ -144,10 +205,57 @@ struct EncodedSend: Sendable {
         }
         packet.isUndelivered = !message.isDelivered
         packet.time = message.time ?? 0
+        packet.fields = try Self.fields(of: message, in: &bytes)
         self.packet = packet
         self.bytes = bytes.bytes
         self.receivers = receivers
         messageID = message.messageID
+    }
+
+    /// What few messages have, as a block; empty for a message without any of it.
+    private static func fields(
+        of message: OutgoingMessage, in bytes: inout ByteBuilder
+    ) throws(MartletError) -> ByteRange {
+        var fields = MRT.SendFields()
+        fields.asks = MRT.SendAsks(
+            rawValue: message.receipts.rawValue
+                | (message.asksReference ? MRT.SendAsks.reference.rawValue : 0))
+        if !message.attributes.isEmpty {
+            let run = try run(of: message.attributes)
+            if let reason = MessageAttributes.fault(run.span.bytes) { throw .refused(reason, "") }
+            fields.attributes = bytes.append(run)
+        }
+        if let mentions = message.mentions {
+            guard mentions.users.count <= WireLimits.mentionCountMaximum else {
+                throw .invalid("a message mentions at most \(WireLimits.mentionCountMaximum) users")
+            }
+            for user in mentions.users { try checkLength(user) }
+            let options: UInt8 = (mentions.areAll ? 1 : 0) | (mentions.areOnlyReceivers ? 2 : 0)
+            let first = bytes.append([options])
+            let names = bytes.append(identifiers: mentions.users)
+            guard names.count <= WireLimits.mentionsByteCountMaximum else {
+                throw .refused(.packetTooLarge, "")
+            }
+            fields.mentions = ByteRange(
+                offset: Int(first.offset), count: Int(first.count) + Int(names.count))
+        }
+        if message.priority != .normal { fields.priority = message.priority.rawValue }
+        fields.isLate = message.isLate
+        let block = fields.block(from: bytes.bytes.span.bytes)
+        return block.isEmpty ? .empty : bytes.append(block)
+    }
+
+    /// Attributes in the order of their keys, so that the same message has the same bytes.
+    private static func run(of attributes: [String: String]) throws(MartletError) -> [UInt8] {
+        var run: [UInt8] = []
+        for (key, value) in attributes.sorted(by: { $0.key < $1.key }) {
+            for text in [key, value] {
+                guard text.utf8.count <= Int(UInt8.max) else { throw .refused(.packetTooLarge, "") }
+                run.append(UInt8(text.utf8.count))
+                run += Array(text.utf8)
+            }
+        }
+        return run
     }
 
     /// A name that exceeds one byte of length is no valid id.

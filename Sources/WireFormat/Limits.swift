@@ -38,6 +38,18 @@ public enum WireLimits {
     /// Users on a group's allow list: with ids of 64 bytes one packet of 65,000 bytes holds them.
     public static let groupAllowedCountMaximum = 1_000
 
+    /// Attributes of a message, and bytes of all keys and values together: a dozen facts beside a
+    /// text of the default size, and half of that.
+    public static let attributeCountMaximum = 16
+    public static let attributesByteCountMaximum = 512
+    /// Bytes of a key of an attribute.
+    public static let attributeKeyByteCountMaximum = 64
+    /// Users whom a message to a group can mention: as many as a list can have.
+    public static let mentionCountMaximum = 256
+    /// Bytes of their names, each with its length: 256 ids of 59 bytes. With the other fields of a
+    /// message they stay below ``fieldsByteCountMaximum``.
+    public static let mentionsByteCountMaximum = 15_360
+
     /// Seconds of keep-alive, and packets of a window: what MQTT's 16-bit fields can say.
     public static let keepAliveSecondsMaximum: UInt16 = 65_535
     public static let windowMaximum: UInt16 = 65_535
@@ -52,6 +64,12 @@ public enum WireLimits {
 
     /// This session expiry means "never" (MQTT 5.0 section 3.1.2.11.2).
     public static let sessionNeverExpires: UInt32 = 0xFFFF_FFFF
+
+    /// Bytes of the fields of a message, all together: mentions of 256 users take less.
+    public static let fieldsByteCountMaximum = 16_383
+
+    /// Bytes of what a receiver tells about a message: two lines of a display.
+    public static let receiptTextByteCountMaximum = 128
 
     /// Messages of one page of history.
     public static var historyCountMaximum: UInt8 { 100 }

@@ -148,7 +148,19 @@ enum HelpPages {
           --history            keep the message in the conversation; to users or a group
           --no-history         keep it nowhere, whatever the group or the app keeps by default
           --history-only       keep it in the conversation, and deliver it to nobody
-          --time MS            its time in Unix milliseconds; with --history-only
+          --time MS            its time in Unix milliseconds; with --history-only or --late
+          --late               its time is that of a reading that could not be sent earlier
+          --receipt            print the message's reference, and ask for receipts: messages to you
+                               when receivers have it and when they applied it; to users or a group
+          --wait KIND          wait for the receipts of all receivers, delivered or applied, and
+                               print them
+          --attribute KEY=VALUE  a key with a value beside the text, at most 16 and 512 bytes in
+                               all; may be repeated
+          --mention USER       mention a member of the group; may be repeated
+          --mention-all        mention all members of the group
+          --only-mentioned     only those get the message whom it mentions
+          --priority CLASS     low, normal (default) or high: a transient message of a lower class
+                               is dropped first for a client that reads slowly
           --bytes              send the text as bytes, not as a message with a type, and lines of
                                standard input unchanged; only to a topic
 
@@ -176,6 +188,8 @@ enum HelpPages {
           --grade GRADE        the highest grade of these subscriptions; once if absent
           -C, --count N        end after N messages
           --json               one JSON object per message, with its sender and its delivery
+          --applied            tell the senders who ask for it that a message is applied when its
+                               line is written
           --state FILE         store the position in the inbox in a file, so that a restart
                                continues after the last printed message
           --expiry TIME        how long the session outlives the command; if absent, as the
@@ -275,7 +289,8 @@ enum HelpPages {
           --batch LABEL        a label to select the tokens by, such as a production lot
           --right RIGHT        a right of the tokens, in place of the rights of the app; may be
                                repeated. RIGHT is send:PATTERN, publish:FILTER, subscribe:FILTER,
-                               presence:PATTERN, attach:PATTERN, group:create or broadcast
+                               presence:PATTERN, receipts:PATTERN, attach:PATTERN, group:create
+                               or broadcast
           --output FILE        write the tokens to a new file as app,user,device,id,token; only you
                                can read it
 
@@ -428,9 +443,9 @@ enum HelpPages {
 
           RIGHT                a right of the app's users whose token names no rights:
                                send:PATTERN, publish:FILTER, subscribe:FILTER, presence:PATTERN,
-                               attach:PATTERN, group:create, broadcast. %u stands for the user,
-                               %d for the device. Without a RIGHT, a new app has all rights but
-                               attach and broadcast
+                               receipts:PATTERN, attach:PATTERN, group:create, broadcast. %u
+                               stands for the user, %d for the device. Without a RIGHT, a new app
+                               has all rights but attach and broadcast
           rights               replace all rights, for connected users too
           --role ROLE          what the key may do within the app: view: read over HTTP; operate:
                                change users, tokens, sessions, queues and groups, send, and log
@@ -540,8 +555,8 @@ enum HelpPages {
         $presence/USER. With --key, shows whether a key of the app logs in as a user.
 
           ACTION               send USER, publish TOPIC, subscribe FILTER, presence USER,
-                               attach USER, broadcast or create-group, also spelled
-                               group:create
+                               receipts USER (or GROUP), attach USER, broadcast or
+                               create-group, also spelled group:create
           --user USER          the user
           --device NAME        the device of the user
           --key NAME           the key

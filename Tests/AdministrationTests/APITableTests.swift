@@ -12,6 +12,7 @@ struct APITableTests {
         switch form {
         case .text: "\"x\""
         case .texts: "[\"x\"]"
+        case .textsByName: "{\"x\":\"y\"}"
         case .boolean: "true"
         case .number, .count: "1"
         case .choice(let words): "\"\(words[0])\""

@@ -287,6 +287,9 @@ private final class AmplificationTable {
                 Packets.request(operation, group + [1, 5], id: 7), owner)
         case .groupHistory:
             row("history of a group", Packets.request(operation, group, id: 8), owner)
+        case .applied:
+            let told: [UInt8] = [0, 0, 0, 0, 0, 0, 0, 1, 0] + Array(repeating: 0x61, count: 128)
+            row("applied, of nobody", Packets.request(operation, told, id: 6), owner)
         case .groupSetMeta:
             row(
                 "set meta of a group of 100",

@@ -58,6 +58,8 @@ func line(_ event: Event, _ bytes: UnsafeRawBufferPointer) -> String {
     case .markReadRequested(_, let identifier, let request):
         return "\(request.hides ? "hide" : "read") \(identifier): "
             + "\(party(request.party)) up to \(request.number)"
+    case .appliedReported(_, let identifier, let request):
+        return "applied \(identifier): \(request.reference), \(request.code) \(text(request.text))"
     case .groupRequested(_, let identifier, let request):
         return "group \(identifier) \(line(request, text, names))"
     case .willSet(_, let identifier, let will):
@@ -131,6 +133,8 @@ private func line(
     if request.isKept { words.append("kept") }
     if request.isNeverKept { words.append("never kept") }
     if request.isUndelivered { words.append("only") }
+    if request.isLate { words.append("late") }
+    if request.priority != .normal { words.append("\(request.priority) priority") }
     switch request.target {
     case .user(let user): words.append("to \(text(user))")
     case .users(let ids, let count): words.append("to \(count) \(names(ids))")
@@ -141,6 +145,13 @@ private func line(
     if !request.messageIdentifier.isEmpty { words.append("id \(text(request.messageIdentifier))") }
     if let expiry = request.expirySeconds { words.append("expiry \(expiry)") }
     if request.senderUnixMilliseconds > 0 { words.append("time \(request.senderUnixMilliseconds)") }
+    if !request.mentions.isEmpty {
+        let options = request.mentions.options
+        words.append(
+            "mentions " + (options.contains(.all) ? "all " : "")
+                + (options.contains(.only) ? "only " : "") + names(request.mentions.names))
+    }
+    if !request.attributes.isEmpty { words.append("attributes \(names(request.attributes))") }
     words.append(
         request.isRaw ? "raw \(request.payload.count)" : "\(request.messageByteCount) bytes")
     if !request.properties.isEmpty { words.append("properties \(request.properties.count)") }

@@ -26,14 +26,15 @@ func framed(_ json: String, step: Int = .max) -> [UInt8] {
 
 extension TestLoop {
     static func json(
-        _ form: JSONForm = .socket, isEstablished: Bool = true
+        _ form: JSONForm = .socket, isEstablished: Bool = true, user: String = ""
     ) -> TestLoop {
         let loop = TestLoop()
         loop.decoder.closed(loop.connection, .lost, isTold: false)
         loop.decoder.conversations.open(loop.connection, terms: 0, json: form)
         if isEstablished {
             loop.receive(framed(#"{"type":"connect","token":"s3cr3t"}"#))
-            loop.carryOut { $0.append(.accept(loop.connection, acceptance(user: .empty))) }
+            let user = loop.text(user)
+            loop.carryOut { $0.append(.accept(loop.connection, acceptance(user: user))) }
             loop.host.written = []
         }
         return loop

@@ -100,6 +100,10 @@ struct LaterPacketTests {
             "send-all-options",
             "send #300 durable to bob id order/7 expiry 3600 time 1790000000000 17 bytes"
         ),
+        ("send-attributes", "send #31 durable to bob attributes [site,7] 19 bytes"),
+        ("send-mentions", "send #32 durable to group fleet-7 mentions only [bob] 20 bytes"),
+        ("send-late", "send #33 durable late to bob time 1790000000000 18 bytes"),
+        ("send-priority", "send #0 transient high priority on alarm 18 bytes"),
         ("send-history", "send #27 durable kept to bob 22 bytes"),
         ("send-no-history", "send #27 durable never kept to bob 22 bytes"),
         ("send-history-only", "send #27 durable kept only to bob time 1790000000000 22 bytes"),

@@ -212,6 +212,8 @@ struct RecordingHost: ConnectionHost {
     var isClosed = false
     /// Whether the outgoing buffer has room for what may be left out.
     var hasRoom = true
+    /// How the last packet is treated if its receiver reads slowly.
+    private(set) var lastPriority = PacketPriority.required
     var silenceMilliseconds: UInt64?
     /// The turn's buffer, and how much of it is in use.
     var incoming: UnsafeMutableRawBufferPointer?
@@ -229,7 +231,8 @@ struct RecordingHost: ConnectionHost {
     mutating func reservePacket(
         _ byteCount: Int, for connection: ConnectionID, _ priority: PacketPriority
     ) -> UnsafeMutableRawPointer? {
-        if isClosed || (!hasRoom && priority == .droppable) { return nil }
+        lastPriority = priority
+        if isClosed || (!hasRoom && priority != .required) { return nil }
         precondition(packet == nil, "a packet was reserved and not committed")
         packet = .allocate(byteCount: byteCount, alignment: 1)
         return packet!.baseAddress

@@ -14,7 +14,7 @@ private let vectors: [String: [UInt8]] = {
     var vectors: [String: [UInt8]] = [:]
     let mqtt = ["connect", "messages", "subscriptions", "endings", "invalid"].map { "mqtt/\($0)" }
     for file in [
-        "mrt-connect", "mrt-messages", "mrt-requests", "mrt-session", "mrt-invalid",
+        "mrt-connect", "mrt-messages", "mrt-requests", "mrt-session", "mrt-invalid", "fields",
     ] + mqtt {
         let path = root.appending(path: "Tests/Vectors/\(file).txt")
         for line in try! String(contentsOf: path, encoding: .utf8).split(separator: "\n")

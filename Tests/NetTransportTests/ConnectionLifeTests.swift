@@ -77,6 +77,45 @@ import Testing
         #expect(bench.recorder.end(of: server) == nil)
     }
 
+    @Test func `traffic of a slow reader is refused in its order, and each class counted`() throws {
+        var configuration = EventLoop.Configuration()
+        configuration.outgoingMaximum = 40_000
+        configuration.outgoingHardMaximum = 200_000
+        var bench = try Bench(.plain, configuration)
+        let (_, server) = try bench.connect()
+        // Within one turn nothing is sent.
+        func append(_ byteCount: Int, _ traffic: Traffic) -> Bool {
+            pattern(byteCount).withUnsafeBytes { bench.loop.append($0, to: server, traffic) }
+        }
+        #expect(append(10_000, .droppedFirst))
+        #expect(!append(1, .droppedFirst))
+        #expect(append(30_000, .droppable))
+        #expect(!append(1, .droppedFirst))
+        #expect(!append(1, .droppable))
+        #expect(append(40_000, .droppedLast))
+        #expect(!append(1, .droppedLast))
+        #expect(!append(1, .droppable))
+        #expect(append(1_000, .required))
+        #expect(bench.loop.counters.dropsFirst == 2)
+        #expect(bench.loop.counters.drops == 2)
+        #expect(bench.loop.counters.dropsLast == 1)
+    }
+
+    @Test func `traffic that is dropped last closes no connection`() throws {
+        var configuration = EventLoop.Configuration()
+        configuration.outgoingMaximum = 1_500
+        configuration.outgoingHardMaximum = 2_000
+        var bench = try Bench(.plain, configuration)
+        let (_, server) = try bench.connect()
+        bench.send(pattern(1_999), to: server)
+        let isTaken = pattern(2).withUnsafeBytes {
+            bench.loop.append($0, to: server, .droppedLast)
+        }
+        #expect(!isTaken)
+        bench.turn { _, recorder in recorder.received.values.contains(pattern(1_999)) }
+        #expect(bench.recorder.end(of: server) == nil)
+    }
+
     @Test func `required traffic above the hard maximum closes the connection`() throws {
         var configuration = EventLoop.Configuration()
         configuration.outgoingMaximum = 1000

@@ -142,6 +142,7 @@ private func words(_ packet: MRT.Connect, _ body: UnsafeRawBufferPointer) -> [St
         packet.outbox.map { "outbox=\(fixed8($0.epoch)),\($0.resultsSeen),\($0.highestUsed)" },
         packet.sessionExpirySeconds.map { "expiry=\($0)" },
         field("info", packet.information, in: body),
+        field("accepts", UInt64(packet.accepts.rawValue)),
     ]
 }
 
@@ -171,6 +172,7 @@ private func words(_ packet: MRT.Send, _ body: UnsafeRawBufferPointer) -> [Strin
         field("expiry", UInt64(packet.expirySeconds)), field("time", packet.time),
         mark("history", packet.isKept), mark("no-history", packet.isNeverKept),
         mark("history-only", packet.isUndelivered), mark("retain", packet.isRetained),
+        field("fields", packet.fields, in: body),
         mark("raw", packet.isRaw), words(packet.target, body),
         "payload=" + escape(packet.payload, body),
     ]
@@ -206,6 +208,7 @@ private func words(_ packet: MRT.SendResult, _ body: UnsafeRawBufferPointer) -> 
     return [
         "result", "number=\(packet.number)", "reason=\(packet.reason.rawValue)",
         field("messageid", packet.messageIdentifier, in: body),
+        packet.reference == 0 ? nil : "reference=\(fixed8(packet.reference))",
         field("refused", packet.refusedCount),
         packet.refusedCount == 0 ? nil : "refusals=" + refusals.joined(separator: ","),
     ]
@@ -216,7 +219,8 @@ private func words(_ packet: MRT.Deliver, _ body: UnsafeRawBufferPointer) -> [St
         "deliver", "grade=\(packet.grade.rawValue)", field("number", packet.number),
         mark("duplicate", packet.isPossibleDuplicate), mark("raw", packet.isRaw),
         "kind=\(packet.kind.rawValue)", "from=" + escape(packet.from, body), "time=\(packet.time)",
-        field("address", packet.address, in: body), "payload=" + escape(packet.payload, body),
+        field("address", packet.address, in: body), field("fields", packet.fields, in: body),
+        "payload=" + escape(packet.payload, body),
     ]
 }
 

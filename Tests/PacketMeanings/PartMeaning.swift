@@ -100,6 +100,11 @@ private func understandParameters(
     case .groupHistory:
         let name = try MRT.GroupName(bytes.bytes)
         return meaning(name, in: bytes, text("group", name.group))
+    case .applied:
+        let applied = try MRT.Applied(bytes.bytes)
+        return meaning(
+            applied, in: bytes, "reference=\(fixed8(applied.reference))", "code=\(applied.code)",
+            text("text", applied.text))
     case .subscribe, .unsubscribe, .clearWill, .presence:
         preconditionFailure("whole packets show these")
     }

@@ -30,7 +30,7 @@ package struct Vector: CustomStringConvertible, Sendable {
 
     /// Every vector of MRT.
     package static let all = load([
-        "mrt-connect", "mrt-messages", "mrt-requests", "mrt-session", "mrt-invalid",
+        "mrt-connect", "mrt-messages", "mrt-requests", "mrt-session", "mrt-invalid", "fields",
     ])
 
     package static func load(_ names: [String]) -> [Vector] {

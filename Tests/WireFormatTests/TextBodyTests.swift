@@ -118,16 +118,16 @@ struct TextBodyTests {
     }
 
     @Test func `is delivered as JSON with its sender, time and group`() {
-        func envelope(_ group: String) -> String {
+        func envelope(_ group: String, members: String = "") -> String {
             let payload = binary(0, "hi")
             let from = Array("al\"ice".utf8)
-            let group = Array(group.utf8)
+            let (group, members) = (Array(group.utf8), Array(members.utf8))
             return payload.withUnsafeBytes { payload in
                 from.withUnsafeBytes { from in
                     group.withUnsafeBytes { group in
                         let envelope = TextEnvelope(
                             payload: payload.bytes, from: from.bytes, time: 1_790_000_000_123,
-                            group: group.bytes)
+                            group: group.bytes, members: members.span.bytes)
                         let text = bytes(count: envelope.byteCount) { envelope.write(to: &$0) }
                         return String(decoding: text, as: UTF8.self)
                     }
@@ -137,5 +137,9 @@ struct TextBodyTests {
         let head = #"{"msg":{"t":"0","b":"hi"},"from":"al\"ice","time":"1790000000123""#
         #expect(envelope("") == head + "}")
         #expect(envelope("fleet") == head + #","groupid":"fleet"}"#)
+        #expect(envelope("", members: #""late":true"#) == head + #","late":true}"#)
+        #expect(
+            envelope("fleet", members: #""a":1,"b":2"#)
+                == head + #","groupid":"fleet","a":1,"b":2}"#)
     }
 }

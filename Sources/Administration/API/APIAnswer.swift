@@ -105,6 +105,7 @@ extension APIOperation {
             [
                 .number("receiverCount"), .number("refusedCount"),
                 .objects("refused", .text("user"), .number("reason")), .text(optional: "mid"),
+                .text(optional: "reference"),
             ]
         case .mintTokens: [.objects("tokens", .text("user"), .text("id"), .text("token"))]
         case .listTokens:

@@ -15,6 +15,8 @@ public struct APIMember: Hashable, Sendable {
     public enum Form: Hashable, Sendable {
         case text
         case texts
+        /// An object whose values are texts.
+        case textsByName
         case boolean
         /// A whole number up to this one.
         case number(maximum: UInt64)
@@ -131,12 +133,20 @@ struct APIValues {
                 }
             }
             return
+        case (.textsByName, .object(let object)):
+            for (name, element) in object.sorted(by: { $0.key < $1.key }) {
+                guard case .text = element else {
+                    throw .malformed("\(path(of: member))/\(name) must be text")
+                }
+            }
+            return
         default: break
         }
         let form =
             switch member.form {
             case .text: "text"
             case .texts: "a list of texts"
+            case .textsByName: "an object of texts"
             case .boolean: "true or false"
             case .number(let maximum): "a whole number from 0 to \(maximum)"
             case .count(let maximum): "a whole number from 1 to \(maximum)"
@@ -212,6 +222,13 @@ struct APIValues {
     func texts(optional name: String) -> [String]? {
         guard case .array(let elements) = values[name] else { return nil }
         return elements.compactMap {
+            if case .text(let text) = $0 { text } else { nil }
+        }
+    }
+
+    func textsByName(_ name: String) -> [String: String]? {
+        guard case .object(let object) = values[name] else { return nil }
+        return object.compactMapValues {
             if case .text(let text) = $0 { text } else { nil }
         }
     }

@@ -204,6 +204,7 @@ public enum OpenAPIDocument {
         switch form {
         case .text: ["type": "string"]
         case .texts: ["type": "array", "items": ["type": "string"]]
+        case .textsByName: ["type": "object", "additionalProperties": ["type": "string"]]
         case .boolean: ["type": "boolean"]
         case .number(let maximum):
             ["type": "integer", "minimum": .number(0), "maximum": .number(maximum)]

@@ -26,6 +26,7 @@ extension Broker {
         settleReceivers()
         writeDirtySessions()
         if conversationTable.hasChangedReaders { writeChangedReaders() }
+        if !tracking.changed.isEmpty { writeChangedTracked() }
         commits.handOver()
         requestWaitingLoads()
         writeMessages(to: &batch)
@@ -165,11 +166,15 @@ extension Broker {
     /// delivered, and its record is not in the store.
     private mutating func takeBackSends(in step: inout Step) {
         for entry in commits.inFlightBatch.entries where !entry.isSettled {
-            takeBack(entry)
+            takeBack(entry, in: &step)
         }
         for message in commits.inFlightBatch.messages where memory.messages[message].awaitsRow {
             // Rows are stored also if messages are refused.
             memory.take(message)
+        }
+        for message in commits.inFlightBatch.messages
+        where memory.messages[message].awaitsTracking {
+            memory.endTracking(of: message)
         }
         for message in commits.inFlightBatch.messages where memory.messages[message].grade == .once
         {
@@ -181,10 +186,10 @@ extension Broker {
         }
     }
 
-    private mutating func takeBack(_ entry: PendingEntry) {
+    private mutating func takeBack(_ entry: PendingEntry, in step: inout Step) {
         switch owner(of: entry.queue) {
         case .session(let session)?:
-            takeBack(entry, session)
+            takeBack(entry, session, in: &step)
         case .offlineQueue(let user)?:
             queues.countOut(
                 offlineQueue: offlineQueueIndex(of: user), count: 1,
@@ -210,7 +215,9 @@ extension Broker {
         }
     }
 
-    private mutating func takeBack(_ entry: PendingEntry, _ session: Index<Session>) {
+    private mutating func takeBack(
+        _ entry: PendingEntry, _ session: Index<Session>, in step: inout Step
+    ) {
         if let connected = sessions[session].connected,
             let position = live.connectedSessions[connected].position(of: entry.number)
         {
@@ -227,7 +234,11 @@ extension Broker {
             memory.release(taken.message)
         } else {
             countOutBacklog(session: session, count: 1, byteCount: UInt64(entry.byteCount))
-            if entry.number <= sessions[session].inbox.acknowledgedThrough {
+            let resumedThrough = tracking.resumed.isEmpty ? 0 : tracking.resumed[session] ?? 0
+            if entry.number <= max(sessions[session].inbox.acknowledgedThrough, resumedThrough) {
+                if memory.messages[entry.message].hasFields {
+                    noteDelivered(entry.message, by: session, in: &step)
+                }
                 // The session has connected again, and its client has said that it has the message.
                 memory.take(entry.message)
                 return
@@ -376,7 +387,7 @@ extension Broker {
                     // The load belongs to a connection that has ended; the next connection makes
                     // its own.
                     guard live.connectedSessions.contains(owner) else { continue }
-                    takeLoad(result.loads[index], into: owner.index, blocks: bytes)
+                    takeLoad(result.loads[index], into: owner.index, blocks: bytes, in: &step)
                     if result.loads[index].entries.isEmpty && result.loads[index].reachedEnd
                         && live.connectedSessions[owner.index].backlogCount > 0
                     {
@@ -396,19 +407,32 @@ extension Broker {
 
     private mutating func takeLoad(
         _ load: LoadedQueue, into connected: Index<ConnectedSession>,
-        blocks bytes: UnsafeRawBufferPointer
+        blocks bytes: UnsafeRawBufferPointer, in step: inout Step
     ) {
         live.connectedSessions[connected].endLoad()
         live.connectedSessions[connected].takeFromBacklog(UInt64(load.entries.count))
+        let session = live.connectedSessions[connected].session
+        let resumedThrough = tracking.resumed.isEmpty ? 0 : tracking.resumed[session] ?? 0
+        var received: [Index<Message>] = []
         for entry in load.entries {
             let message = memory.resident(entry, in: bytes) {
                 commits.identifiers.makeUnmeasuredStamp()
             }
             memory.retain(message)
+            if entry.number <= resumedThrough {
+                settleResumed(entry, session)
+                received.append(message)
+                continue
+            }
             live.connectedSessions[connected].append(
                 WindowEntry(
                     number: entry.number, message: message, batchEntry: .max,
                     byteCount: entry.byteCount, state: entry.state))
+        }
+        if resumedThrough > 0 {
+            let isComplete =
+                load.reachedEnd || load.entries.last.map { $0.number > resumedThrough } == true
+            finishResuming(session, received, isComplete: isComplete, in: &step)
         }
     }
 
@@ -424,9 +448,15 @@ extension Broker {
     private mutating func completeSend(_ message: Index<Message>, in step: inout Step) {
         let isTakenBack =
             memory.messages[message].refusedCount > 0 && memory.messages[message].takenCount == 0
+        if isTakenBack { untrack(takenBack: message) }
         let handle = memory.messages[message].sender
         if handle == .none {
-            completeOperatorSend(message, isTakenBack: isTakenBack)
+            let number = memory.messages[message].senderNumber
+            if number >= TrackedSends.receiptNumbers {
+                settleReceipt(number, isTakenBack: isTakenBack, in: &step)
+            } else {
+                completeOperatorSend(message, isTakenBack: isTakenBack)
+            }
             return
         }
         guard sessions.contains(handle) else { return }
@@ -476,6 +506,13 @@ extension Broker {
         return (sender.index, position)
     }
 
+    /// The reference of a send; 0 for none.
+    @inline(__always)
+    func reference(of entry: OutboxEntry, _ sender: Index<Session>) -> UInt64 {
+        entry.isTracked
+            ? tracking.reference(ofSession: trackingKey(of: sender), number: entry.number) : 0
+    }
+
     /// Sends the result to a sender that is connected. Returns whether it is.
     @discardableResult
     func reportResult(
@@ -487,7 +524,8 @@ extension Broker {
         let entry = sessions[sender].outbox[position]
         step.effects[connection.loop].appendResult(
             connection, number: entry.number, reason: entry.reason,
-            messageIdentifier: messageIdentifier, refusedCount: entry.refusedCount,
+            messageIdentifier: messageIdentifier, reference: reference(of: entry, sender),
+            refusedCount: entry.refusedCount,
             refusals: refusals(of: entry, sender))
         return true
     }

@@ -86,6 +86,7 @@ extension Broker: StoreVisitor {
         }
         countRestoredReceivers()
         sendKeys.endRestoration()
+        if !tracking.isEmpty { resumeTracking(at: moment) }
         for user in registry.users.places where registry.users.contains(user) {
             updateWaiting(of: user)
         }
@@ -158,6 +159,8 @@ extension Broker: StoreVisitor {
             try restoreConversation(key, value)
         case .readers:
             try restoreReader(key, value)
+        case .trackedSends:
+            try restoreTracked(key, value)
         }
     }
 

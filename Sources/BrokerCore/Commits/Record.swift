@@ -28,6 +28,8 @@ public enum RecordTable: UInt8, CaseIterable, Sendable {
     case conversations = 15
     /// What members read of conversations.
     case readers = 16
+    /// Sends with a reference.
+    case trackedSends = 17
 }
 
 /// The kind of a record, which decides whether a store without room writes it.

@@ -300,6 +300,7 @@ extension Broker {
                 connection: connection, session: session, wasPresent: wasPresent,
                 windowMaximum: max(1, min(request.inboxWindow, limits.inboxWindowMaximum)),
                 start: sessions[session].inbox.acknowledgedThrough,
+                receivedThrough: tracking.resumed.isEmpty ? 0 : tracking.resumed[session] ?? 0,
                 backlogCount: sessions[session].inbox.count, cookie: request.newCookie,
                 presentedCookie: request.cookie, keepAliveSeconds: keepAlive,
                 publishWindow: limits.publishWindowMaximum,
@@ -321,6 +322,14 @@ extension Broker {
         guard let resume, resume.epoch == sessions[session].epoch,
             resume.number > sessions[session].inbox.acknowledgedThrough
         else { return }
+        if sessions[session].inbox.count > 0,
+            tracking.mayAwaitDelivery(to: sessions[session].user)
+        {
+            // Messages whose delivery is to be told are read before they are removed.
+            tracking.resumed[session] = max(tracking.resumed[session] ?? 0, resume.number)
+            return
+        }
+        if !tracking.resumed.isEmpty { tracking.resumed[session] = nil }
         sessions[session].inbox.acknowledgedThrough = resume.number
         guard sessions[session].inbox.count > 0 else { return }
         // The entries are on disk only. The result of the store tells how many they are.

@@ -195,6 +195,7 @@ extension Broker {
                 commits.remove(table, key: RecordKey.number(identifier))
             }
             deleteSends(of: session)
+            if !tracking.resumed.isEmpty { clearResumed(session) }
             let inbox = sessions[session].inbox
             queues.take(inbox.queue, from: session)
             leave(inbox, of: user, keepsUserMessages: returnsUserMessages && receivedUserMessages)

@@ -80,11 +80,13 @@ struct ConnectedSession: ~Copyable {
     let hasAssignedDevice: Bool
 
     /// - Parameters:
-    ///   - start: the last number that the receiver has.
+    ///   - start: the last number that has left the queue.
+    ///   - receivedThrough: the last number that the receiver says it has, if that is higher.
     ///   - backlogCount: the number of entries in its queue.
     init(
         connection: ConnectionID, session: Index<Session>, wasPresent: Bool, windowMaximum: UInt16,
-        start: UInt64, backlogCount: UInt32, cookie: UInt64, presentedCookie: UInt64?,
+        start: UInt64, receivedThrough: UInt64 = 0, backlogCount: UInt32, cookie: UInt64,
+        presentedCookie: UInt64?,
         keepAliveSeconds: UInt32, publishWindow: UInt16, hasAssignedDevice: Bool,
         takeovers: TakeoverCount
     ) {
@@ -93,7 +95,7 @@ struct ConnectedSession: ~Copyable {
         self.wasPresent = wasPresent
         narrowWindowMaximum = windowMaximum
         self.backlogCount = backlogCount
-        sentThrough = start
+        sentThrough = max(start, receivedThrough)
         loadedThrough = start
         self.cookie = cookie
         self.presentedCookie = presentedCookie ?? 0
@@ -165,6 +167,9 @@ struct ConnectedSession: ~Copyable {
     }
 
     // MARK: - The backlog
+
+    /// Notes that an entry was read that the receiver has: it does not enter the window.
+    mutating func noteRead(_ number: UInt64) { loadedThrough = number }
 
     /// Adds entries that were queued after the window.
     @inline(__always)

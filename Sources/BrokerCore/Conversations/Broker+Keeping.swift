@@ -23,7 +23,7 @@ extension Broker {
         if request.isKept { return true }
         guard !request.isNeverKept, request.grade != .transient else { return false }
         switch target.receivers {
-        case .everybody, .topic: return false
+        case .everybody, .topic, .mentioned: return false
         case .group(let group) where groupTable.groups[group].history.isKept: return true
         case .user, .users, .group:
             let app = registry.users[user].app
@@ -98,7 +98,8 @@ extension Broker {
             }
             return found
         case .group(let group): return [.group(group)]
-        case .everybody, .topic: return nil
+        // All members could read what only some of them get.
+        case .everybody, .topic, .mentioned: return nil
         }
     }
 

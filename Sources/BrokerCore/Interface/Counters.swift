@@ -34,6 +34,15 @@ public struct Counters: Hashable, Sendable {
     /// Sends that were not made because of their key: it was used for another send, its first send
     /// was under way, or the user or the app had too many.
     public var sendKeysRefused: UInt64 = 0
+    /// Sends that have a reference.
+    public var sendsTracked: UInt64 = 0
+    /// Receipts to the senders of messages.
+    public var receiptsSent: UInt64 = 0
+    /// Receipts that had to wait because a queue or the store was full.
+    public var receiptsDelayed: UInt64 = 0
+    /// Deliveries to members of groups that no receipt counts, because too many members are
+    /// remembered.
+    public var membersUncounted: UInt64 = 0
     /// Sends accepted although an earlier broker may have delivered them.
     public var possibleDuplicates: UInt64 = 0
     /// Single receivers refused within a send.
@@ -122,6 +131,8 @@ public struct Gauges: Hashable, Sendable {
     public var tokens: Int
     /// Keys of sends that are remembered, of all apps.
     public var sendKeys: Int
+    /// Sends with a reference whose messages have not expired, of all apps.
+    public var trackedSends: Int
     public var conversations: Int
     /// Kept messages of all conversations.
     public var keptMessages: UInt64

@@ -167,6 +167,8 @@ public struct SendResult: Hashable, BitwiseCopyable, Sendable {
     public var reason: ReasonCode
     /// The application's id, in the event loop's bytes; empty if there is none.
     public var messageIdentifier: ByteRange
+    /// The message's reference, if its sender asked for it; 0 for none.
+    public var reference: UInt64 = 0
     /// The number of refused receivers, including those that are not named.
     public var refusedCount: UInt32
     /// ``Refusal`` values in the event loop's `refusals`.

@@ -25,6 +25,7 @@ public enum Event: Sendable {
     case historyRequested(ConnectionID, requestIdentifier: UInt64, HistoryRequest)
     case conversationsRequested(ConnectionID, requestIdentifier: UInt64, ConversationListRequest)
     case markReadRequested(ConnectionID, requestIdentifier: UInt64, ReadMarkRequest)
+    case appliedReported(ConnectionID, requestIdentifier: UInt64, AppliedRequest)
     case willSet(ConnectionID, requestIdentifier: UInt64, WillRequest)
     case willCleared(ConnectionID, requestIdentifier: UInt64)
     /// A request that the dialect refused: the operation is unknown or its parameters are invalid.
@@ -54,7 +55,8 @@ extension Event {
             .subscribeReceived(let connection, _), .unsubscribeReceived(let connection, _),
             .presenceQueried(let connection, _, _), .groupRequested(let connection, _, _),
             .historyRequested(let connection, _, _), .conversationsRequested(let connection, _, _),
-            .markReadRequested(let connection, _, _), .willSet(let connection, _, _),
+            .markReadRequested(let connection, _, _), .appliedReported(let connection, _, _),
+            .willSet(let connection, _, _),
             .willCleared(let connection, _),
             .requestFaulted(let connection, _, _), .credentialPresented(let connection, _),
             .credentialRefused(let connection, _), .disconnectReceived(let connection, _),
@@ -70,8 +72,8 @@ extension Event {
         case .connectionClosed, .disconnectReceived, .peerFaulted: true
         case .connectReceived, .sendReceived, .inboxAcknowledged, .resultsSeen, .packetAnswered,
             .subscribeReceived, .unsubscribeReceived, .presenceQueried, .groupRequested,
-            .historyRequested, .conversationsRequested, .markReadRequested, .willSet,
-            .willCleared, .requestFaulted, .credentialPresented, .credentialRefused,
+            .historyRequested, .conversationsRequested, .markReadRequested, .appliedReported,
+            .willSet, .willCleared, .requestFaulted, .credentialPresented, .credentialRefused,
             .deliveryTooLarge, .outgoingDrained:
             false
         }
@@ -90,7 +92,8 @@ extension Event {
         case .sendReceived(_, let request):
             request.grade != .transient || request.isRetained ? .adds : .none
         case .connectReceived, .connectionClosed, .subscribeReceived, .unsubscribeReceived,
-            .groupRequested, .historyRequested, .markReadRequested, .willSet, .willCleared,
+            .groupRequested, .historyRequested, .markReadRequested, .appliedReported, .willSet,
+            .willCleared,
             .credentialPresented, .credentialRefused, .disconnectReceived, .peerFaulted:
             .adds
         }
@@ -315,27 +318,21 @@ extension SendTarget {
     func address(in bytes: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
         switch self {
         case .group(let name), .topic(let name): name.bytes(in: bytes)
-        case .user, .users, .everybody: UnsafeRawBufferPointer(start: nil, count: 0)
+        case .user, .users, .everybody: ByteRange.empty.bytes(in: bytes)
         }
     }
 }
 
 public struct SendRequest: Sendable {
+    // In the order that needs the least memory: an event has one or more of these (``Event``).
+
     /// The outbox number; 0 for a transient send, which has none, and in MQTT, where the broker
     /// assigns the number.
     public var number: UInt64
-    /// The packet identifier of a QoS 1 or 2 publication; 0 in MRT.
-    public var packetIdentifier: UInt16 = 0
+    public var target: SendTarget
+    public var grade: Grade
     /// RETAIN is set: the message is stored as the last of its topic, for later subscribers (MQTT).
     public var isRetained = false
-    public var grade: Grade
-    public var target: SendTarget
-    /// The application's id of the message; the result repeats it. Empty if there is none.
-    public var messageIdentifier: ByteRange
-    /// Seconds until the message expires; nil for the age limit of queues.
-    public var expirySeconds: UInt64?
-    /// The sender's time in Unix milliseconds; 0 if there is none.
-    public var senderUnixMilliseconds: UInt64
     /// The message is kept in the conversation of its sender and its receivers.
     public var isKept = false
     /// The message is kept nowhere, whatever its app and its group keep by default.
@@ -344,13 +341,38 @@ public struct SendRequest: Sendable {
     public var isUndelivered = false
     /// The payload is arbitrary bytes; otherwise `t` as one byte and then `b`.
     public var isRaw: Bool
-    public var payload: ByteRange
-    /// Bytes of the minimal JSON form of a `t`/`b` payload, as the dialect counted them.
-    public var messageByteCount: UInt32
-    /// MQTT 5 properties that the message keeps.
-    public var properties: ByteRange
+    /// Whether it may have asks, a late time, a priority, attributes or mentions: other sends pay
+    /// for one comparison.
+    public private(set) var isUnusual = false
+    /// What the sender asks for.
+    public var asks: SendAsks = [] { didSet { isUnusual = true } }
+    /// ``senderUnixMilliseconds`` is the time of a reading which the sender could not send earlier.
+    public var isLate = false { didSet { isUnusual = true } }
+    /// When a transient message is dropped for a client that reads slowly.
+    public var priority = SendPriority.normal { didSet { isUnusual = true } }
+    /// Seconds until the message expires; nil for the age limit of queues.
+    public var expirySeconds: UInt64?
     /// The fault that the dialect found in this send; the core refuses it with this reason.
     public var fault: ReasonCode?
+    /// The packet identifier of a QoS 1 or 2 publication; 0 in MRT.
+    public var packetIdentifier: UInt16 = 0
+    /// Bytes of the minimal JSON form of a `t`/`b` payload, as the dialect counted them.
+    public var messageByteCount: UInt32
+    /// The sender's time in Unix milliseconds; 0 if there is none.
+    public var senderUnixMilliseconds: UInt64
+    /// A random number that becomes the message's reference, if the sender asks for anything; 0
+    /// otherwise.
+    public var reference: UInt64 = 0
+    /// The application's id of the message; the result repeats it. Empty if there is none.
+    public var messageIdentifier: ByteRange
+    public var payload: ByteRange
+    /// MQTT 5 properties that the message keeps.
+    public var properties: ByteRange
+    /// Keys and values beside the payload: each as one length byte and its bytes. The dialect has
+    /// checked them.
+    public var attributes = ByteRange.empty { didSet { isUnusual = true } }
+    /// Whom a message to a group mentions.
+    public var mentions = Mentions() { didSet { isUnusual = true } }
 
     public init(
         number: UInt64, grade: Grade, target: SendTarget, messageIdentifier: ByteRange = .empty,

@@ -40,6 +40,8 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case messageBytes
     case payloadBytes
     case willBytes
+    case trackedSendsOfApp
+    case trackedSendsOfUser
 
     /// The configuration key of the limit, or its description if it is fixed; empty for none.
     public var key: StaticString {
@@ -78,6 +80,8 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .messageBytes: "limits.messageMaximum"
         case .payloadBytes: "limits.payloadMaximum"
         case .willBytes: "4096 bytes of a will"
+        case .trackedSendsOfApp: "limits.trackedSendsPerApp"
+        case .trackedSendsOfUser: "limits.trackedSendsPerUser"
         case .sharesOfSession: "50 shared subscriptions of a session"
         }
     }

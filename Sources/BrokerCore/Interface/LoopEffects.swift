@@ -144,8 +144,8 @@ extension LoopEffects {
     /// Reports the result of a send to its sender.
     public mutating func appendResult(
         _ connection: ConnectionID, number: UInt64, reason: ReasonCode,
-        messageIdentifier: UnsafeRawBufferPointer, refusedCount: UInt32 = 0,
-        refusals: [Refusal] = []
+        messageIdentifier: UnsafeRawBufferPointer, reference: UInt64 = 0,
+        refusedCount: UInt32 = 0, refusals: [Refusal] = []
     ) {
         let first = UInt32(self.refusals.count)
         self.refusals.append(contentsOf: refusals)
@@ -155,7 +155,7 @@ extension LoopEffects {
                     connection: connection, number: number, reason: reason,
                     messageIdentifier: messageIdentifier.isEmpty
                         ? .empty : bytes.append(messageIdentifier),
-                    refusedCount: refusedCount, firstRefusal: first,
+                    reference: reference, refusedCount: refusedCount, firstRefusal: first,
                     namedRefusalCount: UInt32(refusals.count))))
     }
 

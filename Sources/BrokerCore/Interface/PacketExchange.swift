@@ -24,6 +24,8 @@ public struct PacketAnswer: Hashable, BitwiseCopyable, Sendable {
     public var reason: ReasonCode
     /// The application's id of the message, in the event loop's bytes; empty if there is none.
     public var messageIdentifier = ByteRange.empty
+    /// The message's reference, if its sender asked for it; 0 for none.
+    public var reference: UInt64 = 0
     /// The reason code of MRT for the same result.
     public var result = ReasonCode.success
     /// ``Refusal`` values in the event loop's `refusals`.

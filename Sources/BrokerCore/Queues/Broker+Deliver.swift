@@ -300,13 +300,18 @@ extension Broker {
             return
         }
         guard throughNumber > sessions[session].inbox.acknowledgedThrough else { return }
+        if !tracking.resumed.isEmpty, throughNumber <= tracking.resumed[session] ?? 0 { return }
         sessions[session].inbox.acknowledgedThrough = throughNumber
         counters.acknowledgements += 1
         var isInStore = false
+        let areSendsTracked = !tracking.isEmpty
         while live.connectedSessions[connected].sentCount > 0,
             live.connectedSessions[connected].window[0].number <= throughNumber
         {
             let entry = live.connectedSessions[connected].remove(at: 0)
+            if areSendsTracked, memory.messages[entry.message].hasFields {
+                noteDelivered(entry.message, by: session, in: &step)
+            }
             if settle(entry, session, in: &step) == .inStore { isInStore = true }
         }
         if isInStore { removeFromStore(session, throughNumber: throughNumber) }

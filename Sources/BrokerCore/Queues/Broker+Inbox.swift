@@ -176,8 +176,8 @@ extension Broker {
 
     /// Adds a message to the offline queue of a user without a session that receives its messages.
     mutating func enqueue(
-        _ message: Index<Message>, offlineQueueOf user: Index<User>, tally: inout RoutingTally,
-        in step: inout Step
+        _ message: Index<Message>, offlineQueueOf user: Index<User>, grade: Grade? = nil,
+        tally: inout RoutingTally, in step: inout Step
     ) {
         let offlineQueue = offlineQueue(of: user)
         let byteCount = UInt32(memory.messages[message].blockByteCount)
@@ -200,7 +200,7 @@ extension Broker {
         _ = addPendingEntry(
             message, queue: queues.offlineQueues[offlineQueue].queue, number: number,
             byteCount: byteCount,
-            state: EntryState(grade: memory.messages[message].grade))
+            state: EntryState(grade: grade ?? memory.messages[message].grade))
     }
 
     /// Adds an entry to the pending batch. Returns its position.

@@ -322,7 +322,7 @@ extension QueuedMessage {
         let hasType: Bool
         switch block.kind {
         case .topic, .unicast, .group, .broadcast: hasType = !block.marks.contains(.raw)
-        case .kicked, .groupEvent, .presence: hasType = false
+        case .kicked, .groupEvent, .presence, .receipt: hasType = false
         }
         let content = hasType ? block.payload.dropFirst() : block.payload[...]
         self.init(

@@ -34,11 +34,11 @@ extension Broker {
         let isReceived = entry.state.options.contains(.received)
         switch (exchange, entry.state.grade) {
         case (.accepted, .durable):
-            settleDelivery(session, position, in: &step)
+            settleDelivery(session, position, isReceived: !reason.isFailure, in: &step)
             pump(session, in: &step)
         case (.received, .once) where reason.isFailure && !isReceived,
             (.complete, .once) where entry.isReleased:
-            settleDelivery(session, position, in: &step)
+            settleDelivery(session, position, isReceived: exchange == .complete, in: &step)
             pump(session, in: &step)
         case (.received, .once) where !reason.isFailure:
             receiveDelivery(of: session, at: position, to: connection, in: &step)
@@ -72,11 +72,16 @@ extension Broker {
     }
 
     /// Settles one delivery.
+    ///
+    /// - Parameter isReceived: whether the client has the message and did not refuse it.
     private mutating func settleDelivery(
-        _ session: Index<Session>, _ position: Int, in step: inout Step
+        _ session: Index<Session>, _ position: Int, isReceived: Bool, in step: inout Step
     ) {
         counters.acknowledgements += 1
         let entry = live.connectedSessions[connectedIndex(of: session)].remove(at: position)
+        if isReceived, !tracking.isEmpty, memory.messages[entry.message].hasFields {
+            noteDelivered(entry.message, by: session, in: &step)
+        }
         let isFront = position == 0
         // An entry that is not the first is removed from the store by itself, so that a reload does
         // not contain it.

@@ -13,7 +13,10 @@ struct Message: ~Copyable, @unchecked Sendable {
     /// Distinguishes messages when they are copied into an event loop's effects; never 0.
     let stamp: UInt64
     let deadline: Instant
+    /// Its grade; *once* also for a message that is delivered after its commit only.
     let grade: Grade
+    /// Whether its block has a section of fields.
+    let hasFields: Bool
     /// Whether it is for the existing sessions, and not for their users.
     let isOwnOnly: Bool
 
@@ -30,6 +33,8 @@ struct Message: ~Copyable, @unchecked Sendable {
     /// Whether a row other than its entries must be committed with it: that of the retained
     /// message.
     var awaitsRow = false
+    /// Whether the row of its tracked send must be committed with it.
+    var awaitsTracking = false
     /// Whether routing has finished: before, `unsettled == 0` has no meaning.
     var isRouted = false
     /// Whether the result has been sent to its sender.
@@ -51,7 +56,8 @@ struct Message: ~Copyable, @unchecked Sendable {
 
     init(
         parts: MessageParts, messageIdentifier: UnsafeRawBufferPointer, stamp: UInt64,
-        deadline: Instant, sender: Handle<Session>, senderNumber: UInt64, in blocks: inout BlockPool
+        deadline: Instant, sender: Handle<Session>, senderNumber: UInt64, followsCommit: Bool,
+        in blocks: inout BlockPool
     ) {
         blockByteCount = parts.blockByteCount
         memory = blocks.take(blockByteCount + messageIdentifier.count)
@@ -61,7 +67,8 @@ struct Message: ~Copyable, @unchecked Sendable {
         identifier = 0
         self.stamp = stamp
         self.deadline = deadline
-        grade = parts.grade
+        grade = followsCommit ? .once : parts.grade
+        hasFields = parts.marks.contains(.fields)
         isOwnOnly = parts.kind.isOwnOnly
         self.sender = sender
         self.senderNumber = senderNumber
@@ -90,6 +97,7 @@ struct Message: ~Copyable, @unchecked Sendable {
         self.stamp = stamp
         self.deadline = deadline
         grade = MessageBlock(block).grade
+        hasFields = MessageBlock(block).hasFields
         isOwnOnly = MessageBlock(block).kind.isOwnOnly
         sender = .none
         senderNumber = 0

@@ -10,7 +10,10 @@
 //   | sender | address | properties | payload                                                   |
 //
 // Integers are little-endian. The address is a group id or a topic, by kind; it is empty for
-// unicast and broadcast.
+// unicast and broadcast. With the mark `fields`, the properties begin with a section of fields: u16
+// length, then pairs as in a DELIVER of MRT (`MessageFields`). The rest are properties of MQTT.
+
+import Primitives
 
 /// How a message was addressed. The receiver gets this value. Raw values 2, 3, 4 and 6 are the
 /// reason codes of the delivery; they are on the wire of MRT and on disk.
@@ -25,6 +28,8 @@ public enum MessageKind: UInt8, Hashable, Sendable {
     case groupEvent = 7
     /// The presence of a user changed.
     case presence = 8
+    /// What receivers did with a message, for its sender.
+    case receipt = 9
 
     /// Whether it is for the existing sessions that subscribe to it, and not for their users.
     @inline(__always)
@@ -51,6 +56,15 @@ public struct MessageMarks: OptionSet, Hashable, Sendable {
     /// Its sender set an expiry, which the receivers get.
     @inlinable
     public static var expires: MessageMarks { MessageMarks(rawValue: 1 << 3) }
+    /// Its properties begin with a section of fields.
+    @inlinable
+    public static var fields: MessageMarks { MessageMarks(rawValue: 1 << 4) }
+    /// A transient message that is dropped while there is room for the rest.
+    @inlinable
+    public static var low: MessageMarks { MessageMarks(rawValue: 1 << 6) }
+    /// A transient message that is kept while there is no room for the rest.
+    @inlinable
+    public static var high: MessageMarks { MessageMarks(rawValue: 1 << 7) }
 }
 
 /// Reads a message block in place. Valid as long as the bytes are.
@@ -81,6 +95,25 @@ public struct MessageBlock {
             + Int(number(in: bytes, at: 16, as: UInt32.self))
             + Int(number(in: bytes, at: 20, as: UInt32.self))
         return total == bytes.count
+            && (bytes[2] & MessageMarks.fields.rawValue == 0 || hasValidFields(bytes.bytes))
+    }
+
+    /// Whether the section of fields is within the properties and can be walked.
+    @usableFromInline
+    static func hasValidFields(_ bytes: RawSpan) -> Bool {
+        func number<Number: FixedWidthInteger & BitwiseCopyable>(
+            at offset: Int, as type: Number.Type
+        ) -> Int {
+            Int(Number(littleEndian: bytes.loadInteger(at: offset, as: type)))
+        }
+        let start =
+            headerByteCount + number(at: 4, as: UInt16.self) + number(at: 6, as: UInt16.self)
+        let count = number(at: 16, as: UInt32.self)
+        guard count >= 2 else { return false }
+        let section = number(at: start, as: UInt16.self)
+        guard 2 + section <= count else { return false }
+        return MessageFields.areValid(
+            ByteRange(offset: start + 2, count: section).bytes(in: bytes))
     }
 
     @inlinable
@@ -123,10 +156,31 @@ public struct MessageBlock {
     public var address: UnsafeRawBufferPointer {
         part(MessageBlock.headerByteCount + senderCount, addressCount)
     }
+    /// The fields, if there are any, and the properties.
+    @inlinable
+    public var fieldsAndProperties: UnsafeRawBufferPointer {
+        part(MessageBlock.headerByteCount + senderCount + addressCount, propertiesCount)
+    }
+    /// Whether there are fields or properties.
+    @inlinable
+    public var hasFieldsOrProperties: Bool { propertiesCount != 0 }
+    @inlinable
+    public var hasFields: Bool { bytes[2] & MessageMarks.fields.rawValue != 0 }
     /// MQTT 5 properties that travel with the message, as the MQTT codec wrote them.
     @inlinable
     public var properties: UnsafeRawBufferPointer {
-        part(MessageBlock.headerByteCount + senderCount + addressCount, propertiesCount)
+        guard hasFields else { return fieldsAndProperties }
+        return ByteRange(offset: fieldsEnd, count: propertiesCount - fieldsEnd)
+            .bytes(in: fieldsAndProperties)
+    }
+    @usableFromInline
+    var fieldsEnd: Int {
+        2 + Int(MessageBlock.number(in: fieldsAndProperties, at: 0, as: UInt16.self))
+    }
+    /// The pairs of the fields, as in a DELIVER of MRT; empty for a message without any.
+    public var fields: UnsafeRawBufferPointer {
+        let range = hasFields ? ByteRange(offset: 2, count: fieldsEnd - 2) : .empty
+        return range.bytes(in: fieldsAndProperties)
     }
     @inlinable
     public var payload: UnsafeRawBufferPointer {
@@ -146,6 +200,7 @@ public struct MessageParts {
     public var sender: UnsafeRawBufferPointer
     /// At most 65,535 bytes.
     public var address: UnsafeRawBufferPointer
+    /// With the mark ``MessageMarks/fields``, they begin with ``MessageFields/section()``.
     public var properties: UnsafeRawBufferPointer
     public var payload: UnsafeRawBufferPointer
 
@@ -170,7 +225,7 @@ public struct MessageParts {
     public init(_ block: MessageBlock) {
         self.init(
             kind: block.kind, marks: block.marks, grade: block.grade, time: block.time,
-            sender: block.sender, address: block.address, properties: block.properties,
+            sender: block.sender, address: block.address, properties: block.fieldsAndProperties,
             payload: block.payload)
     }
 

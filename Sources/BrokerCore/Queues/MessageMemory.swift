@@ -30,12 +30,14 @@ struct MessageMemory: ~Copyable {
     @inline(__always)
     mutating func insert(
         _ parts: MessageParts, messageIdentifier: UnsafeRawBufferPointer, stamp: UInt64,
-        deadline: Instant, sender: Handle<Session>, senderNumber: UInt64
+        deadline: Instant, sender: Handle<Session>, senderNumber: UInt64,
+        followsCommit: Bool = false
     ) -> Index<Message> {
         let message = messages.insert(
             Message(
                 parts: parts, messageIdentifier: messageIdentifier, stamp: stamp,
-                deadline: deadline, sender: sender, senderNumber: senderNumber, in: &blocks)
+                deadline: deadline, sender: sender, senderNumber: senderNumber,
+                followsCommit: followsCommit, in: &blocks)
         ).index
         messages[message].references = 1
         return message
@@ -131,6 +133,18 @@ struct MessageMemory: ~Copyable {
         messages[message].awaitsRow = true
     }
 
+    /// Counts the row of its tracked send, which must be committed with it, like a receiver.
+    mutating func awaitTracking(of message: Index<Message>) {
+        messages[message].unsettled += 1
+        messages[message].awaitsTracking = true
+    }
+
+    /// A store without room has committed the row of its tracked send. That is no receiver.
+    mutating func endTracking(of message: Index<Message>) {
+        messages[message].unsettled -= 1
+        messages[message].awaitsTracking = false
+    }
+
     /// Sets the id of the message in the store.
     mutating func store(_ message: Index<Message>, as identifier: UInt64) {
         messages[message].identifier = identifier
@@ -142,6 +156,7 @@ struct MessageMemory: ~Copyable {
         messages[message].batch = 0
         messages[message].pendingEntries = 0
         messages[message].awaitsRow = false
+        messages[message].awaitsTracking = false
         guard isStored else {
             messages[message].identifier = 0
             return true

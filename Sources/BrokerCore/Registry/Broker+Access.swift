@@ -424,6 +424,8 @@ struct ListReader {
 
     init(_ list: UnsafeRawBufferPointer) { self.list = list }
 
+    var isAtEnd: Bool { offset == list.count }
+
     /// Returns the next id. Precondition: there is one.
     mutating func next() -> UnsafeRawBufferPointer {
         let end = offset + 1 + Int(list[offset])

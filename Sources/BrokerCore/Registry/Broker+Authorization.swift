@@ -57,6 +57,8 @@ struct AuthorizedTarget {
         /// The ids of a list, and a mark for each one that was refused.
         case users(UnsafeRawBufferPointer, count: Int, refused: ReceiverMask)
         case group(Index<Group>)
+        /// The members of a group whom a message mentions by name, and no others.
+        case mentioned(Index<Group>, names: ListReader)
         case everybody
         case topic(UnsafeRawBufferPointer)
     }
@@ -64,6 +66,12 @@ struct AuthorizedTarget {
     let receivers: Receivers
 
     fileprivate init(_ receivers: Receivers) { self.receivers = receivers }
+
+    /// The same group, for a message that only those get whom it mentions by name.
+    func only(_ names: ListReader) -> AuthorizedTarget {
+        guard case .group(let group) = receivers else { return self }
+        return AuthorizedTarget(.mentioned(group, names: names))
+    }
 
     /// Whether a receiver of a list was refused.
     var hasRefusals: Bool {
@@ -302,7 +310,7 @@ extension Broker {
                 return .refused(.topicNameInvalid)
             }
             return isMember(principal.user, of: group) ? .member : .refused(.notAuthorized)
-        case .send, .broadcast, .publish, .presence, .attach, .createGroup:
+        case .send, .broadcast, .publish, .presence, .receipts, .attach, .createGroup:
             return right(action, principal, comparisons: &comparisons)
         }
     }

@@ -4,6 +4,7 @@
 //     publish:FILTER      publish on topics that match       publish:site/%u/#
 //     subscribe:FILTER    subscribe to filters that FILTER covers; `$SYS` only by name
 //     presence:PATTERN    ask whether users are online
+//     receipts:PATTERN    ask what users, or the members of groups, did with a message
 //     attach:PATTERN      attach users whose id matches, as a gateway does with its sensors and an
 //                         app key with rights at its logins
 //     group:create        make groups
@@ -34,6 +35,8 @@ public enum RightsAction {
     case publish(topic: UnsafeRawBufferPointer)
     case subscribe(filter: UnsafeRawBufferPointer)
     case presence(user: UnsafeRawBufferPointer)
+    /// A user or a group.
+    case receipts(of: UnsafeRawBufferPointer)
     case attach(user: UnsafeRawBufferPointer)
     case createGroup
 
@@ -46,6 +49,7 @@ public enum RightsAction {
         case .publish: .publish
         case .subscribe: .subscribe
         case .presence: .presence
+        case .receipts: .receipts
         case .attach: .attach
         case .createGroup: .createGroup
         }
@@ -54,7 +58,7 @@ public enum RightsAction {
     fileprivate var subject: UnsafeRawBufferPointer {
         switch self {
         case .send(let bytes), .sendGroup(let bytes), .publish(let bytes), .subscribe(let bytes),
-            .presence(let bytes), .attach(let bytes):
+            .presence(let bytes), .receipts(let bytes), .attach(let bytes):
             bytes
         case .broadcast, .createGroup: UnsafeRawBufferPointer(start: nil, count: 0)
         }
@@ -64,9 +68,9 @@ public enum RightsAction {
 /// The kind of action that a right allows.
 @usableFromInline
 enum RightKind: UInt8, CaseIterable, Sendable {
-    case send, broadcast, publish, subscribe, presence, attach, createGroup, sendGroup
+    case send, broadcast, publish, subscribe, presence, attach, createGroup, sendGroup, receipts
 
-    fileprivate var bit: UInt8 { 1 << rawValue }
+    fileprivate var bit: UInt16 { 1 << UInt16(rawValue) }
 }
 
 /// The rights of one principal, parsed. Sixteen bytes; copies share the list.
@@ -79,17 +83,17 @@ public struct Rights: Hashable, Sendable {
     private let list: RightList
     /// The kinds that are allowed for every subject. This is the common case, and it needs no look
     /// at the list.
-    @usableFromInline let unlimited: UInt8
+    @usableFromInline let unlimited: UInt16
 
     /// The rights of an app's users by default: everything except broadcasts, which wake the whole
     /// fleet at once.
     public static let ordinary = known(
-        ["send:*", "publish:#", "subscribe:#", "presence:*", "group:create"])
+        ["send:*", "publish:#", "subscribe:#", "presence:*", "receipts:*", "group:create"])
     /// ``ordinary``, broadcasts and the broker's own topics; for the demo app.
     public static let everything = known(
         [
             "send:*", "publish:#", "subscribe:#", "subscribe:$SYS/#", "presence:*",
-            "group:create", "broadcast",
+            "receipts:*", "group:create", "broadcast",
         ])
 
     /// No rights.
@@ -104,7 +108,7 @@ public struct Rights: Hashable, Sendable {
         guard texts.count <= Self.countMaximum else { throw .tooLarge }
         var rights: [Right] = []
         var filters = RightFilters()
-        var unlimited: UInt8 = 0
+        var unlimited: UInt16 = 0
         for text in texts {
             let (right, filter) = try Right.read(text)
             if let filter { filters.insert(filter, right: rights.count) }
@@ -166,7 +170,7 @@ public struct Rights: Hashable, Sendable {
                 of: list.filters.covering(
                     action.subject, among: list.bits(of: action.kind), for: names,
                     comparisons: &comparisons))
-        case .send, .sendGroup, .broadcast, .presence, .attach, .createGroup:
+        case .send, .sendGroup, .broadcast, .presence, .receipts, .attach, .createGroup:
             var rest = list.bits(of: action.kind)
             while rest != 0 {
                 let index = rest.trailingZeroBitCount
@@ -257,6 +261,7 @@ private struct Right: Sendable {
         switch (word, rest.isEmpty) {
         case ("send", false): (kind, pattern) = (.send, try RightPattern(name: rest))
         case ("presence", false): (kind, pattern) = (.presence, try RightPattern(name: rest))
+        case ("receipts", false): (kind, pattern) = (.receipts, try RightPattern(name: rest))
         case ("attach", false): (kind, pattern) = (.attach, try RightPattern(name: rest))
         case ("publish", false): (kind, pattern) = (.publish, try RightPattern(filter: rest))
         case ("subscribe", false): (kind, pattern) = (.subscribe, try RightPattern(filter: rest))

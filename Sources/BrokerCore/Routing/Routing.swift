@@ -284,6 +284,11 @@ struct Routing: ~Copyable {
         return (subscriberCount, identifierCount)
     }
 
+    /// Makes a part of an audience the merged one.
+    mutating func replaceMerged(with subscribers: ContiguousArray<Subscriber>) {
+        audiences[mergedAudience].subscribers = subscribers
+    }
+
     // MARK: - Marks
 
     /// Whether the audiences of a topic are marked.

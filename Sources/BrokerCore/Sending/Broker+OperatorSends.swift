@@ -16,6 +16,8 @@ public struct OperatorSendResult: Hashable, Sendable {
     public var refusedCount: UInt32 = 0
     /// Refused receivers of a list.
     public var refusals: [Refusal] = []
+    /// The message's reference, if it asked for one or for receipts; 0 for none.
+    public var reference: UInt64 = 0
 }
 
 /// An operator's send that was accepted or refused.
@@ -149,37 +151,38 @@ extension Broker {
         in step: inout Step
     ) -> OperatorSend {
         let target: AuthorizedTarget
+        if request.isUnusual, let reason = fault(ofUnusual: request, at: step.moment) {
+            counters.sendsRefused += 1
+            return .complete(OperatorSendResult(reason: reason))
+        }
         switch authorize(request, by: .principal(principal), ofUser: user, in: step.bytes) {
         case .refused(let reason, let limit):
             counters.sendsRefused += 1
             return .complete(OperatorSendResult(reason: reason, limit: limit))
         case .allowed(let allowed): target = allowed
         }
+        var request = request
+        if request.reference != 0 {
+            request.reference = freeReference(request.reference)
+        }
         let name = Array(registry.users[user].name)
-        return name.withUnsafeBytes { name in
-            var marks: MessageMarks = request.isRaw ? .raw : []
-            if request.isRetained { marks.insert(.retain) }
-            if request.expirySeconds != nil { marks.insert(.expires) }
+        let section = request.hasFields ? section(of: request, in: step.bytes) : []
+        return (name + section).withUnsafeBytes { both in
+            let sender = ByteRange(offset: 0, count: name.count).bytes(in: both)
             let parts = MessageParts(
-                kind: request.target.kind, marks: marks, grade: request.grade,
-                time: time(of: request, at: step.moment), sender: name,
+                kind: request.target.kind,
+                marks: section.isEmpty ? marks(of: request) : marks(of: request).union(.fields),
+                grade: request.grade, time: time(of: request, at: step.moment), sender: sender,
                 address: request.target.address(in: step.bytes),
-                properties: request.properties.bytes(in: step.bytes),
+                properties: section.isEmpty
+                    ? request.properties.bytes(in: step.bytes)
+                    : ByteRange(offset: name.count, count: section.count).bytes(in: both),
                 payload: request.payload.bytes(in: step.bytes))
             guard let key else {
                 return route(request, parts, to: target, fromUser: user, in: &step).send
             }
             return route(request, parts, to: target, fromUser: user, key: key, in: &step)
         }
-    }
-
-    /// The time of an operator's message: the broker's, or for one that is only kept that of its
-    /// sender, unless it is in the future.
-    private func time(of request: SendRequest, at moment: Moment) -> UInt64 {
-        guard request.isUndelivered, request.senderUnixMilliseconds > 0 else {
-            return moment.unixMilliseconds
-        }
-        return min(request.senderUnixMilliseconds, moment.unixMilliseconds)
     }
 
     /// Routes a send with a key, whose result is final when its row is committed.
@@ -239,13 +242,18 @@ extension Broker {
                 message, to: target, grade: request.grade, fromUser: user, excluding: nil,
                 tally: &tally, in: &step)
         }
-        guard let result = accepted(tally) else { return (.complete(refused(tally)), nil) }
+        guard var result = accepted(tally) else { return (.complete(refused(tally)), nil) }
+        result.reference = request.reference
         counters.receiversRefused += UInt64(tally.refusedCount)
         memory.noteTaken(request.isUndelivered ? 0 : tally.taken, of: message)
         operatorSends.add(number, result)
         if request.isRetained { retain(message, ofUser: user, request, at: step.moment) }
         if mayBeKept(request), isKept(request, sentTo: target, fromUser: user) {
             keep(message, of: request, sentTo: target, fromUser: user)
+        }
+        if !request.asks.isEmpty {
+            track(
+                message, request, sentTo: target, fromUser: user, session: nil, in: &step)
         }
         memory.noteRouted(message)
         completeIfSettled(message, in: &step)

@@ -274,6 +274,7 @@ extension Broker {
             step: entry.grade == .once ? .received : .accepted, reason: reason)
         answer.result = entry.reason
         answer.refusedCount = entry.refusedCount
+        answer.reference = reference(of: entry, sender)
         if sessions[sender].senderState.exists,
             let identifier = sessions[sender].senderState.value.takeApplicationIdentifier(
                 of: entry.number)

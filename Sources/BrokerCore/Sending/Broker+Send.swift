@@ -61,16 +61,43 @@ extension Broker {
         _ request: SendRequest, from sender: Index<Session>, in step: inout Step
     ) {
         let user = sessions[sender].user
+        if request.isUnusual, let reason = fault(ofUnusual: request, at: step.moment) {
+            refuse(request, from: sender, reason, in: &step)
+            return
+        }
         switch authorize(request, by: .session(sender), ofUser: user, in: step.bytes) {
         case .refused(let reason, let limit):
             refuse(request, from: sender, reason, limit: limit, in: &step)
         case .allowed(let target):
-            let parts = self.parts(of: request, from: sender, in: step.bytes, at: step.moment)
-            if request.grade == .transient {
-                routeTransient(request, parts, to: target, from: sender, in: &step)
+            if request.reference == 0 {
+                route(request, to: target, from: sender, in: &step)
             } else {
-                routeDurable(request, parts, to: target, from: sender, in: &step)
+                routeTracked(request, to: target, from: sender, in: &step)
             }
+        }
+    }
+
+    /// Routes a send that has a reference.
+    @inline(never)
+    private mutating func routeTracked(
+        _ request: SendRequest, to target: AuthorizedTarget, from sender: Index<Session>,
+        in step: inout Step
+    ) {
+        var request = request
+        request.reference = freeReference(request.reference)
+        route(request, to: target, from: sender, in: &step)
+    }
+
+    @inline(__always)
+    private mutating func route(
+        _ request: SendRequest, to target: AuthorizedTarget, from sender: Index<Session>,
+        in step: inout Step
+    ) {
+        let parts = self.parts(of: request, from: sender, in: step.bytes, at: step.moment)
+        if request.grade == .transient {
+            routeTransient(request, parts, to: target, from: sender, in: &step)
+        } else {
+            routeDurable(request, parts, to: target, from: sender, in: &step)
         }
     }
 
@@ -165,11 +192,20 @@ extension Broker {
         }
         let limit = retainLimit(request, ofUser: user, in: bytes)
         guard limit == .none else { return .refused(.quotaExceeded, limit) }
-        if request.isKept, case .allowed(let target) = decision {
-            let refusal = refusalToKeep(request, to: target, fromUser: user)
+        guard request.isKept || request.isUnusual, case .allowed(let target) = decision
+        else { return decision }
+        let receivers = restricted(
+            target, by: request.mentions.options,
+            names: ListReader(request.mentions.names.bytes(in: bytes)))
+        if request.isKept {
+            let refusal = refusalToKeep(request, to: receivers, fromUser: user)
             if refusal.reason != .success { return .refused(refusal.reason, refusal.limit) }
         }
-        return decision
+        if !request.asks.isEmpty {
+            let refusal = refusalToTrack(request, to: receivers, fromUser: user, by: requester)
+            if refusal.reason != .success { return .refused(refusal.reason, refusal.limit) }
+        }
+        return .allowed(receivers)
     }
 
     /// Answers a refused send. The refusal is not remembered: the same number may be sent again as
@@ -214,21 +250,10 @@ extension Broker {
         of request: SendRequest, from sender: Index<Session>, in bytes: UnsafeRawBufferPointer,
         at moment: Moment
     ) -> MessageParts {
-        var time = moment.unixMilliseconds
-        if request.senderUnixMilliseconds != 0 {
-            let own = request.senderUnixMilliseconds
-            let difference = own > time ? own - time : time - own
-            if difference <= limits.senderClockDifferenceMillisecondsMaximum
-                || request.isUndelivered && own < time
-            {
-                time = own
-            } else {
-                counters.senderClocksRejected += 1
-            }
-        }
-        var marks: MessageMarks = request.isRaw ? .raw : []
-        if request.isRetained { marks.insert(.retain) }
-        if request.expirySeconds != nil { marks.insert(.expires) }
+        let time =
+            request.senderUnixMilliseconds == 0
+            ? moment.unixMilliseconds : self.time(of: request, at: moment)
+        var marks = self.marks(of: request)
         let isUncertain =
             switch request.grade {
             case .transient: false
@@ -241,11 +266,35 @@ extension Broker {
         }
         scratch.removeAll()
         let name = scratch.append(registry.users[sessions[sender].user].name)
+        if request.hasFields {
+            let section = scratch.append(self.section(of: request, in: bytes))
+            return MessageParts(
+                kind: request.target.kind, marks: marks.union(.fields), grade: request.grade,
+                time: time, sender: name.bytes(in: scratch.bytes),
+                address: request.target.address(in: bytes),
+                properties: section.bytes(in: scratch.bytes),
+                payload: request.payload.bytes(in: bytes))
+        }
         return MessageParts(
             kind: request.target.kind, marks: marks, grade: request.grade, time: time,
             sender: name.bytes(in: scratch.bytes), address: request.target.address(in: bytes),
             properties: request.properties.bytes(in: bytes),
             payload: request.payload.bytes(in: bytes))
+    }
+
+    /// The marks that a send asks for.
+    @inline(__always)
+    func marks(of request: SendRequest) -> MessageMarks {
+        var marks: MessageMarks = request.isRaw ? .raw : []
+        if request.isRetained { marks.insert(.retain) }
+        if request.expirySeconds != nil { marks.insert(.expires) }
+        guard request.isUnusual else { return marks }
+        switch request.priority {
+        case .normal: break
+        case .low: marks.insert(.low)
+        case .high: marks.insert(.high)
+        }
+        return marks
     }
 
     // MARK: - Routing
@@ -340,6 +389,11 @@ extension Broker {
         if mayBeKept(request), isKept(request, sentTo: target, fromUser: sessions[sender].user) {
             keep(message, of: request, sentTo: target, fromUser: sessions[sender].user)
         }
+        if !request.asks.isEmpty {
+            track(
+                message, request, sentTo: target, fromUser: sessions[sender].user, session: sender,
+                in: &step)
+        }
         memory.noteRouted(message)
         completeIfSettled(message, in: &step)
     }
@@ -380,6 +434,7 @@ extension Broker {
         if tally.taken == 0 { entry.reason = .noMatchingSubscribers }
         entry.refusedCount = tally.refusedCount
         storeRefusals(tally.refusals, in: &entry, of: sender)
+        entry.isTracked = request.isUnusual && !request.asks.isEmpty
         if request.packetIdentifier > 0 {
             addRecentSend(request, tally, from: sender)
             addPublication(entry, of: sender)
@@ -428,6 +483,10 @@ extension Broker {
             if let audience = audience(ofAddress: .group, groupTable.groups[group].name, app: app) {
                 body(&self, .audience(audience), &tally)
             }
+        case .mentioned(let group, let names):
+            forEachDestination(
+                mentionedIn: names, of: group, app: app, isQueued: tally.message != nil,
+                tally: &tally, body)
         case .topic(let name):
             if let audience = audience(ofTopic: name, app, from: sender) {
                 body(&self, .audience(audience), &tally)

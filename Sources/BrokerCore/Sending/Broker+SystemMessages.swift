@@ -11,21 +11,22 @@ extension Broker {
         _ body: (inout Broker, Index<Message>, inout RoutingTally) -> Void
     ) {
         let (address, payload) = (Array(address), Array(payload))
-        let empty = UnsafeRawBufferPointer(start: nil, count: 0)
         let (stamp, deadline) = (makeStamp(), deadline(after: expirySeconds, at: moment))
         let message = name.withUnsafeBytes { sender in
             address.withUnsafeBytes { address in
                 (properties + payload).withUnsafeBytes { both in
                     let (properties, payload) = (
-                        UnsafeRawBufferPointer(rebasing: both[..<properties.count]),
-                        UnsafeRawBufferPointer(rebasing: both[properties.count...])
+                        ByteRange(offset: 0, count: properties.count).bytes(in: both),
+                        ByteRange(offset: properties.count, count: payload.count)
+                            .bytes(in: both)
                     )
                     return memory.insert(
                         MessageParts(
                             kind: kind, marks: marks, grade: grade,
                             time: moment.unixMilliseconds, sender: sender, address: address,
                             properties: properties, payload: payload),
-                        messageIdentifier: empty, stamp: stamp, deadline: deadline,
+                        messageIdentifier: ByteRange.empty.bytes(in: both), stamp: stamp,
+                        deadline: deadline,
                         sender: .none, senderNumber: 0)
                 }
             }

@@ -29,6 +29,8 @@ struct OutboxEntry: BitwiseCopyable {
     var awaitsRow = false
     /// Whether ``SenderState`` has the names of its refused receivers.
     var namesRefusals = false
+    /// Whether it has a reference, which ``TrackedSends`` knows.
+    var isTracked = false
 
     init(number: UInt64, stamp: UInt64, grade: Grade) {
         self.number = number

@@ -212,9 +212,9 @@ extension Records {
     ///
     /// - Parameter owner: the name of the user whose credential made it; nil for none.
     static func sendKeyPageByteCount(app: [UInt8], owner: [UInt8]?, receiverCount: Int) -> Int {
-        let ownerCount = owner.map { 2 + $0.count } ?? 0
+        let ownerCount = owner?.count ?? 0
         return RecordChange.pageByteCount(
-            key: 1 + app.count + 16, value: 28 + 3 * receiverCount + ownerCount)
+            key: 1 + app.count + 16, value: 38 + 3 * receiverCount + ownerCount)
     }
 
     /// Rows of version 1 have no owner: those of app keys and operators, and those of users that
@@ -223,7 +223,10 @@ extension Records {
         _ name: SendKeys.Name, app: [UInt8], owner: [UInt8]?, content: UInt64, expiry: Instant,
         _ result: OperatorSendResult
     ) -> RecordChange {
-        var row = RecordWriter(version: owner == nil ? 1 : 2)
+        // Version 2 appends the owner. Version 3 appends the owner, which is empty for none, and
+        // the reference of the message.
+        let version: UInt8 = result.reference != 0 ? 3 : owner == nil ? 1 : 2
+        var row = RecordWriter(version: version)
         row.write(expiry.milliseconds)
         row.write(content)
         row.write(result.reason.rawValue)
@@ -234,7 +237,8 @@ extension Records {
             row.write(UInt16(refusal.index))
             row.write(refusal.reason.rawValue)
         }
-        if let owner { row.write(owner) }
+        if version > 1 { row.write(owner ?? []) }
+        if version > 2 { row.write(result.reference) }
         return RecordChange(table: .sendKeys, key: key(of: name, app: app), value: row.bytes)
     }
 
@@ -333,7 +337,7 @@ extension Broker {
         let name = SendKeys.Name(
             app: app, high: RecordKey.readNumber(key, at: 1 + Int(appCount)),
             low: RecordKey.readNumber(key, at: 1 + Int(appCount) + 8))
-        let version: UInt8 = value.first == 1 ? 1 : 2
+        let version = value.first.map { min(max($0, 1), 3) } ?? 1
         var row = try RecordReader(value, version: version, table: .sendKeys, key: key)
         let expiry = Instant(milliseconds: try row.read(UInt64.self))
         let content = try row.read(UInt64.self)
@@ -346,10 +350,14 @@ extension Broker {
                 Refusal(index: UInt32(index), reason: try row.readReason()))
         }
         var owner: Index<User>?
-        if version == 2 {
-            owner = user(named: try row.readString(), app: app)
-            if owner == nil { throw .danglingRecord(.sendKeys, key: key) }
+        if version > 1 {
+            let name = try row.readString()
+            if version == 2 || !name.isEmpty {
+                owner = user(named: name, app: app)
+                if owner == nil { throw .danglingRecord(.sendKeys, key: key) }
+            }
         }
+        if version > 2 { result.reference = try row.read(UInt64.self) }
         sendKeys.restore(name, content: content, result: result, owner: owner, expiry: expiry)
     }
 }

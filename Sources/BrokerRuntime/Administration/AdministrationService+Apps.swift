@@ -162,7 +162,7 @@ extension AdministrationService {
             return TextRules.isTopicName(target.span.bytes) ? nil : .topicNameInvalid
         case .subscribe:
             return TextRules.isTopicFilter(target.span.bytes) ? nil : .topicFilterInvalid
-        case .send, .presence, .attach, .broadcast, .createGroup: return nil
+        case .send, .presence, .receipts, .attach, .broadcast, .createGroup: return nil
         }
     }
 
@@ -174,6 +174,7 @@ extension AdministrationService {
         case .publish: .publish(topic: target)
         case .subscribe: .subscribe(filter: target)
         case .presence: .presence(user: target)
+        case .receipts: .receipts(of: target)
         case .attach: .attach(user: target)
         case .broadcast: .broadcast
         case .createGroup: .createGroup
@@ -225,8 +226,8 @@ extension RightsError: CustomStringConvertible {
             "at most \(Rights.countMaximum) rights of \(Rights.textByteCountMaximum) bytes"
         case .unknownKind(let text):
             "\"\(String(decoding: text, as: UTF8.self))\" is not a right; rights are send:PATTERN, "
-                + "publish:FILTER, subscribe:FILTER, presence:PATTERN, attach:PATTERN, "
-                + "group:create and broadcast"
+                + "publish:FILTER, subscribe:FILTER, presence:PATTERN, receipts:PATTERN, "
+                + "attach:PATTERN, group:create and broadcast"
         case .malformedPattern(let text):
             "\"\(String(decoding: text, as: UTF8.self))\": + and # are whole levels, # for the "
                 + "last; %u is the user, %d the device, %% a percent sign"

@@ -119,7 +119,15 @@ extension AdministrationService {
             receiverCount: Int(result.receiverCount), refusedCount: Int(result.refusedCount),
             refused: result.refusals.map {
                 SendMessage.Refusal(user: users[Int($0.index)], reason: $0.reason.rawValue)
-            }, mid: request.mid)
+            }, mid: request.mid,
+            reference: result.reference == 0 ? nil : Self.text(reference: result.reference))
+    }
+
+    /// 16 hexadecimal digits.
+    private static func text(reference: UInt64) -> String {
+        var digits: [UInt8] = []
+        digits.append(hexadecimal: reference)
+        return String(decoding: digits, as: UTF8.self)
     }
 
     private func refusal(
@@ -247,11 +255,35 @@ private struct EncodedSend {
             throw AdministrationRefusal(
                 .malformedPacket, "a message that is not delivered needs isKept")
         }
-        guard request.isUndelivered || message.unixMilliseconds == nil else {
-            throw AdministrationRefusal(
-                .malformedPacket, "only a message that is not delivered has a time")
-        }
         request.senderUnixMilliseconds = message.unixMilliseconds ?? 0
+        if message.isLate == true {
+            guard message.unixMilliseconds != nil else {
+                throw AdministrationRefusal(
+                    .malformedPacket, "isLate needs the time of the reading")
+            }
+            request.isLate = true
+        }
+        let attributes = append(try Self.attributes(of: message))
+        if !attributes.isEmpty { request.attributes = attributes }
+        let mentions = Mentions(
+            options: message.mentionOptions, names: append(try Self.mentioned(by: message)))
+        if !mentions.isEmpty { request.mentions = mentions }
+        switch message.priority {
+        case .low: request.priority = .low
+        case .normal, nil: break
+        case .high: request.priority = .high
+        }
+        if message.asksReference == true { request.asks.insert(.reference) }
+        for word in message.receipts ?? [] {
+            switch word {
+            case "delivered": request.asks.insert(.delivered)
+            case "applied": request.asks.insert(.applied)
+            default:
+                throw AdministrationRefusal(
+                    .malformedPacket, "receipts are delivered and applied, not \"\(word)\"")
+            }
+        }
+        if !request.asks.isEmpty { request.reference = UInt64.random(in: 1...(.max)) }
         if let type = message.contentType {
             let type = Array(type.utf8)
             guard TextRules.isUTF8(type.span.bytes) else {
@@ -264,5 +296,63 @@ private struct EncodedSend {
         }
         self.request = request
         self.bytes = bytes
+    }
+
+    /// The attributes as a run: a byte of length and the key, a byte of length and the value.
+    private static func attributes(
+        of message: SendMessage
+    ) throws(AdministrationRefusal) -> [UInt8] {
+        var run: [UInt8] = []
+        // Sorted, so that the same request is the same message.
+        for (key, value) in (message.attributes ?? [:]).sorted(by: { $0.key < $1.key }) {
+            for text in [key, value] {
+                guard text.utf8.count <= Int(UInt8.max) else {
+                    throw AdministrationRefusal(
+                        .packetTooLarge, "the attribute \"\(key)\" has more than 255 bytes")
+                }
+                run.append(UInt8(text.utf8.count))
+                run += Array(text.utf8)
+            }
+        }
+        switch MessageAttributes.fault(run.span.bytes) {
+        case nil: return run
+        case .packetTooLarge?:
+            throw AdministrationRefusal(
+                .packetTooLarge,
+                "a message has at most \(WireLimits.attributeCountMaximum) attributes, with "
+                    + "\(WireLimits.attributesByteCountMaximum) bytes of keys and values")
+        case let reason?:
+            throw AdministrationRefusal(
+                reason,
+                "an attribute has a key of 1 to \(WireLimits.attributeKeyByteCountMaximum) bytes "
+                    + "without control characters, which is no name of the broker's own")
+        }
+    }
+
+    /// The users whom a message mentions, each after a byte with its length.
+    private static func mentioned(
+        by message: SendMessage
+    ) throws(AdministrationRefusal) -> [UInt8] {
+        let users = message.mentions ?? []
+        for user in users { try AdministrationService.checkIdentifier(user, "user") }
+        let names = users.flatMap { [UInt8($0.utf8.count)] + Array($0.utf8) }
+        guard users.count <= WireLimits.mentionCountMaximum,
+            names.count <= WireLimits.mentionsByteCountMaximum
+        else {
+            throw AdministrationRefusal(
+                .packetTooLarge,
+                "\(users.count) mentions; at most \(WireLimits.mentionCountMaximum) are allowed, "
+                    + "with \(WireLimits.mentionsByteCountMaximum) bytes of names")
+        }
+        return names
+    }
+}
+
+extension SendMessage {
+    fileprivate var mentionOptions: Mentions.Options {
+        var options: Mentions.Options = []
+        if mentionsAll ?? false { options.insert(.all) }
+        if onlyMentioned ?? false { options.insert(.only) }
+        return options
     }
 }

@@ -99,6 +99,7 @@ extension ListQueueMessages.Message {
             case .kicked: (.kicked, false, true)
             case .groupEvent: (.groupEvent, false, true)
             case .presence: (.presence, false, false)
+            case .receipt: (.receipt, false, false)
             }
         self.init(
             number: message.number, from: String(decoding: message.sender, as: UTF8.self),

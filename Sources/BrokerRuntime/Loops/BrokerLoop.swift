@@ -74,7 +74,14 @@ extension EventLoop: ConnectionHost {
     public mutating func reservePacket(
         _ byteCount: Int, for connection: ConnectionID, _ priority: PacketPriority
     ) -> UnsafeMutableRawPointer? {
-        reserve(byteCount, for: connection, priority == .droppable ? .droppable : .required)
+        let traffic: Traffic =
+            switch priority {
+            case .droppable: .droppable
+            case .required: .required
+            case .droppedFirst: .droppedFirst
+            case .droppedLast: .droppedLast
+            }
+        return reserve(byteCount, for: connection, traffic)
     }
 
     @inline(__always)

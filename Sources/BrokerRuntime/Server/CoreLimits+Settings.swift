@@ -19,6 +19,8 @@ extension CoreLimits {
             settings.queues.bytesPerApp == 0 ? .max : UInt64(settings.queues.bytesPerApp)
         groupsPerAppMaximum = settings.limits.groupsPerApp
         groupsPerUserMaximum = settings.limits.groupsPerUser
+        trackedSendsPerAppMaximum = settings.limits.trackedSendsPerApp
+        trackedSendsPerUserMaximum = settings.limits.trackedSendsPerUser
         groupBytesPerAppMaximum = settings.limits.groupBytesPerApp
         groupBytesPerUserMaximum = settings.limits.groupBytesPerUser
         groupMembersMaximum = settings.limits.membersPerGroup

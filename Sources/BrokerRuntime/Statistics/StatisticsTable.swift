@@ -113,6 +113,26 @@ enum StatisticsTable {
                 + "under way, or the user had 10,000 keys, the users of the app 900,000 or the app "
                 + "1,000,000"
         ) { $0.counters.sendKeysRefused },
+        .gauge(
+            "messages/tracked", of: "messages",
+            "Messages with a reference, because their senders asked for one or for receipts, until "
+                + "they expire"
+        ) { UInt64($0.gauges.trackedSends) },
+        .counter(
+            "messages/tracked/accepted", of: "messages", "Messages that got a reference"
+        ) { $0.counters.sendsTracked },
+        .counter("messages/receipts", of: "messages", "Receipts to the senders of messages") {
+            $0.counters.receiptsSent
+        },
+        .counter(
+            "messages/receipts/delayed", of: "messages",
+            "Receipts that had to wait, because the sender's queue or the store was full"
+        ) { $0.counters.receiptsDelayed },
+        .counter(
+            "messages/receipts/uncounted", of: "deliveries",
+            "Deliveries to members of groups with several devices that no receipt counts, because "
+                + "1,000,000 members are remembered"
+        ) { $0.counters.membersUncounted },
         .counter(
             "messages/possible_duplicates", of: "messages",
             "Sends that an earlier run of the broker may have delivered; marked for their receivers"
@@ -163,8 +183,16 @@ enum StatisticsTable {
         ) { $0.counters.oversizeDropped },
         .counter(
             "messages/dropped/slow_reader", of: "deliveries",
-            "Transient messages dropped for connections whose client does not read"
+            "Transient messages of normal priority dropped for connections whose client does not read"
         ) { $0.sum(\.drops) },
+        .counter(
+            "messages/dropped/slow_reader_low", of: "deliveries",
+            "The same of low priority, which are dropped first"
+        ) { $0.sum(\.dropsFirst) },
+        .counter(
+            "messages/dropped/slow_reader_high", of: "deliveries",
+            "The same of high priority, which are dropped last"
+        ) { $0.sum(\.dropsLast) },
         .gauge(
             "messages/stored", of: "deliveries",
             "Messages that wait in queues of the store, counted once for each receiver"

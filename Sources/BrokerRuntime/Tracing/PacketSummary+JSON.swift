@@ -39,6 +39,7 @@ extension PacketSummary {
             case .markRead: "read"
             case .hideHistory: "hide"
             case .searchHistory: "history"
+            case .applied: "applied"
             case nil: "request"
             }
         case .connack, .result, .deliver, .response, .channel, .pingResponse: "\(type)"

@@ -148,7 +148,7 @@ extension PacketSummary {
         case .topic: packet.topic = text(deliver.address)
         case .group, .kickedOut, .groupEvent: packet.receiver = "group \(text(deliver.address))"
         case .broadcast: packet.receiver = "everybody"
-        case .unicast, .presence: break
+        case .unicast, .presence, .receipt: break
         }
         words.append("from \(text(deliver.from))")
         if deliver.kind == .presence || deliver.kind == .groupEvent || deliver.kind == .kickedOut {
@@ -216,6 +216,9 @@ extension PacketSummary {
             let mark = try MRT.ReadMark(parameters)
             packet.receiver = Self.text(mark.party, in: parameters)
             words.append("through \(mark.number)")
+        case .applied:
+            let applied = try MRT.Applied(parameters)
+            words.append("code \(applied.code)")
         case .clearWill, .groupCreate, .groupList, .groupDescribe, .groupSetMeta,
             .groupSetAllowList, .conversations:
             break

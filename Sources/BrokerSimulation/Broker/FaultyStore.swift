@@ -242,7 +242,7 @@ final class FaultyStore {
             tamperHistory(&batch)
         case .fastClock:
             batch.moment.instant = batch.moment.instant.advanced(bySeconds: 8 * 86_400)
-        default: break
+        default: tamperReceipts(&batch)
         }
     }
 

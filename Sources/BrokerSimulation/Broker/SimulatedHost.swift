@@ -89,7 +89,7 @@ struct SimulatedHost: ConnectionHost {
             byteCount <= 1 << 17, "a packet of \(byteCount) bytes, at most 131,072 expected")
         let total = waiting.outgoing.count + byteCount
         let profile = context.profile
-        if priority == .droppable || context.has(.lostDelivery) {
+        if priority != .required || context.has(.lostDelivery) {
             return total > profile.outgoingMaximum ? nil : room
         }
         if total > profile.outgoingHardMaximum {

@@ -126,13 +126,20 @@ extension SimulatedClient {
     private func handle(_ deliver: MRT.Deliver) {
         guard let session else { return }
         // The machine's ranges are relative to the packet's body, whose last part is the payload.
-        let message = describe(deliver, in: bytes(through: deliver.payload.endOffset))
+        let body = bytes(through: deliver.payload.endOffset)
+        let message = describe(deliver, in: body)
+        if deliver.kind == .receipt {
+            readReceipt(deliver, in: body.bytes)
+        } else if !deliver.fields.isEmpty {
+            noteAsks(deliver, in: body.bytes)
+        }
         guard deliver.number > 0 else {
             if deliver.payload.isEmpty { return }
             oracle.received(message, session: session, client: index, boot: flash.boots)
             return
         }
-        let isFromBroker = deliver.kind == .groupEvent || deliver.kind == .kickedOut
+        let isFromBroker =
+            deliver.kind == .groupEvent || deliver.kind == .kickedOut || deliver.kind == .receipt
         if context.has(.earlyAcknowledgement) {
             machine?.acknowledge(through: deliver.number, now: context.now)
             guard transmit(), survives() else { return }
@@ -209,6 +216,7 @@ extension SimulatedClient {
             if !response.reason.isFailure {
                 oracle.hidden(number, in: conversation, client: index)
             }
+        case .applied(let reference): oracle.told(reference, user: habits.user, response.reason)
         case .willRemoval:
             if response.reason.isFailure { return checkRefusal(response.reason) }
             oracle.willsAreOver(of: habits.device)

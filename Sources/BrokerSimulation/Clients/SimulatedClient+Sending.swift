@@ -18,6 +18,8 @@ struct Order {
     var isClearing = false
     /// Whether it is kept in its conversations.
     var isKept = false
+    /// What its sender is told about it.
+    var asks: MRT.SendAsks = []
 }
 
 extension SimulatedClient {
@@ -125,6 +127,9 @@ extension SimulatedClient {
         }
         packet.expirySeconds = order.expirySeconds
         packet.messageIdentifier = append(order.messageIdentifier.utf8)
+        var fields = MRT.SendFields()
+        fields.asks = order.asks
+        packet.fields = append(fields.block(from: source.span.bytes))
         return (packet, source)
     }
 

@@ -30,6 +30,8 @@ final class SimulatedClient: NetworkedClient {
     /// Names of sends by their numbers.
     var messages: [UInt64: Int] = [:]
     var requests: [UInt64: PendingRequest] = [:]
+    /// References of messages whose senders want to know that they are applied.
+    var askedReferences: [UInt64] = []
     /// Filters that it subscribes to, with their grades.
     var wishes: [Int: MRT.Grade] = [:]
 
@@ -73,6 +75,8 @@ final class SimulatedClient: NetworkedClient {
         case page(ConversationName, before: UInt64, asked: PageRequest)
         case mark(ConversationName, UInt64)
         case hiding(ConversationName, UInt64)
+        /// By the reference of a message.
+        case applied(UInt64)
     }
 
     init(_ index: Int, context: SimulationContext, network: SimulatedNetwork) {
@@ -160,6 +164,7 @@ final class SimulatedClient: NetworkedClient {
             connect.isCleanStart = true
         }
         asksForCleanStart = connect.isCleanStart
+        if context.profile.receiptInterval != nil { connect.accepts = .fields }
         return connect
     }
 

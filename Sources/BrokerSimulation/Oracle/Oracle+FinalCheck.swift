@@ -13,6 +13,7 @@ extension Oracle {
         for message in sends.indices where !sends[message].isClearing { checkAtEnd(message) }
         checkShares()
         checkRetained()
+        checkReceipts()
     }
 
     /// Removes one record of the model, for the mutation `canary`.

@@ -63,6 +63,8 @@ final class Oracle {
     var readingFacts: [ConversationReader: ReadingFact] = [:]
     /// Retained publications by topic, in order.
     var retained: [Int: [Int]] = [:]
+    /// What is known of receipts.
+    var receiptFacts = ReceiptFacts()
 
     private struct SessionKey: Hashable {
         let device: Int
@@ -163,6 +165,9 @@ final class Oracle {
         sends.append(send)
         let message = sends.count - 1
         sends[message].stopsBefore = stops
+        if receiptFacts.asks[send.messageIdentifier] != nil {
+            receiptFacts.messages[send.messageIdentifier] = message
+        }
         if send.grade != .transient { openSends[send.client].append(message) }
         history.note(
             .message(message),

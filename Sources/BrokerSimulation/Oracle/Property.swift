@@ -48,6 +48,12 @@ public enum Property: String, CaseIterable, Sendable {
     case unreadIsRight = "unread-is-right"
     /// What a user has hidden is on no page that it gets.
     case hiddenStaysHidden = "hidden-stays-hidden"
+    /// A receipt is told to who asked for it, and not before its fact.
+    case receiptsAreTrue = "receipts-are-true"
+    /// A receipt is told to each session once.
+    case receiptsAreToldOnce = "receipts-are-told-once"
+    /// What a receiver has acknowledged is told to a sender that asked for it.
+    case receiptsAreTold = "receipts-are-told"
     /// Stored data can be read at the next start.
     case startsAgain = "starts-again"
     /// A store that has reported that it is full gets little more than requests that remove

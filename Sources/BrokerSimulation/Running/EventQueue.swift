@@ -40,6 +40,8 @@ enum Occurrence: Hashable {
     case habitDue
     /// A client of some runs keeps messages, reads a conversation, or tells what it has read.
     case historyDue
+    /// A client of some runs asks for receipts, or tells what it has applied.
+    case receiptDue
     case faultDue
     /// A backup is made, or the last one replaces the store.
     case backupMade

@@ -8,9 +8,9 @@ public enum Mutation: String, CaseIterable, Sendable {
         switch self {
         // If more happens, no early seed shows it.
         case .gatewayEndsWills: .all.subtracting([.rights, .leavers, .siblings, .backups, .rows])
-        case .keptRetained: .all.subtracting([.rights, .backups, .rows, .history])
-        case .keptRefusal: .all.subtracting([.rows, .history])
-        case .discardedMessages: .all.subtracting(.rows)
+        case .keptRetained: .all.subtracting([.rights, .backups, .rows, .history, .receipts])
+        case .keptRefusal: .all.subtracting([.rows, .history, .receipts])
+        case .discardedMessages: .all.subtracting([.rows, .receipts])
         default: .all
         }
     }
@@ -190,6 +190,14 @@ public enum Mutation: String, CaseIterable, Sendable {
     case forgottenMark = "forgotten-mark"
     /// The row of a reader does not count its own messages.
     case ownIsUnread = "own-is-unread"
+
+    // In receipts.
+    /// Receipts are not stored.
+    case lostReceipt = "lost-receipt"
+    /// A receipt is from another user.
+    case foreignReceipt = "foreign-receipt"
+    /// That receipts are told is not stored.
+    case forgottenTelling = "forgotten-telling"
 
     // In the packets of gateways.
     /// Sometimes a packet is sent on another channel of its gateway.

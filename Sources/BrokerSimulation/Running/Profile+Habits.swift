@@ -67,6 +67,16 @@ extension Profile {
             random.happens(perTenThousand: 5_000) && clients.allSatisfy { $0.mqtt == nil }
     }
 
+    /// Whether clients ask for receipts; drawn apart from the other habits, so that runs without it
+    /// are as they were.
+    mutating func drawReceipts(_ options: SimulationOptions) {
+        var random = SimulationRandom(seed: options.seed ^ 0x72_6563_6569_7074)
+        guard options.faults.contains(.receipts), random.happens(perTenThousand: 2_000) else {
+            return
+        }
+        receiptInterval = random.pick([5, 20, 100])
+    }
+
     /// Faults that these habits need.
     mutating func drawHabitFaults(_ faults: Faults) {
         guard habits.contains(.changesShare) || habits.contains(.repeatsIdentifier) else { return }

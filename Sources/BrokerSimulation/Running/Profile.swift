@@ -58,6 +58,8 @@ struct Profile {
     /// The interval at which clients keep messages and read conversations, in milliseconds; nil in
     /// most runs.
     var historyInterval: UInt64?
+    /// The interval at which clients ask for receipts, in milliseconds; nil in most runs.
+    var receiptInterval: UInt64?
 
     // Times in milliseconds.
     var latencyMaximum: UInt64
@@ -124,6 +126,7 @@ struct Profile {
         drawHabitFaults(options.faults)
         drawBackup(options)
         drawHistory(options)
+        drawReceipts(options)
     }
 
     private mutating func drawLimits(_ random: inout SimulationRandom) {

@@ -53,6 +53,7 @@ final class Simulation {
         context.enter(.clientUsed, after: 100)
         if !profile.habits.isEmpty { context.enter(.habitDue, after: 200) }
         if profile.historyInterval != nil { context.enter(.historyDue, after: 150) }
+        if profile.receiptInterval != nil { context.enter(.receiptDue, after: 200) }
         context.enter(.faultDue, after: profile.faultInterval)
         enterBackup()
         while oracle.violation == nil, !isOver {
@@ -88,6 +89,7 @@ final class Simulation {
         case .clientUsed: useClient()
         case .habitDue: runHabit()
         case .historyDue: useHistory()
+        case .receiptDue: useReceipts()
         case .faultDue: injectFault()
         case .storeHasRoom: setStore(isFull: false)
         case .backupMade: makeBackup()

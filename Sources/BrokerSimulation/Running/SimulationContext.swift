@@ -30,6 +30,8 @@ final class SimulationContext {
     var habitRandom: SimulationRandom
     /// Random numbers of what clients do with conversations.
     var historyRandom: SimulationRandom
+    /// Those of receipts.
+    var receiptRandom: SimulationRandom
     /// For a planted bug: sends that were refused.
     var plantedRefusals: Set<PlantedRefusal> = []
     /// For another: bytes of lists and texts of groups.
@@ -52,6 +54,7 @@ final class SimulationContext {
         mutationRandom = random.fork()
         habitRandom = SimulationRandom(seed: options.seed ^ 0x68_6162_6974)
         historyRandom = SimulationRandom(seed: options.seed ^ 0x68_6973_746F_7279)
+        receiptRandom = SimulationRandom(seed: options.seed ^ 0x746F_6C64)
     }
 
     /// Unix time of broker time 0: some day of 2025.

@@ -82,11 +82,14 @@ public struct Faults: OptionSet, Hashable, Sendable {
     /// Messages that are kept, pages of conversations, and read marks.
     public static let history = Faults(rawValue: 1 << 18)
 
+    /// Messages whose senders ask for receipts.
+    public static let receipts = Faults(rawValue: 1 << 19)
+
     /// The default of a run.
     public static let all: Faults = [
         .cuts, .stalls, .power, .crashes, .restarts, .fullStore, .slowStore, .absences, .rivals,
         .clockSteps, .mqtt, .gateways, .repeats, .rights, .leavers, .siblings, .backups, .rows,
-        .history,
+        .history, .receipts,
     ]
 
     /// The names on the command line.
@@ -96,6 +99,6 @@ public struct Faults: OptionSet, Hashable, Sendable {
         ("absences", .absences), ("rivals", .rivals), ("clock-steps", .clockSteps),
         ("mqtt", .mqtt), ("gateways", .gateways), ("rights", .rights), ("repeats", .repeats),
         ("leavers", .leavers), ("rows", .rows), ("siblings", .siblings),
-        ("backups", .backups), ("history", .history),
+        ("backups", .backups), ("history", .history), ("receipts", .receipts),
     ]
 }

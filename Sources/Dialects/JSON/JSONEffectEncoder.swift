@@ -37,6 +37,10 @@ struct JSONEffectEncoder {
         } else if !block.address.isEmpty {
             writer.write("group", block.address.bytes)
         }
+        if block.hasFieldsOrProperties {
+            let user = context.conversations.user(of: connection)
+            Self.write(DeliveredFields(of: block, to: user), to: &writer)
+        }
         Self.writePayload(of: block, to: &writer)
         guard writer.bytes.count <= JSONLimits.deliveryByteCountMaximum else {
             context.append(.deliveryTooLarge(connection, number: delivery.number))
@@ -44,12 +48,24 @@ struct JSONEffectEncoder {
         }
         let outcome = JSONMessage.send(
             writer, number: delivery.number, to: connection,
-            priority: delivery.grade == .transient ? .droppable : .required,
+            priority: delivery.grade == .transient
+                ? PacketPriority(ofTransient: block) : .required,
             in: context.conversations, through: &context.connections)
         if outcome == .tooLarge {
             context.append(.deliveryTooLarge(connection, number: delivery.number))
         }
         if outcome == .written, delivery.number > 0 { countEvent(of: connection, in: context) }
+    }
+
+    private static func write(_ delivered: DeliveredFields, to writer: inout JSONWriter) {
+        let fields = delivered.fields
+        if fields.reference != 0 { writer.write(hexadecimal: "reference", fields.reference) }
+        if !fields.receipts.isDisjoint(with: .receipts) {
+            writer.write("receipts") { (list: inout JSONList) in
+                for name in fields.receipts.receiptNames { list.append(name.utf8Bytes.bytes) }
+            }
+        }
+        delivered.write(to: &writer)
     }
 
     private static func writePayload(of block: MessageBlock, to writer: inout JSONWriter) {
@@ -64,6 +80,8 @@ struct JSONEffectEncoder {
             if (1...3).contains(number) { writer.write("user", payload.bytes.extracting(1...)) }
         case .kicked:
             break
+        case .receipt:
+            ReceiptText.write(payload.bytes, to: &writer)
         case .topic, .unicast, .group, .broadcast, .presence:
             if !block.marks.contains(.raw), !payload.isEmpty {
                 writer.write("t", UInt64(payload[0]))
@@ -100,6 +118,7 @@ struct JSONEffectEncoder {
         if !result.messageIdentifier.isEmpty {
             writer.write("mid", result.messageIdentifier.bytes(in: context.bytes).bytes)
         }
+        if result.reference != 0 { writer.write(hexadecimal: "reference", result.reference) }
         if result.refusedCount > 0 {
             writer.write("refusedCount", UInt64(result.refusedCount))
             writer.write("refused") { (list: inout JSONList) in
@@ -267,6 +286,8 @@ struct JSONEffectEncoder {
                     retryMilliseconds: JSONLimits.retryMilliseconds, cors: cors),
                 to: connection, in: context.conversations, through: &context.connections)
         }
+        context.conversations.setUser(
+            Array(acceptance.user.bytes(in: context.bytes)), of: connection)
         var writer = JSONMessage.begin("connected")
         writer.write("user", acceptance.user.bytes(in: context.bytes).bytes)
         writer.write("isSessionPresent", acceptance.isSessionPresent)
@@ -395,6 +416,13 @@ extension HTTPStatus {
     }
 }
 
+extension SendAsks {
+    /// The words for the receipts in JSON and in MQTT.
+    var receiptNames: [StaticString] {
+        (contains(.delivered) ? ["delivered"] : []) + (contains(.applied) ? ["applied"] : [])
+    }
+}
+
 extension Grade {
     /// The word for it in JSON.
     fileprivate var name: StaticString {
@@ -417,6 +445,7 @@ extension MessageKind {
         case .presence: "presence"
         case .groupEvent: "groupEvent"
         case .kicked: "kickedOut"
+        case .receipt: "receipt"
         }
     }
 

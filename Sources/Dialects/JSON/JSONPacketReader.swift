@@ -104,8 +104,8 @@ struct JSONPacketReader {
         case .disconnect: try readDisconnect()
         case .subscribe, .unsubscribe, .presence, .setWill, .clearWill, .createGroup, .joinGroup,
             .leaveGroup, .kickMember, .banMember, .listGroups, .describeGroup, .history,
-            .conversations, .read, .hide, .setGroupMeta, .setGroupAllowed, .setGroupHistory,
-            .groupHistory:
+            .conversations, .read, .hide, .applied, .setGroupMeta, .setGroupAllowed,
+            .setGroupHistory, .groupHistory:
             try readRequest(known, number: try required("request", requestNumber()))
         }
     }
@@ -116,7 +116,7 @@ struct JSONPacketReader {
         case subscribe, unsubscribe, presence, setWill, clearWill
         case createGroup, joinGroup, leaveGroup, kickMember, banMember, listGroups, describeGroup
         case setGroupMeta, setGroupAllowed, setGroupHistory, groupHistory
-        case history, conversations, read, hide
+        case history, conversations, read, hide, applied
 
         /// What an MQTT client does instead of publishing this as a request; nil for what it
         /// publishes.
@@ -232,7 +232,83 @@ struct JSONPacketReader {
         if send.isRetained, !target.isTopicOfSend {
             throw fault("needs a topic, which has a retained message", "isRetained")
         }
+        var fields = MRT.SendFields()
+        fields.asks = try asks()
+        fields.attributes = try attributes()
+        fields.mentions = try mentions()
+        fields.priority = try priority()
+        fields.isLate = try flag("isLate")
+        if fields.isLate, send.time == 0 { throw fault("is missing", "time") }
+        let block = fields.block(from: source.span.bytes)
+        if !block.isEmpty {
+            send.fields = ByteRange(offset: source.count, count: block.count)
+            source += block
+        }
         write(send)
+    }
+
+    /// What the sender asks for: a reference, and receipts by their names.
+    private mutating func asks() throws(JSONFault) -> MRT.SendAsks {
+        var asks: MRT.SendAsks = try flag("reference") ? .reference : []
+        guard let receipts = try strings("receipts") else { return asks }
+        var walk = MRT.IdentifierList(receipts.range, in: source.span.bytes)
+        while let name = walk.next() {
+            switch String(decoding: source[name.offsets], as: UTF8.self) {
+            case "delivered": asks.insert(.delivered)
+            case "applied": asks.insert(.applied)
+            default: throw fault("has other words than delivered and applied", "receipts")
+            }
+        }
+        return asks
+    }
+
+    /// An object of strings as a run. Whether they obey the rules is the matter of this one send.
+    private mutating func attributes() throws(JSONFault) -> ByteRange {
+        let members: [JSONObject.Member]
+        switch value("attributes") {
+        case nil, .null: return .empty
+        case .object(let object): members = object
+        default: throw fault("is not an object", "attributes")
+        }
+        let start = source.count
+        for member in members {
+            guard case .string(let text) = member.value, text.count <= UInt8.max,
+                member.name.count <= UInt8.max
+            else { throw fault("has a value that is no string of at most 255 bytes", "attributes") }
+            for text in [member.name, text] {
+                source.append(UInt8(truncatingIfNeeded: text.count))
+                source += Array(source[text.offsets])
+            }
+        }
+        guard source.count - start <= JSONLimits.attributesByteCountMaximum else {
+            throw fault("has more than 900 bytes", "attributes")
+        }
+        return ByteRange(offset: start, count: source.count - start)
+    }
+
+    private mutating func mentions() throws(JSONFault) -> ByteRange {
+        let users = try strings("mentions")
+        let options: UInt8 =
+            (try flag("mentionsAll") ? 1 : 0) | (try flag("onlyMentioned") ? 2 : 0)
+        guard users != nil || options != 0 else { return .empty }
+        let names = users.map { Array(source[$0.range.offsets]) } ?? []
+        guard names.count <= WireLimits.mentionsByteCountMaximum else {
+            throw fault("has more than 15,360 bytes of names", "mentions")
+        }
+        let start = source.count
+        source.append(options)
+        source += names
+        return ByteRange(offset: start, count: source.count - start)
+    }
+
+    private mutating func priority() throws(JSONFault) -> UInt8? {
+        guard let word = try text("priority") else { return nil }
+        switch String(decoding: source[word.offsets], as: UTF8.self) {
+        case "low": return 0
+        case "normal": return 1
+        case "high": return 2
+        default: throw fault("is not low, normal or high", "priority")
+        }
     }
 
     private mutating func readAck() throws(JSONFault) {
@@ -394,6 +470,13 @@ struct JSONPacketReader {
                     party: party,
                     number: try required(
                         "number", number("number", in: 1...WireLimits.varIntMaximum))))
+        case .applied:
+            ask(
+                .applied,
+                MRT.Applied(
+                    reference: try required("reference", hexadecimal("reference")),
+                    code: UInt8(try number("code", in: 0...255) ?? 0),
+                    text: try text("text") ?? .empty))
         case .setGroupMeta:
             ask(
                 .groupSetMeta,
@@ -641,6 +724,9 @@ public enum JSONLimits {
     /// (`TransportLimits.outgoingHardMaximum`). A larger one is dropped as a packet that a client
     /// cannot take.
     public static let deliveryByteCountMaximum = 6 << 20
+    /// Bytes of attributes, with a byte of length for each text, that a packet may have to be
+    /// refused alone: with the longest mentions they fit into the fields of a send.
+    static let attributesByteCountMaximum = 900
     /// The window of a client that does not name one: what fits into a second of a slow network.
     public static let windowDefault: UInt16 = 256
     /// Milliseconds between two comments on an event stream: proxies end responses that are silent

@@ -17,6 +17,16 @@ struct EncodedPublication: ~Copyable {
     /// the receiver's name.
     private var topic = ByteRange.empty
     private var topicHash: UInt64 = 0
+    private var transientPriority = PacketPriority.droppable
+    /// Of a message that mentions some of its receivers: the publication, and how it mentions the
+    /// receivers for whom it is encoded.
+    private var mentioning: (publication: UInt32, mention: Mention?) = (.max, nil)
+
+    /// Forgets the publications of the last turn.
+    mutating func begin() {
+        publication = .max
+        mentioning.publication = .max
+    }
 
     /// Encodes the publication of a delivery unless it was encoded last. Deliveries with several
     /// subscription identifiers have a publication of their own.
@@ -36,14 +46,32 @@ struct EncodedPublication: ~Copyable {
     ) {
         let entry = context.loop.publications[Int(delivery.publication)]
         let block = MessageBlock(entry.block.bytes(in: context.bytes))
-        source.removeAll()
         let receiver = context.conversations.user(of: delivery.connection)
+        var delivered: DeliveredFields?
+        if block.hasFields || version != .v5 && isTextWithProperties(block) {
+            let fields = DeliveredFields(of: block, to: receiver)
+            let dependsOnReceiver = fields.mentionsSomeone && delivery.identifierList == nil
+            if dependsOnReceiver, mentioning.publication == delivery.publication,
+                mentioning.mention == fields.fields.mention
+            {
+                return
+            }
+            mentioning = (
+                dependsOnReceiver ? delivery.publication : .max, fields.fields.mention
+            )
+            delivered = fields
+        } else {
+            mentioning.publication = .max
+        }
+        transientPriority = PacketPriority(ofTransient: block)
+        source.removeAll()
         let topic = appendTopic(of: block, receiver: receiver)
-        let payload = appendPayload(of: block, receiver: receiver)
+        let payload = appendPayload(
+            of: block, receiver: receiver, members: version == .v5 ? nil : delivered?.members)
         var packet = MQTT.Publish(version, topic: topic, payload: payload)
         if version == .v5 {
             packet.properties = appendProperties(
-                of: block,
+                of: block, delivered,
                 identifiers: delivery.identifierList.map { context.loop.identifierLists[$0] })
             if block.marks.contains(.expires) {
                 // The remaining time, rounded up: 0 would mean expired [MQTT-3.3.2-6].
@@ -58,14 +86,21 @@ struct EncodedPublication: ~Copyable {
         packet.writeBody(to: &writer, from: source.bytes.bytes)
         template = MQTT.PublishTemplate(packet)
         // The topic of a message to a user contains the user's name, so it is encoded per receiver.
-        let isToUser = block.kind == .unicast || block.kind == .kicked
-        let isOwn = isToUser || delivery.identifierList != nil
+        let isToUser =
+            block.kind == .unicast || block.kind == .kicked || block.kind == .receipt
+        let isOwn =
+            isToUser || delivery.identifierList != nil || mentioning.publication != .max
         publication = isOwn ? .max : delivery.publication
         self.topic = .empty
         if version == .v5, !isToUser {
             self.topic = topic
             topicHash = OutgoingAliases.hash(topic.bytes(in: source.bytes))
         }
+    }
+
+    /// Whether it becomes JSON that may contain attributes.
+    private func isTextWithProperties(_ block: MessageBlock) -> Bool {
+        !block.marks.contains(.raw) && block.hasFieldsOrProperties
     }
 
     private mutating func appendTopic(
@@ -80,7 +115,7 @@ struct EncodedPublication: ~Copyable {
             _ = source.append(block.address)
         case .broadcast:
             _ = source.append("$b" as StaticString)
-        case .unicast, .kicked, .presence:
+        case .unicast, .kicked, .presence, .receipt:
             _ = source.append("$u/" as StaticString)
             _ = receiver.withUnsafeBytes { source.append($0) }
         }
@@ -88,12 +123,15 @@ struct EncodedPublication: ~Copyable {
     }
 
     /// Raw bytes are unchanged; a message becomes JSON.
+    ///
+    /// - Parameter members: what the JSON has because of its fields.
     private mutating func appendPayload(
-        of block: MessageBlock, receiver: [UInt8]
+        of block: MessageBlock, receiver: [UInt8], members: [UInt8]?
     ) -> ByteRange {
         if block.kind == .groupEvent || block.kind == .kicked {
             return appendEvent(of: block, receiver: receiver)
         }
+        if block.kind == .receipt { return appendReceipt(block) }
         if block.marks.contains(.raw) || block.payload.isEmpty {
             return source.append(block.payload)
         }
@@ -102,10 +140,24 @@ struct EncodedPublication: ~Copyable {
         var envelope = TextEnvelope(
             payload: payload.bytes, from: sender.bytes, time: block.time)
         if isGroup { envelope.group = group.bytes }
+        let members = members ?? []
+        envelope.members = members.span.bytes
         let range = source.reserve(envelope.byteCount)
         var writer = PacketWriter(source.mutableBytes(range).mutableBytes)
         envelope.write(to: &writer)
         return range
+    }
+
+    /// The JSON of a receipt, with its members and those of an envelope.
+    private mutating func appendReceipt(_ block: MessageBlock) -> ByteRange {
+        var writer = JSONWriter()
+        ReceiptText.write(block.payload.bytes, to: &writer)
+        writer.write("from", block.sender.bytes)
+        withUnsafeTemporaryAllocation(byteCount: 20, alignment: 1) { digits in
+            writer.write("time", decimal(block.time, in: digits).bytes)
+        }
+        let text = writer.end()
+        return text.withUnsafeBytes { source.append($0) }
     }
 
     /// The JSON of a group event. The first three name the user concerned; the other two report
@@ -134,7 +186,7 @@ struct EncodedPublication: ~Copyable {
     /// The sender's properties, and those of the broker for a message to an address; before them
     /// the subscription identifiers, if there are several.
     private mutating func appendProperties(
-        of block: MessageBlock, identifiers: [UInt32]?
+        of block: MessageBlock, _ delivered: DeliveredFields?, identifiers: [UInt32]?
     ) -> MQTT.PropertySection {
         let start = source.count
         for identifier in identifiers ?? [] { source.appendIdentifier(identifier) }
@@ -149,11 +201,58 @@ struct EncodedPublication: ~Copyable {
                 source.appendProperty(MessageProperty.group, block.address)
             }
         }
+        if let delivered { append(delivered, of: block) }
         if block.marks.contains(.possibleDuplicate) {
             source.appendProperty(MessageProperty.doubt, ("1" as StaticString).utf8Bytes)
         }
         let range = ByteRange(offset: start, count: source.count - start)
         return MQTT.PropertySection(carried: range)
+    }
+
+    private mutating func append(_ delivered: DeliveredFields, of block: MessageBlock) {
+        let fields = delivered.fields
+        if !delivered.areAttributesProperties {
+            MessageAttributes.forEach(inRun: fields.attributes.span.bytes) { key, value in
+                key.withUnsafeBytes { key in
+                    value.withUnsafeBytes { source.appendUserProperty(key, $0) }
+                }
+            }
+        }
+        if let mention = fields.mention {
+            source.appendProperty(MessageProperty.mentioned, mention.word.utf8Bytes)
+        }
+        if fields.isLate, !hasOwnLate(block) {
+            withUnsafeTemporaryAllocation(byteCount: 20, alignment: 1) { digits in
+                source.appendProperty(MessageProperty.late, decimal(block.time, in: digits))
+            }
+        }
+        if fields.reference != 0 {
+            var digits: [UInt8] = []
+            digits.append(hexadecimal: fields.reference)
+            digits.withUnsafeBytes { source.appendProperty(MessageProperty.reference, $0) }
+        }
+        if !fields.receipts.isDisjoint(with: .receipts) {
+            let names = fields.receipts.receiptNames.map { "\($0)" }.joined(separator: ",")
+            Array(names.utf8).withUnsafeBytes {
+                source.appendProperty(MessageProperty.receipts, $0)
+            }
+        }
+    }
+
+    /// Whether the publisher's properties, which are those of a plain topic, have the late time.
+    private func hasOwnLate(_ block: MessageBlock) -> Bool {
+        let properties = block.properties
+        let whole = ByteRange(offset: 0, count: properties.count)
+        var reader = MQTT.PropertyReader(
+            MQTT.PropertySection(carried: whole), of: .publish, in: properties.bytes)
+        while let property = try? reader.next() {
+            if property.identifier == .userProperty,
+                property.text.bytes(in: properties).elementsEqual(MessageProperty.late.utf8Bytes)
+            {
+                return true
+            }
+        }
+        return false
     }
 
     /// Writes the digits of a number at the end of a buffer of at least 20 bytes.
@@ -238,7 +337,7 @@ struct EncodedPublication: ~Copyable {
         let template = preparedTemplate
         let outcome = context.write(
             template.byteCount(receipt), to: delivery.connection,
-            priority: delivery.number == 0 ? .droppable : .required
+            priority: delivery.number == 0 ? transientPriority : .required
         ) { writer in
             template.write(receipt, body: body.bytes.bytes, to: &writer)
         }
@@ -276,8 +375,14 @@ extension ByteArena {
     /// Appends a user property.
     fileprivate mutating func appendProperty(_ name: StaticString, _ value: UnsafeRawBufferPointer)
     {
+        appendUserProperty(name.utf8Bytes, value)
+    }
+
+    fileprivate mutating func appendUserProperty(
+        _ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer
+    ) {
         appendByte(MQTT.PropertyIdentifier.userProperty.rawValue)
-        appendText(name.utf8Bytes)
+        appendText(name)
         appendText(value)
     }
 

@@ -32,10 +32,16 @@ extension MQTTDecoder {
         request.isRetained = will.isRetained && request.isForTopic
         request.expirySeconds = will.messageExpirySeconds.map(UInt64.init)
         takeProperties(will.properties, of: .will, packet, into: &request)
-        // Wills are in no history.
+        // Wills are in no history, nobody waits for their results, and they are sent at a time that
+        // their client does not know.
         request.isKept = false
         request.isNeverKept = false
         request.isUndelivered = false
+        request.isLate = false
+        request.senderUnixMilliseconds = 0
+        request.priority = .normal
+        request.mentions = Mentions()
+        request.asks = []
         return request
     }
 
@@ -108,10 +114,15 @@ extension MQTTDecoder {
     ) {
         if request.isForTopic {
             // On a plain topic all of them belong to the publisher [MQTT-3.3.2-17].
+            if section.carriedByteCount > 0 {
+                takeClass(section, of: owner, packet, into: &request)
+            }
             request.properties = carried(section, of: owner, packet)
             return
         }
         if section.carriedByteCount > 0 {
+            takeAsks(section, of: owner, packet, into: &request)
+            takeClass(section, of: owner, packet, into: &request)
             takeAddressed(section, of: owner, packet, into: &request)
             takeOptions(of: owner, in: packet.bytes, into: &request)
         } else if case .users = request.target {
@@ -142,12 +153,15 @@ extension MQTTDecoder {
     ) {
         let range = packet.place(section.range)
         let body = packet.body
-        var receivers = ReceiverList()
-        var listByteCount = 0
+        var receivers = UserList(MessageProperty.receiver)
+        var mentioned = UserList(MessageProperty.mention)
+        var (listByteCount, ownByteCount) = (0, 0)
         let whole = packet.replace(range, byteCount: Int(range.count)) { output in
             var writer = PacketWriter(output.mutableBytes)
             receivers.write(section, of: owner, in: body, to: &writer)
             listByteCount = writer.byteCount
+            mentioned.write(section, of: owner, in: body, to: &writer)
+            ownByteCount = writer.byteCount
             section.write(to: &writer, of: owner, from: body.bytes) { property in
                 property.identifier != .userProperty
                     || !MessageProperty.isReserved(property.text.bytes(in: body))
@@ -155,7 +169,17 @@ extension MQTTDecoder {
             return writer.byteCount
         }
         request.properties = ByteRange(
-            offset: Int(whole.offset) + listByteCount, count: Int(whole.count) - listByteCount)
+            offset: Int(whole.offset) + ownByteCount, count: Int(whole.count) - ownByteCount)
+        if ownByteCount > listByteCount {
+            request.mentions.names = ByteRange(
+                offset: Int(whole.offset) + listByteCount, count: ownByteCount - listByteCount)
+        }
+        if mentioned.hasInvalid { request.fault = .topicNameInvalid }
+        if mentioned.count > WireLimits.mentionCountMaximum
+            || Int(request.mentions.names.count) > WireLimits.mentionsByteCountMaximum
+        {
+            request.fault = .quotaExceeded
+        }
         if case .users = request.target {
             request.target = .users(
                 ids: ByteRange(offset: Int(whole.offset), count: listByteCount),
@@ -169,6 +193,75 @@ extension MQTTDecoder {
         }
     }
 
+    /// Reads `reference` and `receipts`. The caller gives the message its reference.
+    private static func takeAsks(
+        _ section: MQTT.PropertySection, of owner: MQTT.PropertyOwner, _ packet: ReceivedPacket,
+        into request: inout SendRequest
+    ) {
+        var reader = MQTT.PropertyReader(section, of: owner, in: packet.body.bytes)
+        while let property = try? reader.next() {
+            guard property.identifier == .userProperty else { continue }
+            let name = property.text.bytes(in: packet.body)
+            let value = property.value.bytes(in: packet.body)
+            if name.elementsEqual(MessageProperty.asksReference.utf8Bytes) {
+                if value.elementsEqual("1".utf8) { request.asks.insert(.reference) }
+            } else if name.elementsEqual(MessageProperty.receipts.utf8Bytes) {
+                for word in value.split(separator: UInt8(ascii: ",")) {
+                    if word.elementsEqual("delivered".utf8) {
+                        request.asks.insert(.delivered)
+                    } else if word.elementsEqual("applied".utf8) {
+                        request.asks.insert(.applied)
+                    } else {
+                        request.fault = request.fault ?? .payloadFormatInvalid
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads the priority of a message of QoS 0 and the time of a late reading, which may be on any
+    /// topic, and to a group whom it mentions besides the members in `mention`.
+    private static func takeClass(
+        _ section: MQTT.PropertySection, of owner: MQTT.PropertyOwner, _ packet: ReceivedPacket,
+        into request: inout SendRequest
+    ) {
+        var reader = MQTT.PropertyReader(section, of: owner, in: packet.body.bytes)
+        while let property = try? reader.next() {
+            guard property.identifier == .userProperty else { continue }
+            let name = property.text.bytes(in: packet.body)
+            let value = property.value.bytes(in: packet.body)
+            if name.elementsEqual(MessageProperty.late.utf8Bytes) {
+                request.isLate = true
+                request.senderUnixMilliseconds = decimal(value) ?? 0
+            } else if name.elementsEqual(MessageProperty.priority.utf8Bytes) {
+                guard request.grade == .transient else { continue }
+                switch value {
+                case _ where value.elementsEqual("low".utf8): request.priority = .low
+                case _ where value.elementsEqual("high".utf8): request.priority = .high
+                case _ where value.elementsEqual("normal".utf8): request.priority = .normal
+                default: request.fault = request.fault ?? .payloadFormatInvalid
+                }
+            } else if !request.isForTopic, value.elementsEqual("1".utf8) {
+                if name.elementsEqual(MessageProperty.mentionAll.utf8Bytes) {
+                    request.mentions.options.insert(.all)
+                } else if name.elementsEqual(MessageProperty.mentionOnly.utf8Bytes) {
+                    request.mentions.options.insert(.only)
+                }
+            }
+        }
+    }
+
+    /// A decimal number of 63 bits.
+    private static func decimal(_ digits: UnsafeRawBufferPointer) -> UInt64? {
+        guard (1...19).contains(digits.count) else { return nil }
+        var number: UInt64 = 0
+        for digit in digits {
+            guard (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(digit) else { return nil }
+            number = number * 10 + UInt64(digit - UInt8(ascii: "0"))
+        }
+        return number <= WireLimits.varIntMaximum ? number : nil
+    }
+
     /// Reads `mid` of a numbered message, and `history`.
     private static func takeOptions(
         of owner: MQTT.PropertyOwner, in bytes: UnsafeRawBufferPointer,
@@ -176,9 +269,6 @@ extension MQTTDecoder {
     ) {
         guard !request.properties.isEmpty else { return }
         var hasIdentifier = request.packetIdentifier == 0
-        var time: UInt64 = 0
-        // Other messages have the time of the broker.
-        defer { if request.isUndelivered { request.senderUnixMilliseconds = time } }
         var reader = MQTT.PropertyReader(
             MQTT.PropertySection(carried: request.properties), of: owner, in: bytes.bytes)
         // They were checked when they were read, so this cannot fail.
@@ -190,8 +280,6 @@ extension MQTTDecoder {
                 request.isKept =
                     request.isUndelivered || value.bytes(in: bytes).elementsEqual("1".utf8)
                 request.isNeverKept = value.bytes(in: bytes).elementsEqual("0".utf8)
-            } else if name.elementsEqual(MessageProperty.late.utf8Bytes) {
-                time = UInt64(String(decoding: value.bytes(in: bytes), as: UTF8.self)) ?? 0
             }
             guard !hasIdentifier, name.elementsEqual(MessageProperty.identifier.utf8Bytes) else {
                 continue
@@ -240,8 +328,22 @@ enum MessageProperty {
     /// From a sender: `1` for a message that is kept in its conversation, `0` for one that is not,
     /// whatever is kept by default, and `only` for one that is kept and not delivered.
     static let history: StaticString = "history"
-    /// From the sender of a message that is only kept: the time of a reading that could not be sent
-    /// earlier.
+    /// From a sender: `1` to be told the message's reference.
+    static let asksReference: StaticString = "reference"
+    /// From a sender, and to a receiver: the receipts that are asked for, with commas between them.
+    static let receipts: StaticString = "receipts"
+    /// In an acknowledgement, and to a receiver: the message's reference in hexadecimal digits.
+    static let reference: StaticString = "martlet-reference"
+    /// From a sender, once for each user: a member of the group whom the message mentions.
+    static let mention: StaticString = "mention"
+    /// From a sender: `1` to mention all members, and for only those to get it who are mentioned.
+    static let mentionAll: StaticString = "mention-all"
+    static let mentionOnly: StaticString = "mention-only"
+    /// To a receiver who is mentioned: `name` or `all`.
+    static let mentioned: StaticString = "mentioned"
+    /// From a sender: `low`, `normal` or `high`, for a message of QoS 0.
+    static let priority: StaticString = "martlet-priority"
+    /// From a sender, and to a receiver: the time of a reading that could not be sent earlier.
     static let late: StaticString = "martlet-late"
     /// In an acknowledgement: the reason code of MRT, as a decimal number.
     static let reason: StaticString = "reason"
@@ -261,7 +363,10 @@ enum MessageProperty {
 
     /// Whether only the broker may set a property of a message to an address.
     static func isReserved(_ name: UnsafeRawBufferPointer) -> Bool {
-        for reserved in [receiver, sender, time, group, doubt]
+        for reserved in [
+            receiver, sender, time, group, doubt, asksReference, receipts, reference, mention,
+            mentionAll, mentionOnly, mentioned, priority, late,
+        ]
         where name.elementsEqual(reserved.utf8Bytes) {
             return true
         }
@@ -269,12 +374,15 @@ enum MessageProperty {
     }
 }
 
-/// The receivers in the properties of a message.
-private struct ReceiverList {
+/// Users in the properties of a message, each in one with the same name.
+private struct UserList {
+    private let property: StaticString
     private(set) var count = 0
     private(set) var hasInvalid = false
 
-    /// Writes each `to` as a length byte and the name.
+    init(_ property: StaticString) { self.property = property }
+
+    /// Writes each of them as a length byte and the name.
     mutating func write(
         _ section: MQTT.PropertySection, of owner: MQTT.PropertyOwner,
         in body: UnsafeRawBufferPointer, to writer: inout PacketWriter
@@ -282,7 +390,7 @@ private struct ReceiverList {
         var reader = MQTT.PropertyReader(section, of: owner, in: body.bytes)
         while let property = try? reader.next() {
             guard property.identifier == .userProperty,
-                property.text.bytes(in: body).elementsEqual(MessageProperty.receiver.utf8Bytes)
+                property.text.bytes(in: body).elementsEqual(self.property.utf8Bytes)
             else { continue }
             let name = property.value.bytes(in: body)
             guard TextRules.isIdentifier(name.bytes) else {

@@ -19,8 +19,8 @@ struct MQTTEncoder: ~Copyable {
 
     /// Discards the publications of the last turn.
     mutating func begin() {
-        before5.publication = .max
-        since5.publication = .max
+        before5.begin()
+        since5.begin()
     }
 
     // MARK: - Deliveries
@@ -168,7 +168,7 @@ struct MQTTEncoder: ~Copyable {
             reason: reason)
         let isTold =
             reason.isFailure || !answer.messageIdentifier.isEmpty || answer.namedRefusalCount > 0
-            || answer.refusedCount > 0
+            || answer.refusedCount > 0 || answer.reference != 0
         guard version == .v5, isTold, wantsProblemInformation(answer.connection, in: context)
         else {
             write(packet, to: answer.connection, from: context.bytes, in: context)
@@ -354,6 +354,11 @@ extension [UInt8] {
                 MessageProperty.identifier,
                 answer.messageIdentifier.bytes(in: loop.bytes.bytes))
             appendProperty(MessageProperty.reason, String(answer.result.rawValue).utf8)
+        }
+        if answer.reference != 0 {
+            var digits: [UInt8] = []
+            digits.append(hexadecimal: answer.reference)
+            appendProperty(MessageProperty.reference, digits)
         }
         for index in 0..<Int(answer.namedRefusalCount) {
             let refusal = loop.refusals[Int(answer.firstRefusal) + index]

@@ -68,7 +68,8 @@ extension PacketDecoder {
                 readRequest(publish, of: name.bytes, from: start, packet, in: &context)
                 return
             }
-            let request = MQTTDecoder.request(of: publish, packet, topic: topic, name: name)
+            var request = MQTTDecoder.request(of: publish, packet, topic: topic, name: name)
+            if !request.asks.isEmpty { request.reference = context.makeReference() }
             events.append(.sendReceived(connection, request))
         case .puback:
             events.append(
@@ -140,7 +141,8 @@ extension PacketDecoder {
                 readRequest(publish, of: name.bytes, from: start, packet, in: &context)
                 return
             }
-            let request = MQTTDecoder.request(of: publish, packet, topic: topic, name: name)
+            var request = MQTTDecoder.request(of: publish, packet, topic: topic, name: name)
+            if !request.asks.isEmpty { request.reference = context.makeReference() }
             events.append(.sendReceived(connection, request))
             return
         }
@@ -154,7 +156,7 @@ extension PacketDecoder {
             return true
         }
         if isRequest { return }
-        let request = name.withUnsafeBytes { name in
+        var request = name.withUnsafeBytes { name in
             let place = conversations.withAliases(from: connection) { aliases in
                 if aliases.place(of: alias).isEmpty {
                     aliases.setPlace(context.appendIncoming(name), of: alias)
@@ -164,6 +166,7 @@ extension PacketDecoder {
             burstEnd = max(burstEnd, place.endOffset)
             return MQTTDecoder.request(of: publish, packet, topic: place, name: name)
         }
+        if !request.asks.isEmpty { request.reference = context.makeReference() }
         events.append(.sendReceived(connection, request))
     }
 

@@ -135,7 +135,13 @@ enum MRTDecoder {
         switch type {
         case .send:
             let send = try MRT.Send(flags: packet.frame.flags, body: packet.body.bytes)
-            events.append(.sendReceived(connection, request(of: send, packet)))
+            if send.fields.isEmpty {
+                events.append(.sendReceived(connection, request(of: send, packet)))
+            } else {
+                events.append(
+                    .sendReceived(
+                        connection, try requestWithFields(of: send, packet, in: &context)))
+            }
         case .ack:
             let ack = try MRT.Ack(flags: packet.frame.flags, body: packet.body.bytes)
             if ack.inboxNumber > 0 {
@@ -193,6 +199,42 @@ enum MRTDecoder {
         request.isUndelivered = send.isUndelivered
         request.isRetained = send.isRetained
         return request
+    }
+
+    /// The same for a send with fields.
+    @inline(never)
+    private static func requestWithFields(
+        of send: MRT.Send, _ packet: ReceivedPacket,
+        in context: inout some DecodingContext & ~Copyable
+    ) throws(WireError) -> SendRequest {
+        var request = request(of: send, packet)
+        let fields = try MRT.SendFields(send.fields, in: packet.body.bytes)
+        request.fault = request.fault ?? fields.fault
+        request.asks = SendAsks(fields.asks)
+        request.fault = request.fault ?? take(fields, packet, into: &request)
+        if !request.asks.isEmpty { request.reference = context.makeReference() }
+        return request
+    }
+
+    /// Takes attributes, mentions, priority and the mark of a late reading, and returns the reason
+    /// to refuse the send for them.
+    private static func take(
+        _ fields: MRT.SendFields, _ packet: ReceivedPacket, into request: inout SendRequest
+    ) -> ReasonCode? {
+        request.isLate = fields.isLate
+        if let priority = fields.priority {
+            guard let known = SendPriority(rawValue: priority) else { return .payloadFormatInvalid }
+            request.priority = known
+        }
+        request.attributes = packet.place(fields.attributes)
+        let run = fields.attributes.bytes(in: packet.body)
+        if let fault = MessageAttributes.fault(run.bytes) { return fault }
+        guard let options = fields.mentions.bytes(in: packet.body).first else { return nil }
+        let names = ByteRange(
+            offset: Int(fields.mentions.offset) + 1, count: Int(fields.mentions.count) - 1)
+        request.mentions = Mentions(
+            options: Mentions.Options(rawValue: options), names: packet.place(names))
+        return TextRules.faultOfMentions(options: options, names.bytes(in: packet.body).bytes)
     }
 
     /// The fault of a message, of a send or a will, and its size in JSON form, which is 0 if it has
@@ -266,10 +308,21 @@ enum MRTDecoder {
             return try queryConversations(request)
         case .markRead, .hideHistory:
             return try markRead(request)
+        case .applied:
+            return try reportApplied(request)
         case nil:
             return request.fault(.implementationSpecificError)
         }
     }
+}
+
+extension SendAsks {
+    init(_ asks: MRT.SendAsks) { self.init(rawValue: asks.rawValue) }
+}
+
+extension DecodingContext where Self: ~Copyable {
+    /// A random reference of a message, which is never 0.
+    mutating func makeReference() -> UInt64 { max(makeRandomNumber(), 1) }
 }
 
 extension Grade {

@@ -14,6 +14,9 @@ struct MRTEncoder: ~Copyable {
     private var tailPublication = UInt32.max
     private var isRaw = false
     private var isPossibleDuplicate = false
+    /// Whether it has fields, or properties that may be attributes.
+    private var hasFields = false
+    private var transientPriority = PacketPriority.droppable
     private let packetMaximum: UInt32
 
     /// - Parameter packetMaximum: the largest packet of a client, which CONNACK announces.
@@ -59,6 +62,10 @@ struct MRTEncoder: ~Copyable {
         in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
         let block = context.loop.block(of: delivery.publication)
+        if block.hasFieldsOrProperties, acceptsFields(delivery.connection, in: context) {
+            deliverWithFields(delivery, in: context)
+            return
+        }
         let (sender, address, payload) = (block.sender, block.address, block.payload)
         let tail = MRT.DeliverTail(
             kind: MRT.DeliveryKind(block.kind), from: sender.bytes, time: block.time,
@@ -66,7 +73,39 @@ struct MRTEncoder: ~Copyable {
         let head = MRT.DeliverHead(
             tailByteCount: tail.byteCount, isRaw: block.marks.contains(.raw),
             isPossibleDuplicate: block.marks.contains(.possibleDuplicate))
-        write(delivery, head, in: context) { tail.write(to: &$0) }
+        write(delivery, head, ifTransient: PacketPriority(ofTransient: block), in: context) {
+            tail.write(to: &$0)
+        }
+    }
+
+    private func acceptsFields(
+        _ connection: ConnectionID,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) -> Bool {
+        context.conversations[connection]?.traits.contains(.acceptsFields) == true
+    }
+
+    /// Encodes a publication and its fields for one receiver that accepts them.
+    @inline(never)
+    private func deliverWithFields(
+        _ delivery: Delivery,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) {
+        let block = context.loop.block(of: delivery.publication)
+        let (sender, address, payload) = (block.sender, block.address, block.payload)
+        let fields = DeliveredFields(
+            of: block, to: context.conversations.user(of: delivery.connection)
+        ).fields.pairs()
+        let tail = MRT.DeliverTail(
+            kind: MRT.DeliveryKind(block.kind), from: sender.bytes, time: block.time,
+            address: address.bytes, payload: payload.bytes)
+        let head = MRT.DeliverHead(
+            tailByteCount: tail.byteCount + MRT.DeliverTail.byteCount(ofFields: fields.span.bytes),
+            isRaw: block.marks.contains(.raw),
+            isPossibleDuplicate: block.marks.contains(.possibleDuplicate))
+        write(delivery, head, ifTransient: PacketPriority(ofTransient: block), in: context) {
+            tail.write(to: &$0, fields: fields.span.bytes)
+        }
     }
 
     /// Writes one receiver's packet; the part that is common to all receivers is encoded with the
@@ -79,11 +118,17 @@ struct MRTEncoder: ~Copyable {
         if delivery.publication != tailPublication {
             encodeTail(of: delivery.publication, in: context.loop)
         }
+        if hasFields, acceptsFields(delivery.connection, in: context) {
+            deliverWithFields(delivery, in: context)
+            return
+        }
         let head = MRT.DeliverHead(
             tailByteCount: Int(tailRange.count), isRaw: isRaw,
             isPossibleDuplicate: isPossibleDuplicate)
         let tail = tailRange.bytes(in: tail.bytes)
-        write(delivery, head, in: context) { $0.write(bytes: tail.bytes) }
+        write(delivery, head, ifTransient: transientPriority, in: context) {
+            $0.write(bytes: tail.bytes)
+        }
     }
 
     /// Writes one receiver's packet. If it is larger than the receiver accepts, an event reports
@@ -91,12 +136,13 @@ struct MRTEncoder: ~Copyable {
     @inline(__always)
     private func write(
         _ delivery: Delivery, _ head: MRT.DeliverHead,
+        ifTransient transientPriority: PacketPriority,
         in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>,
         tail: (inout PacketWriter) -> Void
     ) {
         let outcome = context.write(
             head.packetByteCount(number: delivery.number), to: delivery.connection,
-            priority: delivery.grade == .transient ? .droppable : .required
+            priority: delivery.grade == .transient ? transientPriority : .required
         ) { writer in
             head.write(grade: MRT.Grade(delivery.grade), number: delivery.number, to: &writer)
             tail(&writer)
@@ -111,6 +157,8 @@ struct MRTEncoder: ~Copyable {
         let block = loop.block(of: publication)
         isRaw = block.marks.contains(.raw)
         isPossibleDuplicate = block.marks.contains(.possibleDuplicate)
+        hasFields = block.hasFieldsOrProperties
+        transientPriority = PacketPriority(ofTransient: block)
         let (sender, address, payload) = (block.sender, block.address, block.payload)
         let packet = MRT.DeliverTail(
             kind: MRT.DeliveryKind(block.kind), from: sender.bytes, time: block.time,
@@ -129,6 +177,7 @@ struct MRTEncoder: ~Copyable {
     ) {
         var packet = MRT.SendResult(number: result.number, reason: result.reason)
         packet.messageIdentifier = result.messageIdentifier
+        packet.reference = result.reference
         guard result.refusedCount > 0 else {
             context.write(packet, to: result.connection, from: context.bytes)
             return
@@ -223,6 +272,11 @@ struct MRTEncoder: ~Copyable {
         _ connection: ConnectionID, _ acceptance: Acceptance,
         in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
+        if acceptsFields(connection, in: context) {
+            // The fields tell whether the user is mentioned.
+            context.conversations.setUser(
+                Array(acceptance.user.bytes(in: context.bytes)), of: connection)
+        }
         var packet = MRT.ConnectAccepted()
         packet.isSessionPresent = acceptance.isSessionPresent
         packet.hasWill = acceptance.hasWill
@@ -316,6 +370,7 @@ extension MRT.DeliveryKind {
         case .broadcast: self = .broadcast
         case .topic: self = .topic
         case .presence: self = .presence
+        case .receipt: self = .receipt
         case .groupEvent: self = .groupEvent
         case .kicked: self = .kickedOut
         }

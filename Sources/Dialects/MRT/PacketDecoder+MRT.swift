@@ -14,6 +14,9 @@ extension PacketDecoder {
             guard packet.frame.flags == 0, packet.frame.hasMinimalLength else { throw .malformed }
             let connect = try MRT.Connect(body: packet.body.bytes)
             conversations.setClientPacketMaximum(connect.packetMaximum, for: connection)
+            if connect.accepts.contains(.fields) {
+                conversations[known: connection].traits.insert(.acceptsFields)
+            }
             let decoded = MRTDecoder.event(
                 of: connect, packet,
                 actingUser: actingUser(of: connect.credential, on: connection, in: &context),

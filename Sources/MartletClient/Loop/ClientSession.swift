@@ -402,6 +402,7 @@ final class ClientSession {
             return
         }
         var receipt = Receipt(messageID: messageID, refusedCount: result.refusedCount)
+        receipt.reference = MessageReference(result.reference)
         let body = machine.bytes(ByteRange(offset: 0, count: result.refusals.endOffset))
         var list = MRT.RefusalList(result.refusals, in: body.bytes)
         while let refusal = list.next() {

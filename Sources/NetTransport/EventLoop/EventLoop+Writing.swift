@@ -10,6 +10,10 @@ public enum Traffic: Hashable, Sendable {
     /// Refused, and counted, if more than the connection's `outgoingMaximum` would wait, or more
     /// than its share while all connections together hold `outgoingTotalMaximum`.
     case droppable
+    /// The same with a part of `outgoingMaximum`, so it is refused before the rest.
+    case droppedFirst
+    /// The same with a multiple of `outgoingMaximum`, so it is refused after the rest.
+    case droppedLast
     /// The stream is invalid without it: the connection is closed if more than the configured
     /// `outgoingHardMaximum` would wait. While all connections together hold
     /// `outgoingTotalMaximum`, those that hold the most are closed, and before them those that have
@@ -40,9 +44,7 @@ extension EventLoop {
         _ byteCount: Int, for connection: ConnectionID, _ traffic: Traffic
     ) -> UnsafeMutableRawPointer? {
         guard let slot = slot(of: connection), slots[slot].phase == .open else { return nil }
-        let maximum =
-            traffic == .droppable
-            ? Int(slots[slot].outgoingMaximum) : configuration.outgoingHardMaximum
+        let maximum = outgoingMaximum(slot, traffic)
         let end = Int(slots[slot].outgoingEnd)
         if slots[slot].outgoingByteCount + byteCount <= maximum,
             end + byteCount <= Int(slots[slot].outgoingCapacity),
@@ -51,6 +53,21 @@ extension EventLoop {
             return block + end
         }
         return makeRoom(byteCount, for: slot, traffic: traffic)
+    }
+
+    /// The number of waiting bytes above which a connection's traffic is refused.
+    @inlinable @inline(__always)
+    func outgoingMaximum(_ slot: Int, _ traffic: Traffic) -> Int {
+        switch traffic {
+        case .droppable: Int(slots[slot].outgoingMaximum)
+        case .required: configuration.outgoingHardMaximum
+        case .droppedFirst:
+            Int(slots[slot].outgoingMaximum) / TransportLimits.droppedFirstDivisor
+        case .droppedLast:
+            min(
+                Int(slots[slot].outgoingMaximum) * TransportLimits.droppedLastFactor,
+                configuration.outgoingHardMaximum)
+        }
     }
 
     /// Appends the first `byteCount` bytes of the space last reserved for the connection.
@@ -102,15 +119,13 @@ extension EventLoop {
         _ byteCount: Int, for slot: Int, traffic: Traffic
     ) -> UnsafeMutableRawPointer? {
         let waiting = slots[slot].outgoingByteCount
-        switch traffic {
-        case .droppable where waiting + byteCount > Int(slots[slot].outgoingMaximum):
-            counters.drops += 1
+        if waiting + byteCount > outgoingMaximum(slot, traffic) {
+            if traffic == .required {
+                finishClose(slot, .outgoingOverflow)
+            } else {
+                countDrop(traffic)
+            }
             return nil
-        case .required where waiting + byteCount > configuration.outgoingHardMaximum:
-            finishClose(slot, .outgoingOverflow)
-            return nil
-        case .droppable, .required:
-            break
         }
         guard let old = slots[slot].outgoing else {
             let isFramed = slots[slot].flags.contains(.framed)
@@ -160,8 +175,8 @@ extension EventLoop {
                 finishClose(stranger, .outgoingOverflow)
                 continue
             }
-            if traffic == .droppable {
-                counters.drops += 1
+            if traffic != .required {
+                countDrop(traffic)
                 return false
             }
             guard let largest = largestHolder(above: byteCount, pending: isPending) else {
@@ -171,6 +186,15 @@ extension EventLoop {
             finishClose(largest, .outgoingOverflow)
         }
         return true
+    }
+
+    private mutating func countDrop(_ traffic: Traffic) {
+        switch traffic {
+        case .droppedFirst: counters.dropsFirst += 1
+        case .droppable: counters.drops += 1
+        case .droppedLast: counters.dropsLast += 1
+        case .required: break
+        }
     }
 
     /// The connection with the largest block, of those that have not logged in or of all, if that

@@ -73,6 +73,14 @@ public enum TransportLimits {
     /// Bytes waiting for one connection above which droppable traffic is refused.
     public static let outgoingMaximum = 1024 * 1024
 
+    /// What `outgoingMaximum` is divided by for traffic that is dropped first: while it is
+    /// refused, three quarters are left for the rest.
+    @usableFromInline static var droppedFirstDivisor: Int { 4 }
+
+    /// What `outgoingMaximum` is multiplied by for traffic that is dropped last. Its second half
+    /// is beyond the reach of the rest, whose maximum is the same as without classes.
+    @usableFromInline static var droppedLastFactor: Int { 2 }
+
     /// Bytes waiting for one connection above which it is closed.
     public static let outgoingHardMaximum = 8 * 1024 * 1024
 

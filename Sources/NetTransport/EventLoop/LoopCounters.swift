@@ -42,6 +42,10 @@ public struct LoopCounters: Sendable, Equatable {
     public var shortWrites: UInt64 = 0
     /// Droppable appends that were refused because too many bytes were waiting.
     public var drops: UInt64 = 0
+    /// The same for traffic that is dropped before the rest.
+    public var dropsFirst: UInt64 = 0
+    /// The same for traffic that is dropped after the rest.
+    public var dropsLast: UInt64 = 0
     /// Changes of the events that epoll watches for, beyond the registration.
     public var interestChanges: UInt64 = 0
     /// Turns that ended early because the arena was full.

@@ -49,6 +49,15 @@ public struct JSONWriter {
         write(text)
     }
 
+    /// Writes a member whose name is text too.
+    public mutating func write(key name: RawSpan, _ text: RawSpan) {
+        if hasMember { bytes.append(UInt8(ascii: ",")) }
+        hasMember = true
+        write(name)
+        bytes.append(UInt8(ascii: ":"))
+        write(text)
+    }
+
     /// Writes eight bytes as 16 hexadecimal digits: a number of JSON has 53 bits in most programs.
     public mutating func write(hexadecimal name: StaticString, _ number: UInt64) {
         begin(name)

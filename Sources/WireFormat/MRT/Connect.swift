@@ -88,6 +88,16 @@ extension MRT {
         }
     }
 
+    /// What a client accepts beyond level 1. Without the declaration it gets none of it.
+    public struct ClientAccepts: OptionSet, Hashable, Sendable {
+        public var rawValue: UInt8
+
+        public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+        /// Blocks of fields in DELIVER.
+        public static var fields: ClientAccepts { ClientAccepts(rawValue: 1) }
+    }
+
     public struct Connect: Hashable, Sendable, Packet {
         /// Forget the session, its queue and its outbox before connecting.
         public var isCleanStart = false
@@ -110,6 +120,8 @@ extension MRT {
         public var sessionExpirySeconds: UInt32?
         /// JSON text about the device, at most 5120 bytes; empty for none.
         public var information = ByteRange.empty
+        /// What the client accepts beyond level 1.
+        public var accepts: ClientAccepts = []
 
         public init() {}
 
@@ -125,6 +137,7 @@ extension MRT {
         }
         static let nameAndLevelByteCount = 6
         static let informationExtension: UInt64 = 1
+        static let acceptsExtension: UInt64 = 4
 
         /// Decodes the body of a CONNECT, name and level included. Ids are checked for structure
         /// only: who they may be is the login's matter.
@@ -173,13 +186,17 @@ extension MRT {
             repeat {
                 let item = try Extension(&reader, after: previous)
                 previous = item
-                guard item.id == Connect.informationExtension else {
-                    try item.refuseIfInsistent()
-                    continue
+                switch item.id {
+                case Connect.informationExtension:
+                    guard
+                        (1...WireLimits.informationByteCountMaximum).contains(Int(item.value.count))
+                    else { throw .malformed }
+                    information = item.value
+                case Connect.acceptsExtension:
+                    var value = PacketReader(item.value.bytes(in: reader.bytes))
+                    accepts = ClientAccepts(rawValue: try value.readByte())
+                default: try item.refuseIfInsistent()
                 }
-                guard (1...WireLimits.informationByteCountMaximum).contains(Int(item.value.count))
-                else { throw .malformed }
-                information = item.value
             } while !reader.isAtEnd
         }
 
@@ -201,6 +218,7 @@ extension MRT {
                 count += VariableInteger.byteCount(sessionExpirySeconds)
             }
             if !information.isEmpty { count += 1 + information.stringVByteCount }
+            if !accepts.isEmpty { count += 3 }
             return count
         }
 
@@ -213,7 +231,7 @@ extension MRT {
             if outbox != nil { flags |= Flag.outbox }
             if sessionExpirySeconds != nil { flags |= Flag.sessionExpiry }
             if credential != .none { flags |= Flag.credential }
-            if !information.isEmpty { flags |= Flag.extensions }
+            if !information.isEmpty || !accepts.isEmpty { flags |= Flag.extensions }
             return flags
         }
 
@@ -243,6 +261,11 @@ extension MRT {
             if !information.isEmpty {
                 writer.write(varInt: Connect.informationExtension)
                 writer.write(stringV: information.bytes(in: source))
+            }
+            if !accepts.isEmpty {
+                writer.write(varInt: Connect.acceptsExtension)
+                writer.write(varInt: 1)
+                writer.write(byte: accepts.rawValue)
             }
         }
     }

@@ -2,7 +2,8 @@
 //
 //     flags  3: raw payload   2: possible duplicate   1-0: grade
 //     | varint inbox number (grade > 0) | kind | string8 from | varint time, Unix ms |
-//     | address: string8 group (kinds 3, 6, 7) or varint length and topic (kind 0) | payload |
+//     | address: string8 group (kinds 3, 6, 7) or varint length and topic (kind 0) |
+//     | stringv fields (bit 7 of the kind) | payload |
 //                                         `---- the tail begins at the kind ----'
 
 import Primitives
@@ -22,6 +23,9 @@ extension MRT {
         public var time: UInt64
         /// Group id or topic, by kind; empty where the kind has none.
         public var address = ByteRange.empty
+        /// A block of fields, which ``DeliverFields`` reads; empty for none. Only a client that
+        /// declared it in CONNECT gets one.
+        public var fields = ByteRange.empty
         /// The payload is any bytes; without it, it is `t` (or an event) as one byte, then the
         /// rest.
         public var isRaw = false
@@ -55,7 +59,8 @@ extension MRT {
                 ? 0 : try reader.readVarInt(in: 1...WireLimits.varIntMaximum)
             isPossibleDuplicate = flags & Flag.possibleDuplicate != 0
             isRaw = flags & Flag.raw != 0
-            guard let kind = DeliveryKind(rawValue: try reader.readByte()),
+            let kindByte = try reader.readByte()
+            guard let kind = DeliveryKind(rawValue: kindByte & ~DeliverTail.fieldsBit),
                 !isRaw || kind == .topic
             else { throw .malformed }
             self.kind = kind
@@ -66,6 +71,7 @@ extension MRT {
             } else if kind.hasAddress {
                 address = try reader.readString8(1...WireLimits.identifierByteCountMaximum)
             }
+            if kindByte & DeliverTail.fieldsBit != 0 { fields = try MRT.readFields(&reader) }
             payload = reader.readRest()
             if payload.isEmpty && kind.needsPayload(isRaw: isRaw) { throw .malformed }
         }
@@ -83,6 +89,7 @@ extension MRT {
                 + DeliverTail.byteCount(
                     kind, from: Int(from.count), time: time, address: Int(address.count),
                     payload: Int(payload.count))
+                + (fields.isEmpty ? 0 : fields.stringVByteCount)
         }
 
         @inlinable
@@ -91,7 +98,8 @@ extension MRT {
                 (grade == .transient) == (number == 0),
                 "number \(number) with grade \(grade.rawValue)")
             if number != 0 { writer.write(varInt: number) }
-            tail(in: source).write(to: &writer)
+            let tail = tail(in: source)
+            tail.write(to: &writer, fields: fields.bytes(in: source))
         }
 
         /// All that follows the inbox number. Ranges of the packet are within `source`.

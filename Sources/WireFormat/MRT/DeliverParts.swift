@@ -49,10 +49,35 @@ extension MRT {
             return count
         }
 
+        /// Set in the byte of the kind if fields precede the payload.
+        @usableFromInline static var fieldsBit: UInt8 { 0x80 }
+
+        /// Bytes that a block of fields adds to ``byteCount``.
+        public static func byteCount(ofFields fields: RawSpan) -> Int {
+            fields.isEmpty
+                ? 0 : VariableInteger.byteCount(fields.byteCount) + fields.byteCount
+        }
+
         /// Writes exactly ``byteCount`` bytes.
         @inlinable
         public func write(to writer: inout PacketWriter) {
             writer.write(byte: kind.rawValue)
+            writeHead(to: &writer)
+            writer.write(bytes: payload)
+        }
+
+        /// The same with a block of fields, which may be empty.
+        public func write(to writer: inout PacketWriter, fields: RawSpan) {
+            guard !fields.isEmpty else { return write(to: &writer) }
+            writer.write(byte: kind.rawValue | DeliverTail.fieldsBit)
+            writeHead(to: &writer)
+            writer.write(stringV: fields)
+            writer.write(bytes: payload)
+        }
+
+        /// Writes what is between the kind and the payload.
+        @inlinable @inline(__always)
+        func writeHead(to writer: inout PacketWriter) {
             writer.write(string8: from)
             writer.write(varInt: time)
             if kind == .topic {
@@ -60,7 +85,6 @@ extension MRT {
             } else if kind.hasAddress {
                 writer.write(string8: address)
             }
-            writer.write(bytes: payload)
         }
     }
 

@@ -11,6 +11,11 @@ struct Extension {
     let id: UInt64
     let value: ByteRange
 
+    init(id: UInt64, value: ByteRange) {
+        self.id = id
+        self.value = value
+    }
+
     /// Reads the next extension; an id that does not rise is malformed.
     init(_ reader: inout PacketReader, after previous: Extension?) throws(WireError) {
         id = try reader.readVarInt()

@@ -58,8 +58,7 @@ public enum MRT {
         @inlinable
         public var flagMask: UInt8 {
             switch self {
-            case .send, .deliver: 0x0F
-            case .result: 0x07
+            case .send, .deliver, .result: 0x0F
             case .ack: 0x03
             case .connect, .connack, .request, .response, .channel, .pingRequest, .pingResponse,
                 .disconnect, .auth:
@@ -97,13 +96,15 @@ public enum MRT {
         case groupEvent = 7
         /// The presence of `from` changed; the payload is an event byte and its data.
         case presence = 8
+        /// What receivers did with a message of this user; ``Receipt`` reads the payload.
+        case receipt = 9
 
         /// Whether an address (a group id or a topic) is part of the packet.
         @inlinable
         public var hasAddress: Bool {
             switch self {
             case .topic, .group, .kickedOut, .groupEvent: true
-            case .unicast, .broadcast, .presence: false
+            case .unicast, .broadcast, .presence, .receipt: false
             }
         }
 

@@ -2,8 +2,8 @@
 //
 //     flags  3: raw payload   2: options   1-0: grade
 //     | varint number (grade > 0) | options | target | payload |
-//     options  | bits | string8 message id | varint expiry s | varint time, ms |   each by its bit,
-//              and bits for messages that are kept or retained
+//     options  | bits | string8 message id | varint expiry s | varint time, ms | stringv fields |
+//              each by its bit, and bits for messages that are kept or retained
 //     payload  | t | b, UTF-8 |   or, raw, any bytes
 
 import Primitives
@@ -27,6 +27,8 @@ extension MRT {
         public var isUndelivered = false
         /// It becomes the retained message of its topic; only with a topic.
         public var isRetained = false
+        /// A block of fields, which ``SendFields`` reads; empty for none.
+        public var fields = ByteRange.empty
         public var target: Target
         /// The payload is any bytes; without it, it is `t` as one byte and then `b`.
         public var isRaw = false
@@ -51,10 +53,10 @@ extension MRT {
             @usableFromInline static var expiry: UInt8 { 0x02 }
             @usableFromInline static var time: UInt8 { 0x04 }
             @usableFromInline static var history: UInt8 { 0x08 }
+            @usableFromInline static var fields: UInt8 { 0x10 }
             @usableFromInline static var noHistory: UInt8 { 0x20 }
             @usableFromInline static var historyOnly: UInt8 { 0x40 }
             @usableFromInline static var retained: UInt8 { 0x80 }
-            @usableFromInline static var all: UInt8 { 0xEF }
         }
 
         /// Decodes the structure. Whether the ids, the topic and the message obey their rules is
@@ -80,7 +82,7 @@ extension MRT {
         @inlinable
         mutating func readOptions(_ reader: inout PacketReader) throws(WireError) {
             let options = try reader.readByte()
-            guard options != 0, options & ~Option.all == 0 else { throw .malformed }
+            guard options != 0 else { throw .malformed }
             if options & Option.messageIdentifier != 0 {
                 messageIdentifier = try reader.readString8(
                     1...WireLimits.messageIdentifierByteCountMaximum)
@@ -92,6 +94,7 @@ extension MRT {
                 time = try reader.readVarInt(in: 1...WireLimits.varIntMaximum)
             }
             isKept = options & Option.history != 0
+            if options & Option.fields != 0 { fields = try MRT.readFields(&reader) }
             isNeverKept = options & Option.noHistory != 0
             isUndelivered = options & Option.historyOnly != 0
             guard !(isKept && isNeverKept), isKept || !isUndelivered else { throw .malformed }
@@ -105,6 +108,7 @@ extension MRT {
                 | (isKept ? Option.history : 0) | (isRetained ? Option.retained : 0)
                 | (isNeverKept ? Option.noHistory : 0)
                 | (isUndelivered ? Option.historyOnly : 0)
+                | (fields.isEmpty ? 0 : Option.fields)
         }
 
         @inlinable
@@ -121,6 +125,7 @@ extension MRT {
             if !messageIdentifier.isEmpty { count += messageIdentifier.string8ByteCount }
             if expirySeconds != 0 { count += VariableInteger.byteCount(expirySeconds) }
             if time != 0 { count += VariableInteger.byteCount(time) }
+            if !fields.isEmpty { count += fields.stringVByteCount }
             return count
         }
 
@@ -136,6 +141,7 @@ extension MRT {
             }
             if expirySeconds != 0 { writer.write(varInt: expirySeconds) }
             if time != 0 { writer.write(varInt: time) }
+            if !fields.isEmpty { writer.write(stringV: fields.bytes(in: source)) }
             target.write(to: &writer, from: source)
             writer.write(bytes: payload.bytes(in: source))
         }

@@ -1,7 +1,7 @@
 // RESULT, the outcome of a send.
 //
-//     flags  2: refusals   1: message id   0: reason
-//     | varint number, 0 for a transient send | reason | string8 message id |
+//     flags  3: reference   2: refusals   1: message id   0: reason
+//     | varint number, 0 for a transient send | reason | string8 message id | fixed8 reference |
 //     | varint refused in all | varint index, reason | varint index, reason | … |
 
 import BrokerTerms
@@ -15,6 +15,8 @@ extension MRT {
         public var reason: ReasonCode
         /// The application's id from the send; empty for none.
         public var messageIdentifier = ByteRange.empty
+        /// The message's reference, if the send asked for it; 0 for none.
+        public var reference: UInt64 = 0
         /// Receivers that were refused although the send was accepted; 0 for none.
         public var refusedCount: UInt64 = 0
         /// Refused receivers by their index in the send's list, as far as they are named;
@@ -32,6 +34,7 @@ extension MRT {
             @usableFromInline static var reason: UInt8 { 0x01 }
             @usableFromInline static var messageIdentifier: UInt8 { 0x02 }
             @usableFromInline static var refusals: UInt8 { 0x04 }
+            @usableFromInline static var reference: UInt8 { 0x08 }
         }
 
         public init(flags: UInt8, body: RawSpan) throws(WireError) {
@@ -47,6 +50,7 @@ extension MRT {
                 messageIdentifier = try reader.readString8(
                     1...WireLimits.messageIdentifierByteCountMaximum)
             }
+            if flags & Flag.reference != 0 { reference = try reader.readEpoch() }
             if flags & Flag.refusals != 0 {
                 refusedCount = try reader.readVarInt(in: 1...WireLimits.varIntMaximum)
                 refusals = try RefusalList.read(&reader, countMaximum: refusedCount)
@@ -59,7 +63,8 @@ extension MRT {
             PacketType.result.withFlags(
                 (reason == .sent ? 0 : Flag.reason)
                     | (messageIdentifier.isEmpty ? 0 : Flag.messageIdentifier)
-                    | (refusedCount == 0 ? 0 : Flag.refusals))
+                    | (refusedCount == 0 ? 0 : Flag.refusals)
+                    | (reference == 0 ? 0 : Flag.reference))
         }
 
         @inlinable
@@ -67,6 +72,7 @@ extension MRT {
             var count = VariableInteger.byteCount(number)
             if reason != .sent { count += 1 }
             if !messageIdentifier.isEmpty { count += messageIdentifier.string8ByteCount }
+            if reference != 0 { count += 8 }
             if refusedCount != 0 {
                 count += VariableInteger.byteCount(refusedCount) + Int(refusals.count)
             }
@@ -80,6 +86,7 @@ extension MRT {
             if !messageIdentifier.isEmpty {
                 writer.write(string8: messageIdentifier.bytes(in: source))
             }
+            if reference != 0 { writer.write(fixed8: reference) }
             if refusedCount != 0 {
                 writer.write(varInt: refusedCount)
                 writer.write(bytes: refusals.bytes(in: source))

@@ -132,6 +132,7 @@ public enum TextBody {
 ///
 ///     {"msg":{"t":"0","b":"…"},"from":"…","time":"…"}
 ///     {"msg":{"t":"0","b":"…"},"from":"…","time":"…","groupid":"…"}
+///     {"msg":{"t":"0","b":"…"},"from":"…","time":"…","attributes":{"…":"…"}}
 public struct TextEnvelope: ~Escapable {
     /// The message in binary form, as it was accepted.
     public var payload: RawSpan
@@ -141,16 +142,19 @@ public struct TextEnvelope: ~Escapable {
     public var time: UInt64
     /// Empty for messages that no group received.
     public var group: RawSpan
+    /// Further members as JSON, without braces; empty for none.
+    public var members: RawSpan
 
-    @_lifetime(copy payload, copy from, copy group)
+    @_lifetime(copy payload, copy from, copy group, copy members)
     public init(
         payload: RawSpan, from: RawSpan, time: UInt64,
-        group: RawSpan = RawSpan()
+        group: RawSpan = RawSpan(), members: RawSpan = RawSpan()
     ) {
         self.payload = payload
         self.from = from
         self.time = time
         self.group = group
+        self.members = members
     }
 
     /// `{"msg":` `,"from":"` `","time":"` `"}`, and `","groupid":"` for groups.
@@ -164,6 +168,7 @@ public struct TextEnvelope: ~Escapable {
         if !group.isEmpty {
             count += TextEnvelope.groupFrameByteCount + JSONText.escapedByteCount(group)
         }
+        if !members.isEmpty { count += 1 + members.byteCount }
         return count
     }
 
@@ -179,6 +184,12 @@ public struct TextEnvelope: ~Escapable {
             writer.write(literal: #"","groupid":""#)
             JSONText.write(escaped: group, to: &writer)
         }
-        writer.write(literal: #""}"#)
+        guard !members.isEmpty else {
+            writer.write(literal: #""}"#)
+            return
+        }
+        writer.write(literal: #"","#)
+        writer.write(bytes: members)
+        writer.write(literal: "}")
     }
 }

@@ -1,6 +1,7 @@
 // The rules of text on the wire: UTF-8, ids, topic names and topic filters. The checks read the
 // bytes in place, copy nothing and make no String.
 
+import BrokerTerms
 import Primitives
 
 /// Checks of text. Every function takes the bytes of one field.
@@ -115,6 +116,28 @@ public enum TextRules {
             if !(beginsLevel && endsLevel) { return false }
         }
         return true
+    }
+
+    /// Why mentions are refused, or nil: ``ReasonCode/packetTooLarge`` where they are too many,
+    /// ``ReasonCode/payloadFormatInvalid`` where they mention nobody or are no list,
+    /// ``ReasonCode/topicNameInvalid`` where a name breaks its rule.
+    ///
+    /// - Parameters:
+    ///   - options: 1 for all members, 2 if only those get the message whom it mentions.
+    ///   - names: a run of string8.
+    public static func faultOfMentions(options: UInt8, _ names: RawSpan) -> ReasonCode? {
+        guard options & ~0x03 == 0, options & 1 == 1 || !names.isEmpty else {
+            return .payloadFormatInvalid
+        }
+        if names.byteCount > WireLimits.mentionsByteCountMaximum { return .packetTooLarge }
+        var reader = PacketReader(names)
+        var count = 0
+        while !reader.isAtEnd {
+            guard let name = try? reader.readString8() else { return .payloadFormatInvalid }
+            guard isIdentifier(name.bytes(in: names)) else { return .topicNameInvalid }
+            count += 1
+        }
+        return count > WireLimits.mentionCountMaximum ? .packetTooLarge : nil
     }
 
     @inlinable

@@ -5,7 +5,7 @@ import MartletClient
 
 enum ListenOption: String, ConnectionRules {
     case server, ca, token, device, timeout
-    case topic, grade, count, json, state, expiry
+    case topic, grade, count, json, state, expiry, applied
     case transientSession = "transient-session"
     case will
     case willTo = "will-to"
@@ -16,7 +16,7 @@ enum ListenOption: String, ConnectionRules {
 
     var shape: OptionShape {
         switch self {
-        case .json, .transientSession, .willBroadcast: .flag
+        case .json, .transientSession, .willBroadcast, .applied: .flag
         case .topic: .repeated
         case .server, .ca, .token, .device, .timeout, .grade, .count, .state, .expiry, .will,
             .willTo, .willGroup, .willTopic, .willDelay:
@@ -63,13 +63,14 @@ enum ListenCommand {
                 try await client.subscribe(to: filter, grade: grade ?? .once)
             }
             let printer = MessagePrinter(isJSON: options.has(.json), stateFile: stateFile)
-            try await follow(client, printer, count: count)
+            try await follow(
+                client, printer, count: count, tellsApplied: options.has(.applied))
         }
     }
 
     /// Prints messages until the count is reached, or the client has ended.
     private static func follow(
-        _ client: Client, _ printer: MessagePrinter, count: Int?
+        _ client: Client, _ printer: MessagePrinter, count: Int?, tellsApplied: Bool
     ) async throws {
         var printedCount = 0
         for await event in client.events {
@@ -77,6 +78,11 @@ enum ListenCommand {
             case .message(let message):
                 try printer.print(message)
                 client.acknowledge(message)
+                if tellsApplied, message.receipts.contains(.applied),
+                    let reference = message.reference
+                {
+                    try await client.reportApplied(reference)
+                }
                 printedCount += 1
                 if printedCount == count { return }
             case .connected(let terms):

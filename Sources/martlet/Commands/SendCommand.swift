@@ -9,19 +9,24 @@ import MartletClient
 enum SendOption: String, ConnectionRules, AppRules {
     case server, ca, token, device, timeout, data, app
     case sender = "as"
-    case retain, history
+    case retain, history, receipt, wait
     case noHistory = "no-history"
     case historyOnly = "history-only"
-    case time
+    case time, late
     case to, group, broadcast, topic, type, grade, expiry, bytes
     case messageID = "message-id"
+    case attribute, mention, priority
+    case mentionAll = "mention-all"
+    case onlyMentioned = "only-mentioned"
 
     var shape: OptionShape {
         switch self {
-        case .broadcast, .bytes, .retain, .history, .noHistory, .historyOnly: .flag
+        case .broadcast, .bytes, .retain, .history, .noHistory, .historyOnly, .receipt, .late,
+            .mentionAll, .onlyMentioned:
+            .flag
+        case .attribute, .mention: .repeated
         case .server, .ca, .token, .device, .timeout, .data, .app, .sender, .to, .group, .topic,
-            .type, .grade, .expiry,
-            .messageID, .time:
+            .type, .grade, .expiry, .wait, .priority, .messageID, .time:
             .value
         }
     }
@@ -44,6 +49,7 @@ enum SendCommand {
     static func run(_ arguments: ArraySlice<String>) async throws {
         let options = try OptionParser<SendOption>.options(arguments, positionalMaximum: 1)
         let template = try Template(options)
+        let awaited = try AwaitedReceipt(options)
         if options.has(.sender) {
             try sendAsOperator(template, options)
             return
@@ -66,7 +72,13 @@ enum SendCommand {
                 } catch {
                     throw template.failure(error)
                 }
+                if let reference = receipt.reference, options.has(.receipt) {
+                    StandardStream.output.print("reference \(reference)")
+                }
                 try report(receipt.refusals, count: receipt.refusedCount)
+                if let awaited, let reference = receipt.reference {
+                    try await awaited.wait(for: reference, template.receiverCount, client)
+                }
             } else {
                 try await sendLines(
                     template, client: client, stop: stop, hasTimeout: timeout != nil)
@@ -78,7 +90,7 @@ enum SendCommand {
     private static func sendAsOperator(
         _ template: Template, _ options: ParsedOptions<SendOption>
     ) throws {
-        for option in [SendOption.device, .timeout, .messageID] where options.has(option) {
+        for option in [SendOption.device, .timeout, .messageID, .wait] where options.has(option) {
             throw UsageError("--\(option.rawValue) and --as exclude each other")
         }
         guard let text = options.positionals.first else {
@@ -89,6 +101,9 @@ enum SendCommand {
         template.fill(&request, text)
         request.isRetained = options.has(.retain) ? true : nil
         let reply = try options.administration().send(request)
+        if let reference = reply.reference {
+            StandardStream.output.print("reference \(reference)")
+        }
         for refusal in reply.refused {
             let reason = ReasonCode(rawValue: refusal.reason) ?? .unspecifiedError
             StandardStream.error.print(
@@ -184,6 +199,11 @@ enum SendCommand {
         /// False for messages that are only kept.
         private let isDelivered: Bool
         private let unixMilliseconds: UInt64?
+        private let isLate: Bool
+        private let attributes: [String: String]
+        private let mentions: Mentions?
+        private let priority: SendPriority
+        private let receipts: Receipts
 
         init(_ options: ParsedOptions<SendOption>) throws(UsageError) {
             let choices = [
@@ -216,10 +236,20 @@ enum SendCommand {
                 throw UsageError("missing TEXT: --message-id is for one message")
             }
             expirySeconds = try options.expirySeconds(.expiry)
+            receipts = Receipts(options)
+            if !receipts.isEmpty, options.has(.broadcast) || options.has(.topic) {
+                throw UsageError("--receipt and --wait need --to or --group")
+            }
+            if !receipts.isEmpty, grade == .transient {
+                throw UsageError("--receipt and --wait need the grade durable or once")
+            }
             guard !options.has(.history) || !options.has(.noHistory) else {
                 throw UsageError("--history and --no-history exclude each other")
             }
             isDelivered = !options.has(.historyOnly)
+            if !receipts.isEmpty, !isDelivered {
+                throw UsageError("--receipt and --wait exclude --history-only")
+            }
             let asksHistory = options.has(.history) || !isDelivered
             guard isDelivered || !options.has(.noHistory) else {
                 throw UsageError("--history-only and --no-history exclude each other")
@@ -232,8 +262,44 @@ enum SendCommand {
                 throw UsageError("--history needs the grade durable or once")
             }
             unixMilliseconds = try options.integer(.time, in: 1...Int.max).map(UInt64.init)
-            guard unixMilliseconds == nil || !isDelivered else {
-                throw UsageError("--time needs --history-only")
+            isLate = options.has(.late)
+            guard unixMilliseconds == nil || isLate || !isDelivered else {
+                throw UsageError("--time needs --late or --history-only")
+            }
+            guard !isLate || unixMilliseconds != nil else {
+                throw UsageError("--late needs --time")
+            }
+            var attributes: [String: String] = [:]
+            for text in options.all(.attribute) {
+                guard let equals = text.firstIndex(of: "="), equals > text.startIndex else {
+                    throw UsageError("--attribute needs KEY=VALUE, not \"\(text)\"")
+                }
+                let key = String(text[..<equals])
+                guard attributes[key] == nil else {
+                    throw UsageError("--attribute \(key) is given twice")
+                }
+                attributes[key] = String(text[text.index(after: equals)...])
+            }
+            self.attributes = attributes
+            let users = options.all(.mention)
+            let isMention = !users.isEmpty || options.has(.mentionAll)
+            if isMention, !options.has(.group) {
+                throw UsageError("--mention and --mention-all need --group")
+            }
+            if options.has(.onlyMentioned), !isMention {
+                throw UsageError("--only-mentioned needs --mention or --mention-all")
+            }
+            mentions =
+                isMention
+                ? Mentions(
+                    of: users, all: options.has(.mentionAll), only: options.has(.onlyMentioned))
+                : nil
+            priority =
+                try options[.priority].map { word throws(UsageError) in try SendPriority(word: word)
+                }
+                ?? .normal
+            if priority != .normal, grade != .transient {
+                throw UsageError("--priority needs the grade transient")
             }
         }
 
@@ -288,6 +354,33 @@ enum SendCommand {
             request.isKept = isKept
             if !isDelivered { request.isDelivered = false }
             request.unixMilliseconds = unixMilliseconds
+            request.isLate = isLate ? true : nil
+            request.attributes = attributes.isEmpty ? nil : attributes
+            if let mentions {
+                request.mentions = mentions.users
+                request.mentionsAll = mentions.areAll ? true : nil
+                request.onlyMentioned = mentions.areOnlyReceivers ? true : nil
+            }
+            request.priority =
+                switch priority {
+                case .low: .low
+                case .normal: nil
+                case .high: .high
+                }
+            if !receipts.isEmpty {
+                request.receipts =
+                    (receipts.contains(.delivered) ? ["delivered"] : [])
+                    + (receipts.contains(.applied) ? ["applied"] : [])
+            }
+        }
+
+        /// The receivers whose receipts are awaited; nil for a group, whose receipts count.
+        var receiverCount: Int? {
+            switch destination {
+            case .user: 1
+            case .users(let users): Set(users).count
+            case .group, .everybody, .topic: nil
+            }
         }
 
         private func message(_ content: MessageContent) -> OutgoingMessage {
@@ -297,6 +390,11 @@ enum SendCommand {
             message.isKept = isKept
             message.isDelivered = isDelivered
             message.time = unixMilliseconds
+            message.isLate = isLate
+            message.attributes = attributes
+            message.mentions = mentions
+            message.priority = priority
+            message.receipts = receipts
             return message
         }
     }

@@ -102,6 +102,18 @@ func environment(_ name: String) -> String? {
     getenv(name).map { String(cString: $0) }.flatMap { $0.isEmpty ? nil : $0 }
 }
 
+extension SendPriority {
+    /// The word on the command line.
+    init(word: String) throws(UsageError) {
+        switch word {
+        case "low": self = .low
+        case "normal": self = .normal
+        case "high": self = .high
+        default: throw UsageError("--priority must be low, normal or high, not \"\(word)\"")
+        }
+    }
+}
+
 extension Grade {
     /// The word on the command line.
     init(word: String) throws(UsageError) {

@@ -34,6 +34,7 @@ struct MessagePrinter {
         case .groupEvent(let group, let change):
             return "\(printable(message.from)) (group \(printable(group))): \(text(change))"
         case .presence(let event): notes = ["presence \(event)"]
+        case .receipt(let receipt): return "\(printable(message.from)) (receipt): \(text(receipt))"
         }
         let body: String
         switch message.content {
@@ -50,7 +51,34 @@ struct MessagePrinter {
             }
         }
         if message.isPossibleDuplicate { notes.append("possible duplicate") }
+        if message.mention != nil { notes.append("mentions you") }
+        if message.isLate { notes.append("late") }
+        for (key, value) in message.attributes.sorted(by: { $0.key < $1.key }) {
+            notes.append("\(printable(key))=\(printable(value))")
+        }
         return "\(printable(message.from)) (\(notes.joined(separator: ", "))): \(body)"
+    }
+
+    /// `7a3c0f9e5b2d4861 delivered to pump`
+    private func text(_ receipt: MessageReceipt?) -> String {
+        guard let receipt else { return "of an unknown kind" }
+        let name = receipt.messageID.map { " (\(printable($0)))" } ?? ""
+        let fact =
+            switch receipt.event {
+            case .delivered(let device): "delivered" + suffix(" to ", device)
+            case .applied(let device, let code, let text):
+                "applied" + suffix(" by ", device) + (code == 0 ? "" : ", code \(code)")
+                    + suffix(": ", text)
+            case .counts(let group, let delivered, let applied, let failed, let members):
+                "group \(printable(group)): \(delivered) of \(members) delivered, "
+                    + "\(applied) applied, \(failed) failed"
+            case .other: "of an unknown kind"
+            }
+        return "\(receipt.reference)\(name) \(fact)"
+    }
+
+    private func suffix(_ word: String, _ text: String) -> String {
+        text.isEmpty ? "" : word + printable(text)
     }
 
     private func text(_ change: GroupChange) -> String {
@@ -94,6 +122,14 @@ struct MessagePrinter {
             members.append(
                 #""kind":"group-event",\#(json(change)),"groupid":\#(JSONText.quoted(group))"#)
         case .presence(let event): members.append(#""kind":"presence","event":\#(event)"#)
+        case .receipt(let receipt): members.append(#""kind":"receipt"\#(json(receipt))"#)
+        }
+        if let reference = message.reference { members.append(#""reference":"\#(reference)""#) }
+        if !message.receipts.isEmpty {
+            let names =
+                (message.receipts.contains(.delivered) ? [#""delivered""#] : [])
+                + (message.receipts.contains(.applied) ? [#""applied""#] : [])
+            members.append(#""receipts":[\#(names.joined(separator: ","))]"#)
         }
         members.append(#""grade":"\#(message.grade.word)""#)
         if let record = message.record {
@@ -101,11 +137,45 @@ struct MessagePrinter {
             members.append(#""epoch":"\#(epoch)","number":\#(record.number)"#)
         }
         if message.isPossibleDuplicate { members.append(#""possibleDuplicate":true"#) }
+        if !message.attributes.isEmpty {
+            let attributes = message.attributes.sorted { $0.key < $1.key }.map {
+                "\(JSONText.quoted($0.key)):\(JSONText.quoted($0.value))"
+            }
+            members.append(#""attributes":{\#(attributes.joined(separator: ","))}"#)
+        }
+        switch message.mention {
+        case .byName: members.append(#""mentioned":"name""#)
+        case .all: members.append(#""mentioned":"all""#)
+        case nil: break
+        }
+        if message.isLate { members.append(#""isLate":true"#) }
         return "{\(members.joined(separator: ","))}"
     }
 }
 
 extension MessagePrinter {
+    /// A receipt as JSON clients receive it (docs/JSON.md).
+    private func json(_ receipt: MessageReceipt?) -> String {
+        guard let receipt else { return "" }
+        var members = ""
+        switch receipt.event {
+        case .delivered(let device):
+            members = #","event":"delivered","device":\#(JSONText.quoted(device))"#
+        case .applied(let device, let code, let text):
+            members =
+                #","event":"applied","device":\#(JSONText.quoted(device)),"code":\#(code)"#
+                + #","text":\#(JSONText.quoted(text))"#
+        case .counts(let group, let delivered, let applied, let failed, let count):
+            members =
+                #","event":"counts","group":\#(JSONText.quoted(group)),"delivered":\#(delivered)"#
+                + #","applied":\#(applied),"failed":\#(failed),"members":\#(count)"#
+        case .other: break
+        }
+        members += #","of":"\#(receipt.reference)""#
+        if let name = receipt.messageID { members += #","mid":\#(JSONText.quoted(name))"# }
+        return members
+    }
+
     /// The events as MQTT clients receive them (docs/operating/mqtt.md), with the new values.
     private func json(_ change: GroupChange) -> String {
         switch change {

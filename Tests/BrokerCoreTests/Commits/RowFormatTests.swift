@@ -36,6 +36,8 @@ import Testing
         world.send("bob/pc", 2, to: .user("known"), "waits")
         world.send("bob/pc", 3, to: .group(group), "kept", isKept: true)
         world.send("bob/pc", 4, to: .user("known"), "kept", isKept: true)
+        world.send(
+            "bob/pc", 5, to: .user("known"), "asks", id: "m-5", asks: [.delivered, .applied])
         _ = world.operate(group, .join(user: Array("carl".utf8)))
         _ = world.send(
             as: "bob", to: .users(["known", "unknown"]), "keyed", grade: .durable, isRaw: false,
@@ -91,6 +93,7 @@ import Testing
         #expect(broker.keys(ofApp: World.app)?.map(\.digest) == [World.keyDigest])
         #expect(found.groups == 1 && found.wills == 1 && found.tokens == 1)
         #expect(found.subscriptions == wanted.subscriptions)
+        #expect(file != "rows-1.txt" || found.trackedSends == 1)
         #expect(found.retainedMessages == 1 && found.retainedBytes == wanted.retainedBytes)
     }
 

@@ -9,7 +9,7 @@ private func rights(_ texts: String...) throws -> Rights {
 }
 
 private enum Asked {
-    case send(String), publish(String), subscribe(String), presence(String)
+    case send(String), publish(String), subscribe(String), presence(String), receipts(String)
     case broadcast, createGroup
 }
 
@@ -27,6 +27,7 @@ extension Rights {
         case .publish(let topic): return ask(topic) { .publish(topic: $0) }
         case .subscribe(let filter): return ask(filter) { .subscribe(filter: $0) }
         case .presence(let user): return ask(user) { .presence(user: $0) }
+        case .receipts(let name): return ask(name) { .receipts(of: $0) }
         case .broadcast: return isAllowed(.broadcast, names)
         case .createGroup: return isAllowed(.createGroup, names)
         }

@@ -204,6 +204,27 @@ import Testing
         #expect(result(of: next)?.reason == .sent)
     }
 
+    /// A row of version 3 has the owner, which is empty for none, and the reference.
+    @Test func `answers with the reference of the message, also after a restart`() throws {
+        func send(_ key: SendKey) -> OperatorSend? {
+            world.send(
+                as: "ann", to: .user("ann"), "x", grade: .durable, key: key, asks: .reference)
+        }
+        let answers = [send(key(1)), send(key(2, isOfUser: true))]
+        world.settle()
+        let rows = world.lastBatch.records.filter { $0.table == .sendKeys }
+            .sorted { $0.key.lexicographicallyPrecedes($1.key) }.compactMap(\.value)
+        try #require(rows.count == 2)
+        #expect(rows[0].first == 3 && rows[1].first == 3)
+        let before = try answers.map { try #require(result(of: $0)).reference }
+        #expect(before.allSatisfy { $0 != 0 })
+        world.crash()
+        world.limits.sendKeysPerUserMaximum = 1
+        let again = [send(key(1)), send(key(2, isOfUser: true))]
+        #expect(try again.map { try #require(result(of: $0)).reference } == before)
+        #expect(usersSend(3, as: "ann") == refusal(.sendKeysOfUser))
+    }
+
     @Test func `is remembered for a day, also over a restart, and its row is deleted then`() {
         _ = send(key(1))
         world.settle()

@@ -82,6 +82,7 @@ extension LoopEffects {
         let publication = publications[Int(delivery.publication)]
         let block = MessageBlock(publication.block.bytes(in: bytes.bytes))
         let isEvent = block.kind == .groupEvent || block.kind == .kicked
+        if block.kind == .receipt { return "#\(delivery.number) \(receipt(block))" }
         // A message is told by its text, without its type; an event by its number and data.
         let skipsType = !isEvent && !block.marks.contains(.raw)
         let payload = skipsType ? block.payload.dropFirst() : block.payload[...]
@@ -104,7 +105,18 @@ extension LoopEffects {
         case .durable: break
         case .once: line += ", once"
         }
+        let fields = MessageFields(of: block)
+        line += fields.text
+        if fields.isLate { line += ", at \(block.time)" }
+        if block.marks.contains(.low) { line += ", low" }
+        if block.marks.contains(.high) { line += ", high" }
         if block.marks.contains(.possibleDuplicate) { line += ", possible duplicate" }
+        if block.hasFields {
+            let fields = MessageFields(of: block)
+            if fields.reference != 0 { line += ", reference \(hexadecimal(fields.reference))" }
+            if fields.receipts.contains(.delivered) { line += ", told delivered" }
+            if fields.receipts.contains(.applied) { line += ", told applied" }
+        }
         if delivery.options.contains(.retain) { line += ", retained" }
         if delivery.options.contains(.repeated) { line += ", again" }
         if let list = delivery.identifierList {
@@ -120,9 +132,38 @@ extension LoopEffects {
         var line = "result \(result.number)"
         if !result.messageIdentifier.isEmpty { line += " (\(text(result.messageIdentifier)))" }
         line += ", \(result.reason)"
+        if result.reference != 0 { line += ", reference \(hexadecimal(result.reference))" }
         if result.refusedCount > 0 {
             line += ", \(result.refusedCount) refused"
             line += named(result.firstRefusal, result.namedRefusalCount)
+        }
+        return line
+    }
+
+    private func hexadecimal(_ reference: UInt64) -> String { String(reference, radix: 16) }
+
+    /// `a1 (m-1) delivered to bob/pc`
+    private func receipt(_ block: MessageBlock) -> String {
+        var bytes = Array(block.payload)[...]
+        func take(_ count: Int) -> [UInt8] {
+            defer { bytes = bytes.dropFirst(count) }
+            return Array(bytes.prefix(count))
+        }
+        func number(_ count: Int) -> UInt64 { take(count).reduce(0) { $0 << 8 | UInt64($1) } }
+        func text() -> String { String(decoding: take(Int(number(1))), as: UTF8.self) }
+        let (kind, reference, identifier) = (number(1), number(8), text())
+        let name = identifier.isEmpty ? "" : " (\(identifier))"
+        let user = String(decoding: block.sender, as: UTF8.self)
+        var line = "\(hexadecimal(reference))\(name) "
+        switch kind {
+        case 1: line += "delivered to \(user)/\(text())"
+        case 2:
+            line += "applied by \(user)/\(text()), \(number(1))"
+            line += " \"\(String(decoding: bytes, as: UTF8.self))\""
+        default:
+            _ = text()
+            line += "delivered to \(number(4)), applied by \(number(4)), failed \(number(4))"
+            line += " of \(number(4))"
         }
         return line
     }

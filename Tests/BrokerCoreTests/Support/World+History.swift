@@ -48,7 +48,7 @@ extension World {
     /// A message that is kept and not delivered.
     func insert(
         _ name: String, _ number: UInt64, to target: Target, _ text: String,
-        grade: Grade = .durable, time: UInt64 = 0
+        grade: Grade = .durable, time: UInt64 = 0, asks: SendAsks = []
     ) {
         var bytes: [UInt8] = []
         var request = SendRequest(
@@ -57,6 +57,8 @@ extension World {
             messageByteCount: UInt32(text.utf8.count) + 16)
         request.isKept = true
         request.isUndelivered = true
+        request.asks = asks
+        if !asks.isEmpty { request.reference = 0xA0 + number }
         step(.sendReceived(connections[name]!, request), bytes: bytes)
     }
 

@@ -8,15 +8,6 @@ import Primitives
 
 @testable import BrokerCore
 
-/// Whom a test sends to.
-enum Target {
-    case user(String)
-    case users([String])
-    case group(String)
-    case everybody
-    case topic(String)
-}
-
 /// A broker and everything around it. Users belong to the app `app`, sessions are written
 /// `user/device`.
 final class World {
@@ -133,7 +124,7 @@ final class World {
     func send(
         _ name: String, _ number: UInt64, to target: Target, _ text: String,
         grade: Grade = .durable, id: String = "", expiry: UInt64? = nil, time: UInt64 = 0,
-        byteCount: UInt32? = nil, isRaw: Bool = false, isKept: Bool? = nil
+        byteCount: UInt32? = nil, isRaw: Bool = false, isKept: Bool? = nil, asks: SendAsks = []
     ) {
         var bytes: [UInt8] = []
         var request = SendRequest(
@@ -144,6 +135,8 @@ final class World {
             messageByteCount: byteCount ?? UInt32(text.utf8.count) + 16)
         request.isKept = isKept == true
         request.isNeverKept = isKept == false
+        request.asks = asks
+        if !asks.isEmpty { request.reference = 0xA0 + number }
         step(.sendReceived(connections[name]!, request), bytes: bytes)
     }
 
@@ -151,7 +144,7 @@ final class World {
     func send(
         as user: String, to target: Target, _ text: String, grade: Grade, isRaw: Bool = false,
         isRetained: Bool = false, byteCount: UInt32? = nil, rights: Rights = .everything,
-        device: String = "", key: SendKey? = nil
+        device: String = "", key: SendKey? = nil, asks: SendAsks = []
     ) -> OperatorSend? {
         var bytes: [UInt8] = []
         var request = SendRequest(
@@ -159,6 +152,8 @@ final class World {
             payload: bytes.appendRange((isRaw ? "" : "\0") + text),
             messageByteCount: byteCount ?? UInt32(text.utf8.count) + 16)
         request.isRetained = isRetained
+        request.asks = asks
+        if !asks.isEmpty { request.reference = 0xF0 }
         let send = broker.send(
             request, in: bytes,
             as: SendingUser(
@@ -644,48 +639,5 @@ extension Broker {
             sum.byteCount += UInt64(entry.byteCount)
         }
         return sum
-    }
-}
-
-extension Target {
-    func append(to bytes: inout [UInt8]) -> SendTarget {
-        switch self {
-        case .user(let name): return .user(bytes.appendRange(name))
-        case .group(let name): return .group(bytes.appendRange(name))
-        case .topic(let name): return .topic(bytes.appendRange(name))
-        case .everybody: return .everybody
-        case .users(let names):
-            let list = bytes.appendList(names)
-            return .users(ids: list.bytes, count: list.count)
-        }
-    }
-}
-
-extension [UInt8] {
-    /// Appends ids in a row.
-    mutating func appendList(_ names: [String]) -> IdentifierRange {
-        let start = count
-        for name in names {
-            append(UInt8(name.utf8.count))
-            self += name.utf8
-        }
-        return IdentifierRange(
-            bytes: ByteRange(offset: start, count: count - start), count: names.count)
-    }
-
-    /// Appends a text, and gives its place.
-    mutating func appendRange(_ text: String) -> ByteRange {
-        let start = count
-        self += text.utf8
-        return ByteRange(offset: start, count: count - start)
-    }
-}
-
-extension QueueSelection {
-    /// The queue of `user/device`, or the offline queue of the user.
-    init(_ name: String, isOffline: Bool = false) {
-        let (user, device) = World.split(name)
-        self.init(
-            app: World.app, user: Array(user.utf8), device: isOffline ? nil : Array(device.utf8))
     }
 }

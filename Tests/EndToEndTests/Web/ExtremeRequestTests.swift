@@ -14,6 +14,7 @@ extension EndToEndTests {
             return switch member.form {
             case .text: [long, "", "\u{0}"]
             case .texts: [[long], [], Array(repeating: "", count: 10_000)]
+            case .textsByName: [["x": long], [String: String](), ["": "\u{0}"]]
             case .boolean: [true]
             case .number(let maximum): [maximum, 0]
             case .count(let maximum): [maximum, 1]
@@ -26,6 +27,7 @@ extension EndToEndTests {
             switch member.form {
             case .text: ["action": "publish", "app": "demo", "user": "alice"][member.name] ?? "x"
             case .texts: ["alice"]
+            case .textsByName: ["site": "7"]
             case .boolean: false
             case .number, .count: 1
             case .choice(let words): words[0]

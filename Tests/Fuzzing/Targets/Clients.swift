@@ -105,7 +105,7 @@ private final class FuzzedClient {
 
     func deliver(_ number: UInt8, _ payload: UnsafeRawBufferPointer) {
         let kinds: [MRT.DeliveryKind] = [
-            .unicast, .broadcast, .group, .kickedOut, .groupEvent, .presence,
+            .unicast, .broadcast, .group, .kickedOut, .groupEvent, .presence, .receipt,
         ]
         let kind = kinds[Int(number >> 1) % kinds.count]
         let source = Array("alice".utf8) + Array("group".utf8) + Array(payload)
@@ -117,7 +117,7 @@ private final class FuzzedClient {
             payload: ByteRange(offset: 10, count: payload.count))
         switch kind {
         case .group, .kickedOut, .groupEvent: packet.address = ByteRange(offset: 5, count: 5)
-        case .unicast, .broadcast, .presence, .topic: break
+        case .unicast, .broadcast, .presence, .receipt, .topic: break
         }
         say(packet, source)
     }

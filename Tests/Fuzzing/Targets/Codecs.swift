@@ -26,6 +26,8 @@ func fuzzMRT(_ bytes: UnsafeRawBufferPointer) {
     switch first >> 1 {
     case 0:
         expectStable(content) { understand($0, isFromClient: isFromClient) }
+    case 126:
+        expectStableFields(content, isFromClient: isFromClient)
     case 127:
         expectStable(content) { understandPart($0, of: "event", isFromClient: false) }
     case let operation:
@@ -44,7 +46,7 @@ private let resultsOfTheirOwn: Set<MRT.Operation> = [
 private let parametersOfTheirOwn: Set<MRT.Operation> = [
     .setWill, .groupCreate, .groupJoin, .groupLeave, .groupKick, .groupBan, .groupList,
     .groupDescribe, .groupSetMeta, .groupSetAllowList, .history, .conversations,
-    .markRead, .hideHistory, .groupSetHistory, .groupHistory,
+    .markRead, .hideHistory, .groupSetHistory, .groupHistory, .applied,
 ]
 
 /// The first byte chooses the version and who speaks.
@@ -53,6 +55,25 @@ func fuzzMQTT(_ bytes: UnsafeRawBufferPointer) {
     else { return }
     expectStable(Array(bytes.dropFirst())) {
         understandMQTT($0, version, isFromClient: first & 1 == 0)
+    }
+}
+
+/// A block of fields of a SEND or a DELIVER that is encoded again decodes to the same values.
+private func expectStableFields(_ bytes: [UInt8], isFromClient: Bool) {
+    let whole = ByteRange(offset: 0, count: bytes.count)
+    if isFromClient {
+        guard let fields = try? MRT.SendFields(whole, in: bytes.span.bytes), fields.fault == nil
+        else { return }
+        let block = fields.block(from: bytes.span.bytes)
+        let again = try? MRT.SendFields(
+            ByteRange(offset: 0, count: block.count), in: block.span.bytes)
+        precondition(again?.block(from: block.span.bytes) == block, "\(fields) became \(block)")
+    } else {
+        guard let fields = try? MRT.DeliverFields(whole, in: bytes.span.bytes) else { return }
+        let block = fields.block(from: bytes.span.bytes)
+        let again = try? MRT.DeliverFields(
+            ByteRange(offset: 0, count: block.count), in: block.span.bytes)
+        precondition(again?.block(from: block.span.bytes) == block, "\(fields) became \(block)")
     }
 }
 

@@ -13,7 +13,11 @@ extension APIOperation {
         .body("grade", .choice(SendMessage.Grade.allCases.map(\.rawValue))),
         .body("expirySeconds", .number(maximum: .max)), .body("mid"),
         .body("isRetained", .boolean), .body("isKept", .boolean), .body("isDelivered", .boolean),
-        .body("unixMilliseconds", .number(maximum: .max)),
+        .body("unixMilliseconds", .number(maximum: .max)), .body("isLate", .boolean),
+        .body("receipts", .texts), .body("asksReference", .boolean),
+        .body("attributes", .textsByName), .body("mentions", .texts),
+        .body("mentionsAll", .boolean), .body("onlyMentioned", .boolean),
+        .body("priority", .choice(SendMessage.Priority.allCases.map(\.rawValue))),
     ]
 
     private static let payloadMembers: [APIMember] = [
@@ -39,7 +43,15 @@ extension APIOperation {
                 expirySeconds: values.number("expirySeconds", as: UInt64.self),
                 mid: values.text(optional: "mid"), isRetained: values.boolean("isRetained"),
                 isKept: values.boolean("isKept"), isDelivered: values.boolean("isDelivered"),
-                unixMilliseconds: values.number("unixMilliseconds", as: UInt64.self))
+                unixMilliseconds: values.number("unixMilliseconds", as: UInt64.self),
+                receipts: values.texts(optional: "receipts"),
+                asksReference: values.boolean("asksReference"))
+            message.attributes = values.textsByName("attributes")
+            message.mentions = values.texts(optional: "mentions")
+            message.mentionsAll = values.boolean("mentionsAll")
+            message.onlyMentioned = values.boolean("onlyMentioned")
+            message.priority = try values.word(optional: "priority", as: SendMessage.Priority.self)
+            message.isLate = values.boolean("isLate")
             if let payload = values.payload {
                 try message.take(payload, user: values.text(optional: "user"))
             }

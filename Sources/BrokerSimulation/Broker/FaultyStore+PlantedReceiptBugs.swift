@@ -1,0 +1,31 @@
+// Planted bugs of the store in receipts.
+
+import BrokerCore
+import Primitives
+
+extension FaultyStore {
+    /// Changes what a batch has of receipts.
+    func tamperReceipts(_ batch: inout StoreBatch) {
+        switch context.options.mutation {
+        case .lostReceipt:
+            let lost = Set(batch.messages.filter { isReceipt($0, in: batch) }.map(\.id))
+            batch.entries.removeAll { lost.contains($0.message) }
+            batch.messages.removeAll { lost.contains($0.id) }
+        case .foreignReceipt:
+            for message in batch.messages where isReceipt(message, in: batch) {
+                // The last byte of the name of who gave it.
+                let start = Int(message.block.offset)
+                let end = start + MessageBlock.headerByteCount + Int(batch.blocks[start + 4])
+                batch.blocks[end - 1] = batch.blocks[end - 1] == 0x30 ? 0x31 : 0x30
+            }
+        case .forgottenTelling:
+            // That receipts are told is not stored, so they are told again after a restart.
+            batch.records.removeAll { $0.table == .trackedSends && $0.part == .send }
+        default: break
+        }
+    }
+
+    private func isReceipt(_ message: MessagePut, in batch: StoreBatch) -> Bool {
+        batch.blocks[Int(message.block.offset) + 1] == MessageKind.receipt.rawValue
+    }
+}
