@@ -141,7 +141,17 @@ public struct SendMessage: AdministrationRequest {
         ]
         let receivers = given.compactMap { $0 }
         guard receivers.count == 1 else {
-            throw .malformed("missing receiver: one of users, group, topic and everybody")
+            throw .malformed(
+                "\(receivers.isEmpty ? "missing receiver" : "several kinds of receivers"): exactly "
+                    + "one of users, group, topic and everybody")
+        }
+        if isKept == true {
+            guard users != nil || group != nil else {
+                throw .malformed("isKept: only messages to users and groups are kept")
+            }
+            guard grade != .transient else {
+                throw .malformed("isKept: a message of grade transient is not kept")
+            }
         }
         return receivers[0]
     }

@@ -150,7 +150,8 @@ extension AdministrationService {
                 if let group = request.group {
                     "\(request.from) is not a member of the group \(group)"
                 } else {
-                    "no right allows \(request.from) to send this; see: martlet explain"
+                    "no right of \(request.from), or of the app key that sends, allows this; see: "
+                        + "martlet explain, martlet app key list"
                 }
             case (.packetTooLarge, _):
                 "the message is too long; see limits.messageMaximum and limits.payloadMaximum"
