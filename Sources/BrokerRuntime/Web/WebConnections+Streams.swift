@@ -252,8 +252,16 @@ extension EventStreamLogin {
             let isKey = text[range.offsets].starts(with: AppKey.prefix.utf8)
             connect.credential =
                 isKey ? .appKey(app: app, key: range, user: user) : .token(range)
-            guard !isKey || range.count <= WireLimits.appKeyByteCountMaximum else {
-                throw EventStreamFault("the app key is too long")
+            if isKey {
+                guard range.count <= WireLimits.appKeyByteCountMaximum else {
+                    throw EventStreamFault("the app key is too long")
+                }
+                guard !app.isEmpty else {
+                    throw EventStreamFault("\"app\" is missing: an app key needs it")
+                }
+                guard !user.isEmpty else {
+                    throw EventStreamFault("\"user\" or the field Martlet-User is missing")
+                }
             }
         }
         if let place = request.head.lastEventID, !place.isEmpty {

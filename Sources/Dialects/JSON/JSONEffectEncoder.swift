@@ -387,8 +387,8 @@ extension JSONMessage {
         }
         send(
             HTTPEventStream.refusal(
-                HTTPStatus(refusing: reason), reason, retryAfterSeconds: UInt64(retryAfterSeconds),
-                cors: stream.cors),
+                HTTPStatus(refusing: reason), reason, detail: reason.text,
+                retryAfterSeconds: UInt64(retryAfterSeconds), cors: stream.cors),
             to: connection, in: conversations, through: &host)
     }
 }
@@ -406,7 +406,9 @@ extension HTTPStatus {
     /// The status of a refused login.
     fileprivate init(refusing reason: ReasonCode) {
         switch reason {
-        case .badUserNameOrPassword, .notAuthorized, .badAuthenticationMethod: self = .unauthorized
+        case .badUserNameOrPassword, .badAuthenticationMethod: self = .unauthorized
+        // The credential is valid, and no right of it allows the login as this user.
+        case .notAuthorized: self = .forbidden
         case .serverBusy, .serverUnavailable, .serverShuttingDown: self = .unavailable
         case .quotaExceeded, .connectionRateExceeded, .messageRateTooHigh: self = .tooManyRequests
         case .sessionTakenOver: self = .conflict

@@ -32,17 +32,18 @@ public enum HTTPEventStream {
     /// The response that refuses a stream: problem details (RFC 9457).
     ///
     /// - Parameters:
+    ///   - detail: the reason for people.
     ///   - retryAfterSeconds: 0 for none.
     ///   - cors: which pages of other origins may read it; nil for none.
     public static func refusal(
-        _ status: HTTPStatus, _ reason: ReasonCode, retryAfterSeconds: UInt64,
+        _ status: HTTPStatus, _ reason: ReasonCode, detail: StaticString, retryAfterSeconds: UInt64,
         cors: CORSHeaders? = nil
     ) -> [UInt8] {
         var writer = JSONWriter()
         writer.write("type", "about:blank")
         writer.write("title", status.phrase)
         writer.write("status", UInt64(status.rawValue))
-        writer.write("detail", reason.name)
+        writer.write("detail", detail)
         writer.write("code") { (writer: inout JSONWriter) in
             writer.write("number", UInt64(reason.rawValue))
             writer.write("name", reason.name)
