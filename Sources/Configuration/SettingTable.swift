@@ -355,8 +355,8 @@ public enum SettingTable {
             "history.byDefault", at: \.history.byDefault, reload: .atOnce,
             "Whether messages to users and groups with a number (durable, once) are kept unless "
                 + "their senders say no. A group's owner may say so for the group; `keepsHistory` "
-                + "of `apps` for an app. Past the limits of history such a message is delivered and "
-                + "not kept (`history/messages/refused`)."),
+                + "of `apps` for an app. Past the limits of history such a message is delivered "
+                + "and not kept (`history/messages/refused`)."),
         .integer(
             "history.messages", at: \.history.messages, in: 1...100_000_000, unit: "messages",
             reload: .atOnce,

@@ -51,7 +51,8 @@ struct APIBody {
         let value: JSONValue
         switch next {
         case UInt8(ascii: "\""): value = .text(try readText())
-        case UInt8(ascii: "{"): value = .object([:])
+        case UInt8(ascii: "{"):
+            value = .object(member.form == .textsByName ? try readTextsByName(member) : [:])
         case UInt8(ascii: "["): value = .array(member.form == .texts ? try readTexts(member) : [])
         case UInt8(ascii: "t"): value = try readWord("true", .boolean(true))
         case UInt8(ascii: "f"): value = try readWord("false", .boolean(false))
@@ -75,6 +76,25 @@ struct APIBody {
             texts.append(.text(try readText()))
         } while take(",")
         guard take("]") else { throw Self.notJSON }
+        return texts
+    }
+
+    private mutating func readTextsByName(
+        _ member: APIMember
+    ) throws(AdministrationRefusal) -> [String: JSONValue] {
+        var texts: [String: JSONValue] = [:]
+        guard take("{"), !take("}") else { return texts }
+        repeat {
+            let name = try readText()
+            guard take(":"), let first = next else { throw Self.notJSON }
+            guard first == UInt8(ascii: "\"") else {
+                throw .malformed("/\(member.name)/\(name) must be text")
+            }
+            guard texts.updateValue(.text(try readText()), forKey: name) == nil else {
+                throw .malformed("/\(member.name)/\(name) is repeated")
+            }
+        } while take(",")
+        guard take("}") else { throw Self.notJSON }
         return texts
     }
 

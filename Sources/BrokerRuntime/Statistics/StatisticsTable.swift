@@ -183,7 +183,8 @@ enum StatisticsTable {
         ) { $0.counters.oversizeDropped },
         .counter(
             "messages/dropped/slow_reader", of: "deliveries",
-            "Transient messages of normal priority dropped for connections whose client does not read"
+            "Transient messages of normal priority dropped for connections whose client does not "
+                + "read"
         ) { $0.sum(\.drops) },
         .counter(
             "messages/dropped/slow_reader_low", of: "deliveries",

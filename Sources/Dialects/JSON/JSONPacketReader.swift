@@ -18,7 +18,7 @@ struct JSONFault: Error {
 struct JSONPacketReader {
     private let object: JSONObject
     /// The text of the object, and parts that were made of it.
-    private var source: [UInt8]
+    private(set) var source: [UInt8]
     /// The members that were asked for; any other one is a fault.
     private var knownMembers: [StaticString] = ["type"]
     private var packet: [UInt8] = []
@@ -637,63 +637,6 @@ struct JSONPacketReader {
     private func refuseOtherMembers() throws(JSONFault) {
         try JSONMembers(object.members, of: self).refuseMembers(otherThan: knownMembers)
     }
-
-    /// The members of an object in the message.
-    struct JSONMembers {
-        private let members: [JSONObject.Member]
-        private let source: [UInt8]
-
-        init(_ members: [JSONObject.Member], of reader: JSONPacketReader) {
-            self.members = members
-            source = reader.source
-        }
-
-        func value(_ name: StaticString) -> JSONObject.Value? {
-            members.first { isNamed($0, name) }?.value
-        }
-
-        private func isNamed(_ member: JSONObject.Member, _ name: StaticString) -> Bool {
-            member.name.bytes(in: source.span.bytes).isEqual(name)
-        }
-
-        func number(
-            _ name: StaticString, in range: ClosedRange<UInt64>
-        ) throws(JSONFault) -> UInt64? {
-            switch value(name) {
-            case nil, .null: return nil
-            case .number(let number) where range.contains(number): return number
-            default:
-                throw JSONFault(
-                    reason: .malformedPacket, detail: "is not a whole number of its range",
-                    member: Array("\(name)".utf8))
-            }
-        }
-
-        /// The epoch of a position, which both kinds have.
-        func epoch() throws(JSONFault) -> UInt64 {
-            guard case .string(let text) = value("epoch"),
-                let epoch = UInt64(hexadecimal: text.bytes(in: source.span.bytes)), epoch != 0
-            else {
-                throw JSONFault(
-                    reason: .malformedPacket, detail: "does not have 16 hexadecimal digits",
-                    member: Array("epoch".utf8))
-            }
-            return epoch
-        }
-
-        /// Refuses members of a position that it does not have.
-        func refuseOtherMembers() throws(JSONFault) {
-            try refuseMembers(otherThan: ["epoch", "number", "resultsSeen", "highestUsed"])
-        }
-
-        func refuseMembers(otherThan names: [StaticString]) throws(JSONFault) {
-            for member in members where !names.contains(where: { isNamed(member, $0) }) {
-                throw JSONFault(
-                    reason: .malformedPacket, detail: "is no member of this message",
-                    member: Array(source[member.name.offsets]))
-            }
-        }
-    }
 }
 
 /// Parameters that are one text, to the end of the packet.
@@ -712,27 +655,4 @@ extension MRT.Target {
         if case .topic = self { return true }
         return false
     }
-}
-
-/// Limits of the JSON form.
-public enum JSONLimits {
-    /// Maximum frames of one message. Browsers divide a message of 256 KiB into fewer than ten.
-    public static let fragmentCountMaximum = 64
-    /// Bytes of the lengths of a message's frames, which the size of a packet includes.
-    public static let framingByteCountMaximum = fragmentCountMaximum * FramedText.headerByteCount
-    /// Maximum bytes of a delivery: less than waits for any connection
-    /// (`TransportLimits.outgoingHardMaximum`). A larger one is dropped as a packet that a client
-    /// cannot take.
-    public static let deliveryByteCountMaximum = 6 << 20
-    /// Bytes of attributes, with a byte of length for each text, that a packet may have to be
-    /// refused alone: with the longest mentions they fit into the fields of a send.
-    static let attributesByteCountMaximum = 900
-    /// The window of a client that does not name one: what fits into a second of a slow network.
-    public static let windowDefault: UInt16 = 256
-    /// Milliseconds between two comments on an event stream: proxies end responses that are silent
-    /// for 60 s.
-    public static let heartbeatMilliseconds: UInt64 = 15_000
-    /// Milliseconds that a client waits before it reads on when its window is full or the network
-    /// failed.
-    public static let retryMilliseconds: UInt64 = 200
 }

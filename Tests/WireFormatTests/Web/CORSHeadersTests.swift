@@ -46,7 +46,7 @@ struct CORSHeadersTests {
         for bytes in [
             HTTPEventStream.head(unixSeconds: 0, retryMilliseconds: 1, cors: cors),
             HTTPEventStream.refusal(
-                .unauthorized, .notAuthorized, detail: "no right", retryAfterSeconds: 0, cors: cors),
+                .forbidden, .notAuthorized, detail: "no right", retryAfterSeconds: 0, cors: cors),
         ] {
             let text = String(decoding: bytes, as: UTF8.self)
             let head = text.prefix(upTo: text.firstRange(of: "\r\n\r\n")!.lowerBound)
