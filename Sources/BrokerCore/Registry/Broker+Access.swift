@@ -370,12 +370,19 @@ extension Broker {
             user: registry.users[sessions[session].user].name, device: sessions[session].device)
     }
 
-    /// Logs the receivers of a list that the sender may not send to. The sender is told with the
-    /// result.
+    /// Logs the receivers of a list that the sender may not send to, which other sends pay for with
+    /// one comparison. The sender is told with the result.
+    @inline(__always)
     func noteForbidden(
         _ target: AuthorizedTarget, from session: Index<Session>, in step: inout Step
     ) {
-        guard target.hasRefusals else { return }
+        if target.hasRefusals { noteRefusedNames(of: target, from: session, in: &step) }
+    }
+
+    @inline(never)
+    private func noteRefusedNames(
+        of target: AuthorizedTarget, from session: Index<Session>, in step: inout Step
+    ) {
         target.refusedNames.withUnsafeBytes {
             note(.sendRefused, session: session, reason: .notAuthorized, subject: $0, in: &step)
         }

@@ -105,12 +105,13 @@ extension Broker {
         forgetRetained(index)
     }
 
-    /// The limit that forbids retaining the message of a request.
+    /// The limit that forbids retaining the message of a request that asks for it.
     func retainLimit(
         _ request: SendRequest, ofUser user: Index<User>, in bytes: UnsafeRawBufferPointer
     ) -> LimitName {
-        guard request.isRetained, !request.payload.isEmpty, case .topic(let topic) = request.target
-        else { return .none }
+        guard !request.payload.isEmpty, case .topic(let topic) = request.target else {
+            return .none
+        }
         let byteCount =
             MessageBlock.headerByteCount + registry.users[user].name.count + Int(topic.count)
             + Int(request.properties.count) + Int(request.payload.count)

@@ -190,8 +190,10 @@ extension Broker {
             counters.sendsOverUncommitted += 1
             return .refused(.quotaExceeded, .uncommittedBytes)
         }
-        let limit = retainLimit(request, ofUser: user, in: bytes)
-        guard limit == .none else { return .refused(.quotaExceeded, limit) }
+        if request.isRetained {
+            let limit = retainLimit(request, ofUser: user, in: bytes)
+            guard limit == .none else { return .refused(.quotaExceeded, limit) }
+        }
         guard request.isKept || request.isUnusual, case .allowed(let target) = decision
         else { return decision }
         let receivers = restricted(
