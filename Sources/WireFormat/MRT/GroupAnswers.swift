@@ -186,10 +186,11 @@ extension MRT {
             case 5: self = .metaUpdated(reader.readRest())
             case 6:
                 let isKept = try reader.readFlag()
-                var shownCount: UInt32 = 0
-                for shift in [0, 8, 16, 24] as [UInt32] {
-                    shownCount |= UInt32(try reader.readByte()) << shift
-                }
+                // Not a loop over a list: Embedded Swift would link every constant of this module.
+                var shownCount = UInt32(try reader.readByte())
+                shownCount |= UInt32(try reader.readByte()) << 8
+                shownCount |= UInt32(try reader.readByte()) << 16
+                shownCount |= UInt32(try reader.readByte()) << 24
                 self = .historyUpdated(isKept: isKept, shownCount: shownCount)
             default: return nil
             }
