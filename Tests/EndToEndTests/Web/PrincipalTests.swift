@@ -158,7 +158,7 @@ extension EndToEndTests {
                 answers[2].body.contains(#""refused":[{"reason":135,"user":"carol"}]"#),
                 "\(answers[2].body)")
             for answer in answers[3...] { #expect(answer.code == 135, "\(answer)") }
-            #expect(answers[3].detail.contains("no right allows bob"), "\(answers[3].detail)")
+            #expect(answers[3].detail.contains("no right of bob"), "\(answers[3].detail)")
             #expect(answers[6].detail.contains("the token is the one of bob"))
             #expect(answers[8].detail == "this operation is not for users")
             var texts: [String] = []
