@@ -24,6 +24,16 @@ extension Broker {
                     subject: step.effects[loop].bytes.append(subject), other: other, limit: limit)))
     }
 
+    /// The same about something that is not in the event.
+    func note(
+        _ kind: LogEvent.Kind, session: Index<Session>, reason: ReasonCode, about subject: [UInt8],
+        limit: LimitName, in step: inout Step
+    ) {
+        subject.withUnsafeBytes {
+            note(kind, session: session, reason: reason, subject: $0, limit: limit, in: &step)
+        }
+    }
+
     /// Logs a receiver whose queue is full, with its user and device; at most a few per second.
     mutating func noteRefused(
         user: Index<User>, device: Name?, _ limit: LimitName, in step: inout Step

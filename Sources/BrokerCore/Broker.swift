@@ -35,6 +35,7 @@ public struct Broker: ~Copyable, Sendable {
     var commits = CommitPipeline()
     var conversationTable = ConversationTable()
     var operatorSends = OperatorSends()
+    var operatorRecalls = OperatorRecalls()
     var sendKeys = SendKeys()
     var tracking = TrackedSends()
     var inspections = Inspections()
@@ -117,19 +118,20 @@ public struct Broker: ~Copyable, Sendable {
         case .appliedReported(let connection, let identifier, let request):
             guard admits(connection, request: identifier, in: &step) else { return }
             reportApplied(connection, identifier: identifier, request, in: &step)
+        case .recallRequested(let connection, let identifier, let request):
+            guard admits(connection, request: identifier, in: &step) else { return }
+            revise(connection, identifier: identifier, request, in: &step)
         case .willSet(let connection, let identifier, let request):
             guard admits(connection, request: identifier, in: &step) else { return }
             setWill(of: connection, identifier: identifier, request, in: &step)
         case .willCleared(let connection, let identifier):
             guard admits(connection, request: identifier, in: &step) else { return }
             clearWill(connection, identifier)
-        case .requestFaulted(let connection, let identifier, let reason):
+        case .requestFaulted(let connection, let identifier, let reason, let cause):
             guard admits(connection, request: identifier, in: &step),
                 session(of: connection) != nil
             else { return }
-            counters.requestsRefused += 1
-            step.effects[connection.loop].respond(
-                to: connection, request: identifier, reason: reason)
+            refuse(connection, request: identifier, reason, cause: cause, in: &step)
         case .credentialPresented(let connection, let claim):
             exchangeCredential(connection, claim, identities: identities, in: &step)
         case .credentialRefused(let connection, let reason):
@@ -165,8 +167,9 @@ public struct Broker: ~Copyable, Sendable {
             case .retained(let index): expire(retained: index)
             case .access(let access): expireAccess(access, in: &step)
             case .login(let index): finishDelayedLogin(index, in: &step)
-            case .tracked(let index): expire(tracked: index)
+            case .tracked(let index): expire(tracked: index, at: moment)
             case .receipts(let index): paceReceipts(of: index, in: &step)
+            case .revision(let index): continueRevision(index, in: &step)
             case .housekeeping: runHousekeeping(at: moment)
             case .deliveries: deliverWaiting(untilWork: end, effects, in: &step)
             }

@@ -49,7 +49,7 @@ struct Deadlines: ~Copyable {
         switch payload {
         case .housekeeping: isHousekeepingDue = false
         case .deliveries: areDeliveriesDue = false
-        case .session, .will, .retained, .access, .login, .tracked, .receipts: break
+        case .session, .will, .retained, .access, .login, .tracked, .receipts, .revision: break
         }
         return payload
     }
@@ -66,6 +66,7 @@ enum DeadlinePayload {
     case deliveries
     case tracked(Index<TrackedSend>)
     case receipts(Index<TrackedSend>)
+    case revision(Index<Revision>)
 
     var raw: UInt64 {
         switch self {
@@ -78,6 +79,7 @@ enum DeadlinePayload {
         case .deliveries: 6 << 32
         case .tracked(let send): 7 << 32 | UInt64(send.place)
         case .receipts(let send): 8 << 32 | UInt64(send.place)
+        case .revision(let revision): 9 << 32 | UInt64(revision.place)
         }
     }
 
@@ -93,6 +95,7 @@ enum DeadlinePayload {
         case 6: self = .deliveries
         case 7: self = .tracked(Index(place: place))
         case 8: self = .receipts(Index(place: place))
+        case 9: self = .revision(Index(place: place))
         default: preconditionFailure("deadline payload \(raw)")
         }
     }

@@ -46,6 +46,23 @@ public struct CoreLimits: Sendable {
     public var trackedMembersMaximum = 1_000_000
     /// Of these, those whose rows one deadline removes.
     static let trackedMembersPerStepMaximum = 1_000
+    /// Maximum number of recalls, replacements and collapses under way. Each has about 300 bytes of
+    /// memory, and four for each member of its group.
+    static let revisionsMaximum = 1_024
+    /// Maximum number of receivers of all of them together, four bytes each, when another one
+    /// begins: two groups of the largest size.
+    static let revisionUsersMaximum = 2_000_000
+    /// Receivers from whose queues one step takes a message: less than a millisecond, and some 30
+    /// ms of the store's time.
+    static let revisionUsersPerStepMaximum = 256
+    /// Late receivers whom an answer names, and bytes of the answer.
+    public static let lateNamesMaximum = 256
+    /// Bytes of what a sender tells about a message that it recalls or replaces, as on the wire.
+    public static let revisionDetailBytesMaximum = 128
+    static let recallAnswerBytesMaximum = 16_384
+    /// Entries of a queue that are examined one by one for a message, if they are not in order:
+    /// less than a millisecond of the store's time.
+    public static let withdrawalScanMaximum = 1_024
     /// Seconds for which a send with receipts is remembered after its message has expired, because
     /// a receiver that got it in the last second has to apply it.
     static let receiptGraceSeconds: UInt64 = 3_600
@@ -53,6 +70,13 @@ public struct CoreLimits: Sendable {
     /// stored is tried again. A person sees the count grow, and 100,000 members who acknowledge
     /// within a minute make 20 receipts.
     static let receiptMilliseconds: UInt64 = 3_000
+    /// How often the interval is doubled while receipts cannot be sent: up to 96 s.
+    static let receiptDoublingsMaximum: UInt8 = 5
+    /// Receipts of one send to users that wait for room in the sender's queue, each of at most 450
+    /// bytes. Beyond them, *delivered* is told later without its device, and *applied* is refused.
+    static let untoldReceiptsMaximum = 8
+    /// The work of a receipt that could not be sent: it was made, and looked for room.
+    static let receiptRetryWork = 16
     /// Maximum number of an MQTT client's QoS 1 and 2 publications without an answer. 1,024 of them
     /// in a commit of 100 ms are 10,000 per second from one client. Their entries take 80 KiB;
     /// ``uncommittedBytesMaximum`` limits their messages.
@@ -287,6 +311,12 @@ public struct CoreLimits: Sendable {
     /// byte, the number of members in at most five bytes, and the length of the meta in at most
     /// two.
     static let groupAnswerOverhead = 10
+    /// Maximum bytes of a group's meta in the notice of a new member: the notice waits in a queue
+    /// of each device. A longer one is left out, and the device asks for it.
+    static let groupNoticeMetaMaximum = 512
+    /// Maximum number of kept messages from before it joined that a member may ask for: as many as
+    /// a conversation can have by configuration.
+    public static let backlogMaximum: UInt32 = 1_000_000
     /// Maximum number of members of a group in which joins and leaves are told to all: n joins cost
     /// n² / 2 messages.
     static let groupEventMembersMaximum = 1_000
@@ -396,6 +426,14 @@ public struct CoreLimits: Sendable {
     /// costs as much as a delivery: its reading and its messages are all over memory.
     static let conversationLooksMaximum = 1_000
     public static let inspectionBytesMaximum = 256 << 10
+    /// Maximum number of conversations of an answer that has their newest messages: as many reads
+    /// of the store as a page of history has, all over the disk.
+    public static let newestMessagesMaximum = 100
+    /// Bytes that one of them is expected to have, for the bounds of a batch.
+    static let newestMessageBytes = 1_024
+    /// Maximum number of conversations with unread messages that a login counts: more than a
+    /// device shows.
+    public static let unreadCountMaximum = 50
     /// Maximum number of devices that are shown of one user: a reply of 4 MiB has room for them.
     public static let describedDevicesMaximum = 1_000
 }
@@ -414,6 +452,8 @@ public struct AppPolicy: Hashable, Sendable {
     /// Whether numbered messages to users and groups are kept in history unless their sender says
     /// no.
     public var keepsHistory = false
+    /// Whether users may recall and replace their messages.
+    public var allowsRecall = true
 
     public init() {}
 }

@@ -165,9 +165,15 @@ public struct InMemoryStore: Sendable {
             let index = queues[change.queue]?.firstIndex { $0.number == change.number }
             if let index { queues[change.queue]?[index].state = change.state }
         }
+        for replacement in batch.replacements {
+            let range = Int(replacement.block.offset)..<replacement.block.endOffset
+            bodies[replacement.message]?.block = Array(batch.blocks[range])
+        }
+        withdraw(batch, followingTransfers: 0, into: &result)
         for index in batch.transfers.indices {
             result.transferred.append(move(batch.transfers[index]))
             acknowledge(batch, followingTransfers: index + 1, into: &result)
+            withdraw(batch, followingTransfers: index + 1, into: &result)
         }
         for queue in batch.deletedQueues { _ = remove(queue) { _ in true } }
         for change in batch.records where result.refusal == nil || change.part != .send {
@@ -192,6 +198,20 @@ public struct InMemoryStore: Sendable {
             if acknowledgement.wantsTally {
                 result.tallies.append(InMemoryStore.tally(acknowledgement.queue, removed))
             }
+        }
+    }
+
+    private mutating func withdraw(
+        _ batch: StoreBatch, followingTransfers count: Int, into result: inout StoreResult
+    ) {
+        for withdrawal in batch.withdrawals where withdrawal.followsTransfers == count {
+            let entry = queues[withdrawal.queue]?.first { $0.message == withdrawal.message }
+            let outcome = entry.map {
+                withdrawal.outcome(number: $0.number, state: $0.state, byteCount: $0.byteCount)
+            }
+            result.withdrawn.append(outcome ?? WithdrawalOutcome(.absent))
+            guard let entry, outcome?.state == .found, !withdrawal.isProbe else { continue }
+            _ = remove(withdrawal.queue) { $0.number == entry.number }
         }
     }
 
@@ -258,10 +278,13 @@ public struct InMemoryStore: Sendable {
         var kept: [EntryPut] = []
         var tally = QueueTally(queue: transfer.destination, count: 0, byteCount: 0)
         var hasRoom = true
-        for entry in queues.removeValue(forKey: transfer.source) ?? [] {
+        for var entry in queues.removeValue(forKey: transfer.source) ?? [] {
             let isMoved = transfer.scope.contains(entry.message, entry.state)
             hasRoom = hasRoom && (!isMoved || transfer.hasRoom(behind: tally, for: entry.byteCount))
             if isMoved && hasRoom {
+                if entry.number <= transfer.sentThrough {
+                    entry.state.options.insert(.sentBefore)
+                }
                 moved.append(entry)
                 tally.count += 1
                 tally.byteCount += UInt64(entry.byteCount)

@@ -67,6 +67,13 @@ public protocol Authenticator: ~Copyable {
 
     /// A random number that cannot be predicted: session epochs and resume cookies.
     mutating func makeRandomNumber() -> UInt64
+
+    /// A new reference of a message, which is never 0.
+    mutating func makeReference() -> UInt64
+}
+
+extension Authenticator where Self: ~Copyable {
+    public mutating func makeReference() -> UInt64 { max(makeRandomNumber(), 1) }
 }
 
 /// Writes the log of what happens on a loop.

@@ -76,6 +76,8 @@ public struct Conversation: Sendable {
         static let acknowledgesRefused = Traits(rawValue: 1 << 2)
         /// The client accepts fields in DELIVER (MRT).
         static let acceptsFields = Traits(rawValue: 1 << 3)
+        /// The client accepts deliveries that recall or change a message (MRT).
+        static let acceptsRevisions = Traits(rawValue: 1 << 4)
     }
 
     init(generation: UInt32, terms: UInt8) {

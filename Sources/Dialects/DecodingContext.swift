@@ -107,6 +107,8 @@ extension DriverContext where Host: ~Copyable, Verifier: ~Copyable, Log: ~Copyab
 
     func makeRandomNumber() -> UInt64 { authenticator.pointee.makeRandomNumber() }
 
+    func makeReference() -> UInt64 { authenticator.pointee.makeReference() }
+
     // MARK: LogSink
 
     func take(_ note: LogEvent, bytes: UnsafeRawBufferPointer) {

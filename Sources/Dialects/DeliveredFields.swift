@@ -8,7 +8,7 @@ import WireFormat
 /// The fields of a message for one receiver.
 struct DeliveredFields {
     /// With the mention of this receiver in place of the names of all.
-    let fields: MessageFields
+    var fields: MessageFields
     /// Whether it depends on the receiver.
     let mentionsSomeone: Bool
     /// Whether the attributes are properties of a publication of MQTT 5.
@@ -54,11 +54,23 @@ struct DeliveredFields {
         }
         if let mention = fields.mention { writer.write("mentioned", mention.word) }
         if fields.isLate { writer.write("isLate", true) }
+        if fields.keptNumber != 0 { writer.write("kept", fields.keptNumber) }
+        if fields.isUndelivered { writer.write("deliver", false) }
     }
 
-    /// The same without a brace at either end; empty for none.
+    /// The reference of a message whose sender asked for it, and the receipts that it asked for.
+    func writeAsks(to writer: inout JSONWriter) {
+        if fields.reference != 0 { writer.write(hexadecimal: "reference", fields.reference) }
+        guard !fields.receipts.isDisjoint(with: .receipts) else { return }
+        writer.write("receipts") { (list: inout JSONList) in
+            for name in fields.receipts.receiptNames { list.append(name.utf8Bytes.bytes) }
+        }
+    }
+
+    /// Both without a brace at either end; empty for none.
     var members: [UInt8] {
         var writer = JSONWriter()
+        writeAsks(to: &writer)
         write(to: &writer)
         return Array(writer.bytes.dropFirst())
     }

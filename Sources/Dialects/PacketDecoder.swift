@@ -466,8 +466,8 @@ extension Event {
         switch self {
         case .subscribeReceived, .unsubscribeReceived: partCount
         case .sendReceived, .presenceQueried, .groupRequested, .historyRequested,
-            .conversationsRequested, .markReadRequested, .appliedReported, .willSet, .willCleared,
-            .requestFaulted, .credentialPresented, .credentialRefused:
+            .conversationsRequested, .markReadRequested, .appliedReported, .recallRequested,
+            .willSet, .willCleared, .requestFaulted, .credentialPresented, .credentialRefused:
             1
         case .connectReceived(_, let request): request.will == nil ? 0 : 1
         case .connectionClosed, .inboxAcknowledged, .resultsSeen, .packetAnswered,

@@ -1,6 +1,7 @@
 // The reason strings of MQTT 5.0, for people who read a client's log. docs/PROTOCOL.md defines the
 // codes for programs.
 
+import BrokerCore
 import BrokerTerms
 
 extension ReasonCode {
@@ -26,6 +27,7 @@ extension ReasonCode {
         case .packetTooLarge: "the message or packet is larger than the limit"
         case .messageRateTooHigh: "the client exceeds its message rate"
         case .quotaExceeded: "a limit of the broker is reached; the broker's log names it"
+        case .qosNotSupported: "this grade does not allow what the message asks for"
         case .administrativeAction: "an operator ended the connection"
         case .payloadFormatInvalid: "the payload is not a message with the members t and b"
         case .connectionRateExceeded: "two clients use this client id and take it over too often"
@@ -36,6 +38,13 @@ extension ReasonCode {
         case .unspecifiedError: "an unspecified error; the broker's log has the reason"
         default: isFailure ? "an unspecified error; the broker's log has the reason" : ""
         }
+    }
+}
+
+extension ReasonCode {
+    /// The clause for a client: that of the cause, if the broker knows one.
+    func text(_ cause: LimitName) -> [UInt8] {
+        cause == .none ? Array(text.utf8Bytes) : cause.text
     }
 }
 

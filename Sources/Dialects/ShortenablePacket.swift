@@ -76,10 +76,11 @@ extension MQTT.Ping: IndivisiblePacket {}
 extension MQTT.Auth: IndivisiblePacket {}
 
 extension MQTT.Connack: ShortenablePacket {
-    /// The reason string may be omitted [MQTT-3.2.2-19]. A client that is not told of topic aliases
-    /// uses none.
+    /// The reason string may be omitted [MQTT-3.2.2-19], and user properties [MQTT-3.2.2-20]. A
+    /// client that is not told of topic aliases uses none.
     mutating func shorten(to byteCount: Int, _ source: UnsafeRawBufferPointer) -> Bool {
         reasonString = nil
+        if encodedByteCount > byteCount { properties = .empty }
         if encodedByteCount > byteCount { topicAliasMaximum = 0 }
         return encodedByteCount <= byteCount
     }

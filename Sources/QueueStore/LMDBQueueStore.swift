@@ -277,6 +277,7 @@ public struct LMDBQueueStore: ~Copyable {
         result.tallies.removeAllKeepingCapacity()
         result.trimmed.removeAllKeepingCapacity()
         result.transferred.removeAllKeepingCapacity()
+        result.withdrawn.removeAllKeepingCapacity()
         result.missedMoves.removeAllKeepingCapacity()
         var nextMessage = nextMessage
         var transaction = try WriteTransaction(
@@ -352,7 +353,15 @@ public struct LMDBQueueStore: ~Copyable {
                 change.state, at: EntryKey(queue: change.queue.raw, number: change.number),
                 removalTally: &removalTally)
         }
+        try batch.blocks.withBytes { (blocks) throws(StoreError) in
+            for replacement in batch.replacements {
+                try transaction.replace(
+                    replacement.message.raw, block: replacement.block.bytes(in: blocks).bytes)
+            }
+        }
         // In the order of the transfers that they follow.
+        var withdrawals = batch.withdrawals[...]
+        try withdraw(&withdrawals, followingTransfers: 0, in: &transaction, into: &result)
         var late = batch.acknowledgements.filter { $0.followsTransfers > 0 }[...]
         for index in batch.transfers.indices {
             // The core counts what stays in the source.
@@ -362,8 +371,22 @@ public struct LMDBQueueStore: ~Copyable {
             while let next = late.first, next.followsTransfers == index + 1 {
                 try acknowledge(late.removeFirst(), in: &transaction, into: &result)
             }
+            try withdraw(
+                &withdrawals, followingTransfers: index + 1, in: &transaction, into: &result)
         }
         removalTally.countsDamage = false
+    }
+
+    /// Carries out the first withdrawals of a list that follow so many transfers.
+    private mutating func withdraw(
+        _ withdrawals: inout ArraySlice<EntryWithdrawal>, followingTransfers count: Int,
+        in transaction: inout WriteTransaction, into result: inout StoreResult
+    ) throws(StoreError) {
+        removalTally.countsDamage = true
+        while let next = withdrawals.first, next.followsTransfers == count {
+            result.withdrawn.append(
+                try transaction.withdraw(withdrawals.removeFirst(), removalTally: &removalTally))
+        }
     }
 
     private mutating func acknowledge(
@@ -472,7 +495,8 @@ extension StoreBatch {
     fileprivate var changeCount: Int {
         entries.count + acknowledgements.count + removals.count + states.count + records.count
             + 2 * trims.count + 2 * moves.count
-            + 2 * transfers.count + deletedQueues.count
+            + 2 * transfers.count + deletedQueues.count + withdrawals.count
+            + 2 * replacements.count
     }
 
     /// Pages for transfers: the entries of a queue are adjacent. LMDB merges a page that is less

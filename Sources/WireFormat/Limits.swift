@@ -41,6 +41,8 @@ public enum WireLimits {
     /// Attributes of a message, and bytes of all keys and values together: a dozen facts beside a
     /// text of the default size, and half of that.
     public static let attributeCountMaximum = 16
+    /// User properties of a publication among which its attributes are looked for.
+    public static let attributePropertiesMaximum = 64
     public static let attributesByteCountMaximum = 512
     /// Bytes of a key of an attribute.
     public static let attributeKeyByteCountMaximum = 64
@@ -70,9 +72,15 @@ public enum WireLimits {
 
     /// Bytes of what a receiver tells about a message: two lines of a display.
     public static let receiptTextByteCountMaximum = 128
+    /// Bytes of what a sender tells about a message that it recalls or replaces: the same.
+    public static let revisionDetailByteCountMaximum = 128
 
     /// Messages of one page of history.
     public static var historyCountMaximum: UInt8 { 100 }
     /// Bytes of the text of a search: more than any word or id.
     public static var searchByteCountMaximum: UInt32 { 128 }
+    /// Kept messages from before it joined that a new member may ask for.
+    public static var backlogMaximum: UInt32 { 1_000_000 }
+    /// Conversations with unread messages that CONNACK counts: there are as many, or more.
+    public static var unreadCountMaximum: UInt8 { 50 }
 }

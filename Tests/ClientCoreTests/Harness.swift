@@ -111,6 +111,9 @@ final class Harness {
         case .metaUpdated(let meta): "meta \(text(meta))"
         case .historyUpdated(let isKept, let shownCount):
             "history \(isKept ? "on" : "off") shown \(shownCount)"
+        case .added(let notice):
+            "added to \(text(notice.title)) of \(text(notice.owner)), \(notice.memberCount) members"
+        case .removed: "removed"
         }
     }
 

@@ -290,6 +290,12 @@ private final class AmplificationTable {
         case .applied:
             let told: [UInt8] = [0, 0, 0, 0, 0, 0, 0, 1, 0] + Array(repeating: 0x61, count: 128)
             row("applied, of nobody", Packets.request(operation, told, id: 6), owner)
+        case .recall:
+            row("recall of nothing", Packets.request(operation, [1, 1, 0x78], id: 6), owner)
+        case .replace:
+            row(
+                "replacement of nothing",
+                Packets.request(operation, [1, 1, 0x78, 0, 0] + Array("text".utf8), id: 6), owner)
         case .groupSetMeta:
             row(
                 "set meta of a group of 100",

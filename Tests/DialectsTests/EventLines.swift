@@ -55,17 +55,26 @@ func line(_ event: Event, _ bytes: UnsafeRawBufferPointer) -> String {
     case .conversationsRequested(_, let identifier, let request):
         return "conversations \(identifier): \(request.countMaximum) after \(request.after)"
             + (request.isUnreadOnly ? " with unread messages" : "")
+            + (request.wantsMessages ? " with newest messages" : "")
     case .markReadRequested(_, let identifier, let request):
         return "\(request.hides ? "hide" : "read") \(identifier): "
             + "\(party(request.party)) up to \(request.number)"
     case .appliedReported(_, let identifier, let request):
         return "applied \(identifier): \(request.reference), \(request.code) \(text(request.text))"
+    case .recallRequested(_, let identifier, let request):
+        let message =
+            switch request.message {
+            case .reference(let reference): "\(reference)"
+            case .messageIdentifier(let range): text(range)
+            }
+        let content = request.content.map { " with \(text($0.payload))" } ?? ""
+        return "recall \(identifier): \(message) \"\(text(request.detail))\"\(content)"
     case .groupRequested(_, let identifier, let request):
         return "group \(identifier) \(line(request, text, names))"
     case .willSet(_, let identifier, let will):
         return "will \(identifier) \(line(will, text, names))"
     case .willCleared(_, let identifier): return "no will \(identifier)"
-    case .requestFaulted(_, let identifier, let reason): return "faulted \(identifier) \(reason)"
+    case .requestFaulted(_, let identifier, let reason, _): return "faulted \(identifier) \(reason)"
     case .credentialPresented: return "new credential"
     case .credentialRefused(_, let reason): return "credential refused \(reason)"
     case .disconnectReceived(_, let request):
@@ -110,6 +119,7 @@ private func line(
     if request.startsClean { words.append("clean") }
     if request.dialect.isMQTT { words.append("\(request.dialect)") }
     if request.assignsDevice { words.append("nameless") }
+    if request.pulls { words.append("pull") }
     if request.isReconnect { words.append("again") }
     if let expiry = request.sessionExpirySeconds { words.append("expiry \(expiry)") }
     if let resume = request.resume {
@@ -152,6 +162,7 @@ private func line(
                 + (options.contains(.only) ? "only " : "") + names(request.mentions.names))
     }
     if !request.attributes.isEmpty { words.append("attributes \(names(request.attributes))") }
+    if !request.collapseKey.isEmpty { words.append("key \(text(request.collapseKey))") }
     words.append(
         request.isRaw ? "raw \(request.payload.count)" : "\(request.messageByteCount) bytes")
     if !request.properties.isEmpty { words.append("properties \(request.properties.count)") }
@@ -166,7 +177,8 @@ private func line(
     case .create(let new):
         "create \(String(new.key, radix: 16)) '\(text(new.title))' '\(text(new.meta))' "
             + "\(new.allowed.map { "\($0.count) \(names($0.bytes))" } ?? "open") seed \(new.seed)"
-    case .join(let group): "join \(text(group))"
+    case .join(let group, let backlog):
+        "join \(text(group))" + (backlog.map { " backlog \($0)" } ?? "")
     case .leave(let group): "leave \(text(group))"
     case .kick(let group, let user): "kick \(text(group)) \(text(user))"
     case .ban(let group, let user): "ban \(text(group)) \(text(user))"
@@ -178,7 +190,8 @@ private func line(
         "allow \(text(group)) \(allowed.map { "\($0.count) \(names($0.bytes))" } ?? "open")"
     case .setHistory(let group, let history):
         "history \(text(group)) \(history.isKept ? "on" : "off") shown \(history.shownCount)"
-    case .describeHistory(let group): "history of \(text(group))"
+    case .describeHistory(let group, let wantsMessage, let maximum):
+        "history of \(text(group))" + (wantsMessage ? " with message, \(size(maximum))" : "")
     }
 }
 

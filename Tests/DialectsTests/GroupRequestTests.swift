@@ -15,12 +15,14 @@ struct GroupRequestTests {
             "group 5 create 1122334455667788 'Pump house 7' '{\"rate\":60}' 2 [alice,bob] seed 3"
         ),
         ("request-group-join", "group 6 join 7h1g2k3m4n5p6"),
+        ("request-group-join-backlog", "group 11 join 7h1g2k3m4n5p6 backlog 20"),
         ("request-group-kick", "group 7 kick 7h1g2k3m4n5p6 bob"),
         ("request-group-list", "group 8 list '' any"),
         ("request-group-describe", "group 9 describe 7h1g2k3m4n5p6 '' any"),
         ("request-group-set-allow-list", "group 10 allow 7h1g2k3m4n5p6 2 [bob,carol]"),
         ("request-history", "history 12: 2 of bob before 18"),
         ("request-conversations", "conversations 13: 50 after 0 with unread messages"),
+        ("request-conversations-newest", "conversations 15: 20 after 0 with newest messages"),
         ("request-read", "read 14: bob up to 19"),
     ])
     func `becomes an event`(name: String, event: String) {
@@ -32,6 +34,9 @@ struct GroupRequestTests {
         let group = ByteRange(offset: 0, count: 1)
         let user = ByteRange(offset: 1, count: 3)
         #expect(ask(loop, .groupLeave, MRT.GroupName(group: group), "G") == ["group 1 leave G"])
+        #expect(
+            ask(loop, .groupHistory, MRT.GroupHistoryQuery(group: group, wantsMessage: true), "G")
+                == ["group 1 history of G with message, any"])
         #expect(
             ask(loop, .groupBan, MRT.GroupMember(group: group, user: user), "Gbob")
                 == ["group 1 ban G bob"])

@@ -67,6 +67,11 @@ struct JSONReadingTests {
             "connect-token"
         ),
         (
+            #"{"type":"connect","token":"s3cr3t","device":"pump","keepAliveSeconds":300,"#
+                + #""window":16,"sync":"pull"}"#,
+            "connect-pull"
+        ),
+        (
             #"{ "app":"demo","key":"secret","user":"alice","type":"connect","keepAliveSeconds":60,"#
                 + #""cleanStart":true,"window":65535 }"#,
             "connect-app-key"
@@ -176,7 +181,36 @@ struct JSONReadingTests {
             #"{"type":"conversations","request":13,"unread":true,"count":50}"#,
             packet("request-conversations")
         ),
+        (
+            #"{"type":"conversations","request":15,"messages":true,"count":20}"#,
+            packet("request-conversations-newest")
+        ),
+        (
+            #"{"type":"joinGroup","request":11,"group":"7h1g2k3m4n5p6","backlog":20}"#,
+            packet("request-group-join-backlog")
+        ),
+        (
+            #"{"type":"groupHistory","request":7,"group":"g","message":true}"#,
+            request(
+                .groupHistory,
+                MRT.GroupHistoryQuery(group: ByteRange(offset: 0, count: 1), wantsMessage: true),
+                "g")
+        ),
         (#"{"type":"read","request":14,"user":"bob","number":19}"#, packet("request-read")),
+        (
+            #"{"type":"recall","request":14,"reference":"7a3c0f9e5b2d4861","#
+                + #""detail":"wrong valve"}"#,
+            packet("request-recall")
+        ),
+        (#"{"type":"recall","request":15,"mid":"m-2"}"#, packet("request-recall-id")),
+        (
+            #"{"type":"replace","request":16,"mid":"m-2","t":0,"b":"close"}"#,
+            packet("request-replace")
+        ),
+        (
+            #"{"type":"send","number":34,"users":["bob"],"collapse":"valve1","b":"open"}"#,
+            packet("send-collapse")
+        ),
     ]
 
     @Test(arguments: meanings)
@@ -215,6 +249,10 @@ struct JSONReadingTests {
             #"{"type":"history","request":1,"user":"","before":\#(number)}"#,
             #"{"type":"conversations","request":1,"after":\#(number)}"#,
             #"{"type":"read","request":1,"group":"","number":\#(number)}"#,
+            #"{"type":"recall","request":1,"mid":"m"}"#,
+            #"{"type":"replace","request":\#(number),"mid":"m","b":""}"#,
+            #"{"type":"replace","request":1,"reference":"0000000000000001","t":1}"#,
+            #"{"type":"send","number":1,"users":["",""],"b":"","collapse":"k"}"#,
         ]
         for json in objects {
             let packet = try JSONPacketReader.packet(of: Array(json.utf8).span.bytes)
@@ -272,6 +310,16 @@ struct JSONReadingTests {
         (#"{"type":"read","request":1,"number":1}"#, "exactly one of user"),
         (#"{"type":"read","request":1,"user":"u","number":0}"#, "of its range"),
         (#"{"type":"conversations","request":1,"count":101}"#, "of its range"),
+        (#"{"type":"recall","request":1}"#, "exactly one of reference"),
+        (
+            #"{"type":"recall","request":1,"mid":"m","reference":"0000000000000001"}"#,
+            "exactly one of reference"
+        ),
+        (#"{"type":"recall","request":1,"mid":""}"#, "1 to 64"),
+        (#"{"type":"recall","request":1,"reference":"0000000000000000"}"#, "names no message"),
+        (#"{"type":"replace","request":1,"mid":"m"}"#, "exactly one of b"),
+        (#"{"type":"replace","request":1,"mid":"m","payload":"x"}"#, "are for topics"),
+        (#"{"type":"send","number":1,"users":["a"],"collapse":"","b":""}"#, "1 to 64"),
         (#"{"type":"ping","a":{"b":{"c":{}}}}"#, "not a JSON object"),
     ]
 
@@ -283,6 +331,19 @@ struct JSONReadingTests {
         let messages = loop.messages()
         #expect(messages.count == 1 && messages[0].contains(part), "\(messages)")
         #expect(loop.phase == .closing)
+    }
+
+    @Test func `with a search or a text that is too long is refused, and goes on`() {
+        let long = String(repeating: "x", count: 129)
+        for json in [
+            #"{"type":"history","request":7,"user":"bob","search":"\#(long)"}"#,
+            #"{"type":"history","request":7,"user":"bob","search":"\#(long + long)"}"#,
+            #"{"type":"applied","request":7,"reference":"00000000000000a1","text":"\#(long)"}"#,
+        ] {
+            let loop = TestLoop.json()
+            #expect(loop.receive(framed(json)) == ["faulted 7 packetTooLarge"])
+            #expect(loop.phase == .established)
+        }
     }
 
     @Test func `before the login is refused, whatever it is`() {
@@ -340,6 +401,15 @@ struct JSONWritingTests {
             (.groupEvent, "g", [], [1] + Array("bob".utf8), #""event":"joined","user":"bob"}"#),
             (.groupEvent, "g", [], [5], #""event":"meta-updated"}"#),
             (.groupEvent, "g", [], [99], #""event":"unknown"}"#),
+            (
+                .groupEvent, "g", [], [7, 0, 2, 1, 0, 0, 1, 0x61, 1, 0x74, 0x6D],
+                #""event":"added","owner":"a","title":"t","meta":"m","memberCount":258}"#
+            ),
+            (
+                .groupEvent, "g", [], [7, 1, 2, 0, 0, 0, 0, 0],
+                #""event":"added","owner":"","title":"","isCut":true,"memberCount":2}"#
+            ),
+            (.groupEvent, "g", [], [8], #""event":"removed"}"#),
             (.kicked, "g", [], [], #""kind":"kickedOut""#),
         ]
         for (kind, address, marks, payload, part) in cases {
@@ -400,7 +470,10 @@ struct JSONWritingTests {
     @Test func `answers each request`() {
         let loop = TestLoop.json()
         let grade = [UInt8(1)].withUnsafeBytes { loop.effects.bytes.append($0) }
-        let group = loop.text("g1")
+        let group = loop.text("37h1g2k3m4n5p")
+        let recalled = [UInt8](arrayLiteral: 0xAC, 2, 2, 3, 0x62, 0x6F, 0x62).withUnsafeBytes {
+            loop.effects.bytes.append($0)
+        }
         let devices = loop.run("a", "b")
         let groups = loop.run("g1", "Title")
         let own = [UInt8(1)].withUnsafeBytes { loop.effects.bytes.append($0) }
@@ -413,7 +486,13 @@ struct JSONWritingTests {
             ),
             (
                 .respond(loop.connection, requestIdentifier: 2, .success, body: group),
-                #"{"type":"response","request":2,"reason":0,"name":"success","group":"g1"}"#
+                #"{"type":"response","request":2,"reason":0,"name":"success","#
+                    + #""group":"37h1g2k3m4n5p"}"#
+            ),
+            (
+                .respond(loop.connection, requestIdentifier: 7, .success, body: recalled),
+                #"{"type":"response","request":7,"reason":0,"name":"success","withdrawn":300,"#
+                    + #""late":2,"lateUsers":["bob"]}"#
             ),
             (
                 .reportPresence(
@@ -431,7 +510,7 @@ struct JSONWritingTests {
             (
                 .reportHistory(
                     loop.connection, requestIdentifier: 5, next: 3,
-                    entries: loop.history([("bob", 3, 7, "\"on\"")])),
+                    entries: loop.history([("bob", 3, 7, "\"on\"")]), hasFields: true),
                 #"{"type":"response","request":5,"reason":0,"name":"success","next":3,"#
                     + #""messages":[{"number":3,"from":"bob","time":7,"t":0,"b":"\"on\""}]}"#
             ),

@@ -328,7 +328,9 @@ struct MessagePropertyTests {
     @Test(
         arguments: [
             ([("history", "1"), ("martlet-late", "5")], " kept late to", " time 5 "),
+            ([("history", "true")], " kept to", nil),
             ([("history", "0")], " never kept to", nil),
+            ([("history", "false")], " never kept to", nil),
             ([("martlet-late", "5"), ("history", "only")], " kept only late to", " time 5 "),
             ([("history", "only"), ("martlet-late", "x")], " kept only late to", nil),
         ] as [([(String, String)], String, String?)])
@@ -338,6 +340,24 @@ struct MessagePropertyTests {
         let lines = mqttLoop().receive(publish("$u/bob", message, properties))
         #expect(lines.first?.contains(expected) == true, "\(lines)")
         #expect(lines.first?.contains(time ?? " time ") == (time != nil), "\(lines)")
+    }
+
+    @Test(arguments: [
+        ("history", "yes"), ("reference", "yes"), ("receipts", ""), ("receipts", "read"),
+        ("receipts", "delivered;applied"),
+    ])
+    func `without a meaning refuse the message`(name: String, value: String) {
+        let refused = mqttLoop().receive(publish("$u/bob", message, [(name, value)]))
+        #expect(refused.first?.hasSuffix("fault payloadFormatInvalid") == true, "\(refused)")
+        // On a plain topic they are the publisher's own.
+        let plain = mqttLoop().receive(publish("t", "x", [(name, value)]))
+        #expect(plain.first?.contains("fault") == false, "\(plain)")
+    }
+
+    @Test func `may have blanks between the receipts`() {
+        let lines = mqttLoop().receive(
+            publish("$u/bob", message, [("receipts", "delivered, applied")]))
+        #expect(lines.count == 1 && lines.first?.contains("fault") == false, "\(lines)")
     }
 
     @Test func `cannot imitate those of the broker`() {

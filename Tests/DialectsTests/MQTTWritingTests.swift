@@ -41,6 +41,23 @@ struct MQTTWritingTests {
         #expect(loop.host.silenceMilliseconds == 450_000)
     }
 
+    @Test func `tell a client that pulls how many conversations have unread messages`() throws {
+        let loop = TestLoop(allowsAnonymous: true)
+        var connect = MQTT.Connect(.v5)
+        connect.clientIdentifier = ByteRange(offset: 0, count: 4)
+        let property: [UInt8] = [0x26, 0, 4] + Array("sync".utf8) + [0, 4] + Array("pull".utf8)
+        connect.properties = MQTT.PropertySection(
+            carried: ByteRange(offset: 4, count: property.count))
+        let text = String(decoding: Array("pump".utf8) + property, as: UTF8.self)
+        #expect(loop.receive(encode(connect, text)).first?.contains(" pull ") == true)
+        var answer = acceptance(user: loop.text("pump"))
+        answer.unreadCount = 12
+        loop.carryOut { $0.append(.accept(loop.connection, answer)) }
+        let written = loop.written()
+        let expected = [0x26, 0, 6] + Array("unread".utf8) + [0, 2] + Array("12".utf8)
+        #expect(written.firstRange(of: expected) != nil, "\(written)")
+    }
+
     @Test func `accept a login of 3.1.1 with four bytes`() {
         let loop = TestLoop(allowsAnonymous: true)
         loop.receive("connect-311-persistent")
@@ -169,6 +186,15 @@ struct MQTTWritingTests {
         (
             .groupEvent, "\u{4}\u{1}\u{3}bob", "$g/g1",
             #"{"event":"allow-list-updated","from":"alice","time":"1790000000000","groupid":"g1"}"#
+        ),
+        (
+            .groupEvent, "\u{7}\0\u{2}\0\0\0\u{1}a\u{1}tm", "$u/alice",
+            #"{"event":"added","owner":"a","title":"t","meta":"m","memberCount":2,"#
+                + #""from":"alice","time":"1790000000000","groupid":"g1"}"#
+        ),
+        (
+            .groupEvent, "\u{8}", "$u/alice",
+            #"{"event":"removed","from":"alice","time":"1790000000000","groupid":"g1"}"#
         ),
         (
             .kicked, "", "$u/alice",

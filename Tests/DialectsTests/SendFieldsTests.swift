@@ -20,6 +20,7 @@ struct SendFieldsTests {
             "to group g mentions only [bob]", ""
         ),
         (#""users":["bob"],"isLate":true,"time":5"#, "late to bob time 5", ""),
+        (#""users":["bob"],"collapse":"valve""#, "to bob key valve", ""),
         (
             #""users":["bob"],"attributes":{"from":"7"}"#, "to bob attributes [from,7]",
             "payloadFormatInvalid"
@@ -48,7 +49,7 @@ struct SendFieldsTests {
 
     @Test(arguments: [
         #""attributes":["a"]"#, #""attributes":{"a":1}"#, #""attributes":{"a":{"b":"c"}}"#,
-        #""mentions":"bob""#, #""priority":"urgent""#, #""isLate":true"#, #""late":true"#,
+        #""mentions":"bob""#, #""priority":"urgent""#, #""late":true"#,
     ])
     func `of JSON with another form is a fault`(member: String) {
         let loop = TestLoop.json()
@@ -93,6 +94,28 @@ struct SendFieldsTests {
             loop.receive(publish("a", "x", [("martlet-late", "12"), ("mention", "bob")])) == [
                 "send #0 durable packet 9 late on a time 12 raw 1 properties 34"
             ])
+    }
+
+    @Test func `of MQTT has a collapse key beside receivers and mentions`() {
+        let loop = mqttLoop()
+        #expect(
+            loop.receive(
+                publish("$u", text, [("to", "bob"), ("collapse", "valve"), ("site", "7")])) == [
+                    "send #0 durable packet 9 to 1 [bob] key valve 19 bytes properties 10"
+                ])
+        #expect(
+            loop.receive(
+                publish("$g/g", text, [("collapse", "a"), ("mention", "bob"), ("collapse", "b")]))
+                == ["send #0 durable packet 9 to group g mentions [bob] key a 19 bytes"])
+        // On a plain topic it is the publisher's own.
+        #expect(
+            loop.receive(publish("a", "x", [("collapse", "valve")])) == [
+                "send #0 durable packet 9 on a raw 1 properties 18"
+            ])
+        for key in ["", String(repeating: "k", count: 65), "a\u{1}"] {
+            let lines = loop.receive(publish("$u/bob", text, [("collapse", key)]))
+            #expect(lines.first?.hasSuffix("fault payloadFormatInvalid") == true, "\(lines)")
+        }
     }
 
     @Test(arguments: [

@@ -128,17 +128,28 @@ final class TestLoop {
 
     /// Kept messages of type 0, as the core reports them.
     func history(
-        _ messages: [(sender: String, number: UInt64, time: UInt64, text: String)]
+        _ messages: [(sender: String, number: UInt64, time: UInt64, text: String)],
+        fields: MessageFields? = nil
     ) -> ByteRange {
         var bytes: [UInt8] = []
         for message in messages {
-            for number in [message.number, message.time] {
-                withUnsafeBytes(of: number.littleEndian) { bytes += $0 }
+            let (sender, payload) = (Array(message.sender.utf8), [0] + Array(message.text.utf8))
+            let section = fields?.section() ?? []
+            let block = sender.withUnsafeBytes { sender in
+                section.withUnsafeBytes { section in
+                    payload.withUnsafeBytes { payload in
+                        MessageParts(
+                            kind: .unicast, marks: section.isEmpty ? [] : .fields,
+                            grade: .durable, time: message.time, sender: sender,
+                            address: UnsafeRawBufferPointer(start: nil, count: 0),
+                            properties: section, payload: payload
+                        ).block()
+                    }
+                }
             }
-            let payload = [0] + Array(message.text.utf8)
-            bytes.append(UInt8(message.sender.utf8.count))
-            withUnsafeBytes(of: UInt32(payload.count).littleEndian) { bytes += $0 }
-            bytes += message.sender.utf8 + payload
+            withUnsafeBytes(of: message.number.littleEndian) { bytes += $0 }
+            withUnsafeBytes(of: UInt32(block.count).littleEndian) { bytes += $0 }
+            bytes += block
         }
         return bytes.withUnsafeBytes { effects.bytes.append($0) }
     }

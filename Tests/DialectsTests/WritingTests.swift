@@ -97,6 +97,30 @@ struct WritingTests {
         #expect(loop.written() == [])
     }
 
+    @Test func `deliver the notice of a new member to every client, without its texts at worst`() {
+        let loop = TestLoop()
+        loop.establish(packetMaximum: 128)
+        let long = [UInt8](repeating: 0x74, count: 64)
+        let notice = loop.publish(
+            .groupEvent, address: "7h1g2k3m4n5p6",
+            payload: [7, 0, 2, 0, 0, 0, 64] + long + [64] + long)
+        let delivery = Delivery(
+            connection: loop.connection, number: .max >> 1, publication: notice, grade: .durable)
+        #expect(loop.carryOut { $0.append(.deliver(delivery)) } == [])
+        let written = loop.written()
+        #expect(written.count <= 128)
+        #expect(written.suffix(8) == [7, 1, 2, 0, 0, 0, 0, 0])
+    }
+
+    @Test func `tell a client that pulls how many conversations have unread messages`() {
+        let loop = TestLoop()
+        loop.receive("connect-pull")
+        var accepted = acceptance(user: loop.text("alice"))
+        (accepted.isSessionPresent, accepted.unreadCount) = (true, 3)
+        loop.carryOut { $0.append(.accept(loop.connection, accepted)) }
+        #expect(loop.written() == packet("connack-pull"))
+    }
+
     @Test func `report the result of a send`() {
         report(17, .sent)
         #expect(loop.written() == packet("result-sent"))
@@ -168,7 +192,8 @@ struct WritingTests {
             $0.append(
                 .mrt(
                     .reportHistory(
-                        loop.connection, requestIdentifier: 12, next: 17, entries: range)))
+                        loop.connection, requestIdentifier: 12, next: 17, entries: range,
+                        hasFields: false)))
         }
         #expect(loop.written() == packet("response-history"))
     }

@@ -154,7 +154,7 @@ private func words(_ packet: MRT.ConnectAccepted, _ body: UnsafeRawBufferPointer
         "expiry=\(packet.sessionExpirySeconds)", "sendwindow=\(packet.sendWindow)",
         "window=\(packet.inboxWindow)", "packetmax=\(packet.packetMaximum)",
         "messagemax=\(packet.messageMaximum)", "payloadmax=\(packet.payloadMaximum)",
-        "user=" + escape(packet.user, body),
+        "user=" + escape(packet.user, body), packet.unreadCount.map { "unread=\($0)" },
     ]
 }
 

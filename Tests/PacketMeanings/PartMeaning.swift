@@ -41,6 +41,12 @@ private func understandParameters(
         case .group(let name): text("group", name)
         }
     }
+    func sentMessage(_ message: MRT.SentMessage) -> String {
+        switch message {
+        case .reference(let reference): "reference=\(fixed8(reference))"
+        case .messageIdentifier(let identifier): text("messageid", identifier)
+        }
+    }
     switch operation {
     case .setWill:
         let will = try MRT.Will(bytes.bytes)
@@ -52,7 +58,11 @@ private func understandParameters(
         return meaning(
             create, in: bytes, "key=" + fixed8(create.key), text("title", create.title),
             text("meta", create.meta), words(create.allowList, bytes))
-    case .groupJoin, .groupLeave:
+    case .groupJoin:
+        let join = try MRT.GroupJoin(bytes.bytes)
+        return meaning(
+            join, in: bytes, text("group", join.group), join.backlog.map { "backlog=\($0)" })
+    case .groupLeave:
         let name = try MRT.GroupName(bytes.bytes)
         return meaning(name, in: bytes, text("group", name.group))
     case .groupKick, .groupBan:
@@ -76,19 +86,21 @@ private func understandParameters(
         return meaning(
             query, in: bytes, party(query.party),
             query.before == 0 ? nil : "before=\(query.before)",
-            "count=\(query.count)")
+            "count=\(query.count)", mark("fields", query.wantsFields))
     case .searchHistory:
         let search = try MRT.HistorySearchQuery(bytes.bytes)
         return meaning(
             search, in: bytes, party(search.query.party),
             search.query.before == 0 ? nil : "before=\(search.query.before)",
-            "count=\(search.query.count)", text("from", search.from), "since=\(search.since)",
+            "count=\(search.query.count)", mark("fields", search.query.wantsFields),
+            text("from", search.from), "since=\(search.since)",
             "until=\(search.until)", text("text", search.text))
     case .conversations:
         let query = try MRT.ConversationQuery(bytes.bytes)
         return meaning(
             query, in: bytes, query.after == 0 ? nil : "after=\(query.after)",
-            mark("unread", query.isUnreadOnly), "count=\(query.count)")
+            mark("unread", query.isUnreadOnly), mark("messages", query.wantsMessages),
+            "count=\(query.count)")
     case .markRead, .hideHistory:
         let mark = try MRT.ReadMark(bytes.bytes)
         return meaning(mark, in: bytes, party(mark.party), "number=\(mark.number)")
@@ -98,13 +110,23 @@ private func understandParameters(
             change, in: bytes, text("group", change.group), mark("kept", change.isKept),
             "shown=\(change.shownCount)")
     case .groupHistory:
-        let name = try MRT.GroupName(bytes.bytes)
-        return meaning(name, in: bytes, text("group", name.group))
+        let query = try MRT.GroupHistoryQuery(bytes.bytes)
+        return meaning(
+            query, in: bytes, text("group", query.group), mark("message", query.wantsMessage))
     case .applied:
         let applied = try MRT.Applied(bytes.bytes)
         return meaning(
             applied, in: bytes, "reference=\(fixed8(applied.reference))", "code=\(applied.code)",
             text("text", applied.text))
+    case .recall:
+        let recall = try MRT.Recall(bytes.bytes)
+        return meaning(
+            recall, in: bytes, sentMessage(recall.message), text("detail", recall.detail))
+    case .replace:
+        let replace = try MRT.Replace(bytes.bytes)
+        return meaning(
+            replace, in: bytes, sentMessage(replace.message), text("detail", replace.detail),
+            text("payload", replace.payload))
     case .subscribe, .unsubscribe, .clearWill, .presence:
         preconditionFailure("whole packets show these")
     }
@@ -139,24 +161,25 @@ private func understandResult(
             "meta=" + escape(group.meta, bytes), "members=" + names(group.members, bytes))
     case .history, .searchHistory:
         let page = try MRT.HistoryPage(bytes.bytes)
-        var walk = MRT.HistoryEntryList(page.entries, in: bytes.bytes)
+        var walk = MRT.HistoryEntryList(page, in: bytes.bytes)
         var entries: [String] = []
-        while let entry = walk.next() {
-            let from = escape(entry.from, bytes)
-            entries.append("#\(entry.number),\(from),\(entry.time),\(escape(entry.payload, bytes))")
-        }
+        while let entry = walk.next() { entries.append(words(entry, bytes)) }
         return meaning(
             page, in: bytes, page.next == 0 ? nil : "next=\(page.next)",
             entries.isEmpty ? nil : entries.joined(separator: " "))
     case .conversations:
-        let list = try MRT.ConversationList(bytes.bytes)
-        var walk = MRT.ConversationEntryList(list.entries, in: bytes.bytes)
+        // The request says whether there are messages; a list without them is none with them.
+        let hasMessages = (try? MRT.ConversationList(bytes.bytes)) == nil
+        let list = try MRT.ConversationList(bytes.bytes, hasMessages: hasMessages)
+        var walk = MRT.ConversationEntryList(
+            list.entries, in: bytes.bytes, hasMessages: hasMessages)
         var entries: [String] = []
         while let entry = walk.next() {
             let name = escape(entry.party.name, bytes)
             let kind = if case .group = entry.party { "group" } else { "user" }
             entries.append(
-                "\(kind)=\(name),\(entry.lastNumber),\(entry.readThrough),\(entry.unreadCount)")
+                "\(kind)=\(name),\(entry.lastNumber),\(entry.readThrough),\(entry.unreadCount)"
+                    + words(entry.newest, bytes))
         }
         return meaning(
             list, in: bytes, list.next == 0 ? nil : "next=\(list.next)",
@@ -165,7 +188,12 @@ private func understandResult(
         let history = try MRT.GroupHistory(bytes.bytes)
         return meaning(
             history, in: bytes, mark("kept", history.isKept), "shown=\(history.shownCount)",
-            "last=\(history.lastNumber)")
+            "last=\(history.lastNumber)" + words(history.newest, bytes))
+    case .recall, .replace:
+        let result = try MRT.RevisionResult(bytes.bytes)
+        return meaning(
+            result, in: bytes, "withdrawn=\(result.withdrawnCount)", "late=\(result.lateCount)",
+            "users=" + names(result.lateUsers, bytes))
     default: preconditionFailure("an operation without a result of its own")
     }
 }
@@ -183,8 +211,23 @@ private func understandEvent(_ bytes: UnsafeRawBufferPointer) throws(WireError) 
         case .metaUpdated(let meta): "meta meta=" + escape(meta, bytes)
         case .historyUpdated(let isKept, let shownCount):
             "history \(isKept ? "kept " : "")shown=\(shownCount)"
+        case .added(let notice):
+            "added \(notice.isCut ? "cut " : "")members=\(notice.memberCount) "
+                + "owner=\(escape(notice.owner, bytes)) title=\(escape(notice.title, bytes)) "
+                + "meta=\(escape(notice.meta, bytes))"
+        case .removed: "removed"
         }
     return meaning(event, in: bytes, text)
+}
+
+private func words(_ entry: MRT.HistoryEntry, _ bytes: UnsafeRawBufferPointer) -> String {
+    let (from, payload) = (escape(entry.from, bytes), escape(entry.payload, bytes))
+    return "#\(entry.number),\(from),\(entry.time),\(payload)"
+}
+
+private func words(_ newest: MRT.NewestMessage?, _ bytes: UnsafeRawBufferPointer) -> String {
+    guard let newest else { return "" }
+    return "," + (newest.message.map { words($0, bytes) } ?? "none")
 }
 
 private func words(_ list: MRT.AllowList, _ bytes: UnsafeRawBufferPointer) -> String {

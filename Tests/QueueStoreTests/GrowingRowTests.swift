@@ -69,7 +69,8 @@ import Testing
             _ = try site.broker.addUser(owner(number), app: Self.app)
             let made = site.broker.createGroup(
                 app: Self.app, owner: owner(number), title: [], meta: [], allowed: nil,
-                key: UInt64(number), seed: UInt64(number) << 20 | 1)
+                key: UInt64(number), seed: UInt64(number) << 20 | 1, at: Site.now,
+                effects: &site.effects)
             try #require(made.reason == .success)
             groups.append(made.group)
         }

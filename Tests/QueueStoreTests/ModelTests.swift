@@ -129,6 +129,7 @@ import Testing
         var expired: [QueueTally]
         var swept: [ExpiredEntry]
         var damaged: [QueueTally]
+        var withdrawn: [WithdrawalOutcome]
 
         init(_ result: StoreResult) {
             refusal = result.refusal
@@ -143,6 +144,7 @@ import Testing
             expired = result.expired
             swept = result.swept
             damaged = result.damaged
+            withdrawn = result.withdrawn
         }
     }
 }
@@ -157,6 +159,8 @@ struct BatchDriver {
     private var nextQueue: UInt64 = 6
     private var queues: [UInt64] = [1, 2, 3, 4, 5]
     private var nextNumbers: [UInt64: UInt64] = [:]
+    /// Messages of one queue: a queue has none of them twice.
+    private var singles: [(message: UInt64, queue: UInt64)] = []
 
     init(seed: UInt64) {
         random = SeededRandom(seed: seed)
@@ -186,7 +190,9 @@ struct BatchDriver {
                     queue: QueueID(raw: anyQueue()), afterNumber: random.next(upTo: 40),
                     count: random.next(upTo: 4), byteCount: random.next(upTo: 800)))
         }
+        addWithdrawals(to: &batch)
         if random.next(upTo: 8) == 0 { addTransfer(to: &batch) }
+        addWithdrawals(to: &batch)
         if random.next(upTo: 12) == 0 { addDeletion(to: &batch) }
         for _ in 0..<random.next(upTo: 3) {
             let value = random.next(upTo: 3) == 0 ? nil : "value \(random.next(upTo: 1000))"
@@ -230,6 +236,7 @@ struct BatchDriver {
             batch.entries[index].state = anyState()
         }
         for queue in receivers { nextNumbers[queue] = number + 1 }
+        if receivers.count == 1 { singles.append((nextMessage, receivers[0])) }
         nextMessage += 1 + random.next(upTo: 2)
     }
 
@@ -250,8 +257,27 @@ struct BatchDriver {
                 source: QueueID(raw: source), destination: QueueID(raw: destination),
                 firstNumber: first, countMaximum: count,
                 byteMaximum: random.next(upTo: 4) == 0 ? random.next(upTo: 3_000) : .max,
-                scope: scope))
+                scope: scope, sentThrough: random.next(upTo: 40)))
         nextNumbers[destination] = first + count
+    }
+
+    /// Withdraws or probes a message, which may have moved, and gives another one a new block.
+    private mutating func addWithdrawals(to batch: inout StoreBatch) {
+        guard !singles.isEmpty else { return }
+        for _ in 0..<random.next(upTo: 2) {
+            let last = UInt64(singles.count - 1)
+            let (message, queue) = singles[Int(last - random.next(upTo: min(last, 12)))]
+            batch.withdrawals.append(
+                EntryWithdrawal(
+                    queue: QueueID(raw: random.next(upTo: 3) == 0 ? anyQueue() : queue),
+                    message: StoredMessageID(raw: message), afterNumber: random.next(upTo: 30),
+                    isProbe: random.next(upTo: 3) == 0,
+                    followsTransfers: batch.transfers.count))
+        }
+        if random.next(upTo: 3) == 0 {
+            let message = singles[Int(random.next(upTo: UInt64(singles.count - 1)))].message
+            batch.replace(message, String(repeating: "n", count: Int(random.next(upTo: 6_000))))
+        }
     }
 
     /// Moves an entry that may not be there, or that an earlier move of the batch has taken.

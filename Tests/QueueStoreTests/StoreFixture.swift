@@ -108,6 +108,16 @@ extension StoreBatch {
         }
     }
 
+    /// Gives a stored message another text.
+    mutating func replace(_ id: UInt64, _ text: String) {
+        let block = messageBlock(text)
+        replacements.append(
+            BodyReplacement(
+                message: StoredMessageID(raw: id),
+                block: ByteRange(offset: blocks.count, count: block.count)))
+        blocks += block
+    }
+
     mutating func acknowledge(_ queue: UInt64, through number: UInt64, wantsTally: Bool = false) {
         acknowledgements.append(
             QueueAcknowledgement(

@@ -76,8 +76,8 @@ struct MessageAttributesTests {
     }
 
     @Test(arguments: [
-        "from", "time", "groupid", "to", "mid", "history", "reference", "receipts", "mention",
-        "mention-all", "mention-only", "mentioned", "possible-duplicate", "martlet-late",
+        "from", "time", "groupid", "to", "mid", "history", "reference", "receipts", "collapse",
+        "mention", "mention-all", "mention-only", "mentioned", "possible-duplicate", "martlet-late",
         "martlet-anything",
     ])
     func `cannot have the name of a user property of the broker`(key: String) {

@@ -26,7 +26,9 @@ extension Broker {
         settleReceivers()
         writeDirtySessions()
         if conversationTable.hasChangedReaders { writeChangedReaders() }
+        if conversationTable.hasNews { announceNewsAtCommit() }
         if !tracking.changed.isEmpty { writeChangedTracked() }
+        if !commits.pendingBatch.withdrawals.isEmpty { identifyWithdrawals() }
         commits.handOver()
         requestWaitingLoads()
         writeMessages(to: &batch)
@@ -75,6 +77,7 @@ extension Broker {
         confirm(in: &step)
         settleQueues(result, in: &step)
         if result.isUnfinished { commits.commitSoon() }
+        if !commits.inFlightBatch.revisions.isEmpty { continueRevisions(result, in: &step) }
         commits.releaseDeliveries()
         // Entries that the store refused leave the windows at once.
         let end = result.refusal == nil ? start + limits.turnWorkMaximum : Int.max
@@ -115,7 +118,9 @@ extension Broker {
     private mutating func writeMessages(to batch: inout StoreBatch) {
         for message in commits.inFlightBatch.messages
         where memory.messages[message].pendingEntries > 0 {
-            memory.store(message, as: commits.identifiers.makeMessageIdentifier())
+            if memory.messages[message].identifier == 0 {
+                memory.store(message, as: commits.identifiers.makeMessageIdentifier())
+            }
             let range = ByteRange(
                 offset: batch.blocks.count, count: memory.messages[message].blockByteCount)
             batch.blocks.append(contentsOf: memory.messages[message].block)
@@ -284,6 +289,8 @@ extension Broker {
             case .disconnect(let connection):
                 step.effects[connection.loop].effects.append(.confirmDisconnect(connection))
             case .announce(let news): announce(news, in: &step)
+            case .announceNews(let reader, let queue):
+                announceNews(for: reader, queue: queue, in: &step)
             }
         }
     }
@@ -331,6 +338,7 @@ extension Broker {
         for index in 0..<result.trimmed.count {
             countOut(trimmed: result.trimmed[index], commits.inFlightBatch.trims[index].amount)
         }
+        if !result.withdrawn.isEmpty { countOut(withdrawn: result) }
         for tally in result.expired {
             counters.expired += tally.count
             countOut(tally)
@@ -357,7 +365,8 @@ extension Broker {
             let queue = offlineQueueIndex(of: user)
             queues.noteOverflow(UInt32(clamping: tally.count), ofOfflineQueue: queue)
         case .conversation(let conversation)?:
-            conversationTable.noteDropped(UInt32(clamping: tally.count), of: conversation)
+            conversationTable.noteDropped(
+                UInt32(clamping: tally.count), asked: amount.byteCount, of: conversation)
         case .inherited, .leftover, nil: break
         }
         queues.endTrim(of: tally.queue, amount)
@@ -415,10 +424,16 @@ extension Broker {
         let resumedThrough = tracking.resumed.isEmpty ? 0 : tracking.resumed[session] ?? 0
         var received: [Index<Message>] = []
         for entry in load.entries {
+            if !tracking.revised.isEmpty, entry.number > resumedThrough,
+                takesRevised(entry, into: connected)
+            {
+                continue
+            }
             let message = memory.resident(entry, in: bytes) {
                 commits.identifiers.makeUnmeasuredStamp()
             }
             memory.retain(message)
+            if !tracking.revised.isEmpty { decideFate(of: message, loaded: entry) }
             if entry.number <= resumedThrough {
                 settleResumed(entry, session)
                 received.append(message)

@@ -34,7 +34,9 @@ extension Broker {
     private func sessionRow(_ session: Index<Session>) -> RecordChange {
         let user = sessions[session].user
         let isShort = !sessions[session].isFromBackup && sessions[session].receivesSince == 0
-        var row = RecordWriter(version: isShort ? 1 : 2)
+        // A session that does not pull has the row of an earlier version.
+        let pulls = sessions[session].pulls
+        var row = RecordWriter(version: pulls ? 3 : isShort ? 1 : 2)
         row.write(registry.apps[registry.users[user].app].name)
         row.write(Array(registry.users[user].name))
         row.write(Array(sessions[session].device))
@@ -45,10 +47,11 @@ extension Broker {
         row.write(sessions[session].expirySeconds)
         row.write(sessions[session].disconnected.milliseconds)
         row.write(sessions[session].sentThrough)
-        if !isShort {
+        if !isShort || pulls {
             row.write(UInt8(sessions[session].isFromBackup ? 1 : 0))
             row.write(sessions[session].receivesSince)
         }
+        if pulls { row.write(UInt8(1)) }
         return RecordChange(
             table: .sessions, key: RecordKey.number(sessions[session].identifier), value: row.bytes)
     }

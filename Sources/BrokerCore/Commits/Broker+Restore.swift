@@ -11,8 +11,8 @@ struct Restoration {
     var groups: [UInt64: Index<Group>] = [:]
     /// Sessions that were connected when the broker ended.
     var connectedSessions: Set<Index<Session>> = []
-    /// Rows of readers that are not parties of a conversation; they are removed.
-    var strayReaders: [[UInt8]] = []
+    /// Rows that belong to nothing; they are removed.
+    var strays: [(table: RecordTable, key: [UInt8])] = []
     /// The identity of the store when the rows were written; nil in a new store.
     var identity: StoreIdentity?
     /// The first invalid row.
@@ -75,9 +75,9 @@ extension Broker: StoreVisitor {
         if restored.identity != state.identity {
             commits.renew(Records.identity(state.identity))
         }
-        for key in restored.strayReaders {
+        for (table, key) in restored.strays {
             counters.rowsRepaired += 1
-            commits.remove(.readers, key: key)
+            commits.remove(table, key: key)
         }
         let isBackup = restored.identity != nil && restored.identity != state.identity
         for session in sessions.places where sessions.contains(session) {
@@ -201,8 +201,9 @@ extension Broker: StoreVisitor {
     }
 
     private mutating func restoreSession(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
-        // Rows of version 1 contain neither the mark of a backup nor `receivesSince`.
-        let version: UInt8 = value.first == 1 ? 1 : 2
+        // Rows of version 1 contain neither the mark of a backup nor `receivesSince`, and those of
+        // version 2 not whether the session pulls.
+        let version: UInt8 = value.first == 3 ? 3 : value.first == 1 ? 1 : 2
         var row = try RecordReader(value, version: version, table: .sessions, key: key)
         let appName = try row.readString()
         let userName = try row.readString()
@@ -234,6 +235,7 @@ extension Broker: StoreVisitor {
             sessions[session].isFromBackup = try row.read(UInt8.self) == 1
             sessions[session].receivesSince = try row.readCounter()
         }
+        if version > 2 { setPulling(try row.read(UInt8.self) == 1, of: session) }
         commits.noteRestored(session, identifier: identifier, wasConnected: wasConnected)
     }
 

@@ -71,8 +71,11 @@ struct CommitPipeline: ~Copyable {
         restoration?.groups[identifier] = group
     }
 
-    /// Registers the row of a reader that is not a party of a conversation.
-    mutating func noteStray(reader key: [UInt8]) { restoration?.strayReaders.append(key) }
+    /// Registers a row that belongs to nothing: that of a reader who is no party of a conversation,
+    /// or of a member without its send.
+    mutating func noteStray(_ table: RecordTable, key: [UInt8]) {
+        restoration?.strays.append((table, key))
+    }
 
     /// Ends the restore.
     mutating func endRestoration() { restoration = nil }
@@ -128,6 +131,31 @@ struct CommitPipeline: ~Copyable {
     /// Removes a stored entry.
     mutating func remove(_ number: UInt64, from queue: QueueID) {
         pendingBatch.removals.append(EntryRemoval(queue: queue, number: number))
+    }
+
+    /// Withdraws a stored entry of a message, after the transfers that were requested before.
+    mutating func withdraw(_ new: PendingWithdrawal) {
+        pendingBatch.withdrawals.append(new)
+        let last = pendingBatch.withdrawals.count - 1
+        pendingBatch.withdrawals[last].withdrawal.followsTransfers = pendingBatch.transfers.count
+    }
+
+    /// Sets the id of the message of a withdrawal.
+    mutating func identify(withdrawal position: Int, as message: StoredMessageID) {
+        pendingBatch.withdrawals[position].withdrawal.message = message
+    }
+
+    /// Gives a stored body another block.
+    mutating func replace(
+        _ message: StoredMessageID, block: [UInt8], _ permit: borrowing GrowthPermit
+    ) {
+        pendingBatch.replacements.append(PendingReplacement(message: message, block: block))
+    }
+
+    /// Continues a recall, a replacement or a collapse when the pending batch is committed.
+    mutating func continueAtCommit(_ revision: Handle<Revision>) {
+        pendingBatch.revisions.append(revision)
+        pendingBatch.isUrgent = true
     }
 
     /// Removes the stored entries of a queue up to a number, with one change per batch however
@@ -488,6 +516,15 @@ struct CommitPipeline: ~Copyable {
         swap(&batch.removals, &inFlightBatch.removals)
         swap(&batch.states, &inFlightBatch.states)
         if !inFlightBatch.transfers.isEmpty { batch.transfers = inFlightBatch.transfers }
+        if !inFlightBatch.withdrawals.isEmpty {
+            batch.withdrawals = inFlightBatch.withdrawals.map(\.withdrawal)
+        }
+        for replacement in inFlightBatch.replacements {
+            let range = ByteRange(offset: batch.blocks.count, count: replacement.block.count)
+            batch.blocks.append(contentsOf: replacement.block)
+            batch.replacements.append(
+                BodyReplacement(message: replacement.message, block: range))
+        }
         swap(&batch.deletedQueues, &inFlightBatch.deletedQueues)
         swap(&batch.records, &inFlightBatch.records)
         swap(&batch.loads, &inFlightBatch.loads)

@@ -43,6 +43,20 @@ struct PendingTrim {
     var position = BatchPosition()
 }
 
+/// A withdrawal that is being prepared. The message gets its id with the hand-over.
+struct PendingWithdrawal {
+    var withdrawal: EntryWithdrawal
+    let revision: Handle<Revision>
+    /// The position of the receiver in the piece of the revision; nil for a conversation.
+    let position: Int?
+}
+
+/// A new block of a stored body.
+struct PendingReplacement {
+    let message: StoredMessageID
+    let block: [UInt8]
+}
+
 /// An answer that a client gets as soon as the batch is committed, and never earlier.
 enum Confirmation {
     case accept(ConnectionID)
@@ -54,6 +68,8 @@ enum Confirmation {
     case disconnect(ConnectionID)
     /// The devices of a user are told what it has read.
     case announce(ReadMarkNews)
+    /// The devices of a user that pull are told of new messages.
+    case announceNews(ConversationTable.Reader, queue: QueueID)
 }
 
 /// The owner of a load.
@@ -106,6 +122,10 @@ struct PendingBatch: ~Copyable {
     /// Sessions that began to receive the messages of their users, and how many messages of this
     /// batch came before.
     var newReceivers: [(session: Handle<Session>, messageCount: Int)] = []
+    var withdrawals: [PendingWithdrawal] = []
+    var replacements: [PendingReplacement] = []
+    /// Recalls, replacements and collapses that continue when the batch is committed.
+    var revisions: [Handle<Revision>] = []
     var deletedQueues: [QueueID] = []
     var records: [RecordChange] = []
     var loads: [LoadRequest] = []
@@ -150,7 +170,8 @@ struct PendingBatch: ~Copyable {
         isUrgent || !messages.isEmpty || !moves.isEmpty || !acknowledgements.isEmpty
             || !removals.isEmpty || !trims.isEmpty || !states.isEmpty || !transfers.isEmpty
             || !deletedQueues.isEmpty || !records.isEmpty || !loads.isEmpty
-            || !confirmations.isEmpty || sweepMaximum > 0
+            || !confirmations.isEmpty || sweepMaximum > 0 || !withdrawals.isEmpty
+            || !replacements.isEmpty
     }
 
     /// Bytes of memory of clients' requests that wait for the commit.
@@ -161,7 +182,7 @@ struct PendingBatch: ~Copyable {
     /// The number of changes that the store executes one by one.
     var changeCount: Int {
         entries.count - settledCount + records.count + removals.count + acknowledgements.count
-            + moves.count + states.count
+            + moves.count + states.count + withdrawals.count + replacements.count
     }
 
     /// Whether there are rows that no client waits for.
@@ -187,6 +208,9 @@ struct PendingBatch: ~Copyable {
         successorTransfers.removeAllKeepingCapacity()
         if !arrivals.isEmpty { arrivals.removeAll() }
         newReceivers.removeAllKeepingCapacity()
+        withdrawals.removeAllKeepingCapacity()
+        replacements.removeAllKeepingCapacity()
+        revisions.removeAllKeepingCapacity()
         deletedQueues.removeAllKeepingCapacity()
         records.removeAllKeepingCapacity()
         loads.removeAllKeepingCapacity()

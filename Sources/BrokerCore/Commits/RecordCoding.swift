@@ -10,9 +10,9 @@ struct RecordWriter {
     /// Bytes of the rows that are written most often: those of sends and identifiers.
     private static let usualByteCount = 32
 
-    init(version: UInt8) {
+    init(version: UInt8, byteCount: Int = usualByteCount) {
         bytes = []
-        bytes.reserveCapacity(Self.usualByteCount)
+        bytes.reserveCapacity(byteCount)
         bytes.append(version)
     }
 

@@ -35,7 +35,7 @@ public struct StoredMessageID: Hashable, Comparable, Sendable {
 ///
 /// The store applies the parts in the order of the properties below: an acknowledgement removes
 /// entries that the same batch adds, and a transfer moves them too. An acknowledgement that follows
-/// transfers is applied after these. Loads read the state after the commit.
+/// transfers is applied after these, and so is a withdrawal. Loads read the state after the commit.
 public struct StoreBatch: Sendable {
     /// Increases by one from batch to batch while the broker runs.
     public var sequence: UInt64 = 0
@@ -54,6 +54,9 @@ public struct StoreBatch: Sendable {
     public var trims: [QueueTrim] = []
     public var states: [EntryStateChange] = []
     public var transfers: [QueueTransfer] = []
+    /// New blocks of stored bodies.
+    public var replacements: [BodyReplacement] = []
+    public var withdrawals: [EntryWithdrawal] = []
     public var deletedQueues: [QueueID] = []
     /// In the order in which they were made: the last change of a key is valid. Records that are a
     /// part of sends are left out, like `messages` and `entries`, if the store has no room for
@@ -77,7 +80,7 @@ public struct StoreBatch: Sendable {
         !(messages.isEmpty && entries.isEmpty && moves.isEmpty && acknowledgements.isEmpty
             && removals.isEmpty
             && trims.isEmpty && states.isEmpty && transfers.isEmpty && deletedQueues.isEmpty
-            && records.isEmpty)
+            && records.isEmpty && replacements.isEmpty && withdrawals.isEmpty)
     }
 
     /// The records that are a part of sends.
@@ -105,6 +108,8 @@ public struct StoreBatch: Sendable {
         trims.removeAllKeepingCapacity()
         states.removeAllKeepingCapacity()
         transfers.removeAllKeepingCapacity()
+        replacements.removeAllKeepingCapacity()
+        withdrawals.removeAllKeepingCapacity()
         deletedQueues.removeAllKeepingCapacity()
         records.removeAllKeepingCapacity()
         loads.removeAllKeepingCapacity()
@@ -226,6 +231,9 @@ public struct EntryOptions: OptionSet, Hashable, Sendable, BitwiseCopyable {
     /// The entry is a kept message of a conversation.
     @inlinable
     public static var kept: EntryOptions { EntryOptions(rawValue: 1 << 5) }
+    /// A device may have been sent it from another queue, which has ended: it cannot be withdrawn.
+    @inlinable
+    public static var sentBefore: EntryOptions { EntryOptions(rawValue: 1 << 6) }
 }
 
 /// Removes every entry of the queue whose number is at most `throughNumber`.
@@ -346,11 +354,15 @@ public struct QueueTransfer: Hashable, Sendable {
     /// Maximum number of bytes.
     public var byteMaximum: UInt64
     public var scope: TransferScope
+    /// Entries of the source up to this number may have been sent; they get
+    /// ``EntryOptions/sentBefore``.
+    public var sentThrough: UInt64
 
     public init(
         source: QueueID, destination: QueueID, firstNumber: UInt64, countMaximum: UInt64,
-        byteMaximum: UInt64 = .max, scope: TransferScope = .all
+        byteMaximum: UInt64 = .max, scope: TransferScope = .all, sentThrough: UInt64 = 0
     ) {
+        self.sentThrough = sentThrough
         self.source = source
         self.destination = destination
         self.firstNumber = firstNumber
@@ -364,6 +376,74 @@ public struct QueueTransfer: Hashable, Sendable {
     public func hasRoom(behind moved: QueueTally, for byteCount: UInt32) -> Bool {
         moved.count < countMaximum
             && UInt64(byteCount) <= byteMaximum - min(moved.byteCount, byteMaximum)
+    }
+}
+
+/// Gives a stored body another block, which all its entries have from then on. An absent body is
+/// not an error. The room for it is certain, as that of rows.
+public struct BodyReplacement: Hashable, Sendable {
+    public var message: StoredMessageID
+    /// Within `StoreBatch.blocks`.
+    public var block: ByteRange
+
+    public init(message: StoredMessageID, block: ByteRange) {
+        self.message = message
+        self.block = block
+    }
+}
+
+/// Removes the entry of a message from a queue, unless it may have been sent.
+///
+/// The entries of a queue are nearly always in the order of their messages, so the entry is found
+/// by a binary search. If that finds nothing, at most ``CoreLimits/withdrawalScanMaximum`` entries
+/// are examined from the first one on.
+public struct EntryWithdrawal: Hashable, Sendable {
+    public var queue: QueueID
+    public var message: StoredMessageID
+    /// Entries up to this number may have been sent, and stay.
+    public var afterNumber: UInt64
+    /// The entry stays in any case, and is only reported.
+    public var isProbe: Bool
+    /// The number of the batch's transfers that are applied before. It never decreases.
+    public var followsTransfers: Int
+
+    public init(
+        queue: QueueID, message: StoredMessageID, afterNumber: UInt64, isProbe: Bool = false,
+        followsTransfers: Int = 0
+    ) {
+        self.queue = queue
+        self.message = message
+        self.afterNumber = afterNumber
+        self.isProbe = isProbe
+        self.followsTransfers = followsTransfers
+    }
+
+    /// What the withdrawal does with an entry of its message.
+    public func outcome(number: UInt64, state: EntryState, byteCount: UInt32) -> WithdrawalOutcome {
+        let isSent =
+            number <= afterNumber || !state.options.isDisjoint(with: [.sentBefore, .received])
+        return WithdrawalOutcome(isSent ? .sent : .found, byteCount: byteCount)
+    }
+}
+
+/// What a withdrawal found.
+public struct WithdrawalOutcome: Hashable, Sendable {
+    public enum State: Hashable, Sendable {
+        /// The queue has no entry of the message, or none that the search found.
+        case absent
+        /// The entry may have been sent, and is still there.
+        case sent
+        /// The entry was removed, or would have been.
+        case found
+    }
+
+    public var state: State
+    /// Bytes of the entry.
+    public var byteCount: UInt32
+
+    public init(_ state: State, byteCount: UInt32 = 0) {
+        self.state = state
+        self.byteCount = byteCount
     }
 }
 
@@ -422,6 +502,8 @@ public struct StoreResult: Sendable {
     /// Entries that each transfer moved, in the order of the transfers, under the destination
     /// queue.
     public var transferred: [QueueTally] = []
+    /// One for each withdrawal, in the order of the withdrawals.
+    public var withdrawn: [WithdrawalOutcome] = []
     /// Moves whose entry was absent, by their positions in the batch.
     public var missedMoves: [Int] = []
     /// Expired entries that the loads removed.
@@ -465,6 +547,7 @@ public struct StoreResult: Sendable {
         tallies.removeAllKeepingCapacity()
         trimmed.removeAllKeepingCapacity()
         transferred.removeAllKeepingCapacity()
+        withdrawn.removeAllKeepingCapacity()
         missedMoves.removeAllKeepingCapacity()
         expired.removeAllKeepingCapacity()
         swept.removeAllKeepingCapacity()

@@ -51,7 +51,7 @@ struct StoreRoom {
     /// Bytes that rows may grow until the next result of the store.
     private(set) var rowRoomByteCount = Int.max
     /// Bytes that rows have grown since the store was full.
-    private var growthWhileFull = 0
+    private(set) var growthWhileFull = 0
     private var pending = Admitted()
     /// 0 while no batch is in flight.
     private var inFlight = Admitted()

@@ -256,6 +256,7 @@ extension Broker {
         if request.dialect.isMQTT { replaceWill(of: session, request) }
         sessions[session].disconnected = .never
         sessions[session].dialect = request.dialect
+        changePulling(request.pulls, of: session)
         resumeInbox(session, request.resume)
         registry.countConnection(of: sessions[session].user, isNew: true)
         sessions[session].connected = addConnectedSession(
@@ -499,6 +500,8 @@ extension Broker {
                     messageMaximum: limits.messageMaximum,
                     payloadMaximum: limits.payloadMaximum,
                     acknowledgesRefused: policy(of: session).acknowledgesRefused,
+                    unreadCount: sessions[session].pulls
+                        ? unreadConversationCount(of: sessions[session].user) : nil,
                     user: step.effects[loop].bytes.append(
                         registry.users[sessions[session].user].name),
                     assignedDevice: live.connectedSessions[connected].hasAssignedDevice

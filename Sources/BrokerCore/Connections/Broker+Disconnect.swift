@@ -138,10 +138,15 @@ extension Broker {
 
     private mutating func emptyWindow(_ session: Index<Session>) {
         let connected = connectedIndex(of: session)
+        let areSendsTracked = !tracking.isEmpty
         while !live.connectedSessions[connected].window.isEmpty {
+            let isSent = live.connectedSessions[connected].sentCount > 0
             let entry = live.connectedSessions[connected].remove(at: 0)
             if entry.isUnstored {
                 countOut(session: session, count: 1, byteCount: UInt64(entry.byteCount))
+            }
+            if areSendsTracked, isSent, memory.messages[entry.message].hasFields {
+                noteSent(entry.message, to: sessions[session].user)
             }
             memory.release(entry.message)
         }
@@ -176,7 +181,7 @@ extension Broker {
     }
 
     /// Ends a session that has no connection. `returnsUserMessages` keeps what waits in its queue
-    /// for the user, see ``leave(_:of:keepsUserMessages:)``.
+    /// for the user, see ``leave(_:of:keepsUserMessages:sentThrough:)``.
     mutating func destroy(_ session: Index<Session>, returnsUserMessages: Bool, in step: inout Step)
     {
         precondition(
@@ -198,10 +203,13 @@ extension Broker {
             if !tracking.resumed.isEmpty { clearResumed(session) }
             let inbox = sessions[session].inbox
             queues.take(inbox.queue, from: session)
-            leave(inbox, of: user, keepsUserMessages: returnsUserMessages && receivedUserMessages)
+            leave(
+                inbox, of: user, keepsUserMessages: returnsUserMessages && receivedUserMessages,
+                sentThrough: sessions[session].sentThrough)
         }
         // A will does not outlive its session.
         fireWill(of: session, in: &step)
+        setPulling(false, of: session)
         sessions.remove(session)
         registry.countSession(of: user, isNew: false)
         updateWaiting(of: user)

@@ -46,7 +46,7 @@ extension Broker {
             of: user, after: place, isUnreadOnly: isUnreadOnly, countMaximum: countMaximum)
     }
 
-    private mutating func conversations(
+    mutating func conversations(
         of user: Index<User>, after place: UInt64, isUnreadOnly: Bool, countMaximum: Int
     ) -> ConversationPage {
         var page = ConversationPage(conversations: [], next: nil)
@@ -126,7 +126,17 @@ extension Broker {
         let user = sessions[session].user
         let page = conversations(
             of: user, after: request.after, isUnreadOnly: request.isUnreadOnly,
-            countMaximum: request.countMaximum)
+            countMaximum: request.wantsMessages
+                ? min(request.countMaximum, CoreLimits.newestMessagesMaximum)
+                : request.countMaximum)
+        if request.wantsMessages, !page.conversations.isEmpty {
+            return readNewest(
+                NewestRead(
+                    connection: connection, requestIdentifier: identifier, user: user,
+                    byteCountMaximum: request.byteCountMaximum,
+                    answer: .conversations(after: request.after, next: page.next ?? 0),
+                    queues: page.conversations.map { QueueID(raw: $0.place) }), in: &step)
+        }
         let loop = connection.loop
         let room = min(request.byteCountMaximum, CoreLimits.groupAnswerMaximum)
         let start = step.effects[loop].bytes.count
@@ -158,7 +168,11 @@ extension Broker {
 
 extension ByteArena {
     /// Appends a conversation as ``ConversationEntry/read(_:in:)`` reads it.
-    fileprivate mutating func append(_ conversation: ConversationSummary) {
+    ///
+    /// - Parameter newest: its newest message; nil if it is not told.
+    mutating func append(_ conversation: ConversationSummary, newest: NewestKept? = nil) {
+        var marks: ConversationEntry.Marks = conversation.isGroup ? .group : []
+        if let newest { marks.formUnion(newest.message == nil ? .newest : [.newest, .message]) }
         let range = reserve(ConversationEntry.headByteCount)
         let head = mutableBytes(range)
         let numbers = [
@@ -167,8 +181,11 @@ extension ByteArena {
         for (position, number) in numbers.enumerated() {
             head.storeBytes(of: number.littleEndian, toByteOffset: 8 * position, as: UInt64.self)
         }
-        head[24] = conversation.isGroup ? 1 : 0
+        head[24] = marks.rawValue
         head[25] = UInt8(conversation.name.count)
         _ = conversation.name.withUnsafeBytes { append($0) }
+        if let message = newest?.message {
+            message.block.withUnsafeBytes { append(MessageBlock($0), number: message.number) }
+        }
     }
 }

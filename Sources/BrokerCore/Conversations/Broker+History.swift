@@ -110,7 +110,7 @@ extension Broker {
             number: inspect(queue, after: number - 1, countMaximum: 1, for: .drop(number)))
     }
 
-    private func parties(
+    func parties(
         of selection: ConversationSelection, app: Index<App>
     ) -> ConversationParties? {
         switch selection.parties {
@@ -173,6 +173,8 @@ struct HistoryRead {
 /// Why a user may not read a conversation.
 struct ReadRefusal: Error {
     let reason: ReasonCode
+    /// What the reason does not tell.
+    let cause: LimitName
 }
 
 /// The answer that a client waits for.
@@ -181,6 +183,7 @@ struct ClientHistoryRead {
     let requestIdentifier: UInt64
     /// Bytes of the answer.
     let byteCountMaximum: Int
+    let wantsFields: Bool
     let search: HistorySearch
 }
 
@@ -199,13 +202,16 @@ extension Broker {
         switch self.parties(of: request.party, for: user, in: step) {
         case .success(let found): parties = found
         case .failure(let refusal):
-            return refuse(connection, request: identifier, refusal.reason, in: &step)
+            return refuse(
+                connection, request: identifier, refusal.reason, cause: refusal.cause,
+                about: Array(request.party.name.bytes(in: step.bytes)), in: &step)
         }
         guard let index = conversationTable.find(parties) else {
             step.effects[connection.loop].effects.append(
                 .mrt(
                     .reportHistory(
-                        connection, requestIdentifier: identifier, next: 0, entries: .empty)))
+                        connection, requestIdentifier: identifier, next: 0, entries: .empty,
+                        hasFields: request.wantsFields)))
             return
         }
         // A client waits for one answer before it asks again, and all together for their share.
@@ -225,6 +231,7 @@ extension Broker {
                 ClientHistoryRead(
                     connection: connection, requestIdentifier: identifier,
                     byteCountMaximum: request.byteCountMaximum,
+                    wantsFields: request.wantsFields,
                     search: HistorySearch(request.search, in: step.bytes))))
     }
 
@@ -236,28 +243,36 @@ extension Broker {
         switch party {
         case .user(let name):
             guard let other = self.user(named: name.bytes(in: step.bytes), app: app) else {
-                return .failure(ReadRefusal(reason: .topicNameInvalid))
+                return .failure(ReadRefusal(reason: .topicNameInvalid, cause: .unknownParty))
             }
             return .success(.users(of: user, and: other))
         case .group(let name):
             guard let group = registry.apps[app].groups.value(for: name.bytes(in: step.bytes))
             else {
-                return .failure(ReadRefusal(reason: .topicNameInvalid))
+                return .failure(ReadRefusal(reason: .topicNameInvalid, cause: .unknownParty))
             }
             guard membership(of: user, in: group) != nil else {
-                return .failure(ReadRefusal(reason: .notAuthorized))
+                return .failure(ReadRefusal(reason: .notAuthorized, cause: .memberOnly))
             }
             return .success(.group(group))
         }
     }
 
+    /// Refuses a request. The client and the log are told a cause that the reason does not tell.
+    ///
+    /// - Parameter subject: what the request is about, for the log.
     mutating func refuse(
         _ connection: ConnectionID, request identifier: UInt64, _ reason: ReasonCode,
-        in step: inout Step
+        cause: LimitName = .none, about subject: [UInt8] = [], in step: inout Step
     ) {
         counters.requestsRefused += 1
+        if cause != .none, let session = session(of: connection) {
+            note(
+                .requestRefused, session: session, reason: reason, about: subject, limit: cause,
+                in: &step)
+        }
         step.effects[connection.loop].respond(
-            to: connection, request: identifier, reason: reason)
+            to: connection, request: identifier, reason: reason, body: cause.text)
     }
 
     /// Answers a client with what the store has read.
@@ -283,6 +298,8 @@ extension Broker {
                 guard read.search.matches(block) else { return true }
                 byteCount +=
                     HistoryEntry.wireOverhead + block.sender.count + block.payload.count
+                    + (read.wantsFields
+                        ? HistoryEntry.fieldsOverhead + block.fieldsAndProperties.count : 0)
                 guard byteCount <= room else { return false }
                 step.effects[loop].bytes.append(block, number: entry.number)
                 return true
@@ -304,21 +321,17 @@ extension Broker {
             .mrt(
                 .reportHistory(
                     connection, requestIdentifier: read.requestIdentifier, next: next,
-                    entries: entries)))
+                    entries: entries, hasFields: read.wantsFields)))
     }
 }
 
 extension ByteArena {
     /// Appends a message as ``HistoryEntry/read(_:in:)`` reads it.
-    fileprivate mutating func append(_ block: MessageBlock, number: UInt64) {
-        let (sender, payload) = (block.sender, block.payload)
-        let range = reserve(HistoryEntry.headByteCount)
-        let head = mutableBytes(range)
+    mutating func append(_ block: MessageBlock, number: UInt64) {
+        let head = mutableBytes(reserve(HistoryEntry.headByteCount))
         head.storeBytes(of: number.littleEndian, as: UInt64.self)
-        head.storeBytes(of: block.time.littleEndian, toByteOffset: 8, as: UInt64.self)
-        head[16] = UInt8(sender.count)
-        head.storeBytes(of: UInt32(payload.count).littleEndian, toByteOffset: 17, as: UInt32.self)
-        _ = append(sender)
-        _ = append(payload)
+        head.storeBytes(
+            of: UInt32(block.bytes.count).littleEndian, toByteOffset: 8, as: UInt32.self)
+        _ = append(block.bytes)
     }
 }

@@ -1,6 +1,7 @@
 // Keeps messages in conversations. A kept message is an entry of the conversation's queue in the
 // batch of its send, so its sender's result tells that it is kept too. The oldest messages of a
-// conversation make room for new ones.
+// conversation make room for new ones, and those of the largest conversations for others of their
+// app: nobody who fills the room of an app keeps others from using it.
 
 import BrokerTerms
 import Primitives
@@ -39,9 +40,9 @@ extension Broker {
         _ request: SendRequest, to target: AuthorizedTarget, fromUser user: Index<User>
     ) -> (reason: ReasonCode, limit: LimitName) {
         // A transient message is nowhere else either, and a topic has no members who could read.
-        guard request.grade != .transient else { return (.qosNotSupported, .none) }
+        guard request.grade != .transient else { return (.qosNotSupported, .historyOfTransient) }
         let parties = parties(of: target, fromUser: user)
-        guard let parties else { return (.topicNameInvalid, .none) }
+        guard let parties else { return (.topicNameInvalid, .historyTarget) }
         if parties.isEmpty, request.isUndelivered { return (.topicNameInvalid, .none) }
         let app = registry.users[user].app
         var newCount = 0
@@ -55,27 +56,47 @@ extension Broker {
 
     /// The limit because of which a conversation does not take a message.
     ///
-    /// - Parameter newCount: the conversations that the message begins up to this one.
+    /// - Parameters:
+    ///   - newCount: the conversations that the message begins up to this one.
+    ///   - byteCount: the size of the message; nil while it is not composed.
+    ///   - count: conversations that take the same message before this one.
     private func limitOfKeeping(
         _ request: SendRequest, in parties: ConversationParties, ofApp app: Index<App>,
-        newCount: Int
+        newCount: Int, byteCount: UInt64? = nil, besides count: UInt64 = 0
     ) -> LimitName {
         let sum = conversationTable.sum(of: app)
         let byteCount =
-            UInt64(MessageBlock.headerByteCount)
+            byteCount
+            ?? UInt64(MessageBlock.headerByteCount)
             + UInt64(request.payload.count) + UInt64(request.properties.count)
-        let kept = conversationTable.find(parties).map { conversationTable.conversations[$0].kept }
-        // Its own oldest messages make room; other conversations keep theirs.
+        let isNew = conversationTable.find(parties) == nil
         if byteCount > limits.historyBytesMaximum
-            || sum.byteCount + byteCount
-                > limits.historyBytesPerAppMaximum + (kept?.byteCount ?? 0)
+            || byteCount > limits.historyBytesPerAppMaximum
+            || missingBytes(ofApp: app, for: byteCount * (count + 1)) > bytesToGiveUp(ofApp: app)
         {
             return .historyBytesOfApp
         }
-        if kept == nil, sum.conversationCount + newCount > limits.conversationsPerAppMaximum {
+        // Conversations without messages make room.
+        if isNew,
+            sum.conversationCount + newCount
+                > limits.conversationsPerAppMaximum + conversationTable.emptyCount(of: app)
+        {
             return .conversationsOfApp
         }
         return .none
+    }
+
+    /// Bytes that the conversations of an app have to give up before one of them can take more.
+    private func missingBytes(ofApp app: Index<App>, for byteCount: UInt64) -> UInt64 {
+        (conversationTable.sum(of: app).stayingByteCount + byteCount).missing(
+            from: limits.historyBytesPerAppMaximum)
+    }
+
+    /// Bytes that the largest conversation of an app has.
+    private func bytesToGiveUp(ofApp app: Index<App>) -> UInt64 {
+        conversationTable.largest(of: app).map {
+            conversationTable.conversations[$0].stayingByteCount
+        } ?? 0
     }
 
     /// The conversations that a send belongs to, each once; nil for a send to topics or everybody.
@@ -105,6 +126,26 @@ extension Broker {
 
     // MARK: - Keeping
 
+    /// The number that a message gets in its conversation; 0 if it is not kept, or in several.
+    @inline(never)
+    func numberKept(
+        of request: SendRequest, sentTo target: AuthorizedTarget, fromUser user: Index<User>
+    ) -> UInt64 {
+        guard isKept(request, sentTo: target, fromUser: user),
+            let parties = parties(of: target, fromUser: user), parties.count == 1,
+            let only = parties.first
+        else { return 0 }
+        let app = registry.users[user].app
+        guard
+            request.isKept
+                || limitOfKeeping(request, in: only, ofApp: app, newCount: 1) == .none
+        else { return 0 }
+        let lastNumber = conversationTable.find(only).map {
+            conversationTable.conversations[$0].lastNumber
+        }
+        return (lastNumber ?? 0) + 1
+    }
+
     /// Counts the receivers of a message that is kept and not delivered. Those that do not exist
     /// are refused as those of any send. None of them takes the message: without its conversations
     /// it is nowhere.
@@ -119,27 +160,70 @@ extension Broker {
         }
     }
 
-    /// Keeps an accepted message in the conversations that it belongs to. If its sender did not ask
-    /// for that, a conversation without room is left out: the room of history must not decide
-    /// whether ordinary messages arrive.
-    mutating func keep(
-        _ message: Index<Message>, of request: SendRequest, sentTo target: AuthorizedTarget,
+    /// The conversations that will keep a message if it is accepted; nil if it is not kept. What
+    /// keeps it is decided before it is routed, because its copies depend on it.
+    @inline(__always)
+    mutating func historyPlan(
+        of message: Index<Message>, _ request: SendRequest, sentTo target: AuthorizedTarget,
+        fromUser user: Index<User>, tally: inout RoutingTally
+    ) -> HistoryPlan? {
+        guard mayBeKept(request), isKept(request, sentTo: target, fromUser: user) else {
+            return nil
+        }
+        let plan = historyPlan(of: message, kept: request, sentTo: target, fromUser: user)
+        if conversationTable.pullingCount > 0 {
+            notePullable(plan, request, sentTo: target, fromUser: user, tally: &tally)
+        }
+        return plan
+    }
+
+    /// If its sender did not ask for it, a conversation without room is left out: the room of
+    /// history must not decide whether ordinary messages arrive.
+    @inline(never)
+    private func historyPlan(
+        of message: Index<Message>, kept request: SendRequest, sentTo target: AuthorizedTarget,
         fromUser user: Index<User>
-    ) {
+    ) -> HistoryPlan {
         guard let parties = parties(of: target, fromUser: user) else {
             preconditionFailure("message \(message.place) was admitted to no conversation")
         }
+        var plan = HistoryPlan()
+        // Its fields tell that it is kept: that was decided before it was composed.
+        let block = MessageBlock(memory.messages[message].block)
+        let isDecided =
+            request.isKept || block.hasFields && MessageFields(of: block).keptNumber != 0
         let app = registry.users[user].app
+        var newCount = 0
         for parties in parties {
-            if !request.isKept,
-                limitOfKeeping(request, in: parties, ofApp: app, newCount: 1) != .none
+            let isNew = conversationTable.find(parties) == nil
+            if !isDecided,
+                limitOfKeeping(
+                    request, in: parties, ofApp: app, newCount: newCount + (isNew ? 1 : 0),
+                    byteCount: UInt64(memory.messages[message].blockByteCount),
+                    besides: UInt64(plan.parties.count)) != .none
             {
-                counters.historyRefused += 1
+                plan.refusedCount += 1
                 continue
             }
+            if isNew { newCount += 1 }
+            plan.parties.append(parties)
+        }
+        return plan
+    }
+
+    /// Keeps an accepted message.
+    ///
+    /// - Parameter users: receivers whose connected devices pull, and are told.
+    mutating func keep(
+        _ message: Index<Message>, by plan: HistoryPlan, fromUser user: Index<User>,
+        news users: [Index<User>]
+    ) {
+        counters.historyRefused += plan.refusedCount
+        for parties in plan.parties {
             let index = conversation(of: parties, fromUser: user)
             keep(message, in: index)
             countOwn(user, in: index)
+            if !users.isEmpty { noteNews(in: index, for: users) }
         }
     }
 
@@ -147,6 +231,7 @@ extension Broker {
         let byteCount = UInt32(memory.messages[message].blockByteCount)
         makeRoom(in: index, for: byteCount)
         let number = conversationTable.add(byteCount: byteCount, to: index)
+        assert(isKept(message, as: number), "message \(message.place) is not kept as \(number)")
         attachToBatch(message)
         memory.addEntry(of: message)
         _ = commits.store(
@@ -157,14 +242,26 @@ extension Broker {
         counters.messagesKept += 1
     }
 
+    /// Whether the fields of a message tell its number in the conversation, or none.
+    private func isKept(_ message: Index<Message>, as number: UInt64) -> Bool {
+        let told = MessageFields(of: MessageBlock(memory.messages[message].block)).keptNumber
+        return told == 0 || told == number
+    }
+
     /// The conversation of some parties, which begins now if there is none.
     private mutating func conversation(
         of parties: ConversationParties, fromUser user: Index<User>
     ) -> Index<KeptConversation> {
         if let index = conversationTable.find(parties) { return index }
+        let app = registry.users[user].app
+        if conversationTable.sum(of: app).conversationCount >= limits.conversationsPerAppMaximum,
+            let empty = conversationTable.empty(of: app)
+        {
+            remove(conversation: empty)
+        }
         let index = insert(
             KeptConversation(
-                app: registry.users[user].app, parties: parties,
+                app: app, parties: parties,
                 queue: QueueID(raw: makeIdentifier())))
         commits.renew(row(ofConversation: index))
         return index
@@ -177,27 +274,38 @@ extension Broker {
         return index
     }
 
-    /// Asks the store to remove as many of the oldest messages as one more needs.
+    /// Asks the store to remove as many of the oldest messages as one more needs: its own
+    /// conversation's, and the largest one's if the app has no room.
     private mutating func makeRoom(in index: Index<KeptConversation>, for byteCount: UInt32) {
+        let conversation = conversationTable.conversations[index]
+        let leaving = queues.pendingTrim(of: conversation.kept.queue).amount
+        giveUp(
+            TrimAmount(
+                count: (UInt64(conversation.kept.count) + 1).missing(
+                    from: UInt64(limits.historyCountMaximum) + leaving.count),
+                byteCount: (conversation.kept.byteCount + UInt64(byteCount)).missing(
+                    from: limits.historyBytesMaximum + leaving.byteCount)),
+            of: index)
+        let missing = missingBytes(ofApp: conversation.app, for: UInt64(byteCount))
+        guard missing > 0, let largest = conversationTable.largest(of: conversation.app)
+        else { return }
+        giveUp(TrimAmount(count: 0, byteCount: missing), of: largest)
+    }
+
+    /// Asks the store to remove the oldest messages of a conversation, as far as it has them.
+    private mutating func giveUp(_ amount: TrimAmount, of index: Index<KeptConversation>) {
         let kept = conversationTable.conversations[index].kept
-        let sum = conversationTable.sum(of: conversationTable.conversations[index].app)
         var pending = queues.pendingTrim(of: kept.queue)
-        let (leavingCount, leavingBytes) = (pending.amount.count, pending.amount.byteCount)
-        let countAbove = (UInt64(kept.count) + 1).missing(
-            from: UInt64(limits.historyCountMaximum) + leavingCount)
-        let bytesAbove = max(
-            (kept.byteCount + UInt64(byteCount)).missing(
-                from: limits.historyBytesMaximum + leavingBytes),
-            (sum.byteCount + UInt64(byteCount)).missing(
-                from: limits.historyBytesPerAppMaximum + leavingBytes))
         // A trim removes nothing that is not stored before it.
         let missing = TrimAmount(
-            count: min(countAbove, UInt64(kept.count).missing(from: leavingCount)),
-            byteCount: min(bytesAbove, kept.byteCount.missing(from: leavingBytes)))
+            count: min(amount.count, UInt64(kept.count).missing(from: pending.amount.count)),
+            byteCount: min(
+                amount.byteCount, kept.byteCount.missing(from: pending.amount.byteCount)))
         guard missing.count > 0 || missing.byteCount > 0 else { return }
         pending.amount += missing
         commits.trim(kept.queue, by: missing, at: &pending.position)
         queues.note(pending, of: kept.queue)
+        conversationTable.noteLeaving(missing.byteCount, of: index)
         // If the new message is refused, the queue may be empty, and then only the row knows.
         storeLastNumber(of: index)
     }
@@ -282,4 +390,11 @@ extension Broker {
         let index = insert(KeptConversation(app: app, parties: parties, queue: queue))
         conversationTable.restore(lastNumber: lastNumber, of: index)
     }
+}
+
+/// The conversations that keep a message.
+struct HistoryPlan {
+    var parties: [ConversationParties] = []
+    /// Those that have no room.
+    var refusedCount: UInt64 = 0
 }

@@ -8,14 +8,16 @@ import Primitives
 extension Broker {
     // MARK: - Readers
 
-    /// Lets a new member read what is kept from now on, and as many of the newest messages before
-    /// as the group shows to new members.
-    mutating func beginReading(_ user: Index<User>, _ group: Index<Group>) {
+    /// Lets a new member read what is kept from now on, and `shownCount` of the newest messages
+    /// before.
+    mutating func beginReading(
+        _ user: Index<User>, _ group: Index<Group>, shownCount: UInt32
+    ) {
         guard let index = conversationTable.find(.group(group)) else { return }
         let lastNumber = conversationTable.conversations[index].lastNumber
         guard lastNumber > 0 else { return }
         let reader = ConversationTable.Reader(conversation: index, user: user)
-        let start = lastNumber.missing(from: UInt64(groupTable.groups[group].history.shownCount))
+        let start = lastNumber.missing(from: UInt64(shownCount))
         conversationTable.set(ConversationTable.Reading(start: start), of: reader)
         commits.renew(row(of: reader))
         // If the newest messages are refused, only the row knows that their numbers are used.
@@ -72,34 +74,67 @@ extension Broker {
         switch self.parties(of: request.party, for: user, in: step) {
         case .success(let found): parties = found
         case .failure(let refusal):
-            return refuse(connection, request: identifier, refusal.reason, in: &step)
+            return refuse(
+                connection, request: identifier, refusal.reason, cause: refusal.cause,
+                about: Array(request.party.name.bytes(in: step.bytes)), in: &step)
         }
         guard let index = conversationTable.find(parties),
             request.number <= conversationTable.conversations[index].lastNumber
         else {
             // A mark before the messages would hide them when they come.
-            return refuse(connection, request: identifier, .topicNameInvalid, in: &step)
+            return refuse(
+                connection, request: identifier, .topicNameInvalid, cause: .numberAhead,
+                about: Array(request.party.name.bytes(in: step.bytes)), in: &step)
         }
         let reader = ConversationTable.Reader(conversation: index, user: user)
-        let reading = conversationTable.reading(of: reader)
-        let mark = PendingMark(
-            connection: connection, requestIdentifier: identifier, reader: reader,
-            number: request.number, hides: request.hides, start: reading.readThrough)
-        if request.number <= reading.readThrough, request.hides {
+        begin(
+            PendingMark(
+                teller: .client(connection, requestIdentifier: identifier), reader: reader,
+                number: request.number, hides: request.hides,
+                start: conversationTable.reading(of: reader).readThrough),
+            in: &step)
+    }
+
+    /// Sets a mark, now or when the store has been asked for own messages.
+    mutating func begin(_ mark: PendingMark, in step: inout Step) {
+        let reading = conversationTable.reading(of: mark.reader)
+        let lastNumber = conversationTable.conversations[mark.reader.conversation].lastNumber
+        if mark.number <= reading.readThrough, mark.hides {
             finish(mark, ownCount: reading.ownCount, in: &step)
-        } else if request.number <= reading.readThrough {
-            respondAtCommit(to: connection, request: identifier, reason: .success, body: [])
-        } else if reading.ownCount == 0
-            || request.number == conversationTable.conversations[index].lastNumber
-        {
+        } else if mark.number <= reading.readThrough {
+            answer(mark, .success, in: &step)
+        } else if reading.ownCount == 0 || mark.number == lastNumber {
             finish(mark, ownCount: 0, in: &step)
         } else {
-            guard commits.takesHistory, inspections.begin(connection) else {
-                return refuse(connection, request: identifier, .serverBusy, in: &step)
-            }
-            commits.open(RequestKey(connection: connection, identifier: identifier))
-            countOwn(for: mark, before: request.number + 1)
+            guard commits.takesHistory,
+                mark.teller.connection.map({ inspections.begin($0) }) ?? true
+            else { return answer(mark, .serverBusy, in: &step) }
+            if let key = mark.teller.request { commits.open(key) }
+            countOwn(for: mark, before: mark.number + 1)
         }
+    }
+
+    /// Tells what became of a mark. A success is told when the pending batch is committed.
+    private mutating func answer(
+        _ mark: PendingMark, _ reason: ReasonCode, cause: LimitName = .none, in step: inout Step
+    ) {
+        switch mark.teller {
+        case .operator(let number):
+            if reason != .success { counters.requestsRefused += 1 }
+            inspections.complete(number, with: MarkOutcome(reason: reason, cause: cause))
+        case .client(let connection, let identifier):
+            if reason == .success {
+                respondAtCommit(to: connection, request: identifier, reason: reason, body: [])
+            } else {
+                refuse(connection, request: identifier, reason, cause: cause, in: &step)
+            }
+        }
+    }
+
+    /// Ends the reading of the store for a mark.
+    private mutating func endCount(of mark: PendingMark) {
+        if let connection = mark.teller.connection { inspections.end(connection) }
+        if let key = mark.teller.request { commits.close(key) }
     }
 
     /// Asks the store for own messages that become read, from the mark down to what was read
@@ -116,20 +151,16 @@ extension Broker {
         _ load: LoadedQueue, in blocks: [UInt8], for mark: PendingMark, in step: inout Step
     ) {
         var mark = mark
-        let (connection, identifier) = (mark.connection, mark.requestIdentifier)
-        let key = RequestKey(connection: connection, identifier: identifier)
-        guard session(of: connection) != nil,
+        guard mark.teller.connection.map({ session(of: $0) != nil }) ?? true,
             case .conversation(mark.reader.conversation)? = owner(of: load.queue)
         else {
-            inspections.end(connection)
-            commits.close(key)
-            return refuse(connection, request: identifier, .topicNameInvalid, in: &step)
+            endCount(of: mark)
+            return answer(mark, .topicNameInvalid, cause: .unknownParty, in: &step)
         }
         guard mayRead(mark.reader) else {
             // The membership ended while the store counted.
-            inspections.end(connection)
-            commits.close(key)
-            return refuse(connection, request: identifier, .notAuthorized, in: &step)
+            endCount(of: mark)
+            return answer(mark, .notAuthorized, cause: .memberOnly, in: &step)
         }
         let user = registry.users[mark.reader.user].name
         for entry in load.entries {
@@ -149,12 +180,11 @@ extension Broker {
             mark.ownCount = 0
             return countOwn(for: mark, before: mark.number + 1)
         }
-        inspections.end(connection)
-        commits.close(key)
+        endCount(of: mark)
         if mark.number <= reading.readThrough, mark.hides {
             finish(mark, ownCount: reading.ownCount, in: &step)
         } else if mark.number <= reading.readThrough {
-            respondAtCommit(to: connection, request: identifier, reason: .success, body: [])
+            answer(mark, .success, in: &step)
         } else {
             finish(mark, ownCount: reading.ownCount.missing(from: mark.ownCount), in: &step)
         }
@@ -174,15 +204,13 @@ extension Broker {
         if mark.hides { reading.start = max(reading.start, mark.number) }
         let growth = isNew ? row(of: mark.reader).pageByteCount : 0
         guard let permit = admitGrowth(of: growth) else {
-            return refuse(
-                mark.connection, request: mark.requestIdentifier, .quotaExceeded, in: &step)
+            return answer(mark, .quotaExceeded, cause: .store, in: &step)
         }
         conversationTable.set(reading, of: mark.reader)
         commits.put(row(of: mark.reader), permit)
         storeLastNumber(of: mark.reader.conversation)
         announceAtCommit(mark)
-        respondAtCommit(
-            to: mark.connection, request: mark.requestIdentifier, reason: .success, body: [])
+        answer(mark, .success, in: &step)
     }
 
     // MARK: - Rows
@@ -214,17 +242,32 @@ extension Broker {
             case .conversation(let index)? = owner(of: QueueID(raw: RecordKey.readNumber(key))),
             let user = user(
                 named: Array(key[8...]), app: conversationTable.conversations[index].app)
-        else { return commits.noteStray(reader: key) }
+        else { return commits.noteStray(.readers, key: key) }
         let reader = ConversationTable.Reader(conversation: index, user: user)
-        guard mayRead(reader) else { return commits.noteStray(reader: key) }
+        guard mayRead(reader) else { return commits.noteStray(.readers, key: key) }
         conversationTable.set(reading, of: reader)
     }
 }
 
 /// A mark whose request has not been answered.
 struct PendingMark {
-    let connection: ConnectionID
-    let requestIdentifier: UInt64
+    /// Who is told what became of it.
+    enum Teller {
+        case client(ConnectionID, requestIdentifier: UInt64)
+        /// An operator, by the number under which ``Inspections`` keeps the outcome.
+        case `operator`(UInt64)
+
+        var connection: ConnectionID? {
+            if case .client(let connection, _) = self { connection } else { nil }
+        }
+
+        var request: RequestKey? {
+            guard case .client(let connection, let identifier) = self else { return nil }
+            return RequestKey(connection: connection, identifier: identifier)
+        }
+    }
+
+    let teller: Teller
     let reader: ConversationTable.Reader
     /// The reader has read all messages up to this number.
     let number: UInt64

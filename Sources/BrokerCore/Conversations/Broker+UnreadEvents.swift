@@ -29,7 +29,8 @@ extension Broker {
             .announce(
                 ReadMarkNews(
                     reader: mark.reader, queue: conversation.kept.queue, number: mark.number,
-                    teller: session(of: mark.connection).map { sessions.handle($0) })))
+                    teller: mark.teller.connection.flatMap { session(of: $0) }
+                        .map { sessions.handle($0) })))
     }
 
     /// Publishes a mark that is on disk.
@@ -38,14 +39,22 @@ extension Broker {
             // A later mark has an event of its own. A member that has left has no mark.
             conversationTable.reading(of: news.reader).mark == news.number
         else { return }
+        publishUnread(
+            of: news.reader, from: news.teller.flatMap { sessions.contains($0) ? $0.index : nil },
+            in: &step)
+    }
+
+    /// Publishes what a user has not read of a conversation, except to the session that told it.
+    mutating func publishUnread(
+        of reader: ConversationTable.Reader, from teller: Index<Session>?, in step: inout Step
+    ) {
         counters.unreadEvents += 1
-        let user = news.reader.user
+        let user = reader.user
         var topic: [UInt8] = []
         Self.unreadPrefix.withUTF8Buffer { topic += $0 }
         topic += registry.users[user].name
-        let teller = news.teller.flatMap { sessions.contains($0) ? $0.index : nil }
         publish(
-            text(of: summary(of: news.reader.conversation, for: user)), on: topic, from: teller,
+            text(of: summary(of: reader.conversation, for: user)), on: topic, from: teller,
             ofUser: user, excluding: teller, in: &step)
     }
 

@@ -4,7 +4,8 @@
 // store has them. It requests nothing from the store.
 //
 // Invariants: a conversation is found by its parties; the sums of an app are those of its
-// conversations; `keptCount` is the sum of all; a reader has read no number that is not assigned.
+// conversations; `keptCount` is the sum of all; a reader has read no number that is not assigned; a
+// conversation is in the class of the bytes that stay in it.
 
 import Primitives
 
@@ -15,11 +16,18 @@ struct ConversationTable: ~Copyable {
     /// Conversations of two users, by each of them.
     private var ofUsers: [Index<User>: [Index<KeptConversation>]] = [:]
     private var sums: [Index<App>: Sum] = [:]
+    private var sizes: [Index<App>: ConversationSizes] = [:]
     private var readers: [Reader: Reading] = [:]
     /// Readers with own messages that their rows do not count yet.
     private var changedReaders: Set<Reader> = []
+    /// Readers with connected devices that pull, for whom the pending batch keeps a message.
+    private var newsReaders: Set<Reader> = []
     /// Messages in all conversations.
     private(set) var keptCount: UInt64 = 0
+    /// The message that is being routed, if devices that pull need no copy of it.
+    var pull = PullRouting()
+    /// Sessions that pull. While there is none, no send asks who they are.
+    private(set) var pullingCount = 0
 
     /// One of two users, or a member of a group, that has a conversation.
     struct Reader: Hashable {
@@ -45,9 +53,17 @@ struct ConversationTable: ~Copyable {
         var conversationCount = 0
         /// Bytes of their messages.
         var byteCount: UInt64 = 0
+        /// Bytes of these that the store has been asked to remove.
+        var leavingByteCount: UInt64 = 0
+
+        /// Bytes that stay after what the store has been asked to remove.
+        var stayingByteCount: UInt64 { byteCount.missing(from: leavingByteCount) }
     }
 
     var isEmpty: Bool { conversations.count == 0 }
+
+    /// Counts a session that begins or ends to pull.
+    mutating func countPulling(isNew: Bool) { pullingCount += isNew ? 1 : -1 }
 
     func sum(of app: Index<App>) -> Sum { sums[app] ?? Sum() }
 
@@ -81,17 +97,20 @@ struct ConversationTable: ~Copyable {
             ofUsers[first, default: []].append(index)
             if second != first { ofUsers[second, default: []].append(index) }
         }
+        renewClass(of: index)
         return index
     }
 
     /// Removes a conversation with all its messages, and returns its queue.
     mutating func remove(_ index: Index<KeptConversation>) -> QueueID {
+        leaveClass(index)
         let removed = conversations.remove(index)
         indexes[removed.parties] = nil
         keptCount -= UInt64(removed.kept.count)
         var sum = self.sum(of: removed.app)
         sum.conversationCount -= 1
         sum.byteCount -= removed.kept.byteCount
+        sum.leavingByteCount -= removed.leavingByteCount
         sums[removed.app] = sum == Sum() ? nil : sum
         if case .users(let first, let second) = removed.parties {
             for user in Set([first, second]) {
@@ -142,9 +161,23 @@ struct ConversationTable: ~Copyable {
         return changedReaders
     }
 
+    /// Notes that the pending batch keeps a message for a reader with a connected device that
+    /// pulls.
+    mutating func noteNews(for reader: Reader) { newsReaders.insert(reader) }
+
+    /// Whether there is such a reader.
+    var hasNews: Bool { !newsReaders.isEmpty }
+
+    /// Returns these readers, each once.
+    mutating func takeNewsReaders() -> Set<Reader> {
+        defer { newsReaders.removeAll(keepingCapacity: newsReaders.count < 64) }
+        return newsReaders
+    }
+
     /// Removes what is known of a reader. Returns whether there was anything.
     mutating func remove(_ reader: Reader) -> Bool {
         changedReaders.remove(reader)
+        newsReaders.remove(reader)
         return readers.removeValue(forKey: reader) != nil
     }
 
@@ -154,6 +187,7 @@ struct ConversationTable: ~Copyable {
     mutating func add(byteCount: UInt32, to index: Index<KeptConversation>) -> UInt64 {
         keptCount += 1
         sums[conversations[index].app]!.byteCount += UInt64(byteCount)
+        defer { renewClass(of: index) }
         return conversations[index].kept.add(byteCount: byteCount)
     }
 
@@ -163,11 +197,24 @@ struct ConversationTable: ~Copyable {
         conversations[index].kept.subtract(count: count, byteCount: byteCount)
         keptCount -= count
         sums[conversations[index].app]!.byteCount -= before - conversations[index].kept.byteCount
+        renewClass(of: index)
     }
 
-    /// Counts messages that a limit has removed.
-    mutating func noteDropped(_ count: UInt32, of index: Index<KeptConversation>) {
+    /// Counts messages that a limit has removed, of which the store was asked for some bytes.
+    mutating func noteDropped(
+        _ count: UInt32, asked byteCount: UInt64, of index: Index<KeptConversation>
+    ) {
         conversations[index].kept.overflowCount += count
+        conversations[index].leavingByteCount -= byteCount
+        sums[conversations[index].app]!.leavingByteCount -= byteCount
+        renewClass(of: index)
+    }
+
+    /// Notes that the store is asked to remove bytes of a conversation.
+    mutating func noteLeaving(_ byteCount: UInt64, of index: Index<KeptConversation>) {
+        conversations[index].leavingByteCount += byteCount
+        sums[conversations[index].app]!.leavingByteCount += byteCount
+        renewClass(of: index)
     }
 
     /// Sets the counts of a conversation to those of the store.
@@ -175,6 +222,7 @@ struct ConversationTable: ~Copyable {
         conversations[index].kept.restore(outline.tally, lastNumber: outline.lastNumber)
         keptCount += outline.tally.count
         sums[conversations[index].app]!.byteCount += outline.tally.byteCount
+        renewClass(of: index)
     }
 
     /// Continues after the last number that the row tells.
@@ -186,6 +234,37 @@ struct ConversationTable: ~Copyable {
     /// Notes the last number that the row tells.
     mutating func note(storedNumber: UInt64, of index: Index<KeptConversation>) {
         conversations[index].storedNumber = storedNumber
+    }
+
+    // MARK: - Sizes
+
+    /// A conversation of an app that has at least half as many bytes to give up as any other; nil
+    /// if none has any.
+    func largest(of app: Index<App>) -> Index<KeptConversation>? { sizes[app]?.largest }
+
+    /// Conversations of two users of an app that have no messages.
+    func emptyCount(of app: Index<App>) -> Int { sizes[app]?.emptyCount ?? 0 }
+
+    /// One of these.
+    func empty(of app: Index<App>) -> Index<KeptConversation>? { sizes[app]?.empty }
+
+    private mutating func renewClass(of index: Index<KeptConversation>) {
+        let sizeClass = conversations[index].sizeClass
+        guard sizeClass != conversations[index].size?.sizeClass else { return }
+        leaveClass(index)
+        guard let sizeClass else { return }
+        let position = sizes[conversations[index].app, default: ConversationSizes()].insert(
+            index, sizeClass: sizeClass)
+        conversations[index].size = (sizeClass, position)
+    }
+
+    private mutating func leaveClass(_ index: Index<KeptConversation>) {
+        let app = conversations[index].app
+        guard let (sizeClass, position) = conversations[index].size else { return }
+        let moved = sizes[app]!.remove(at: position, sizeClass: sizeClass)
+        if let moved { conversations[moved].size?.position = position }
+        conversations[index].size = nil
+        if sizes[app]!.count == 0 { sizes[app] = nil }
     }
 
     // MARK: - Invariants
@@ -202,6 +281,8 @@ struct ConversationTable: ~Copyable {
             count += UInt64(conversation.kept.count)
             byApp[conversation.app, default: Sum()].conversationCount += 1
             byApp[conversation.app, default: Sum()].byteCount += conversation.kept.byteCount
+            byApp[conversation.app]!.leavingByteCount += conversation.leavingByteCount
+            checkClass(of: index)
             if case .users(let first, let second) = conversation.parties {
                 pairs += first == second ? 1 : 2
             }
@@ -215,6 +296,11 @@ struct ConversationTable: ~Copyable {
             let queues = list.map { conversations[$0].kept.queue.raw }
             precondition(queues == queues.sorted(), "the order of a user's queues \(queues)")
         }
+        expect(
+            sizes.values.reduce(0) { $0 + $1.count },
+            equals: conversations.places.count {
+                conversations.contains($0) && conversations[$0].size != nil
+            }, "conversations in classes")
         for (reader, reading) in readers {
             precondition(
                 conversations.contains(reader.conversation),
@@ -228,5 +314,16 @@ struct ConversationTable: ~Copyable {
                 contains(reader), "user \(reader.user.place) has changed, and is no reader")
         }
         precondition(sums == byApp, "sums of conversations by app: \(sums), and \(byApp)")
+    }
+
+    private func checkClass(of index: Index<KeptConversation>) {
+        let conversation = conversations[index]
+        precondition(
+            conversation.size?.sizeClass == conversation.sizeClass,
+            "conversation \(index.place) is in class \(conversation.size.debugDescription)")
+        guard let (sizeClass, position) = conversation.size else { return }
+        precondition(
+            sizes[conversation.app]?.conversation(at: position, sizeClass: sizeClass) == index,
+            "conversation \(index.place) is not in class \(sizeClass)")
     }
 }

@@ -25,6 +25,10 @@ struct KeptConversation {
     var kept: Inbox
     /// The last number that the row tells; the store knows higher ones by their messages.
     var storedNumber: UInt64 = 0
+    /// Bytes that the store has been asked to remove and that still count.
+    var leavingByteCount: UInt64 = 0
+    /// Its class in ``ConversationSizes``, and its position there; nil while it is in no class.
+    var size: (sizeClass: Int, position: Int)?
 
     init(app: Index<App>, parties: ConversationParties, queue: QueueID) {
         self.app = app
@@ -34,6 +38,19 @@ struct KeptConversation {
 
     /// The number of the newest message; 0 if there has been none.
     var lastNumber: UInt64 { kept.nextNumber - 1 }
+
+    /// Bytes that stay after what the store has been asked to remove.
+    var stayingByteCount: UInt64 { kept.byteCount.missing(from: leavingByteCount) }
+
+    /// The class of ``ConversationSizes`` that it belongs to; nil for a group's without anything to
+    /// give up, which ends with its group, and for one whose last messages are leaving.
+    var sizeClass: Int? {
+        guard stayingByteCount == 0 else {
+            return ConversationSizes.sizeClass(of: stayingByteCount)
+        }
+        if case .group = parties { return nil }
+        return kept.count == 0 && leavingByteCount == 0 ? 0 : nil
+    }
 }
 
 extension Records {

@@ -23,8 +23,9 @@ public struct GroupDescription: Hashable, Sendable {
 
 /// A change that an operator makes to a group.
 public enum GroupAction: Hashable, Sendable {
-    /// Adds a user, whatever the policy says. The user must exist.
-    case join(user: [UInt8])
+    /// Adds a user, whatever the policy says. The user must exist. It sees `backlog` of the newest
+    /// kept messages from before; nil for as many as the group shows.
+    case join(user: [UInt8], backlog: UInt32? = nil)
     /// Removes a user, as if the user had left; also the owner.
     case leave(user: [UInt8])
     /// Removes a user with the notice of a kick; not the owner.
@@ -103,15 +104,16 @@ extension Broker {
     ///   - seed: a new random number for the id.
     public mutating func createGroup(
         app appName: [UInt8], owner: [UInt8], title: [UInt8], meta: [UInt8],
-        allowed: [[UInt8]]?, key: UInt64, seed: UInt64
+        allowed: [[UInt8]]?, key: UInt64, seed: UInt64, at moment: Moment, effects: inout Effects
     ) -> GroupResult {
+        var step = Step(at: moment, effects: effects)
         guard let app = app(named: appName) else { return GroupResult(reason: .notAuthorized) }
         guard let owner = user(named: owner, app: app) else {
             return GroupResult(reason: .topicNameInvalid)
         }
         let outcome = createGroup(
-            owner: owner, key: key, seed: seed, title: title, meta: meta,
-            allowed: allowed)
+            owner: GroupActor(user: owner, session: nil), key: key, seed: seed, title: title,
+            meta: meta, allowed: allowed, in: &step)
         return GroupResult(outcome)
     }
 
@@ -127,13 +129,13 @@ extension Broker {
         }
         let owner = GroupActor(user: groupTable.groups[group].owner, session: nil)
         switch action {
-        case .join(let name), .leave(let name):
+        case .join(let name, _), .leave(let name):
             guard let user = self.user(named: name, app: app) else {
                 return GroupResult(reason: .topicNameInvalid)
             }
             let actor = GroupActor(user: user, session: nil)
-            if case .join = action {
-                return GroupResult(joinGroup(group, actor, in: &step))
+            if case .join(_, let backlog) = action {
+                return GroupResult(joinGroup(group, actor, backlog: backlog, in: &step))
             }
             return GroupResult(leaveGroup(group, actor, in: &step))
         case .kick(let user):

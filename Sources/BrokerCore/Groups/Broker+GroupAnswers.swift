@@ -92,7 +92,7 @@ extension Broker {
     /// What a group keeps; for members, and for an owner who has left.
     mutating func reportHistory(
         to connection: ConnectionID, request identifier: UInt64, ofGroup group: Index<Group>?,
-        user: Index<User>, in step: inout Step
+        user: Index<User>, wantsMessage: Bool, byteCountMaximum: Int, in step: inout Step
     ) {
         guard let group else {
             return refuse(connection, request: identifier, .topicNameInvalid, in: &step)
@@ -101,11 +101,24 @@ extension Broker {
         else {
             return refuse(connection, request: identifier, .notAuthorized, in: &step)
         }
+        if wantsMessage, let index = conversationTable.find(.group(group)) {
+            guard membership(of: user, in: group) != nil else {
+                // An owner who has left may not read.
+                return refuse(connection, request: identifier, .notAuthorized, in: &step)
+            }
+            return readNewest(
+                NewestRead(
+                    connection: connection, requestIdentifier: identifier, user: user,
+                    byteCountMaximum: byteCountMaximum, answer: .group(group),
+                    queues: [conversationTable.conversations[index].kept.queue]), in: &step)
+        }
         step.effects[connection.loop].effects.append(
             .mrt(
                 .reportGroupHistory(
-                    connection, requestIdentifier: identifier, groupTable.groups[group].history,
-                    lastNumber: lastNumber(ofGroup: group))))
+                    connection, requestIdentifier: identifier,
+                    GroupHistoryReport(
+                        history: groupTable.groups[group].history,
+                        lastNumber: lastNumber(ofGroup: group), wantsMessage: wantsMessage))))
     }
 
     /// The number of a group's newest kept message; 0 if there was none.

@@ -41,15 +41,16 @@ extension Broker {
                 user: sessions[session].user, after: Array(after.bytes(in: step.bytes)),
                 byteCountMaximum: byteCountMaximum, in: &step)
             return
-        case .describeHistory(let name):
+        case .describeHistory(let name, let wantsMessage, let byteCountMaximum):
             reportHistory(
                 to: connection, request: requestIdentifier,
                 ofGroup: group(named: name, of: session, in: step.bytes),
-                user: sessions[session].user, in: &step)
+                user: sessions[session].user, wantsMessage: wantsMessage,
+                byteCountMaximum: byteCountMaximum, in: &step)
             return
         case .create(let creation):
-            outcome = createGroup(creation, by: session, in: step.bytes)
-        case .join(let name), .leave(let name), .kick(let name, _), .ban(let name, _),
+            outcome = createGroup(creation, by: session, in: &step)
+        case .join(let name, _), .leave(let name), .kick(let name, _), .ban(let name, _),
             .setMeta(let name, _), .setAllowed(let name, _), .setHistory(let name, _):
             let actor = GroupActor(user: sessions[session].user, session: session)
             if let group = group(named: name, of: session, in: step.bytes) {
@@ -68,7 +69,7 @@ extension Broker {
             }
             if reason == .quotaExceeded { counters.requestsOverQuota += 1 }
             step.effects[connection.loop].respond(
-                to: connection, request: requestIdentifier, reason: reason)
+                to: connection, request: requestIdentifier, reason: reason, body: limit.text)
         }
     }
 
@@ -83,9 +84,9 @@ extension Broker {
         _ group: Index<Group>, _ request: GroupRequest, by actor: GroupActor, in step: inout Step
     ) -> GroupOutcome {
         switch request {
-        case .join:
+        case .join(_, let backlog):
             guard mayJoin(group, actor.user) else { return .refused(.notAuthorized) }
-            return joinGroup(group, actor, in: &step)
+            return joinGroup(group, actor, backlog: backlog, in: &step)
         case .leave: return leaveGroup(group, actor, in: &step)
         case .create, .list, .describe, .describeHistory:
             preconditionFailure("\(request) does not change a group")
@@ -125,7 +126,7 @@ extension Broker {
     // MARK: - Join and leave
 
     private mutating func createGroup(
-        _ creation: GroupCreation, by session: Index<Session>, in bytes: UnsafeRawBufferPointer
+        _ creation: GroupCreation, by session: Index<Session>, in step: inout Step
     ) -> GroupOutcome {
         guard allows(.createGroup, session) else { return .refused(.notAuthorized) }
         let user = sessions[session].user
@@ -133,17 +134,18 @@ extension Broker {
             return .done(.success, body: groupTable.groups[group].name)
         }
         return createGroup(
-            owner: user, key: creation.key, seed: creation.seed,
-            title: Array(creation.title.bytes(in: bytes)),
-            meta: Array(creation.meta.bytes(in: bytes)),
-            allowed: creation.allowed.map { identifiers($0, in: bytes) })
+            owner: GroupActor(user: user, session: session), key: creation.key,
+            seed: creation.seed, title: Array(creation.title.bytes(in: step.bytes)),
+            meta: Array(creation.meta.bytes(in: step.bytes)),
+            allowed: creation.allowed.map { identifiers($0, in: step.bytes) }, in: &step)
     }
 
     /// Creates a group if its owner may have one more. The body of the answer is its id.
     mutating func createGroup(
-        owner: Index<User>, key: UInt64, seed: UInt64, title: [UInt8], meta: [UInt8],
-        allowed: [[UInt8]]?
+        owner actor: GroupActor, key: UInt64, seed: UInt64, title: [UInt8], meta: [UInt8],
+        allowed: [[UInt8]]?, in step: inout Step
     ) -> GroupOutcome {
+        let owner = actor.user
         let app = registry.users[owner].app
         guard meta.count <= CoreLimits.groupMetaMaximum,
             title.count <= CoreLimits.groupTitleMaximum
@@ -181,6 +183,7 @@ extension Broker {
         writeGroup(group, permit: permit)
         addMember(owner, to: group)
         writeMember(owner, of: group, permit: permit)
+        tellAdded(actor, to: group, in: &step)
         return .done(.success, body: name)
     }
 
@@ -217,9 +220,10 @@ extension Broker {
         return allowed.contains { name == $0 }
     }
 
-    mutating func joinGroup(_ group: Index<Group>, _ actor: GroupActor, in step: inout Step)
-        -> GroupOutcome
-    {
+    /// - Parameter backlog: as in ``GroupRequest/join(_:backlog:)``.
+    mutating func joinGroup(
+        _ group: Index<Group>, _ actor: GroupActor, backlog: UInt32? = nil, in step: inout Step
+    ) -> GroupOutcome {
         let user = actor.user
         if membership(of: user, in: group) != nil { return .done(.success) }
         if groupTable.groups[group].memberships.count >= limits.groupMembersMaximum {
@@ -233,6 +237,8 @@ extension Broker {
         }
         addMember(user, to: group)
         writeMember(user, of: group, permit: permit)
+        beginReading(user, group, shownCount: shownCount(of: group, to: actor, backlog: backlog))
+        tellAdded(actor, to: group, in: &step)
         tell(group, of: .joined, data: Array(registry.users[user].name), by: actor, in: &step)
         return .done(.success)
     }
@@ -246,7 +252,9 @@ extension Broker {
         }
         // The user is still a member here, so that its other devices receive the notice.
         tell(group, of: .left, data: Array(registry.users[user].name), by: actor, in: &step)
+        let name = groupTable.groups[group].name
         remove(membership)
+        tellRemoved(actor, from: name, in: &step)
         return .done(.success)
     }
 
@@ -292,21 +300,12 @@ extension Broker {
     ) {
         let user = groupTable.memberships[membership].user
         let groupName = groupTable.groups[groupTable.memberships[membership].group].name
-        let (name, app) = (Array(registry.users[user].name), registry.users[user].app)
         remove(membership)
         sendSystemMessage(
             .kicked, about: groupName, payload: [], from: Array(registry.users[owner].name),
             at: step.moment
         ) { broker, message, tally in
-            if !broker.hasReceiver(user) {
-                broker.enqueue(message, offlineQueueOf: user, tally: &tally, in: &step)
-            } else {
-                broker.enqueue(message, sessionsOf: user, tally: &tally, in: &step)
-                if let audience = broker.audience(ofAddress: .user, name, app: app) {
-                    broker.enqueue(
-                        message, audience: audience, excluding: nil, tally: &tally, in: &step)
-                }
-            }
+            broker.enqueue(message, devicesOf: user, excluding: nil, tally: &tally, in: &step)
         }
     }
 

@@ -304,7 +304,6 @@ extension Broker {
             Records.member(
                 group: groupTable.groups[group].identifier, user: Array(registry.users[user].name)),
             permit)
-        beginReading(user, group)
     }
 
     func growth(ofMember user: Index<User>) -> Int {

@@ -93,6 +93,10 @@ enum GroupEvent: UInt8 {
     case allowListUpdated = 4
     case metaUpdated = 5
     case historyUpdated = 6
+    /// The receiver has become a member.
+    case added = 7
+    /// The receiver has left, on another device or by an operator.
+    case removed = 8
 }
 
 extension Records {

@@ -43,6 +43,17 @@ public struct Counters: Hashable, Sendable {
     /// Deliveries to members of groups that no receipt counts, because too many members are
     /// remembered.
     public var membersUncounted: UInt64 = 0
+    /// Messages that their senders recalled or replaced, and those that gave way to a newer one
+    /// with the same key.
+    public var messagesRecalled: UInt64 = 0
+    public var messagesReplaced: UInt64 = 0
+    public var messagesCollapsed: UInt64 = 0
+    /// Copies that were taken out of queues by recalls and collapse keys.
+    public var copiesWithdrawn: UInt64 = 0
+    /// Late receivers that were told of a recall or a change, and times at which a store without
+    /// room delayed that.
+    public var revisionsTold: UInt64 = 0
+    public var revisionsDelayed: UInt64 = 0
     /// Sends accepted although an earlier broker may have delivered them.
     public var possibleDuplicates: UInt64 = 0
     /// Single receivers refused within a send.
@@ -59,6 +70,8 @@ public struct Counters: Hashable, Sendable {
     public var subscriptionsOverQuota: UInt64 = 0
     /// Joins and leaves that were not reported to the members, because the group is large.
     public var groupEventsSkipped: UInt64 = 0
+    /// Notices that devices got because their users became members of groups, or left them.
+    public var groupNotices: UInt64 = 0
     public var willsSent: UInt64 = 0
     /// Wills that were due and were not sent, because no right allowed them any more or their
     /// credential was revoked.
@@ -89,6 +102,8 @@ public struct Counters: Hashable, Sendable {
     public var batchesCommitted: UInt64 = 0
     /// Messages that were kept in conversations, once for each conversation.
     public var messagesKept: UInt64 = 0
+    /// Copies of kept messages that were not queued, because their devices read the history.
+    public var messagesPulled: UInt64 = 0
     /// Kept messages that newer ones of their conversation replaced because of a limit.
     public var historyDropped: UInt64 = 0
     /// Messages that were to be kept by default, and for which a conversation had no room.

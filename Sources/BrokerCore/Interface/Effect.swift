@@ -34,7 +34,7 @@ public enum Effect: BitwiseCopyable, Sendable {
 
 /// The answers to requests. MQTT has no packet for them: its clients get them as publications.
 public enum MRTEffect: BitwiseCopyable, Sendable {
-    /// Answer a request. `body` is the operation's result.
+    /// Answer a request. `body` is the operation's result, or the text of a failure.
     case respond(ConnectionID, requestIdentifier: UInt64, ReasonCode, body: ByteRange)
     /// Report whether a user is online, since when in Unix milliseconds, and on which devices:
     /// `count` names, each as one length byte and its bytes.
@@ -46,12 +46,14 @@ public enum MRTEffect: BitwiseCopyable, Sendable {
     case reportGroups(
         ConnectionID, requestIdentifier: UInt64, hasMore: Bool, entries: ByteRange)
     case reportGroup(ConnectionID, requestIdentifier: UInt64, GroupReport)
-    case reportGroupHistory(
-        ConnectionID, requestIdentifier: UInt64, GroupHistory, lastNumber: UInt64)
+    case reportGroupHistory(ConnectionID, requestIdentifier: UInt64, GroupHistoryReport)
     /// Report a page of a conversation, whose messages ``HistoryEntry/read(_:in:)`` reads. The next
     /// page begins before the number `next`, which is 0 at the end.
+    ///
+    /// - Parameter hasFields: whether the answer has the fields of the messages.
     case reportHistory(
-        ConnectionID, requestIdentifier: UInt64, next: UInt64, entries: ByteRange)
+        ConnectionID, requestIdentifier: UInt64, next: UInt64, entries: ByteRange,
+        hasFields: Bool)
     /// Report a page of a user's conversations, which ``ConversationEntry/read(_:in:)`` reads. The
     /// next page begins after the place `next`, which is 0 at the end.
     case reportConversations(
@@ -84,6 +86,9 @@ public struct Acceptance: Hashable, BitwiseCopyable, Sendable {
     public var payloadMaximum: UInt32
     /// Whether refused publications are acknowledged: see ``AppPolicy/acknowledgesRefused``.
     public var acknowledgesRefused = false
+    /// Conversations with unread messages, at most ``CoreLimits/unreadCountMaximum``; nil for a
+    /// session that does not pull.
+    public var unreadCount: UInt8?
     /// The authenticated user, in the event loop's bytes.
     public var user: ByteRange
     /// The device id that the broker assigned, in the event loop's bytes; empty if the client named
@@ -104,6 +109,18 @@ public struct GroupReport: Hashable, BitwiseCopyable, Sendable {
     public var meta: ByteRange
     /// Ids, each as one length byte and its bytes.
     public var members: ByteRange
+}
+
+/// What a group keeps.
+public struct GroupHistoryReport: Hashable, BitwiseCopyable, Sendable {
+    public var history: GroupHistory
+    /// The number of its newest kept message; 0 if there was none.
+    public var lastNumber: UInt64
+    /// Whether the request wanted the newest message.
+    public var wantsMessage = false
+    /// The newest message as ``HistoryEntry/read(_:in:)`` reads it, in the event loop's bytes;
+    /// empty if there is none.
+    public var newest = ByteRange.empty
 }
 
 /// One message for one receiver.
@@ -165,6 +182,8 @@ public struct SendResult: Hashable, BitwiseCopyable, Sendable {
     /// The outbox number; 0 for a transient send that was refused.
     public var number: UInt64
     public var reason: ReasonCode
+    /// What the reason of a refusal does not tell.
+    public var cause = LimitName.none
     /// The application's id, in the event loop's bytes; empty if there is none.
     public var messageIdentifier: ByteRange
     /// The message's reference, if its sender asked for it; 0 for none.
@@ -224,7 +243,7 @@ public struct LogEvent: Hashable, BitwiseCopyable, Sendable {
         case willRefused
         /// A full queue refused a message for one receiver of a send.
         case receiverRefused
-        /// A request about groups was refused because of a limit.
+        /// A request was refused for a cause that its reason code does not tell.
         case requestRefused
     }
 
@@ -238,7 +257,7 @@ public struct LogEvent: Hashable, BitwiseCopyable, Sendable {
     public var subject: ByteRange
     /// The second connection of the event: of two logins for one session, the later one.
     public var other: ConnectionID
-    /// The limit that was reached, if any.
+    /// The limit or the rule that caused a refusal, if its code does not tell.
     public var limit = LimitName.none
 
     /// Whether ``other`` is set.
@@ -269,8 +288,9 @@ extension MRTEffect {
         switch self {
         case .respond(let connection, _, _, _), .reportPresence(let connection, _, _, _, _, _),
             .reportGroups(let connection, _, _, _), .reportGroup(let connection, _, _),
-            .reportGroupHistory(let connection, _, _, _),
-            .reportHistory(let connection, _, _, _), .reportConversations(let connection, _, _, _):
+            .reportGroupHistory(let connection, _, _),
+            .reportHistory(let connection, _, _, _, _),
+            .reportConversations(let connection, _, _, _):
             connection
         }
     }
@@ -280,8 +300,9 @@ extension MRTEffect {
         switch self {
         case .respond(_, let identifier, _, _), .reportPresence(_, let identifier, _, _, _, _),
             .reportGroups(_, let identifier, _, _), .reportGroup(_, let identifier, _),
-            .reportGroupHistory(_, let identifier, _, _),
-            .reportHistory(_, let identifier, _, _), .reportConversations(_, let identifier, _, _):
+            .reportGroupHistory(_, let identifier, _),
+            .reportHistory(_, let identifier, _, _, _),
+            .reportConversations(_, let identifier, _, _):
             identifier
         }
     }

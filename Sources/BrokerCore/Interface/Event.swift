@@ -26,11 +26,13 @@ public enum Event: Sendable {
     case conversationsRequested(ConnectionID, requestIdentifier: UInt64, ConversationListRequest)
     case markReadRequested(ConnectionID, requestIdentifier: UInt64, ReadMarkRequest)
     case appliedReported(ConnectionID, requestIdentifier: UInt64, AppliedRequest)
+    case recallRequested(ConnectionID, requestIdentifier: UInt64, RecallRequest)
     case willSet(ConnectionID, requestIdentifier: UInt64, WillRequest)
     case willCleared(ConnectionID, requestIdentifier: UInt64)
     /// A request that the dialect refused: the operation is unknown or its parameters are invalid.
     /// It is answered with this reason, in the order of the requests.
-    case requestFaulted(ConnectionID, requestIdentifier: UInt64, ReasonCode)
+    case requestFaulted(
+        ConnectionID, requestIdentifier: UInt64, ReasonCode, cause: LimitName = .none)
     /// A new credential for the connected user; it replaces the old one.
     case credentialPresented(ConnectionID, Claim)
     /// A new credential that the credential verifier found invalid.
@@ -56,9 +58,9 @@ extension Event {
             .presenceQueried(let connection, _, _), .groupRequested(let connection, _, _),
             .historyRequested(let connection, _, _), .conversationsRequested(let connection, _, _),
             .markReadRequested(let connection, _, _), .appliedReported(let connection, _, _),
-            .willSet(let connection, _, _),
+            .recallRequested(let connection, _, _), .willSet(let connection, _, _),
             .willCleared(let connection, _),
-            .requestFaulted(let connection, _, _), .credentialPresented(let connection, _),
+            .requestFaulted(let connection, _, _, _), .credentialPresented(let connection, _),
             .credentialRefused(let connection, _), .disconnectReceived(let connection, _),
             .deliveryTooLarge(let connection, _), .outgoingDrained(let connection),
             .peerFaulted(let connection, _):
@@ -73,8 +75,8 @@ extension Event {
         case .connectReceived, .sendReceived, .inboxAcknowledged, .resultsSeen, .packetAnswered,
             .subscribeReceived, .unsubscribeReceived, .presenceQueried, .groupRequested,
             .historyRequested, .conversationsRequested, .markReadRequested, .appliedReported,
-            .willSet, .willCleared, .requestFaulted, .credentialPresented, .credentialRefused,
-            .deliveryTooLarge, .outgoingDrained:
+            .recallRequested, .willSet, .willCleared, .requestFaulted, .credentialPresented,
+            .credentialRefused, .deliveryTooLarge, .outgoingDrained:
             false
         }
     }
@@ -82,8 +84,9 @@ extension Event {
     /// The effect of the event on the pending batch.
     public var batchEffect: BatchEffect {
         switch self {
+        case .conversationsRequested(_, _, let request) where request.wantsMessages: .adds
         case .presenceQueried(_, let identifier, _), .conversationsRequested(_, let identifier, _),
-            .requestFaulted(_, let identifier, _):
+            .requestFaulted(_, let identifier, _, _):
             // A publication of QoS 2 is stored, whatever it asks for.
             PublishedRequest(number: identifier)?.isOnce == true ? .adds : .none
         case .deliveryTooLarge, .outgoingDrained: .none
@@ -92,8 +95,8 @@ extension Event {
         case .sendReceived(_, let request):
             request.grade != .transient || request.isRetained ? .adds : .none
         case .connectReceived, .connectionClosed, .subscribeReceived, .unsubscribeReceived,
-            .groupRequested, .historyRequested, .markReadRequested, .appliedReported, .willSet,
-            .willCleared,
+            .groupRequested, .historyRequested, .markReadRequested, .appliedReported,
+            .recallRequested, .willSet, .willCleared,
             .credentialPresented, .credentialRefused, .disconnectReceived, .peerFaulted:
             .adds
         }
@@ -198,6 +201,8 @@ public struct ConnectRequest: Sendable {
     public var startsClean: Bool
     /// The login is automatic: no person requested it.
     public var isReconnect: Bool
+    /// The session does not receive messages that history keeps for its user: it reads them there.
+    public var pulls = false
     /// Seconds; 0 if the client requests none.
     public var keepAliveSeconds: UInt32
     /// Seconds after the end of the connection; 0 ends the session with it, nil requests the
@@ -333,23 +338,23 @@ public struct SendRequest: Sendable {
     public var grade: Grade
     /// RETAIN is set: the message is stored as the last of its topic, for later subscribers (MQTT).
     public var isRetained = false
-    /// The message is kept in the conversation of its sender and its receivers.
-    public var isKept = false
-    /// The message is kept nowhere, whatever its app and its group keep by default.
-    public var isNeverKept = false
-    /// The message is kept only: nobody gets it, and its time is that of the sender.
-    public var isUndelivered = false
+    private var keeping: Keeping = []
     /// The payload is arbitrary bytes; otherwise `t` as one byte and then `b`.
     public var isRaw: Bool
     /// Whether it may have asks, a late time, a priority, attributes or mentions: other sends pay
     /// for one comparison.
     public private(set) var isUnusual = false
+    /// What the reason of ``fault`` does not tell.
+    public var faultCause = LimitName.none
     /// What the sender asks for.
     public var asks: SendAsks = [] { didSet { isUnusual = true } }
     /// ``senderUnixMilliseconds`` is the time of a reading which the sender could not send earlier.
     public var isLate = false { didSet { isUnusual = true } }
     /// When a transient message is dropped for a client that reads slowly.
     public var priority = SendPriority.normal { didSet { isUnusual = true } }
+    /// The key of ``collapseKey``, in the space that the alignment of the next property leaves.
+    private var collapseKeyByteCount: UInt8 = 0
+    private var collapseKeyOffset: UInt32 = 0
     /// Seconds until the message expires; nil for the age limit of queues.
     public var expirySeconds: UInt64?
     /// The fault that the dialect found in this send; the core refuses it with this reason.
@@ -391,6 +396,47 @@ public struct SendRequest: Sendable {
         self.payload = payload
         self.messageByteCount = messageByteCount
         self.properties = properties
+    }
+
+    /// Whether it is kept, in one byte.
+    private struct Keeping: OptionSet {
+        var rawValue: UInt8
+        static let kept = Keeping(rawValue: 1)
+        static let never = Keeping(rawValue: 2)
+        static let only = Keeping(rawValue: 4)
+
+        mutating func set(_ option: Keeping, to isSet: Bool) {
+            if isSet { insert(option) } else { remove(option) }
+        }
+    }
+
+    /// The message is kept in the conversation of its sender and its receivers.
+    public var isKept: Bool {
+        get { keeping.contains(.kept) }
+        set { keeping.set(.kept, to: newValue) }
+    }
+
+    /// The message is kept nowhere, whatever its app and its group keep by default.
+    public var isNeverKept: Bool {
+        get { keeping.contains(.never) }
+        set { keeping.set(.never, to: newValue) }
+    }
+
+    /// The message is kept only: nobody gets it, and its time is that of the sender.
+    public var isUndelivered: Bool {
+        get { keeping.contains(.only) }
+        set { keeping.set(.only, to: newValue) }
+    }
+
+    /// An undelivered earlier message of the same sender to the same receivers with this key is
+    /// withdrawn: 1 to 64 bytes with the rule of a message id; empty for none.
+    public var collapseKey: ByteRange {
+        get { ByteRange(offset: Int(collapseKeyOffset), count: Int(collapseKeyByteCount)) }
+        set {
+            collapseKeyOffset = newValue.offset
+            collapseKeyByteCount = UInt8(newValue.count)
+            isUnusual = true
+        }
     }
 }
 

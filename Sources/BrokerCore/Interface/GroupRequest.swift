@@ -6,7 +6,9 @@ import Primitives
 /// bytes.
 public enum GroupRequest: Sendable {
     case create(GroupCreation)
-    case join(ByteRange)
+    /// `backlog`: how many of the newest kept messages the user wants to see from before it joins;
+    /// nil for as many as the group shows.
+    case join(ByteRange, backlog: UInt32? = nil)
     case leave(ByteRange)
     case kick(ByteRange, user: ByteRange)
     /// Removes the user from the allow list and from the members, in one step.
@@ -19,8 +21,9 @@ public enum GroupRequest: Sendable {
     case setMeta(ByteRange, meta: ByteRange)
     case setAllowed(ByteRange, allowed: IdentifierRange?)
     case setHistory(ByteRange, GroupHistory)
-    /// What the group keeps, and the number of its newest kept message.
-    case describeHistory(ByteRange)
+    /// What the group keeps, and the number of its newest kept message; with `wantsMessage` also
+    /// that message, in an answer of up to `byteCountMaximum` bytes.
+    case describeHistory(ByteRange, wantsMessage: Bool = false, byteCountMaximum: Int = .max)
 }
 
 /// The parameters of a new group.

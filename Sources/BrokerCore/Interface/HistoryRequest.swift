@@ -8,6 +8,13 @@ public struct HistoryRequest: Sendable {
         /// The other user; the same user for messages to oneself.
         case user(ByteRange)
         case group(ByteRange)
+
+        /// The name of the user or the group.
+        var name: ByteRange {
+            switch self {
+            case .user(let name), .group(let name): name
+            }
+        }
     }
 
     public var party: Party
@@ -17,6 +24,8 @@ public struct HistoryRequest: Sendable {
     public var countMaximum: Int
     /// Bytes of the answer.
     public var byteCountMaximum: Int
+    /// Whether the answer has the fields of the messages.
+    public var wantsFields = false
     /// Only these of the messages that are read are in the answer.
     public var search = Search()
 
@@ -40,42 +49,39 @@ public struct HistoryRequest: Sendable {
     }
 }
 
-/// One message of an answer. Ranges are in the event loop's bytes.
+/// One message of an answer.
 public struct HistoryEntry: Hashable, Sendable {
     public var number: UInt64
-    public var unixMilliseconds: UInt64
-    public var sender: ByteRange
-    /// `t` as one byte, then `b`.
-    public var payload: ByteRange
+    /// The block of the message, in the event loop's bytes.
+    public var block: ByteRange
 }
 
 extension HistoryEntry {
-    /// Bytes of an entry before its sender.
-    static let headByteCount = 21
+    /// Bytes of an entry before its block.
+    static let headByteCount = 12
     /// Bytes that an entry takes on the wire besides its sender and its payload, at most.
     static let wireOverhead = 2 * 9 + 1 + 4
+    /// Bytes of the length of its fields, at most.
+    static let fieldsOverhead = 2
 
-    /// The messages of an answer: for each its number and its time in eight bytes each, the lengths
-    /// of its sender and its payload in one byte and in four, and these two.
+    /// The messages of an answer: for each its number in eight bytes, the length of its block in
+    /// four, and the block.
     public static func read(_ range: ByteRange, in bytes: RawSpan) -> [HistoryEntry] {
         var entries: [HistoryEntry] = []
         var offset = Int(range.offset)
         while offset < range.endOffset {
-            let sender = ByteRange(
-                offset: offset + headByteCount, count: Int(bytes[offset + 16]))
-            let count = UInt32(
-                littleEndian: bytes.loadInteger(at: offset + 17, as: UInt32.self))
-            let payload = ByteRange(offset: sender.endOffset, count: Int(count))
-            entries.append(
-                HistoryEntry(
-                    number: UInt64(
-                        littleEndian: bytes.loadInteger(at: offset, as: UInt64.self)),
-                    unixMilliseconds: UInt64(
-                        littleEndian: bytes.loadInteger(at: offset + 8, as: UInt64.self)),
-                    sender: sender, payload: payload))
-            offset = payload.endOffset
+            let entry = read(at: offset, in: bytes)
+            entries.append(entry)
+            offset = entry.block.endOffset
         }
         return entries
+    }
+
+    static func read(at offset: Int, in bytes: RawSpan) -> HistoryEntry {
+        let count = UInt32(littleEndian: bytes.loadInteger(at: offset + 8, as: UInt32.self))
+        return HistoryEntry(
+            number: UInt64(littleEndian: bytes.loadInteger(at: offset, as: UInt64.self)),
+            block: ByteRange(offset: offset + headByteCount, count: Int(count)))
     }
 }
 
@@ -86,14 +92,20 @@ public struct ConversationListRequest: Sendable {
     public var after: UInt64
     /// Whether only conversations with unread messages are listed.
     public var isUnreadOnly: Bool
+    /// Whether the newest message of each is told too.
+    public var wantsMessages: Bool
     /// Conversations that the page has at most; at least 1.
     public var countMaximum: Int
     /// Bytes of the answer.
     public var byteCountMaximum: Int
 
-    public init(after: UInt64, isUnreadOnly: Bool, countMaximum: Int, byteCountMaximum: Int) {
+    public init(
+        after: UInt64, isUnreadOnly: Bool, wantsMessages: Bool = false, countMaximum: Int,
+        byteCountMaximum: Int
+    ) {
         self.after = after
         self.isUnreadOnly = isUnreadOnly
+        self.wantsMessages = wantsMessages
         self.countMaximum = countMaximum
         self.byteCountMaximum = byteCountMaximum
     }
@@ -125,17 +137,36 @@ public struct ConversationEntry: Hashable, Sendable {
     public var readThrough: UInt64
     /// Unread messages of others.
     public var unreadCount: UInt64
+    /// The newest message, if the request wanted it.
+    public var newest: NewestMessage?
+}
+
+/// The newest message that a reader of a conversation sees.
+public struct NewestMessage: Hashable, Sendable {
+    /// Nil if there is none any more.
+    public var message: HistoryEntry?
 }
 
 extension ConversationEntry {
+    /// What the byte of an entry tells.
+    struct Marks: OptionSet {
+        var rawValue: UInt8
+        static let group = Marks(rawValue: 1)
+        /// The request wanted the newest message.
+        static let newest = Marks(rawValue: 2)
+        /// There is a message.
+        static let message = Marks(rawValue: 4)
+    }
+
     /// Bytes of an entry before its name.
     static let headByteCount = 26
     /// Bytes that an entry takes on the wire besides its name, at most.
     static let wireOverhead = 2 + 3 * 9
 
     /// The conversations of an answer: for each the last number, the number read through and the
-    /// unread messages in eight bytes each, one byte that is 1 for a group, the length of the name
-    /// in one byte, and the name.
+    /// unread messages in eight bytes each, one byte of ``Marks``, the length of the name in one
+    /// byte, the name, and the newest message as ``HistoryEntry/read(_:in:)`` reads it, if there is
+    /// one.
     public static func read(_ range: ByteRange, in bytes: RawSpan) -> [ConversationEntry] {
         func number(_ offset: Int) -> UInt64 {
             UInt64(littleEndian: bytes.loadInteger(at: offset, as: UInt64.self))
@@ -145,11 +176,18 @@ extension ConversationEntry {
         while offset < range.endOffset {
             let name = ByteRange(
                 offset: offset + headByteCount, count: Int(bytes[offset + 25]))
-            entries.append(
-                ConversationEntry(
-                    isGroup: bytes[offset + 24] == 1, name: name, lastNumber: number(offset),
-                    readThrough: number(offset + 8), unreadCount: number(offset + 16)))
+            let marks = Marks(rawValue: bytes[offset + 24])
+            var entry = ConversationEntry(
+                isGroup: marks.contains(.group), name: name, lastNumber: number(offset),
+                readThrough: number(offset + 8), unreadCount: number(offset + 16))
             offset = name.endOffset
+            if marks.contains(.newest) { entry.newest = NewestMessage(message: nil) }
+            if marks.contains(.message) {
+                let message = HistoryEntry.read(at: offset, in: bytes)
+                entry.newest = NewestMessage(message: message)
+                offset = message.block.endOffset
+            }
+            entries.append(entry)
         }
         return entries
     }

@@ -1,10 +1,11 @@
-// Which limit was reached, for the log: 0x97 is one number for all of them.
+// Why something was refused where the reason code does not tell: 0x97 is one number for all limits,
+// and 0x87, 0x90, 0x99 and 0x9B are those of several rules. The log and the client are told.
 
 import Primitives
 
-/// A limit that caused a refusal.
+/// What caused a refusal: a limit, or a rule (``isRule``).
 public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
-    /// No limit.
+    /// Nothing that the reason code does not tell.
     case none
     case store
     case queueMessages
@@ -42,8 +43,36 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case willBytes
     case trackedSendsOfApp
     case trackedSendsOfUser
+    case trackedMembers
 
-    /// The configuration key of the limit, or its description if it is fixed; empty for none.
+    // The rules.
+    case receiptsRight
+    case receiptsTarget
+    case receiptsOfKept
+    case receiptsWord
+    case asksOfTransient
+    case historyOfTransient
+    case historyTarget
+    case priorityGrade
+    case mentionsTarget
+    case mentionsOfNobody
+    case mentionedName
+    case lateTime
+    case attributeRule
+    case identifierRule
+    case propertyValue
+    case unknownReference
+    case appliedText
+    case searchText
+    case unknownParty
+    case memberOnly
+    case numberAhead
+
+    /// Whether it is a rule, and ``key`` a clause that tells it.
+    public var isRule: Bool { rawValue >= Self.receiptsRight.rawValue }
+
+    /// The configuration key of the limit, or its description if it is fixed; a clause of a rule;
+    /// empty for none.
     public var key: StaticString {
         switch self {
         case .none: ""
@@ -82,8 +111,38 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .willBytes: "4096 bytes of a will"
         case .trackedSendsOfApp: "limits.trackedSendsPerApp"
         case .trackedSendsOfUser: "limits.trackedSendsPerUser"
+        case .trackedMembers: "1000000 remembered members of groups"
         case .sharesOfSession: "50 shared subscriptions of a session"
+        case .receiptsRight: "no right receipts: names a receiver or the group"
+        case .receiptsTarget: "only messages to users or a group have receipts"
+        case .receiptsOfKept: "a message that nobody gets has no receipts"
+        case .receiptsWord: "receipts are delivered and applied"
+        case .asksOfTransient: "a transient message has no reference and no receipts"
+        case .historyOfTransient: "a transient message is not kept"
+        case .historyTarget: "only messages to users or to all members of a group are kept"
+        case .priorityGrade: "only a transient message has a priority"
+        case .mentionsTarget: "only messages to a group mention users"
+        case .mentionsOfNobody: "the message is for mentioned members only and mentions nobody"
+        case .mentionedName: "a mention is not the name of a user"
+        case .lateTime: "the time of a late reading is missing, too old or too far ahead"
+        case .attributeRule: "an attribute has a name or a value that is not allowed"
+        case .identifierRule: "a message id has 1 to 64 bytes without control characters"
+        case .propertyValue: "a user property of the broker has a value without a meaning"
+        case .unknownReference: "no message with this reference waits for this user's answer"
+        case .appliedText: "the text has more than 128 bytes or a control character"
+        case .searchText: "the text of a search has at most 128 bytes"
+        case .unknownParty: "there is no such user or group"
+        case .memberOnly: "the user is not a member of the group"
+        case .numberAhead: "the conversation has no message of this number yet"
         }
+    }
+}
+
+extension LimitName {
+    /// What a client is told; empty for none.
+    public var text: [UInt8] {
+        guard self != .none else { return [] }
+        return Array((isRule ? key.description : "a limit is reached: \(key)").utf8)
     }
 }
 

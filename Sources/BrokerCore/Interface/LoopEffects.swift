@@ -145,14 +145,14 @@ extension LoopEffects {
     public mutating func appendResult(
         _ connection: ConnectionID, number: UInt64, reason: ReasonCode,
         messageIdentifier: UnsafeRawBufferPointer, reference: UInt64 = 0,
-        refusedCount: UInt32 = 0, refusals: [Refusal] = []
+        refusedCount: UInt32 = 0, refusals: [Refusal] = [], cause: LimitName = .none
     ) {
         let first = UInt32(self.refusals.count)
         self.refusals.append(contentsOf: refusals)
         effects.append(
             .reportResult(
                 SendResult(
-                    connection: connection, number: number, reason: reason,
+                    connection: connection, number: number, reason: reason, cause: cause,
                     messageIdentifier: messageIdentifier.isEmpty
                         ? .empty : bytes.append(messageIdentifier),
                     reference: reference, refusedCount: refusedCount, firstRefusal: first,
@@ -174,7 +174,7 @@ extension LoopEffects {
 
     mutating func respond(
         to connection: ConnectionID, request requestIdentifier: UInt64, reason: ReasonCode,
-        body: [UInt8] = []
+        body: borrowing [UInt8] = []
     ) {
         effects.append(
             .mrt(

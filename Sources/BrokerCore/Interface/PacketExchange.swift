@@ -22,6 +22,8 @@ public struct PacketAnswer: Hashable, BitwiseCopyable, Sendable {
     public var packetIdentifier: UInt16
     public var step: PacketStep
     public var reason: ReasonCode
+    /// What the reason of a refusal does not tell.
+    public var cause = LimitName.none
     /// The application's id of the message, in the event loop's bytes; empty if there is none.
     public var messageIdentifier = ByteRange.empty
     /// The message's reference, if its sender asked for it; 0 for none.

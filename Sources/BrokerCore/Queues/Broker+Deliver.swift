@@ -145,9 +145,12 @@ extension Broker {
         }
         while let entry = live.connectedSessions[connected].nextToSend {
             if entry.number > usable { return }
-            if memory.messages[entry.message].isWithdrawn {
-                withdraw(session, Int(live.connectedSessions[connected].sentCount))
-                continue
+            if memory.messages[entry.message].fate != .delivered {
+                switch decision(on: entry, of: session, in: &step) {
+                case .isDropped: continue
+                case .waits: return
+                case .isSent: break
+                }
             }
             // The send's grade decides, not the receiver's: a send of grade *once* is taken back as
             // a whole, and a broker that fails before the commit does not know it.
@@ -199,6 +202,41 @@ extension Broker {
     private mutating func awaitBatch(_ batch: UInt64, _ connected: Index<ConnectedSession>) {
         guard live.connectedSessions[connected].awaits(batch) else { return }
         commits.deliver(to: live.connectedSessions.handle(connected), after: batch)
+    }
+
+    private enum FateDecision {
+        case isDropped
+        case waits
+        case isSent
+    }
+
+    /// Decides on the next entry of a window whose message is not simply delivered.
+    @inline(never)
+    private mutating func decision(
+        on entry: WindowEntry, of session: Index<Session>, in step: inout Step
+    ) -> FateDecision {
+        let connected = connectedIndex(of: session)
+        switch memory.messages[entry.message].fate {
+        case .delivered: break
+        case .takenBack:
+            withdraw(session, Int(live.connectedSessions[connected].sentCount))
+            return .isDropped
+        case .held where !mayBeSent(entry, session):
+            awaitBatch(commits.pendingSequence, connected)
+            return .waits
+        case .recalled where !mayBeSent(entry, session):
+            noteWithdrawn(entry.message, of: session)
+            drop(session, Int(live.connectedSessions[connected].sentCount), in: &step)
+            return .isDropped
+        case .held, .recalled: break
+        }
+        return .isSent
+    }
+
+    /// Whether a device may have been sent an entry on an earlier connection.
+    func mayBeSent(_ entry: WindowEntry, _ session: Index<Session>) -> Bool {
+        entry.number <= sessions[session].sentThrough && sessions[session].isPersistent
+            || !entry.state.options.isDisjoint(with: [.sentBefore, .received])
     }
 
     /// Removes an entry from a window because its send was taken back.

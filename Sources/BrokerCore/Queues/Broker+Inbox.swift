@@ -16,9 +16,11 @@ extension Broker {
         let sender = senderSession(of: message)
         let isRetained = MessageBlock(memory.messages[message].block).marks.contains(.retain)
         workload.charge(routing.audiences[audience].subscribers.count)
+        let isPullable = tally.isPullable
         for position in 0..<routing.audiences[audience].subscribers.count {
             let subscriber = routing.audiences[audience].subscribers[position]
             if subscriber.session == excluded || !subscriber.takes(from: sender) { continue }
+            if isPullable, isPulled(subscriber.session, tally: &tally) { continue }
             if subscriber.grade == .transient {
                 tally.taken += 1
                 deliverTransiently(message, to: subscriber, isRetained, in: &step)
@@ -38,13 +40,15 @@ extension Broker {
 
     /// Puts a message into the inbox of every session of a user.
     mutating func enqueue(
-        _ message: Index<Message>, sessionsOf user: Index<User>, tally: inout RoutingTally,
-        in step: inout Step
+        _ message: Index<Message>, sessionsOf user: Index<User>,
+        excluding excluded: Index<Session>? = nil, tally: inout RoutingTally, in step: inout Step
     ) {
         let state = EntryState(grade: memory.messages[message].grade)
         var next = registry.users[user].firstSession
         while let session = next {
-            if !sessions[session].dialect.isMQTT {
+            if !sessions[session].dialect.isMQTT, session != excluded,
+                !tally.isPullable || !isPulled(session, tally: &tally)
+            {
                 enqueue(message, session: session, state: state, tally: &tally, in: &step)
             }
             next = sessions[session].nextOfUser

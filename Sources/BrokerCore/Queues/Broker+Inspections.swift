@@ -90,7 +90,7 @@ extension Broker {
         var byteCount = 0
         for position in start..<count {
             let entry = live.connectedSessions[connected].window[position]
-            guard !memory.messages[entry.message].isWithdrawn else { continue }
+            guard memory.messages[entry.message].fate != .takenBack else { continue }
             byteCount += Int(entry.byteCount)
             if page.messages.count == countMaximum
                 || byteCount > CoreLimits.inspectionBytesMaximum && !page.messages.isEmpty
@@ -205,6 +205,9 @@ extension Broker {
             case .mark(let mark):
                 inspections.end(number)
                 take(result.loads[index], in: result.blocks, for: mark, in: &step)
+            case .newest(let list):
+                inspections.end(number)
+                take(result.loads[index], in: result.blocks, forList: list, in: &step)
             }
         }
     }
@@ -278,8 +281,8 @@ extension Broker {
             number <= live.connectedSessions[connected].loadedThrough
         else { return .disk }
         guard let position = live.connectedSessions[connected].position(of: number),
-            !memory.messages[live.connectedSessions[connected].window[position].message]
-                .isWithdrawn
+            memory.messages[live.connectedSessions[connected].window[position].message].fate
+                != .takenBack
         else { return nil }
         // Its packet identifier is in use if it was sent before.
         let isUnderWay =
@@ -322,7 +325,7 @@ extension QueuedMessage {
         let hasType: Bool
         switch block.kind {
         case .topic, .unicast, .group, .broadcast: hasType = !block.marks.contains(.raw)
-        case .kicked, .groupEvent, .presence, .receipt: hasType = false
+        case .kicked, .groupEvent, .presence, .receipt, .recall, .update: hasType = false
         }
         let content = hasType ? block.payload.dropFirst() : block.payload[...]
         self.init(
@@ -331,5 +334,9 @@ extension QueuedMessage {
             content: Array(content.prefix(contentMaximum)), contentByteCount: content.count,
             byteCount: byteCount, unixMilliseconds: block.time, deadline: deadline,
             isUnderWay: isUnderWay)
+        if block.hasFieldsOrProperties {
+            fields = MessageFields(of: block)
+            properties = Array(block.properties)
+        }
     }
 }

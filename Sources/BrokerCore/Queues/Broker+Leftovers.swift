@@ -77,8 +77,12 @@ extension Broker {
 
     /// Disposes of the queue of a session that has ended.
     ///
-    /// - Parameter keepsUserMessages: whether the messages of its user are kept.
-    mutating func leave(_ inbox: Inbox, of user: Index<User>, keepsUserMessages: Bool) {
+    /// - Parameters:
+    ///   - keepsUserMessages: whether the messages of its user are kept.
+    ///   - sentThrough: the last number that its devices may have been sent.
+    mutating func leave(
+        _ inbox: Inbox, of user: Index<User>, keepsUserMessages: Bool, sentThrough: UInt64
+    ) {
         var amount = commits.expectedArrivals(in: inbox.queue)
         amount += TrimAmount(count: UInt64(inbox.count), byteCount: inbox.byteCount)
         if registry.apps[registry.users[user].app].shareCount > 0, amount.count > 0 {
@@ -87,9 +91,10 @@ extension Broker {
         if keepsUserMessages, amount.count > 0 {
             guard let successor = oldestReceiver(of: user) else {
                 giveOfflineQueue(inbox, to: user)
+                queues.note(sentThrough: sentThrough, in: inbox)
                 return
             }
-            transferToSuccessor(inbox.queue, amount, to: successor)
+            transferToSuccessor(inbox.queue, amount, to: successor, sentThrough: sentThrough)
         }
         counters.discarded += UInt64(inbox.count)
         queues.countOut(UInt64(inbox.count), byteCount: inbox.byteCount)
@@ -115,7 +120,7 @@ extension Broker {
     /// them, as far as it has room. Only the store knows how many these are: it moves no more than
     /// the reserved numbers.
     private mutating func transferToSuccessor(
-        _ queue: QueueID, _ amount: TrimAmount, to successor: Index<Session>
+        _ queue: QueueID, _ amount: TrimAmount, to successor: Index<Session>, sentThrough: UInt64
     ) {
         guard sessions[successor].receivesSince > 0 else { return }
         let inbox = sessions[successor].inbox
@@ -133,7 +138,8 @@ extension Broker {
                 source: queue, destination: inbox.queue, firstNumber: inbox.nextNumber,
                 countMaximum: arriving.count, byteMaximum: room.byteCount,
                 scope: .userMessages(
-                    before: StoredMessageID(raw: sessions[successor].receivesSince))),
+                    before: StoredMessageID(raw: sessions[successor].receivesSince)),
+                sentThrough: sentThrough),
             to: sessions.handle(successor), arriving: arriving)
         sessions[successor].inbox.nextNumber += arriving.count
         reserveNumbers(successor)

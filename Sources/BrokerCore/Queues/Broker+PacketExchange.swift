@@ -79,8 +79,12 @@ extension Broker {
     ) {
         counters.acknowledgements += 1
         let entry = live.connectedSessions[connectedIndex(of: session)].remove(at: position)
-        if isReceived, !tracking.isEmpty, memory.messages[entry.message].hasFields {
-            noteDelivered(entry.message, by: session, in: &step)
+        if !tracking.isEmpty, memory.messages[entry.message].hasFields {
+            if isReceived {
+                noteDelivered(entry.message, by: session, in: &step)
+            } else {
+                noteSent(entry.message, to: sessions[session].user)
+            }
         }
         let isFront = position == 0
         // An entry that is not the first is removed from the store by itself, so that a reload does

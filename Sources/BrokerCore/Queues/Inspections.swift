@@ -32,6 +32,9 @@ public struct QueuedMessage: Hashable, Sendable {
     public var deadline: Instant
     /// Whether its delivery has begun and is not acknowledged: it cannot be dropped.
     public var isUnderWay: Bool
+    public var fields = MessageFields()
+    /// The properties of a publication of MQTT 5, as its codec wrote them.
+    public var properties: [UInt8] = []
 }
 
 /// A part of a queue's messages, in the order of their numbers.
@@ -61,6 +64,14 @@ public enum QueueDrop: Hashable, Sendable {
     case pending(number: UInt64)
 }
 
+/// What became of a read mark that an operator sets for a user.
+public struct MarkOutcome: Hashable, Sendable {
+    /// ``ReasonCode/success`` when the mark is in the batch that is pending now.
+    public let reason: ReasonCode
+    /// What the reason of a refusal does not tell.
+    public let cause: LimitName
+}
+
 /// The operators' inspections whose results have not been taken, by their numbers.
 struct Inspections {
     /// What an inspection is for.
@@ -75,6 +86,8 @@ struct Inspections {
         case clientHistory(ClientHistoryRead)
         /// The own messages that a mark makes read.
         case mark(PendingMark)
+        /// The newest message of one of the conversations that a client's list has.
+        case newest(list: UInt64)
     }
 
     private enum Entry {
@@ -82,10 +95,13 @@ struct Inspections {
         case page(QueuePage)
         case drop(QueueDrop)
         case history(HistoryPage)
+        case mark(MarkOutcome)
     }
 
     private var entries: [UInt64: Entry] = [:]
     private var lastNumber: UInt64 = 0
+    /// The lists of conversations that wait for newest messages, by their numbers.
+    private var newestReads: [UInt64: NewestRead] = [:]
     /// Clients that wait for a page of history, or for a mark.
     private var readers: Set<ConnectionID> = []
 
@@ -100,6 +116,23 @@ struct Inspections {
         return lastNumber
     }
 
+    /// The number of an operator's mark.
+    mutating func addMark() -> UInt64 {
+        lastNumber += 1
+        return lastNumber
+    }
+
+    mutating func complete(_ number: UInt64, with outcome: MarkOutcome) {
+        entries[number] = .mark(outcome)
+    }
+
+    /// Removes and returns what became of an operator's mark; nil if it is not decided.
+    mutating func takeMark(_ number: UInt64) -> MarkOutcome? {
+        guard case .mark(let outcome)? = entries[number] else { return nil }
+        entries[number] = nil
+        return outcome
+    }
+
     /// What an inspection that waits is for.
     func purpose(of number: UInt64) -> Purpose {
         guard case .waiting(let purpose)? = entries[number] else {
@@ -112,6 +145,21 @@ struct Inspections {
     mutating func begin(_ reader: ConnectionID) -> Bool { readers.insert(reader).inserted }
 
     mutating func end(_ reader: ConnectionID) { readers.remove(reader) }
+
+    /// Adds a list that waits for newest messages, and returns its number.
+    mutating func add(_ read: NewestRead) -> UInt64 {
+        lastNumber += 1
+        newestReads[lastNumber] = read
+        return lastNumber
+    }
+
+    /// Gives a list its next message. Returns the list when it has all.
+    mutating func complete(list number: UInt64, with message: KeptMessage?) -> NewestRead? {
+        newestReads[number]?.messages.append(message)
+        guard let read = newestReads[number], read.isComplete else { return nil }
+        newestReads[number] = nil
+        return read
+    }
 
     /// Ends an inspection whose result is told already.
     mutating func end(_ number: UInt64) { entries[number] = nil }

@@ -8,10 +8,10 @@ struct Message: ~Copyable, @unchecked Sendable {
     /// Its id in the store; 0 if it is not stored.
     var identifier: UInt64
     /// The message block, followed by the application's id for the result. Owned.
-    let memory: UnsafeMutableRawBufferPointer
-    let blockByteCount: Int
+    private(set) var memory: UnsafeMutableRawBufferPointer
+    private(set) var blockByteCount: Int
     /// Distinguishes messages when they are copied into an event loop's effects; never 0.
-    let stamp: UInt64
+    private(set) var stamp: UInt64
     let deadline: Instant
     /// Its grade; *once* also for a message that is delivered after its commit only.
     let grade: Grade
@@ -43,8 +43,8 @@ struct Message: ~Copyable, @unchecked Sendable {
     var mayHaveArrived = false
     /// Whether its bytes are counted for the sessions that are not persistent.
     var isInMemoryQueue = false
-    /// Whether the send was taken back: no receiver gets it any more.
-    var isWithdrawn = false
+    /// Whether receivers still get it.
+    var fate = MessageFate.delivered
     /// The batch that stores it; 0 when it is committed or is never stored.
     var batch: UInt64 = 0
     /// The number of its entries in the pending batch that have not been elided.
@@ -105,6 +105,20 @@ struct Message: ~Copyable, @unchecked Sendable {
 
     deinit { memory.deallocate() }
 
+    /// Gives it another block with fields.
+    mutating func replace(
+        block: [UInt8], stamp: UInt64, in blocks: inout BlockPool
+    ) {
+        let identifier = messageIdentifier
+        let new = blocks.take(block.count + identifier.count)
+        new.copyBytes(from: block)
+        new[block.count...].copyBytes(from: identifier)
+        blocks.giveBack(memory)
+        memory = new
+        blockByteCount = block.count
+        self.stamp = stamp
+    }
+
     /// Ends the message and returns its memory.
     consuming func memoryLeft() -> UnsafeMutableRawBufferPointer {
         let memory = memory
@@ -120,4 +134,15 @@ struct Message: ~Copyable, @unchecked Sendable {
     var messageIdentifier: UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(rebasing: memory[blockByteCount...])
     }
+}
+
+/// What happens to the copies of a message that were not sent.
+enum MessageFate: UInt8 {
+    case delivered
+    /// The store refused the send, which is taken back as a whole.
+    case takenBack
+    /// A newer message takes its place if the store takes that one: it waits for a commit.
+    case held
+    /// Its sender recalled it, or a newer message took its place.
+    case recalled
 }

@@ -30,6 +30,10 @@ public enum MessageKind: UInt8, Hashable, Sendable {
     case presence = 8
     /// What receivers did with a message, for its sender.
     case receipt = 9
+    /// A message that the receiver has, or may have, was recalled.
+    case recall = 10
+    /// The same of a message with new content.
+    case update = 11
 
     /// Whether it is for the existing sessions that subscribe to it, and not for their users.
     @inline(__always)

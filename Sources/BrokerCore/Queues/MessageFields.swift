@@ -44,6 +44,11 @@ public struct MessageFields: Hashable, Sendable {
     public var attributes: [UInt8] = []
     /// Whether its time is that of a reading which its sender could not send earlier.
     public var isLate = false
+    /// The number that it has in its conversation; 0 for a message that is not kept, or that has
+    /// a number in each of several conversations.
+    public var keptNumber: UInt64 = 0
+    /// Whether it is kept and was delivered to nobody.
+    public var isUndelivered = false
 
     enum Identifier {
         static let reference: UInt8 = 2
@@ -53,6 +58,8 @@ public struct MessageFields: Hashable, Sendable {
         static let mention: UInt8 = 6
         static let attributes: UInt8 = 8
         static let late: UInt8 = 10
+        static let keptNumber: UInt8 = 14
+        static let undelivered: UInt8 = 16
     }
 
     /// Whether it depends on the receiver who is mentioned.
@@ -82,6 +89,9 @@ public struct MessageFields: Hashable, Sendable {
                 mention = Mention(rawValue: value[0])
             case Identifier.attributes: attributes = Array(value)
             case Identifier.late: isLate = true
+            case Identifier.undelivered: isUndelivered = true
+            case Identifier.keptNumber where value.count <= 8:
+                keptNumber = value.reduce(0) { $0 << 8 | UInt64($1) }
             default: break
             }
         }
@@ -117,6 +127,11 @@ public struct MessageFields: Hashable, Sendable {
         if let mention { append(Identifier.mention, [mention.rawValue]) }
         if !attributes.isEmpty { append(Identifier.attributes, attributes) }
         if isLate { append(Identifier.late, [1]) }
+        if keptNumber != 0 {
+            let number = withUnsafeBytes(of: keptNumber.bigEndian) { Array($0) }
+            append(Identifier.keptNumber, number.drop { $0 == 0 })
+        }
+        if isUndelivered { append(Identifier.undelivered, [1]) }
         return bytes
     }
 

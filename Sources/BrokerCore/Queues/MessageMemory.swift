@@ -199,10 +199,25 @@ struct MessageMemory: ~Copyable {
 
     /// Takes the message back: it has no receivers any more, and no row of the sender.
     mutating func withdraw(_ message: Index<Message>) {
-        messages[message].isWithdrawn = true
+        messages[message].fate = .takenBack
         messages[message].takenCount = 0
         messages[message].refusedCount = max(messages[message].refusedCount, 1)
         messages[message].unsettled = 0
+    }
+
+    /// Decides what happens to the copies that were not sent.
+    mutating func decide(_ fate: MessageFate, of message: Index<Message>) {
+        guard messages[message].fate != .takenBack else { return }
+        messages[message].fate = fate
+    }
+
+    /// Gives a message another block with fields. All receivers to whom it was not sent get it.
+    mutating func replace(
+        _ message: Index<Message>, block: [UInt8], stamp: UInt64
+    ) {
+        let before = messages[message].blockByteCount
+        messages[message].replace(block: block, stamp: stamp, in: &blocks)
+        if messages[message].isInMemoryQueue { memoryQueueByteCount += block.count - before }
     }
 
     // MARK: - The sender

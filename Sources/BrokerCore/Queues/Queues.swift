@@ -20,6 +20,9 @@ struct Queues: ~Copyable {
     private(set) var queueOwners: [UInt64: QueueOwner] = [:]
     /// The offline queues of users without a persistent session.
     private(set) var offlineQueues = Slab<Inbox>()
+    /// The last number of an offline queue that devices may have been sent while it was the inbox
+    /// of a session, where there is one.
+    private(set) var sentThrough: [UInt64: UInt64] = [:]
     /// Entries of shared subscriptions whose sessions have ended.
     private(set) var leftovers = Slab<Leftover>()
     /// The same by the user of the session.
@@ -109,9 +112,16 @@ struct Queues: ~Copyable {
         return offlineQueues.insert(inbox).index
     }
 
+    /// Notes the last number of the former inbox of a session that its devices may have been sent.
+    mutating func note(sentThrough number: UInt64, in inbox: Inbox) {
+        guard number > inbox.acknowledgedThrough else { return }
+        sentThrough[inbox.queue.raw] = number
+    }
+
     /// Removes an offline queue. Its entries stay counted.
     mutating func remove(offlineQueue: Index<Inbox>) -> Inbox {
         queueOwners[offlineQueues[offlineQueue].queue.raw] = nil
+        sentThrough[offlineQueues[offlineQueue].queue.raw] = nil
         return offlineQueues.remove(offlineQueue)
     }
 

@@ -41,6 +41,8 @@ public enum Decision: Hashable, Sendable {
     case joins
     /// The key has no rights of its own, and acts for every user of its app.
     case key
+    /// The publication is a request of MQTT, and its operation decides.
+    case operation
     case refused(ReasonCode)
 
     public var isAllowed: Bool {
@@ -240,7 +242,7 @@ extension Broker {
         }
         decision = authorize(.subscribe(filter: filter), by: principal(session))
         switch decision {
-        case .right, .own, .everybody, .member, .key:
+        case .right, .own, .everybody, .member, .key, .operation:
             return (decision, AuthorizedFilter(filter))
         case .joins: return (decision, nil)
         case .refused:

@@ -85,10 +85,9 @@ extension Broker {
             case .list?: return .refused(.topicNameInvalid)
             case nil: break
             }
-            // Its request needs a right, and not the publication.
-            if principal.isMQTT, RequestTopic.operationOffset(in: topic.bytes) != nil {
-                return .own
-            }
+            // Its request needs a right, and not the publication. Only MQTT clients publish it,
+            // so the device is taken for one.
+            if RequestTopic.operationOffset(in: topic.bytes) != nil { return .operation }
             let decision = decision(action, principal)
             guard decision.isAllowed else { return decision }
             return topicRefusal(topic).map { .refused($0) } ?? decision
@@ -96,7 +95,7 @@ extension Broker {
             guard PrincipalNames.isSpellable(user), user.count <= CoreLimits.userNameBytesMaximum
             else { return .refused(.topicNameInvalid) }
             return decision(action, principal)
-        case .subscribe(let filter) where principal.isMQTT && RequestTopic.isReply(filter.bytes):
+        case .subscribe(let filter) where RequestTopic.isReply(filter.bytes):
             return .own
         case .sendGroup, .broadcast, .subscribe, .attach, .createGroup:
             return decision(action, principal)

@@ -87,8 +87,8 @@ struct Session: ~Copyable {
     /// The rows that must be written with the pending batch.
     var dirty: DirtyRecords = []
     var dialect: SessionDialect
-    /// Facts about the session's sender.
-    private var senderMarks: SenderMarks = []
+    /// Facts about the session.
+    private var marks: SessionMarks = []
     /// Whether the session receives the messages of its user: always in MRT, and in MQTT while it
     /// subscribes to the user's address.
     var receivesUserMessages: Bool
@@ -151,15 +151,22 @@ struct Session: ~Copyable {
 
     /// Whether the sender has connected since the broker started.
     var hasConnectedSinceStart: Bool {
-        get { senderMarks.contains(.hasConnected) }
-        set { senderMarks.set(.hasConnected, to: newValue) }
+        get { marks.contains(.hasConnected) }
+        set { marks.set(.hasConnected, to: newValue) }
     }
 
     /// Whether the session was restored from a backup and its sender has not connected since. Its
     /// sends after the backup are not known.
     var isFromBackup: Bool {
-        get { senderMarks.contains(.isFromBackup) }
-        set { senderMarks.set(.isFromBackup, to: newValue) }
+        get { marks.contains(.isFromBackup) }
+        set { marks.set(.isFromBackup, to: newValue) }
+    }
+
+    /// Whether messages that history keeps for its user are not queued for it, until its next login
+    /// says otherwise. Changed by ``Broker/setPulling(_:of:)``.
+    var pulls: Bool {
+        get { marks.contains(.pulls) }
+        set { marks.set(.pulls, to: newValue) }
     }
 
     /// Whether the session is in the store.
@@ -169,12 +176,13 @@ struct Session: ~Copyable {
     var isConnected: Bool { connected != nil }
 }
 
-private struct SenderMarks: OptionSet {
+private struct SessionMarks: OptionSet {
     var rawValue: UInt8
-    static let hasConnected = SenderMarks(rawValue: 1 << 0)
-    static let isFromBackup = SenderMarks(rawValue: 1 << 1)
+    static let hasConnected = SessionMarks(rawValue: 1 << 0)
+    static let isFromBackup = SessionMarks(rawValue: 1 << 1)
+    static let pulls = SessionMarks(rawValue: 1 << 2)
 
-    mutating func set(_ mark: SenderMarks, to isSet: Bool) {
+    mutating func set(_ mark: SessionMarks, to isSet: Bool) {
         if isSet { insert(mark) } else { remove(mark) }
     }
 }

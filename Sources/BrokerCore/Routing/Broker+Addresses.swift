@@ -164,9 +164,11 @@ extension Broker {
 
     /// Gives the offline queue to the first persistent session that receives the user's messages.
     private mutating func inherit(_ session: Index<Session>) {
-        guard commits.restoration == nil,
-            let offlineQueue = takeOfflineQueue(of: sessions[session].user)
-        else {
+        let user = sessions[session].user
+        let sentThrough = registry.users[user].offlineQueue.flatMap {
+            queues.sentThrough[queues.offlineQueues[$0].queue.raw]
+        }
+        guard commits.restoration == nil, let offlineQueue = takeOfflineQueue(of: user) else {
             return
         }
         let expected = commits.expectedArrivals(in: offlineQueue.queue)
@@ -175,7 +177,8 @@ extension Broker {
             QueueTransfer(
                 source: offlineQueue.queue, destination: queue,
                 firstNumber: sessions[session].inbox.nextNumber,
-                countMaximum: UInt64(offlineQueue.count) + expected.count),
+                countMaximum: UInt64(offlineQueue.count) + expected.count,
+                sentThrough: sentThrough ?? 0),
             arriving: expected)
         // Results of the store for the old queue now belong to this one.
         queues.pass(offlineQueue.queue, into: queue)

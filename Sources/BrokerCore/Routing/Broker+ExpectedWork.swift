@@ -12,7 +12,9 @@ extension Broker {
             guard let sender = session(of: connection) else { return 0 }
             let app = registry.users[sessions[sender].user].app
             return receiverCount(of: request.target, app, in: bytes)
-                * expectedWork(blockByteCount: Int(request.payload.count))
+                // Each delivery looks for its receiver among the names that are mentioned.
+                * expectedWork(
+                    blockByteCount: Int(request.payload.count + request.mentions.names.count))
         case .connectionClosed(let connection, _), .peerFaulted(let connection, _):
             guard let session = session(of: connection), let will = sessions[session].will else {
                 return 0

@@ -176,7 +176,7 @@ extension Broker {
         while position < live.connectedSessions[connected].window.count {
             let entry = live.connectedSessions[connected].window[position]
             guard entry.state.grade == .durable, entry.state.options.contains(.shared),
-                !entry.isUnstored, !memory.messages[entry.message].isWithdrawn,
+                !entry.isUnstored, memory.messages[entry.message].fate == .delivered,
                 handOver(entry, of: session, in: &step)
             else {
                 position += 1

@@ -5,10 +5,17 @@ import BrokerTerms
 import Primitives
 
 extension SendRequest {
+    /// Whether the broker remembers it until its message expires: it asks for something, or has a
+    /// collapse key.
+    @inline(__always)
+    var isTracked: Bool { isUnusual && (!asks.isEmpty || !collapseKey.isEmpty) }
+
     /// Whether its message has fields.
     @inline(__always)
     var hasFields: Bool {
-        isUnusual && (!asks.isEmpty || isLate || !attributes.isEmpty || !mentions.isEmpty)
+        isUnusual
+            && (!asks.isEmpty || isLate || !attributes.isEmpty || !mentions.isEmpty
+                || !collapseKey.isEmpty)
     }
 }
 
@@ -17,21 +24,27 @@ extension Broker {
 
     /// The reason for which a send that asks for something unusual is refused.
     @inline(never)
-    mutating func fault(ofUnusual request: SendRequest, at moment: Moment) -> ReasonCode? {
+    mutating func fault(
+        ofUnusual request: SendRequest, at moment: Moment
+    ) -> (reason: ReasonCode, cause: LimitName)? {
         // The other grades are never dropped.
-        if request.priority != .normal && request.grade != .transient { return .qosNotSupported }
+        if request.priority != .normal && request.grade != .transient {
+            return (.qosNotSupported, .priorityGrade)
+        }
         if !request.mentions.isEmpty {
-            guard case .group = request.target else { return .topicNameInvalid }
+            guard case .group = request.target else {
+                return (.topicNameInvalid, .mentionsTarget)
+            }
             // Only those whom it mentions, and it mentions nobody.
             guard request.mentions.options != .only || !request.mentions.names.isEmpty else {
-                return .payloadFormatInvalid
+                return (.payloadFormatInvalid, .mentionsOfNobody)
             }
         }
         if request.isLate, !request.isUndelivered,
             !isPlausible(lateTime: request.senderUnixMilliseconds, at: moment)
         {
             counters.senderClocksRejected += 1
-            return .payloadFormatInvalid
+            return (.payloadFormatInvalid, .lateTime)
         }
         return nil
     }

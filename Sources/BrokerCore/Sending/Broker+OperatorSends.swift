@@ -8,7 +8,7 @@ import Primitives
 public struct OperatorSendResult: Hashable, Sendable {
     /// ``ReasonCode/sent``, ``ReasonCode/noMatchingSubscribers``, or the reason of the refusal.
     public var reason: ReasonCode
-    /// The limit that caused a refusal.
+    /// What caused a refusal, if its reason does not tell.
     public var limit = LimitName.none
     /// Sessions and offline queues that took the message.
     public var receiverCount: UInt32 = 0
@@ -151,9 +151,9 @@ extension Broker {
         in step: inout Step
     ) -> OperatorSend {
         let target: AuthorizedTarget
-        if request.isUnusual, let reason = fault(ofUnusual: request, at: step.moment) {
+        if request.isUnusual, let (reason, cause) = fault(ofUnusual: request, at: step.moment) {
             counters.sendsRefused += 1
-            return .complete(OperatorSendResult(reason: reason))
+            return .complete(OperatorSendResult(reason: reason, limit: cause))
         }
         switch authorize(request, by: .principal(principal), ofUser: user, in: step.bytes) {
         case .refused(let reason, let limit):
@@ -166,7 +166,11 @@ extension Broker {
             request.reference = freeReference(request.reference)
         }
         let name = Array(registry.users[user].name)
-        let section = request.hasFields ? section(of: request, in: step.bytes) : []
+        let keptNumber =
+            mayBeKept(request) ? numberKept(of: request, sentTo: target, fromUser: user) : 0
+        let section =
+            request.hasFields || keptNumber != 0 || request.isUndelivered
+            ? section(of: request, keptNumber: keptNumber, in: step.bytes) : []
         return (name + section).withUnsafeBytes { both in
             let sender = ByteRange(offset: 0, count: name.count).bytes(in: both)
             let parts = MessageParts(
@@ -235,6 +239,8 @@ extension Broker {
         // Held until it is routed.
         defer { memory.release(message) }
         var tally = RoutingTally(stamp: stamp)
+        let plan = historyPlan(
+            of: message, request, sentTo: target, fromUser: user, tally: &tally)
         if request.isUndelivered {
             routeNowhere(target, grade: request.grade, fromUser: user, tally: &tally)
         } else {
@@ -245,13 +251,16 @@ extension Broker {
         guard var result = accepted(tally) else { return (.complete(refused(tally)), nil) }
         result.reference = request.reference
         counters.receiversRefused += UInt64(tally.refusedCount)
-        memory.noteTaken(request.isUndelivered ? 0 : tally.taken, of: message)
+        memory.noteTaken(
+            request.isUndelivered ? 0 : tally.taken - tally.pulledCount, of: message)
         operatorSends.add(number, result)
         if request.isRetained { retain(message, ofUser: user, request, at: step.moment) }
-        if mayBeKept(request), isKept(request, sentTo: target, fromUser: user) {
-            keep(message, of: request, sentTo: target, fromUser: user)
+        if let plan {
+            keep(
+                message, by: plan, fromUser: user,
+                news: tally.isPullable ? conversationTable.pull.newsUsers : [])
         }
-        if !request.asks.isEmpty {
+        if request.isTracked {
             track(
                 message, request, sentTo: target, fromUser: user, session: nil, in: &step)
         }

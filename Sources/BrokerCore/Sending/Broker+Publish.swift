@@ -207,13 +207,14 @@ extension Broker {
 
     /// Refusals are answered in the order of the publications too.
     mutating func rememberRefusal(
-        _ request: SendRequest, _ reason: ReasonCode, from sender: Index<Session>,
-        in step: inout Step
+        _ request: SendRequest, _ reason: ReasonCode, cause: LimitName,
+        from sender: Index<Session>, in step: inout Step
     ) {
         var entry = OutboxEntry(number: request.number, stamp: 0, grade: request.grade)
         entry.packetIdentifier = request.packetIdentifier
         entry.isComplete = true
         entry.reason = reason
+        entry.cause = cause
         addPublication(entry, of: sender)
         reportInOrder(sender, in: &step)
     }
@@ -273,6 +274,7 @@ extension Broker {
             to: connection, packet: entry.packetIdentifier,
             step: entry.grade == .once ? .received : .accepted, reason: reason)
         answer.result = entry.reason
+        answer.cause = entry.cause
         answer.refusedCount = entry.refusedCount
         answer.reference = reference(of: entry, sender)
         if sessions[sender].senderState.exists,

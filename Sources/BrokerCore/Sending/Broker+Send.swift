@@ -20,6 +20,11 @@ struct RoutingTally {
     let stamp: UInt64
     /// The message that is put into queues; nil for a send that is not queued.
     @Packed var message: Index<Message>? = nil
+    /// Whether history keeps the message for some receivers, so that their devices that pull need
+    /// no copy: ``ConversationTable/pull`` has these receivers.
+    var isPullable = false
+    /// Those of `taken` that got no copy.
+    var pulledCount: UInt32 = 0
 
     init(stamp: UInt64) { self.stamp = stamp }
 
@@ -61,8 +66,8 @@ extension Broker {
         _ request: SendRequest, from sender: Index<Session>, in step: inout Step
     ) {
         let user = sessions[sender].user
-        if request.isUnusual, let reason = fault(ofUnusual: request, at: step.moment) {
-            refuse(request, from: sender, reason, in: &step)
+        if request.isUnusual, let (reason, cause) = fault(ofUnusual: request, at: step.moment) {
+            refuse(request, from: sender, reason, limit: cause, in: &step)
             return
         }
         switch authorize(request, by: .session(sender), ofUser: user, in: step.bytes) {
@@ -93,7 +98,11 @@ extension Broker {
         _ request: SendRequest, to target: AuthorizedTarget, from sender: Index<Session>,
         in step: inout Step
     ) {
-        let parts = self.parts(of: request, from: sender, in: step.bytes, at: step.moment)
+        let keptNumber =
+            request.grade != .transient && mayBeKept(request)
+            ? numberKept(of: request, sentTo: target, fromUser: sessions[sender].user) : 0
+        let parts = self.parts(
+            of: request, keptNumber: keptNumber, from: sender, in: step.bytes, at: step.moment)
         if request.grade == .transient {
             routeTransient(request, parts, to: target, from: sender, in: &step)
         } else {
@@ -169,7 +178,7 @@ extension Broker {
         _ request: SendRequest, by requester: Requester, ofUser user: Index<User>,
         in bytes: UnsafeRawBufferPointer
     ) -> SendDecision {
-        if let fault = request.fault { return .refused(fault) }
+        if let fault = request.fault { return .refused(fault, request.faultCause) }
         if request.isRaw {
             if request.payload.count > limits.payloadMaximum {
                 return .refused(.packetTooLarge, .payloadBytes)
@@ -203,7 +212,7 @@ extension Broker {
             let refusal = refusalToKeep(request, to: receivers, fromUser: user)
             if refusal.reason != .success { return .refused(refusal.reason, refusal.limit) }
         }
-        if !request.asks.isEmpty {
+        if request.isTracked {
             let refusal = refusalToTrack(request, to: receivers, fromUser: user, by: requester)
             if refusal.reason != .success { return .refused(refusal.reason, refusal.limit) }
         }
@@ -225,13 +234,14 @@ extension Broker {
             note(
                 .sendRefused, session: sender, reason: noted,
                 subject: subject(of: request.target, in: step.bytes), limit: limit, in: &step)
-            rememberRefusal(request, reason, from: sender, in: &step)
+            rememberRefusal(request, reason, cause: limit, from: sender, in: &step)
             return
         }
         let connection = live.connectedSessions[connectedIndex(of: sender)].connection
         let identifier = request.messageIdentifier.bytes(in: step.bytes)
         step.effects[connection.loop].appendResult(
-            connection, number: request.number, reason: reason, messageIdentifier: identifier)
+            connection, number: request.number, reason: reason, messageIdentifier: identifier,
+            cause: limit)
         note(
             .sendRefused, session: sender, reason: noted,
             subject: subject(of: request.target, in: step.bytes), limit: limit, in: &step)
@@ -249,8 +259,8 @@ extension Broker {
     /// The parts of the message: the authenticated sender, and the sender's time if it is
     /// plausible.
     private mutating func parts(
-        of request: SendRequest, from sender: Index<Session>, in bytes: UnsafeRawBufferPointer,
-        at moment: Moment
+        of request: SendRequest, keptNumber: UInt64, from sender: Index<Session>,
+        in bytes: UnsafeRawBufferPointer, at moment: Moment
     ) -> MessageParts {
         let time =
             request.senderUnixMilliseconds == 0
@@ -268,8 +278,9 @@ extension Broker {
         }
         scratch.removeAll()
         let name = scratch.append(registry.users[sessions[sender].user].name)
-        if request.hasFields {
-            let section = scratch.append(self.section(of: request, in: bytes))
+        if request.hasFields || keptNumber != 0 || request.isUndelivered {
+            let section = scratch.append(
+                self.section(of: request, keptNumber: keptNumber, in: bytes))
             return MessageParts(
                 kind: request.target.kind, marks: marks.union(.fields), grade: request.grade,
                 time: time, sender: name.bytes(in: scratch.bytes),
@@ -366,6 +377,8 @@ extension Broker {
         defer { memory.release(message) }
         let excluded = excludedSession(request, sender)
         var tally = RoutingTally(stamp: stamp)
+        let plan = historyPlan(
+            of: message, request, sentTo: target, fromUser: sessions[sender].user, tally: &tally)
         if request.isUndelivered {
             routeNowhere(
                 target, grade: request.grade, fromUser: sessions[sender].user, tally: &tally)
@@ -383,15 +396,18 @@ extension Broker {
         noteForbidden(target, from: sender, in: &step)
         // Receivers that need no acknowledgement have it: sessions that are not persistent, and QoS
         // 0 subscriptions.
-        memory.noteTaken(request.isUndelivered ? 0 : tally.taken, of: message)
+        memory.noteTaken(
+            request.isUndelivered ? 0 : tally.taken - tally.pulledCount, of: message)
         remember(request, tally: tally, from: sender, message: message)
         if request.isRetained {
             retain(message, ofUser: sessions[sender].user, request, at: step.moment)
         }
-        if mayBeKept(request), isKept(request, sentTo: target, fromUser: sessions[sender].user) {
-            keep(message, of: request, sentTo: target, fromUser: sessions[sender].user)
+        if let plan {
+            keep(
+                message, by: plan, fromUser: sessions[sender].user,
+                news: tally.isPullable ? conversationTable.pull.newsUsers : [])
         }
-        if !request.asks.isEmpty {
+        if request.isTracked {
             track(
                 message, request, sentTo: target, fromUser: sessions[sender].user, session: sender,
                 in: &step)
@@ -436,7 +452,7 @@ extension Broker {
         if tally.taken == 0 { entry.reason = .noMatchingSubscribers }
         entry.refusedCount = tally.refusedCount
         storeRefusals(tally.refusals, in: &entry, of: sender)
-        entry.isTracked = request.isUnusual && !request.asks.isEmpty
+        entry.isTracked = request.isTracked
         if request.packetIdentifier > 0 {
             addRecentSend(request, tally, from: sender)
             addPublication(entry, of: sender)

@@ -17,6 +17,8 @@ struct OutboxEntry: BitwiseCopyable {
     var packetIdentifier: UInt16 = 0
     var grade: Grade
     var reason = ReasonCode.sent
+    /// What the reason of a refusal does not tell (MQTT).
+    var cause = LimitName.none
     /// Whether `reason` is final. Before that, the commit of the send is under way.
     var isComplete = false
     /// Whether the result is sent only when the send is repeated, because its connection has ended

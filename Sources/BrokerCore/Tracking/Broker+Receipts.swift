@@ -19,12 +19,13 @@ extension Broker {
     mutating func noteDelivered(
         _ message: Index<Message>, by session: Index<Session>, in step: inout Step
     ) {
-        guard let index = tracked(message), tracking.sends[index].asks.contains(.delivered)
-        else { return }
+        guard let index = tracked(message) else { return }
         let user = sessions[session].user
         // A member with several devices must not count twice.
         let hasOthers =
             registry.users[user].firstSession != session || sessions[session].nextOfUser != nil
+        if hasOthers || registry.users[user].offlineQueue != nil { noteSent(index, to: user) }
+        guard tracking.sends[index].asks.contains(.delivered) else { return }
         guard !hasOthers || tracking.remembers(user, of: index) || hasRoomForMember(of: index)
         else {
             counters.membersUncounted += 1
@@ -39,36 +40,47 @@ extension Broker {
 
     /// Notes what a receiver has told about a message.
     ///
-    /// - Returns: the reason of the answer.
+    /// - Returns: the reason of the answer, and what it does not tell.
     mutating func noteApplied(
-        _ reference: UInt64, code: UInt8, text: [UInt8], by session: Index<Session>,
+        _ reference: UInt64, code: UInt8, text: [UInt8], by user: Index<User>, device: [UInt8],
         in step: inout Step
-    ) -> ReasonCode {
-        let user = sessions[session].user
+    ) -> (reason: ReasonCode, cause: LimitName) {
         // The same answer for a message of others, one that has expired, and one that never was.
         guard let index = tracking.find(reference, ofApp: registry.users[user].app),
             tracking.sends[index].asks.contains(.applied), isReceiver(user, of: index)
-        else { return .topicNameInvalid }
+        else { return (.topicNameInvalid, .unknownReference) }
         var receipt = Receipt(
-            kind: .applied, user: user, device: Array(sessions[session].device),
+            kind: .applied, user: user, device: device,
             unixMilliseconds: step.moment.unixMilliseconds)
         receipt.code = code
         receipt.text = text
         // The text is in the row until it is told.
-        guard tracking.remembers(user, of: index) || hasRoomForMember(of: index),
-            hasRoom(for: receipt.rowByteCount, .upkeep)
-        else { return .quotaExceeded }
-        // A repeated request changes nothing.
-        guard tracking.note(.applied, by: user, of: index, remembers: true) else { return .success }
+        guard tracking.remembers(user, of: index) || hasRoomForMember(of: index) else {
+            return (.quotaExceeded, .trackedMembers)
+        }
+        guard hasRoomForReceipt(of: index), hasRoom(for: receipt.rowByteCount) else {
+            return (.quotaExceeded, .store)
+        }
+        // A repeated request changes nothing. A member that joined when all that received the
+        // message have told is no receiver.
+        guard tracking.note(.applied, by: user, of: index, remembers: true) else {
+            return tracking.knows(.applied, by: user, of: index)
+                ? (.success, .none) : (.topicNameInvalid, .none)
+        }
         if code >= ReceiptLimits.failureCode { tracking.sends[index].counts.failed += 1 }
         takeFact(receipt, of: index, in: &step)
-        return .success
+        return (.success, .none)
     }
 
     /// Whether one more member of a group can be remembered. Users that the send named always are.
-    private func hasRoomForMember(of index: Index<TrackedSend>) -> Bool {
+    func hasRoomForMember(of index: Index<TrackedSend>) -> Bool {
         tracking.sends[index].targetKind != .group
             || tracking.memberFactCount < limits.trackedMembersMaximum
+    }
+
+    /// Whether one more receipt of a send may wait.
+    private func hasRoomForReceipt(of index: Index<TrackedSend>) -> Bool {
+        tracking.sends[index].untold.count < CoreLimits.untoldReceiptsMaximum
     }
 
     /// Whether a user received a message: one that the send named, or another member of the group.
@@ -81,6 +93,11 @@ extension Broker {
                 registry.apps[app].groups.value(for: $0)
             }
             guard let group, user != tracking.sends[index].sender else { return false }
+            // Of a message to those whom it mentions, they are known.
+            let receivers = tracking.sends[index].receivers
+            guard receivers.isEmpty || receivers.contains(where: { $0.user == user }) else {
+                return false
+            }
             return membership(of: user, in: group) != nil
         case .everybody, .topic: return false
         }
@@ -91,11 +108,13 @@ extension Broker {
         _ receipt: Receipt, of index: Index<TrackedSend>, in step: inout Step
     ) {
         commits.commitSoon()
+        workload.charge(1)
         tracking.noteChange(of: index)
         guard tracking.sends[index].targetKind == .group else {
             // The row has the receipt until it is told. For what a receiver tells, the room was
             // looked for before.
-            let hasRoom = admitGrowth(of: receipt.rowByteCount, for: .upkeep) != nil
+            let hasRoom =
+                hasRoomForReceipt(of: index) && admitGrowth(of: receipt.rowByteCount) != nil
             if hasRoom || receipt.kind == .applied {
                 tracking.sends[index].untold.append(receipt)
                 tellReceipts(of: index, in: &step)
@@ -117,13 +136,13 @@ extension Broker {
 
     /// Stores what is known of a member of a group. A store without room leaves it out; then a
     /// member may count twice after a failure of the broker, never more than there are members.
-    private mutating func writeMember(_ user: Index<User>, of index: Index<TrackedSend>) {
+    mutating func writeMember(_ user: Index<User>, of index: Index<TrackedSend>) {
         guard let facts = tracking.sends[index].members[user] else { return }
         let key = memberKey(user, of: index)
         var row = RecordWriter(version: 1)
         row.write(facts.rawValue)
         let byteCount = RecordChange.pageByteCount(key: key.count, value: row.bytes.count)
-        guard let permit = admitGrowth(of: byteCount, for: .upkeep) else { return }
+        guard let permit = admitGrowth(of: byteCount) else { return }
         commits.put(RecordChange(table: .trackedSends, key: key, value: row.bytes), permit)
     }
 
@@ -143,7 +162,8 @@ extension Broker {
     ) {
         tracking.sends[index].untold = [
             Receipt(
-                kind: .counts, user: last.user, device: last.device,
+                // Several members are counted, so it is from none of them.
+                kind: .counts, user: tracking.sends[index].sender, device: [],
                 unixMilliseconds: last.unixMilliseconds)
         ]
         tracking.noteChange(of: index)
@@ -156,9 +176,12 @@ extension Broker {
     private mutating func tellReceipts(of index: Index<TrackedSend>, in step: inout Step) {
         while let receipt = tracking.sends[index].untold.first {
             guard !commits.room.isFull, send(receipt, of: index, in: &step) else {
+                workload.charge(CoreLimits.receiptRetryWork)
+                tracking.noteFailure(of: index)
                 startPace(of: index, at: step.moment)
                 return
             }
+            tracking.noteSuccess(of: index)
             tracking.sends[index].untold.removeFirst()
             tracking.sends[index].toldCounts = tracking.sends[index].counts
             tracking.noteChange(of: index)
@@ -170,7 +193,7 @@ extension Broker {
         guard tracking.sends[index].paceToken == .none else { return }
         tracking.sends[index].paceToken = deadlines.insert(
             .receipts(index),
-            at: moment.instant.advanced(byMilliseconds: CoreLimits.receiptMilliseconds))
+            at: moment.instant.advanced(byMilliseconds: tracking.sends[index].paceMilliseconds))
     }
 
     /// The interval after a receipt, or after one that could not be sent, has ended.
@@ -194,7 +217,7 @@ extension Broker {
             let receipt = Receipt(
                 kind: .delivered, user: tracking.sends[index].receivers[position].user, device: [],
                 unixMilliseconds: moment.unixMilliseconds)
-            guard admitGrowth(of: receipt.rowByteCount, for: .upkeep) != nil else {
+            guard hasRoomForReceipt(of: index), admitGrowth(of: receipt.rowByteCount) != nil else {
                 startPace(of: index, at: moment)
                 return
             }
@@ -246,7 +269,7 @@ extension Broker {
         return true
     }
 
-    private mutating func enqueueReceipt(
+    mutating func enqueueReceipt(
         _ message: Index<Message>, of user: Index<User>, tally: inout RoutingTally,
         in step: inout Step
     ) {
@@ -267,9 +290,10 @@ extension Broker {
 
     /// Takes the result of the commit of a receipt.
     mutating func settleReceipt(_ number: UInt64, isTakenBack: Bool, in step: inout Step) {
-        guard let (handle, receipt) = tracking.end(number), isTakenBack,
-            tracking.sends.contains(handle)
-        else { return }
+        guard let (handle, receipt) = tracking.end(number), tracking.sends.contains(handle) else {
+            return
+        }
+        guard isTakenBack else { return settleIfTold(handle.index) }
         counters.receiptsDelayed += 1
         counters.receiptsSent -= 1
         // The row in the store says that it is untold.
@@ -326,14 +350,18 @@ extension Broker {
         in step: inout Step
     ) {
         guard let session = session(of: connection) else { return }
-        let reason = noteApplied(
+        let (reason, cause) = noteApplied(
             request.reference, code: request.code, text: Array(request.text.bytes(in: step.bytes)),
-            by: session, in: &step)
+            by: sessions[session].user, device: Array(sessions[session].device), in: &step)
         if reason == .success {
             respondAtCommit(to: connection, request: identifier, reason: .success, body: [])
         } else {
             if reason == .quotaExceeded { counters.requestsOverQuota += 1 }
-            refuse(connection, request: identifier, reason, in: &step)
+            let digits = String(request.reference, radix: 16)
+            let zeros = repeatElement(UInt8(ascii: "0"), count: 16 - digits.utf8.count)
+            refuse(
+                connection, request: identifier, reason, cause: cause,
+                about: Array(zeros) + Array(digits.utf8), in: &step)
         }
     }
 }

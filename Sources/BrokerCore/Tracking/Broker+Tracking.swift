@@ -16,23 +16,38 @@ extension Broker {
         by requester: Requester
     ) -> (reason: ReasonCode, limit: LimitName) {
         // A transient message has no result that could tell a reference.
-        guard request.grade != .transient else { return (.qosNotSupported, .none) }
+        guard request.grade != .transient else { return (.qosNotSupported, .asksOfTransient) }
         if !request.asks.isDisjoint(with: .receipts) {
             // Nobody gets a message that is only kept.
-            guard !request.isUndelivered else { return (.topicNameInvalid, .none) }
+            guard !request.isUndelivered else { return (.topicNameInvalid, .receiptsOfKept) }
             switch target.receivers {
             // Nobody knows how many there are.
-            case .everybody, .topic: return (.topicNameInvalid, .none)
+            case .everybody, .topic: return (.topicNameInvalid, .receiptsTarget)
             case .user, .users, .group, .mentioned:
-                guard mayAskReceipts(of: target, requester) else { return (.notAuthorized, .none) }
+                guard mayAskReceipts(of: target, requester) else {
+                    return (.notAuthorized, .receiptsRight)
+                }
+            }
+        }
+        if !request.collapseKey.isEmpty {
+            guard !request.isUndelivered, !request.isRetained else {
+                return (.topicNameInvalid, .none)
+            }
+            switch target.receivers {
+            case .everybody, .topic: return (.topicNameInvalid, .none)
+            case .user, .users, .group, .mentioned: break
             }
         }
         let app = registry.users[user].app
-        if tracking.count(ofApp: app) >= limits.trackedSendsPerAppMaximum {
-            return (.quotaExceeded, .trackedSendsOfApp)
-        }
-        if tracking.count(ofUser: user) >= limits.trackedSendsPerUserMaximum {
+        // Those of which everything is told make room.
+        let isFullForUser = tracking.count(ofUser: user) >= limits.trackedSendsPerUserMaximum
+        if isFullForUser, tracking.oldestSettled(ofUser: user) == nil {
             return (.quotaExceeded, .trackedSendsOfUser)
+        }
+        if !isFullForUser, tracking.count(ofApp: app) >= limits.trackedSendsPerAppMaximum,
+            tracking.oldestSettled(ofApp: app) == nil
+        {
+            return (.quotaExceeded, .trackedSendsOfApp)
         }
         let byteCount = Records.trackedSendPageByteCount(
             app: registry.apps[app].name, receiverByteCount: receiverByteCount(of: target))
@@ -75,9 +90,14 @@ extension Broker {
 
     // MARK: - Tracking
 
-    /// The section of fields and the properties of a message whose sender asks for something.
-    func section(of request: SendRequest, in bytes: UnsafeRawBufferPointer) -> [UInt8] {
+    /// The section of fields and the properties of a message whose sender asks for something, or
+    /// that is kept.
+    func section(
+        of request: SendRequest, keptNumber: UInt64, in bytes: UnsafeRawBufferPointer
+    ) -> [UInt8] {
         var fields = MessageFields()
+        fields.keptNumber = keptNumber
+        fields.isUndelivered = request.isUndelivered
         fields.reference = request.reference
         fields.receipts = request.asks.intersection(.receipts)
         fields.attributes = Array(request.attributes.bytes(in: bytes))
@@ -107,12 +127,48 @@ extension Broker {
             acceptedUnixMilliseconds: step.moment.unixMilliseconds,
             deadline: trackingDeadline(of: message, request))
         takeReceivers(of: target, into: &send)
+        makeRoomToTrack(fromUser: user, app: app)
+        send.batch = commits.pendingSequence
+        send.message = message
+        send.stamp = memory.messages[message].stamp
+        if request.expirySeconds != nil { send.marks.insert(.expires) }
+        if !request.collapseKey.isEmpty {
+            send.collapseKey = Array(request.collapseKey.bytes(in: step.bytes))
+        }
+        let earlier = send.collapseKey.isEmpty ? nil : tracking.find(collapsedBy: send)
         let index = tracking.insert(send)
         startExpiry(ofTracked: index)
+        noteTransientReceivers(of: index)
         attachToBatch(message)
+        if let earlier { beginCollapse(of: earlier, by: index) }
         memory.awaitTracking(of: message)
         tracking.noteChange(of: index)
         counters.sendsTracked += 1
+        settleIfTold(index)
+    }
+
+    /// Forgets the oldest settled sends, if a user or its app has as many as may be.
+    private mutating func makeRoomToTrack(fromUser user: Index<User>, app: Index<App>) {
+        // A limit that became lower is reached in steps.
+        if tracking.count(ofUser: user) >= limits.trackedSendsPerUserMaximum,
+            let oldest = tracking.oldestSettled(ofUser: user)
+        {
+            untrack(oldest)
+        }
+        if tracking.count(ofApp: app) >= limits.trackedSendsPerAppMaximum,
+            let oldest = tracking.oldestSettled(ofApp: app)
+        {
+            untrack(oldest)
+        }
+    }
+
+    /// Notes that a send may make room for others, if everything that it asks for is told. One
+    /// whose members have rows ends in steps, and keeps its place until then.
+    mutating func settleIfTold(_ index: Index<TrackedSend>) {
+        guard tracking.sends[index].hasNothingToTell, tracking.sends[index].members.isEmpty else {
+            return
+        }
+        tracking.settle(index)
     }
 
     /// The end of a tracked send: that of its message, and later if receivers may have to tell what
@@ -152,15 +208,14 @@ extension Broker {
             }
         case .group(let group):
             let sender = send.sender
-            let memberships = groupTable.groups[group].memberships
-            send.memberCount = UInt32(memberships.count)
-            if memberships.contains(where: { groupTable.memberships[$0].user == sender }) {
-                send.memberCount -= 1
-            }
+            send.memberCount = UInt32(groupTable.groups[group].memberships.count)
+            if membership(of: sender, in: group) != nil { send.memberCount -= 1 }
         case .mentioned(let group, let names):
             let sender = send.sender
-            send.memberCount = UInt32(
-                members(of: group, namedIn: names, app: send.app).count { $0 != sender })
+            let receivers = members(of: group, namedIn: names, app: send.app)
+            send.memberCount = UInt32(receivers.count { $0 != sender })
+            // Only they have it.
+            send.receivers = receivers.map { TrackedSend.Receiver(user: $0) }
         case .everybody, .topic: break
         }
     }
@@ -181,6 +236,51 @@ extension Broker {
         return reference
     }
 
+    // MARK: - Devices that have been sent it
+
+    /// Notes that a device of a user has been sent a message, or may have been.
+    @inline(never)
+    mutating func noteSent(_ message: Index<Message>, to user: Index<User>) {
+        if let index = tracked(message) { noteSent(index, to: user) }
+    }
+
+    mutating func noteSent(_ index: Index<TrackedSend>, to user: Index<User>) {
+        guard tracking.sends[index].targetKind == .group,
+            tracking.sends[index].receivers.isEmpty
+        else {
+            if tracking.noteSent(index, to: user) { tracking.noteChange(of: index) }
+            return
+        }
+        guard tracking.remembers(user, of: index) || hasRoomForMember(of: index) else {
+            // All members with several devices count as late.
+            tracking.sends[index].marks.insert(.isSentUnknown)
+            tracking.noteChange(of: index)
+            return
+        }
+        if tracking.noteSent(index, to: user) { writeMember(user, of: index) }
+    }
+
+    /// Notes the receivers that have been sent a message by subscriptions of grade *transient*,
+    /// which leave no trace.
+    private mutating func noteTransientReceivers(of index: Index<TrackedSend>) {
+        let (app, kind) = (tracking.sends[index].app, tracking.sends[index].targetKind)
+        let audiences: [Index<Audience>?]
+        if kind == .group {
+            let name = tracking.sends[index].address
+            audiences = [audience(ofAddress: .group, name, app: app)]
+        } else {
+            audiences = tracking.sends[index].receivers.map {
+                audience(ofAddress: .user, registry.users[$0.user].name, app: app)
+            }
+        }
+        for case let audience? in audiences {
+            for subscriber in routing.audiences[audience].subscribers
+            where subscriber.grade == .transient && subscriber.connection != .none {
+                noteSent(index, to: sessions[subscriber.session].user)
+            }
+        }
+    }
+
     // MARK: - The end
 
     private mutating func startExpiry(ofTracked index: Index<TrackedSend>) {
@@ -189,8 +289,14 @@ extension Broker {
     }
 
     /// Ends a tracked send whose message has expired.
-    mutating func expire(tracked index: Index<TrackedSend>) {
+    mutating func expire(tracked index: Index<TrackedSend>, at moment: Moment) {
         tracking.sends[index].token = .none
+        guard tracking.sends[index].revision == nil else {
+            // The recall under way is completed first.
+            let soon = moment.instant.advanced(byMilliseconds: CoreLimits.receiptMilliseconds)
+            tracking.sends[index].token = deadlines.insert(.tracked(index), at: soon)
+            return
+        }
         for user in tracking.takeMembers(
             of: index, countMaximum: CoreLimits.trackedMembersPerStepMaximum)
         {
@@ -207,17 +313,28 @@ extension Broker {
 
     /// Ends a tracked send, and removes its row.
     mutating func untrack(_ index: Index<TrackedSend>) {
+        // Members may have told something of a message that was taken back.
+        for user in tracking.sends[index].members.keys {
+            commits.remove(.trackedSends, key: memberKey(user, of: index))
+        }
         let send = tracking.remove(index)
         if send.token != .none { deadlines.cancel(send.token) }
         if send.paceToken != .none { deadlines.cancel(send.paceToken) }
-        commits.remove(
-            .trackedSends,
-            key: Records.key(ofTracked: send.reference, app: registry.apps[send.app].name))
+        let app = registry.apps[send.app].name
+        commits.remove(.trackedSends, key: Records.key(ofTracked: send.reference, app: app))
+        if send.hasStateRow {
+            commits.remove(
+                .trackedSends, key: Records.key(ofTrackedState: send.reference, app: app))
+        }
     }
 
     /// Ends the tracked send of a message that was taken back: nobody got it.
     mutating func untrack(takenBack message: Index<Message>) {
         guard let index = tracked(message) else { return }
+        if let revision = tracking.sends[index].revision {
+            // Nobody has the message, and its own result says so.
+            end(revision, .topicNameInvalid)
+        }
         untrack(index)
     }
 
@@ -234,18 +351,40 @@ extension Broker {
     /// Puts the rows of changed sends into the pending batch.
     @inline(never)
     mutating func writeChangedTracked() {
+        identifyMessages()
         for index in tracking.takeChanged() {
             let (untold, underWay) = (tracking.sends[index].untold, tracking.sends[index].underWay)
-            commits.renew(row(ofTracked: index, untold: underWay.map(\.receipt) + untold))
+            identify(index)
+            let states = revisionStates(of: index)
+            commits.renew(
+                row(
+                    ofTracked: index, untold: underWay.map(\.receipt) + untold,
+                    state: states.before))
             // A store without room leaves out these receipts, and this row with them.
-            if !underWay.isEmpty { commits.putWithSends(row(ofTracked: index, untold: untold)) }
+            if !underWay.isEmpty || states.before != states.after {
+                commits.putWithSends(row(ofTracked: index, untold: untold, state: states.after))
+            }
+            tracking.noteWritten(index)
         }
+    }
+
+    /// What the rows of a send say about its recall: without the messages of the batch, and with
+    /// them. While late receivers are not told, the recall is not complete.
+    private func revisionStates(
+        of index: Index<TrackedSend>
+    ) -> (before: TrackedSend.RevisionState, after: TrackedSend.RevisionState) {
+        let state = tracking.sends[index].revisionState
+        guard state == .recalled, let revision = tracking.sends[index].revision,
+            !tracking.revisions[revision].late.isEmpty
+        else { return (state, state) }
+        return (.recalling, tracking.revisions[revision].phase == .telling ? state : .recalling)
     }
 
     /// Continues the timers of restored sends, and the references of their results.
     mutating func resumeTracking(at moment: Moment) {
         for index in tracking.sends.places where tracking.sends.contains(index) {
             startExpiry(ofTracked: index)
+            settleIfTold(index)
             if !tracking.sends[index].untold.isEmpty
                 || tracking.sends[index].counts != tracking.sends[index].toldCounts
                 || tracking.sends[index].receivers.contains(where: {
@@ -254,6 +393,7 @@ extension Broker {
             {
                 startPace(of: index, at: moment)
             }
+            resumeRevision(of: index, at: moment)
         }
         for session in sessions.places where sessions.contains(session) {
             for position in 0..<sessions[session].outbox.count {

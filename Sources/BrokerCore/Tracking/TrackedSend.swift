@@ -25,6 +25,10 @@ struct TrackedSend {
         static let applied = Facts(rawValue: 2)
         /// That it was delivered is not told, because the store had no room for the receipt.
         static let postponed = Facts(rawValue: 4)
+        /// A device has been sent it, or may have been.
+        static let sent = Facts(rawValue: 8)
+        /// The message was withdrawn from all its queues.
+        static let withdrawn = Facts(rawValue: 16)
     }
 
     /// A user that the send named.
@@ -78,12 +82,98 @@ struct TrackedSend {
     /// Receipts in the pending or the in-flight batch, by their numbers.
     var underWay: [(number: UInt64, receipt: Receipt)] = []
 
+    /// The id of its stored message; 0 if there is none, or if it is not known yet.
+    var stored: UInt64 = 0
+    /// The batch that stores it, and its message while that batch is not committed.
+    var batch: UInt64 = 0
+    var message: Index<Message>?
+    /// Distinguishes its message in memory; 0 after a restart.
+    var stamp: UInt64 = 0
+    /// The sender's key; empty for none.
+    var collapseKey: [UInt8] = []
+    /// The reference of the earlier send whose place it takes, until that one is withdrawn; 0 for
+    /// none.
+    var collapses: UInt64 = 0
+    var marks: Marks = []
+    var revisionState = RevisionState.none
+    /// The answer to a recall, when it is complete.
+    var withdrawnCount: UInt32 = 0
+    var lateCount: UInt32 = 0
+    /// What the sender tells about a recall under way.
+    var detail: [UInt8] = []
+    /// What happens to copies that are loaded; nil for nothing.
+    var fate: StoredFate?
+    /// The recall, the replacement or the collapse under way.
+    var revision: Index<Revision>?
+
+    /// Facts about a send. On disk.
+    struct Marks: OptionSet {
+        var rawValue: UInt8
+
+        /// Its sender set an expiry.
+        static let expires = Marks(rawValue: 1)
+        /// Devices of members have been sent it that could not be remembered one by one.
+        static let isSentUnknown = Marks(rawValue: 2)
+        /// It was restored from a row that does not contain its stored message.
+        static let isOld = Marks(rawValue: 4)
+    }
+
+    /// Raw values are on disk.
+    enum RevisionState: UInt8 {
+        case none = 0
+        case recalling = 1
+        case recalled = 2
+        /// A newer message takes its place.
+        case collapsing = 3
+    }
+
     /// The timer that ends it.
     var token = TimerWheel.Token.none
     /// The timer of the next receipt.
     var paceToken = TimerWheel.Token.none
+    /// How often in a row a receipt could not be sent.
+    private(set) var failureCount: UInt8 = 0
+
+    /// The time until the next receipt: the interval of a group's counts, and after each failure in
+    /// a row twice as long, up to 96 s, because the sender's queue is full for all of its sends.
+    var paceMilliseconds: UInt64 {
+        CoreLimits.receiptMilliseconds << UInt64(failureCount)
+    }
+
+    mutating func noteFailure() {
+        failureCount = min(failureCount + 1, CoreLimits.receiptDoublingsMaximum)
+    }
+
+    mutating func noteSuccess() { failureCount = 0 }
     /// Whether its row is to be written with the pending batch.
     var isChanged = false
+    /// Whether no batch has its row yet.
+    var isNew = true
+    /// Whether a batch has a row of its state.
+    var hasStateRow = false
+    /// Whether it is among those that make room for others.
+    var isSettled = false
+
+    /// Whether all receipts that it asks for are told and stored: nothing is lost if it is
+    /// forgotten.
+    var hasNothingToTell: Bool {
+        guard revision == nil, collapses == 0, untold.isEmpty, underWay.isEmpty,
+            counts == toldCounts || targetKind != .group
+        else {
+            return false
+        }
+        for (ask, fact) in [(SendAsks.delivered, Facts.delivered), (.applied, .applied)]
+        where asks.contains(ask) {
+            let isKnown =
+                targetKind == .group
+                ? counts[fact] == memberCount
+                : receivers.allSatisfy {
+                    $0.facts.contains(fact) && !$0.facts.contains(.postponed)
+                }
+            guard isKnown else { return false }
+        }
+        return true
+    }
 }
 
 /// A receipt for the sender of a message.
@@ -108,141 +198,4 @@ struct Receipt: Hashable {
     /// The most bytes that it takes in the row of its send: a user of at most 64 bytes, a time, a
     /// kind, a code, and lengths.
     var rowByteCount: Int { 80 + device.count + text.count }
-}
-
-extension Records {
-    /// The longest row of a tracked send.
-    static func trackedSendPageByteCount(app: [UInt8], receiverByteCount: Int) -> Int {
-        // Two receipts that wait, with the longest device and text, beside the fixed fields.
-        RecordChange.pageByteCount(key: 9 + app.count, value: 900 + receiverByteCount)
-    }
-
-    /// A member's row follows that of its send.
-    static func key(ofMember user: [UInt8], tracked reference: UInt64, app: [UInt8]) -> [UInt8] {
-        key(ofTracked: reference, app: app) + user
-    }
-
-    static func key(ofTracked reference: UInt64, app: [UInt8]) -> [UInt8] {
-        RecordKey.name(app: app, RecordKey.number(reference))
-    }
-}
-
-extension Broker {
-    /// The row of a tracked send. Ranges of receivers may be long, so it is written once for each
-    /// batch.
-    func row(ofTracked index: Index<TrackedSend>, untold: [Receipt]) -> RecordChange {
-        let send = tracking.sends[index]
-        var row = RecordWriter(version: 1)
-        row.write(Array(registry.users[send.sender].name))
-        row.write(send.session >= TrackedSends.memorySessions ? 0 : send.session)
-        row.write(send.number)
-        row.write(send.messageIdentifier)
-        row.write(send.asks.rawValue)
-        row.write(send.grade.rawValue)
-        row.write(send.targetKind.rawValue)
-        row.write(send.address)
-        row.write(send.acceptedUnixMilliseconds)
-        row.write(send.deadline.milliseconds)
-        row.write(send.memberCount)
-        for counts in [send.counts, send.toldCounts] {
-            row.write(counts.delivered)
-            row.write(counts.applied)
-            row.write(counts.failed)
-        }
-        row.write(UInt16(send.receivers.count))
-        for receiver in send.receivers {
-            row.write(Array(registry.users[receiver.user].name))
-            row.write(receiver.facts.rawValue)
-        }
-        row.write(UInt16(untold.count))
-        for receipt in untold {
-            row.write(receipt.kind.rawValue)
-            row.write(Array(registry.users[receipt.user].name))
-            row.write(receipt.device)
-            row.write(receipt.unixMilliseconds)
-            row.write(receipt.code)
-            row.write(receipt.text)
-        }
-        return RecordChange(
-            table: .trackedSends,
-            key: Records.key(ofTracked: send.reference, app: registry.apps[send.app].name),
-            value: row.bytes)
-    }
-
-    /// Restores one row. The rows of its users have been restored before.
-    mutating func restoreTracked(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
-        guard let appCount = key.first, key.count >= 1 + Int(appCount) + 8,
-            let app = app(named: Array(key[1..<1 + Int(appCount)]))
-        else { throw .danglingRecord(.trackedSends, key: key) }
-        let end = 1 + Int(appCount) + 8
-        if key.count > end {
-            try restoreMember(named: Array(key[end...]), app: app, key, value)
-            return
-        }
-        var row = try RecordReader(value, version: 1, table: .trackedSends, key: key)
-        func user(_ name: [UInt8]) throws(RestoreError) -> Index<User> {
-            guard let user = self.user(named: name, app: app) else {
-                throw .danglingRecord(.trackedSends, key: key)
-            }
-            return user
-        }
-        let sender = try user(try row.readString())
-        let (session, number) = (try row.read(UInt64.self), try row.read(UInt64.self))
-        let messageIdentifier = try row.readString()
-        let asks = SendAsks(rawValue: try row.read(UInt8.self))
-        guard let grade = Grade(rawValue: try row.read(UInt8.self)),
-            let targetKind = TrackedSend.TargetKind(rawValue: try row.read(UInt8.self))
-        else { throw .unreadableRecord(.trackedSends, key: key) }
-        let address = try row.readString()
-        let accepted = try row.read(UInt64.self)
-        let deadline = Instant(milliseconds: try row.read(UInt64.self))
-        var send = TrackedSend(
-            reference: RecordKey.readNumber(key, at: 1 + Int(appCount)), app: app, sender: sender,
-            session: session, number: number, messageIdentifier: messageIdentifier, asks: asks,
-            grade: grade, targetKind: targetKind, address: address,
-            acceptedUnixMilliseconds: accepted, deadline: deadline)
-        send.memberCount = try row.read(UInt32.self)
-        send.counts = try row.readCounts()
-        send.toldCounts = try row.readCounts()
-        for _ in 0..<(try row.read(UInt16.self)) {
-            let user = try user(try row.readString())
-            send.receivers.append(
-                TrackedSend.Receiver(
-                    user: user, facts: TrackedSend.Facts(rawValue: try row.read(UInt8.self))))
-        }
-        for _ in 0..<(try row.read(UInt16.self)) {
-            guard let kind = Receipt.Kind(rawValue: try row.read(UInt8.self)) else {
-                throw .unreadableRecord(.trackedSends, key: key)
-            }
-            let user = try user(try row.readString())
-            let device = try row.readString()
-            var receipt = Receipt(
-                kind: kind, user: user, device: device,
-                unixMilliseconds: try row.read(UInt64.self))
-            receipt.code = try row.read(UInt8.self)
-            receipt.text = try row.readString()
-            send.untold.append(receipt)
-        }
-        _ = tracking.insert(send)
-    }
-
-    private mutating func restoreMember(
-        named name: [UInt8], app: Index<App>, _ key: [UInt8], _ value: [UInt8]
-    ) throws(RestoreError) {
-        var row = try RecordReader(value, version: 1, table: .trackedSends, key: key)
-        let reference = RecordKey.readNumber(key, at: key.count - name.count - 8)
-        guard let index = tracking.find(reference, ofApp: app),
-            let user = user(named: name, app: app)
-        else { throw .danglingRecord(.trackedSends, key: key) }
-        let facts = TrackedSend.Facts(rawValue: try row.read(UInt8.self))
-        tracking.restore(facts, ofMember: user, of: index)
-    }
-}
-
-extension RecordReader {
-    fileprivate mutating func readCounts() throws(RestoreError) -> TrackedSend.Counts {
-        TrackedSend.Counts(
-            delivered: try read(UInt32.self), applied: try read(UInt32.self),
-            failed: try read(UInt32.self))
-    }
 }

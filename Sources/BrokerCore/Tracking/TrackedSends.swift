@@ -6,8 +6,12 @@
 //
 // It also numbers the receipts that are in a batch.
 //
+// Sends of which everything is told are settled: they make room for later ones of their user, or
+// of their app, the oldest first.
+//
 // Invariants: a reference is unique; the counts of an app and of a user are those of their sends;
-// a send of an application's id is the latest one.
+// a send of an application's id is the latest one; a settled send is in the lists of its user and
+// of its app.
 
 import Primitives
 
@@ -16,6 +20,20 @@ struct TrackedSends: ~Copyable {
     private struct ApplicationKey: Hashable {
         let sender: Index<User>
         let messageIdentifier: [UInt8]
+    }
+
+    private struct CollapseKey: Hashable {
+        let sender: Index<User>
+        let key: [UInt8]
+        let group: [UInt8]
+        let receivers: [Index<User>]
+
+        init(_ send: TrackedSend) {
+            sender = send.sender
+            key = send.collapseKey
+            group = send.address
+            receivers = send.receivers.map(\.user)
+        }
     }
 
     private struct SendKey: Hashable, BitwiseCopyable {
@@ -27,10 +45,21 @@ struct TrackedSends: ~Copyable {
     private var byReference: [UInt64: Index<TrackedSend>] = [:]
     private var byApplication: [ApplicationKey: Index<TrackedSend>] = [:]
     private var bySend: [SendKey: Index<TrackedSend>] = [:]
+    /// The latest send with a key to the same receivers.
+    private var byCollapseKey: [CollapseKey: Index<TrackedSend>] = [:]
+    /// Recalls, replacements and collapses under way.
+    var revisions = Slab<Revision>()
+    /// Receivers of all of them.
+    private var revisionUserCount = 0
+    /// Sends whose copies are not simply delivered when they are loaded, by the ids of their stored
+    /// messages.
+    private(set) var revised: [UInt64: Index<TrackedSend>] = [:]
     private var countsOfApps: [Index<App>: Int] = [:]
     private var countsOfUsers: [Index<User>: Int] = [:]
-    /// Those whose rows are to be written.
-    private(set) var changed: [Index<TrackedSend>] = []
+    private var settledOfApps: [Index<App>: SettledSends] = [:]
+    private var settledOfUsers: [Index<User>: SettledSends] = [:]
+    /// Those whose rows are to be written, and some that have ended.
+    private(set) var changed: [Handle<TrackedSend>] = []
 
     /// The sends of receipts that are in the pending or the in-flight batch, by their numbers.
     private var receipts: [UInt64: Handle<TrackedSend>] = [:]
@@ -74,6 +103,11 @@ struct TrackedSends: ~Copyable {
             ApplicationKey(sender: user, messageIdentifier: Array(messageIdentifier))]
     }
 
+    /// The earlier send whose place a send with a key takes.
+    func find(collapsedBy send: TrackedSend) -> Index<TrackedSend>? {
+        byCollapseKey[CollapseKey(send)]
+    }
+
     /// The reference of a session's send; 0 for none.
     func reference(ofSession session: UInt64, number: UInt64) -> UInt64 {
         bySend[SendKey(session: session, number: number)].map { sends[$0].reference } ?? 0
@@ -83,12 +117,16 @@ struct TrackedSends: ~Copyable {
         let index = sends.insert(send).index
         byReference[send.reference] = index
         if !send.messageIdentifier.isEmpty {
-            byApplication[
-                ApplicationKey(sender: send.sender, messageIdentifier: send.messageIdentifier)] =
-                index
+            let key = ApplicationKey(
+                sender: send.sender, messageIdentifier: send.messageIdentifier)
+            if isLater(send, than: byApplication[key]) { byApplication[key] = index }
         }
         if send.session != 0 {
             bySend[SendKey(session: send.session, number: send.number)] = index
+        }
+        if !send.collapseKey.isEmpty {
+            let key = CollapseKey(send)
+            if isLater(send, than: byCollapseKey[key]) { byCollapseKey[key] = index }
         }
         countsOfApps[send.app, default: 0] += 1
         countsOfUsers[send.sender, default: 0] += 1
@@ -96,9 +134,18 @@ struct TrackedSends: ~Copyable {
         return index
     }
 
+    /// Whether a send was accepted after another one. Those that are restored come in the order of
+    /// their references, which is random.
+    private func isLater(_ send: TrackedSend, than other: Index<TrackedSend>?) -> Bool {
+        guard let other, send.batch == 0 else { return true }
+        let (time, otherTime) = (
+            send.acceptedUnixMilliseconds, sends[other].acceptedUnixMilliseconds
+        )
+        return time == otherTime ? send.stored > sends[other].stored : time > otherTime
+    }
+
     /// Removes a send and returns it.
     mutating func remove(_ index: Index<TrackedSend>) -> TrackedSend {
-        if sends[index].isChanged { changed.removeAll { $0 == index } }
         awaitDelivery(of: index, by: -1)
         memberFactCount -= sends[index].members.count
         for (number, _) in sends[index].underWay { receipts[number] = nil }
@@ -107,11 +154,48 @@ struct TrackedSends: ~Copyable {
         let application = ApplicationKey(
             sender: send.sender, messageIdentifier: send.messageIdentifier)
         if byApplication[application] == index { byApplication[application] = nil }
+        if !send.collapseKey.isEmpty {
+            let key = CollapseKey(send)
+            if byCollapseKey[key] == index { byCollapseKey[key] = nil }
+        }
+        if send.fate != nil { revised[send.stored] = nil }
         let key = SendKey(session: send.session, number: send.number)
         if bySend[key] == index { bySend[key] = nil }
         Self.subtract(&countsOfApps, send.app)
         Self.subtract(&countsOfUsers, send.sender)
+        if send.isSettled {
+            Self.noteEnd(in: &settledOfApps, of: send.app, sends)
+            Self.noteEnd(in: &settledOfUsers, of: send.sender, sends)
+        }
         return send
+    }
+
+    private static func noteEnd<Key>(
+        in lists: inout [Key: SettledSends], of key: Key, _ sends: borrowing Slab<TrackedSend>
+    ) {
+        lists[key]!.noteEnd(sends)
+        if lists[key]!.count == 0 { lists[key] = nil }
+    }
+
+    // MARK: - Room
+
+    /// Notes that nothing is left to tell of a send.
+    mutating func settle(_ index: Index<TrackedSend>) {
+        guard !sends[index].isSettled else { return }
+        sends[index].isSettled = true
+        let handle = sends.handle(index)
+        settledOfApps[sends[index].app, default: SettledSends()].append(handle)
+        settledOfUsers[sends[index].sender, default: SettledSends()].append(handle)
+    }
+
+    /// The settled send that makes room for one more of a user: its oldest one if the user is at
+    /// its limit, or that of the app. Nil while a recall of it is under way.
+    func oldestSettled(ofUser user: Index<User>) -> Index<TrackedSend>? {
+        settledOfUsers[user]?.oldest.flatMap { sends[$0].revision == nil ? $0 : nil }
+    }
+
+    func oldestSettled(ofApp app: Index<App>) -> Index<TrackedSend>? {
+        settledOfApps[app]?.oldest.flatMap { sends[$0].revision == nil ? $0 : nil }
     }
 
     private static func subtract<Key>(_ counts: inout [Key: Int], _ key: Key) {
@@ -123,14 +207,89 @@ struct TrackedSends: ~Copyable {
     mutating func noteChange(of index: Index<TrackedSend>) {
         guard !sends[index].isChanged else { return }
         sends[index].isChanged = true
-        changed.append(index)
+        changed.append(sends.handle(index))
+    }
+
+    /// Notes that the pending batch has a row of a send.
+    mutating func noteWritten(_ index: Index<TrackedSend>) {
+        sends[index].hasStateRow = sends[index].hasStateRow || !sends[index].isNew
+        sends[index].isNew = false
     }
 
     /// Removes and returns the sends whose rows are to be written.
     mutating func takeChanged() -> [Index<TrackedSend>] {
         defer { changed.removeAll(keepingCapacity: true) }
-        for index in changed { sends[index].isChanged = false }
-        return changed
+        let current = changed.filter { sends.contains($0) }.map(\.index)
+        for index in current { sends[index].isChanged = false }
+        return current
+    }
+
+    // MARK: - Revisions
+
+    /// Sets the id of the stored message of a send.
+    mutating func identify(_ index: Index<TrackedSend>, as stored: UInt64) {
+        sends[index].stored = stored
+        if stored != 0, sends[index].fate != nil { revised[stored] = index }
+    }
+
+    /// What happens to a copy of a stored message that is loaded; nil if it is delivered.
+    func fate(ofStored message: UInt64) -> StoredFate? {
+        revised[message].flatMap { sends[$0].fate }
+    }
+
+    /// Decides what happens to the copies of a send that are loaded from now on; nil for nothing.
+    mutating func decide(_ fate: StoredFate?, of index: Index<TrackedSend>) {
+        sends[index].fate = fate
+        if sends[index].stored != 0 {
+            revised[sends[index].stored] = fate == nil ? nil : index
+        }
+    }
+
+    /// Whether one more recall, replacement or collapse may begin.
+    var takesRevision: Bool {
+        revisions.count < CoreLimits.revisionsMaximum
+            && revisionUserCount < CoreLimits.revisionUsersMaximum
+    }
+
+    /// Begins a recall, a replacement or a collapse.
+    mutating func insert(_ revision: Revision) -> Index<Revision> {
+        let (send, count) = (revision.send, revision.users.count)
+        let index = revisions.insert(revision).index
+        sends[send].revision = index
+        revisionUserCount += count
+        return index
+    }
+
+    /// Ends a recall, a replacement or a collapse.
+    mutating func remove(revision index: Index<Revision>) -> Revision {
+        let revision = revisions.remove(index)
+        revisionUserCount -= revision.users.count
+        sends[revision.send].revision = nil
+        return revision
+    }
+
+    /// Notes that a message was withdrawn from all queues of a user that the send named.
+    mutating func noteWithdrawn(_ index: Index<TrackedSend>, of user: Index<User>) {
+        guard let position = sends[index].receivers.firstIndex(where: { $0.user == user }) else {
+            return
+        }
+        sends[index].receivers[position].facts.insert(.withdrawn)
+    }
+
+    /// Whether a message was withdrawn from all queues of a user that the send named.
+    func isWithdrawn(_ index: Index<TrackedSend>, of user: Index<User>) -> Bool {
+        sends[index].receivers.contains { $0.user == user && $0.facts.contains(.withdrawn) }
+    }
+
+    /// Notes that a device of a user has been sent a message, or may have been. Returns false if
+    /// that is known.
+    mutating func noteSent(_ index: Index<TrackedSend>, to user: Index<User>) -> Bool {
+        if let position = sends[index].receivers.firstIndex(where: { $0.user == user }) {
+            return sends[index].receivers[position].facts.insert(.sent).inserted
+        }
+        guard sends[index].targetKind == .group else { return false }
+        if sends[index].members[user] == nil { memberFactCount += 1 }
+        return sends[index].members[user, default: []].insert(.sent).inserted
     }
 
     // MARK: - Facts
@@ -172,6 +331,21 @@ struct TrackedSends: ~Copyable {
     func remembers(_ user: Index<User>, of index: Index<TrackedSend>) -> Bool {
         sends[index].members[user] != nil
     }
+
+    /// Whether a fact about one receiver is known.
+    func knows(
+        _ fact: TrackedSend.Facts, by user: Index<User>, of index: Index<TrackedSend>
+    ) -> Bool {
+        let facts =
+            sends[index].targetKind == .group
+            ? sends[index].members[user]
+            : sends[index].receivers.first { $0.user == user }?.facts
+        return facts?.contains(fact) == true
+    }
+
+    mutating func noteFailure(of index: Index<TrackedSend>) { sends[index].noteFailure() }
+
+    mutating func noteSuccess(of index: Index<TrackedSend>) { sends[index].noteSuccess() }
 
     /// Notes that a receiver has the message, and that the receipt is made later.
     mutating func postpone(_ receipt: Receipt, of index: Index<TrackedSend>) {
@@ -235,6 +409,12 @@ struct TrackedSends: ~Copyable {
     }
 
     func checkInvariants() {
+        let settledCount = sends.places.count { sends.contains($0) && sends[$0].isSettled }
+        for lists in [
+            settledOfApps.values.map(\.count), settledOfUsers.values.map(\.count),
+        ] {
+            expect(lists.reduce(0, +), equals: settledCount, "settled sends in the lists")
+        }
         precondition(
             byReference.count == sends.count,
             "\(byReference.count) references of \(sends.count) sends")
@@ -245,8 +425,50 @@ struct TrackedSends: ~Copyable {
         precondition(
             receipts.values.allSatisfy { sends.contains($0) },
             "\(receipts.count) receipts are under way")
-        for index in changed {
-            precondition(sends[index].isChanged, "send \(index.place) is in the list of changes")
+        for index in revisions.places where revisions.contains(index) {
+            precondition(
+                sends[revisions[index].send].revision == index,
+                "revision \(index.place) of send \(revisions[index].send.place)")
+        }
+        for (stored, index) in revised {
+            precondition(
+                sends[index].stored == stored && sends[index].fate != nil,
+                "message \(stored) has a fate, and send \(index.place) has none")
+        }
+        for send in changed where sends.contains(send) {
+            precondition(
+                sends[send.index].isChanged, "send \(send.index.place) is in the list of changes")
         }
     }
+}
+
+/// Settled sends in the order in which they were settled. Those that have ended stay in the list
+/// until they are as many as the others.
+private struct SettledSends {
+    private var handles: [Handle<TrackedSend>] = []
+    /// The position of the first one that has not ended.
+    private var start = 0
+    /// Those that have not ended.
+    private(set) var count = 0
+
+    /// Ended ones beyond those that are as many as the others: a short list is not rebuilt.
+    private static let spareCount = 64
+
+    mutating func append(_ send: Handle<TrackedSend>) {
+        handles.append(send)
+        count += 1
+    }
+
+    /// Notes that one of them has ended.
+    mutating func noteEnd(_ sends: borrowing Slab<TrackedSend>) {
+        count -= 1
+        while start < handles.count, !sends.contains(handles[start]) { start += 1 }
+        guard handles.count > 2 * count + Self.spareCount else { return }
+        var rest: [Handle<TrackedSend>] = []
+        rest.reserveCapacity(count)
+        for handle in handles[start...] where sends.contains(handle) { rest.append(handle) }
+        (handles, start) = (rest, 0)
+    }
+
+    var oldest: Index<TrackedSend>? { start < handles.count ? handles[start].index : nil }
 }

@@ -17,8 +17,28 @@ extension FaultyStore {
                 guard let row = batch.records[index].value else { continue }
                 batch.records[index].value = row.dropLast(8) + [UInt8](repeating: 0, count: 8)
             }
+        case .forgottenPull:
+            // The row of a session that pulls ends with the mark of it.
+            for index in batch.records.indices where batch.records[index].table == .sessions {
+                guard let row = batch.records[index].value, row.first == 3 else { continue }
+                batch.records[index].value = row.dropLast() + [0]
+            }
+        case .forgottenNotices: loseNotices(&batch)
         default: break
         }
+    }
+
+    /// Leaves out the notices of new members.
+    private func loseNotices(_ batch: inout StoreBatch) {
+        let lost = batch.blocks.withUnsafeBytes { bytes in
+            Set(
+                batch.messages.filter { message in
+                    let block = MessageBlock(message.block.bytes(in: bytes))
+                    return block.kind == .groupEvent && block.payload.first == GroupNotice.added
+                }.map(\.id))
+        }
+        batch.entries.removeAll { lost.contains($0.message) }
+        batch.messages.removeAll { lost.contains($0.id) }
     }
 
     private func loseKept(_ batch: inout StoreBatch) {

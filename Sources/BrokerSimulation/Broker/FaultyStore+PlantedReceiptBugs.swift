@@ -1,4 +1,4 @@
-// Planted bugs of the store in receipts.
+// Planted bugs of the store in receipts, recalls and replacements.
 
 import BrokerCore
 import Primitives
@@ -21,11 +21,27 @@ extension FaultyStore {
         case .forgottenTelling:
             // That receipts are told is not stored, so they are told again after a restart.
             batch.records.removeAll { $0.table == .trackedSends && $0.part == .send }
+        default: tamperRevisions(&batch)
+        }
+    }
+
+    /// Changes what a batch has of recalls and replacements.
+    private func tamperRevisions(_ batch: inout StoreBatch) {
+        switch context.options.mutation {
+        case .lostRecall:
+            let lost = Set(batch.messages.filter { kind(of: $0, in: batch) == .recall }.map(\.id))
+            batch.entries.removeAll { lost.contains($0.message) }
+            batch.messages.removeAll { lost.contains($0.id) }
+        case .keptContent: batch.replacements = []
         default: break
         }
     }
 
     private func isReceipt(_ message: MessagePut, in batch: StoreBatch) -> Bool {
-        batch.blocks[Int(message.block.offset) + 1] == MessageKind.receipt.rawValue
+        kind(of: message, in: batch) == .receipt
+    }
+
+    private func kind(of message: MessagePut, in batch: StoreBatch) -> MessageKind? {
+        MessageKind(rawValue: batch.blocks[Int(message.block.offset) + 1])
     }
 }

@@ -238,7 +238,8 @@ final class FaultyStore {
             batch.records.removeAll {
                 $0.table == .users && $0.value != nil && !knownUsers.insert($0.key).inserted
             }
-        case .lostHistory, .swappedHistory, .forgottenMark, .ownIsUnread:
+        case .lostHistory, .swappedHistory, .forgottenMark, .ownIsUnread, .forgottenPull,
+            .forgottenNotices:
             tamperHistory(&batch)
         case .fastClock:
             batch.moment.instant = batch.moment.instant.advanced(bySeconds: 8 * 86_400)

@@ -51,7 +51,7 @@ extension SimulatedClient {
             return
         }
         var messages: [KeptFact] = []
-        var entries = MRT.HistoryEntryList(page.entries, in: content.span.bytes)
+        var entries = MRT.HistoryEntryList(page, in: content.span.bytes)
         while let entry = entries.next() {
             messages.append(
                 KeptFact(

@@ -82,8 +82,11 @@ extension SimulatedClient {
             number: deliver.number, grade: deliver.grade, kind: deliver.kind,
             from: String(decoding: deliver.from.bytes(in: bytes), as: UTF8.self),
             isMarked: deliver.isPossibleDuplicate,
-            message: MessageText.message(
-                in: deliver.payload.bytes(in: bytes), isRaw: deliver.isRaw))
+            message: deliver.kind == .recall || deliver.kind == .update
+                ? nil
+                : MessageText.message(
+                    in: deliver.payload.bytes(in: bytes), isRaw: deliver.isRaw),
+            content: MessageText.content(in: deliver.payload.bytes(in: bytes).bytes))
     }
 
     // MARK: Events
@@ -128,8 +131,12 @@ extension SimulatedClient {
         // The machine's ranges are relative to the packet's body, whose last part is the payload.
         let body = bytes(through: deliver.payload.endOffset)
         let message = describe(deliver, in: body)
-        if deliver.kind == .receipt {
+        if deliver.kind == .recall || deliver.kind == .update {
+            readRevision(deliver, in: body.bytes)
+        } else if deliver.kind == .receipt {
             readReceipt(deliver, in: body.bytes)
+        } else if deliver.kind == .groupEvent {
+            readGroupEvent(deliver, session: session, in: body.bytes)
         } else if !deliver.fields.isEmpty {
             noteAsks(deliver, in: body.bytes)
         }
@@ -140,6 +147,7 @@ extension SimulatedClient {
         }
         let isFromBroker =
             deliver.kind == .groupEvent || deliver.kind == .kickedOut || deliver.kind == .receipt
+            || deliver.kind == .recall || deliver.kind == .update
         if context.has(.earlyAcknowledgement) {
             machine?.acknowledge(through: deliver.number, now: context.now)
             guard transmit(), survives() else { return }
@@ -153,6 +161,17 @@ extension SimulatedClient {
         guard survives() else { return }
         machine?.acknowledge(through: deliver.number, now: context.now)
         _ = survives()
+    }
+
+    /// Notes that this device was told of a group of its user.
+    private func readGroupEvent(_ deliver: MRT.Deliver, session: Int, in body: RawSpan) {
+        guard let event = try? MRT.GroupEvent(deliver.payload.bytes(in: body)) else {
+            oracle.fail(.nobodyIsAtFault, "an event that cannot be read", client: index)
+            return
+        }
+        guard case .added = event else { return }
+        let name = deliver.address.bytes(in: body).withUnsafeBytes { Array($0) }
+        oracle.told(of: name, session: session)
     }
 
     private func handle(_ result: MRT.SendResult) {
@@ -216,6 +235,8 @@ extension SimulatedClient {
             if !response.reason.isFailure {
                 oracle.hidden(number, in: conversation, client: index)
             }
+        case .revision(let message, let content):
+            handle(response, of: message, content: content)
         case .applied(let reference): oracle.told(reference, user: habits.user, response.reason)
         case .willRemoval:
             if response.reason.isFailure { return checkRefusal(response.reason) }

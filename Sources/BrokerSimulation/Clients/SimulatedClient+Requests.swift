@@ -53,11 +53,12 @@ extension SimulatedClient {
     func changeMembership(of group: Int, isJoin: Bool) {
         guard isConnected else { return }
         let name = oracle.groups[group].name
-        let part = MRT.GroupName(group: ByteRange(offset: 0, count: name.count))
+        let part = MRT.GroupJoin(group: ByteRange(offset: 0, count: name.count))
         guard let identifier = request(isJoin ? .groupJoin : .groupLeave, part, from: name) else {
             return
         }
-        let change = oracle.membershipChanging(habits.user, isJoin: isJoin, in: group)
+        let change = oracle.membershipChanging(
+            habits.user, isJoin: isJoin, in: group, device: habits.device)
         requests[identifier] = .membership(group: group, change: change)
     }
 

@@ -20,6 +20,8 @@ struct Order {
     var isKept = false
     /// What its sender is told about it.
     var asks: MRT.SendAsks = []
+    /// An earlier message with it gives way; empty for none.
+    var collapseKey = ""
 }
 
 extension SimulatedClient {
@@ -129,6 +131,7 @@ extension SimulatedClient {
         packet.messageIdentifier = append(order.messageIdentifier.utf8)
         var fields = MRT.SendFields()
         fields.asks = order.asks
+        fields.collapseKey = append(order.collapseKey.utf8)
         packet.fields = append(fields.block(from: source.span.bytes))
         return (packet, source)
     }

@@ -77,6 +77,8 @@ final class SimulatedClient: NetworkedClient {
         case hiding(ConversationName, UInt64)
         /// By the reference of a message.
         case applied(UInt64)
+        /// A message, and its new content if it is replaced.
+        case revision(message: Int, content: Int?)
     }
 
     init(_ index: Int, context: SimulationContext, network: SimulatedNetwork) {
@@ -165,6 +167,8 @@ final class SimulatedClient: NetworkedClient {
         }
         asksForCleanStart = connect.isCleanStart
         if context.profile.receiptInterval != nil { connect.accepts = .fields }
+        if habits.pulls { connect.accepts.insert(.pull) }
+        if context.profile.revisionInterval != nil { connect.accepts.insert(.revisions) }
         return connect
     }
 

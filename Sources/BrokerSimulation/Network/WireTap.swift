@@ -37,6 +37,22 @@ enum MessageText {
         Array("\(message);".utf8) + [UInt8](repeating: UInt8(ascii: "."), count: padding)
     }
 
+    /// The payload of a message whose content was replaced so often.
+    static func make(_ message: Int, content: Int) -> [UInt8] {
+        make(message, padding: 0) + [UInt8](repeating: UInt8(ascii: "-"), count: content)
+    }
+
+    /// How often the content of a payload was replaced.
+    static func content(in payload: RawSpan) -> Int {
+        var count = 0
+        while count < payload.byteCount,
+            payload[payload.byteCount - 1 - count] == UInt8(ascii: "-")
+        {
+            count += 1
+        }
+        return count
+    }
+
     /// The name in a payload for an MQTT client, and the sender if it is named: the bytes of a
     /// client, or a message as JSON.
     static func message(
@@ -64,7 +80,9 @@ enum MessageText {
         let text = isRaw ? payload[...] : payload.dropFirst()
         guard let end = text.firstIndex(of: UInt8(ascii: ";")) else { return nil }
         let padding = text[(end + 1)...]
-        guard padding.allSatisfy({ $0 == UInt8(ascii: ".") }) else { return nil }
+        guard padding.allSatisfy({ $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "-") }) else {
+            return nil
+        }
         return Int(String(decoding: text[..<end], as: UTF8.self))
     }
 }

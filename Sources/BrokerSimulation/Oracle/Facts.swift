@@ -119,6 +119,8 @@ struct SessionFact {
     var numbers: [UInt64: Int] = [:]
     /// Messages that a client of this session has processed.
     var received: Set<Int> = []
+    /// Groups that its client was told to be of its user.
+    var notices: Set<[UInt8]> = []
     /// Those that were delivered because they were retained.
     var retainedReceived: Set<Int> = []
 }

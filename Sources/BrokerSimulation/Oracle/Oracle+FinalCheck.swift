@@ -14,6 +14,8 @@ extension Oracle {
         checkShares()
         checkRetained()
         checkReceipts()
+        checkNotices()
+        checkRevisions()
     }
 
     /// Removes one record of the model, for the mutation `canary`.
@@ -27,7 +29,7 @@ extension Oracle {
         let send = sends[message]
         // A repeat may have been recognised, and was then delivered to nobody.
         guard send.grade != .transient, let outcome = send.outcome, !outcome.reason.isFailure,
-            send.repeats == nil
+            send.repeats == nil, !mayBeRevised(message)
         else { return }
         var missing: [Int] = []
         for session in sessions.indices
@@ -56,10 +58,11 @@ extension Oracle {
     private func isMissing(_ message: Int, from index: Int) -> Bool {
         let session = sessions[index]
         if session.received.contains(message) { return false }
+        let user = devices[session.device].user
+        if isPulled(message, of: user, by: session.device) { return false }
         if session.lastSeen == .never { return true }
         // An MQTT session leaves its messages to its user if it subscribes to messages to the user.
         if isMQTT(index), session.filters[.user] == nil { return false }
-        let user = devices[session.device].user
         if isOwn(sends[message], of: user) { return false }
         return keepsUserMessages(user) && !hasReceived(user, message)
     }
@@ -128,7 +131,9 @@ extension Oracle {
             let isNamed = isList && outcome.refusedIndices.count == outcome.refusedCount
             let isRefused =
                 isNamed ? outcome.refusedIndices.contains(index) : outcome.refusedCount > 0
-            guard !isRefused, !hasReceived(user, message) else { continue }
+            guard !isRefused, !hasReceived(user, message),
+                !isPulled(message, of: user)
+            else { continue }
             if isList && isRefusedUntold(send, outcome) { continue }
             fail(
                 .acknowledgedIsKept, "acknowledged, and lost for user \(user)", message: message,

@@ -8,6 +8,8 @@ import Primitives
 struct MembershipChange {
     let user: Int
     let isJoin: Bool
+    /// The device of the user that asked; nil if another user did.
+    var device: Int?
     let askedAt: Instant
     /// When it can no longer take effect, because it was answered or cannot reach the broker.
     var overAt = Instant.never
@@ -37,15 +39,18 @@ extension Oracle {
                 name: name, owner: owner,
                 changes: [
                     MembershipChange(
-                        user: owner, isJoin: true, askedAt: askedAt, overAt: now, isDone: true)
+                        user: owner, isJoin: true, device: profile.clients[client].device,
+                        askedAt: askedAt, overAt: now, isDone: true)
                 ]))
         history.note(.client(client), "group \(groups.count - 1) is there")
     }
 
     /// A change of a group is requested. Returns its index.
-    func membershipChanging(_ user: Int, isJoin: Bool, in group: Int) -> Int {
+    func membershipChanging(
+        _ user: Int, isJoin: Bool, in group: Int, device: Int? = nil
+    ) -> Int {
         groups[group].changes.append(
-            MembershipChange(user: user, isJoin: isJoin, askedAt: now))
+            MembershipChange(user: user, isJoin: isJoin, device: device, askedAt: now))
         return groups[group].changes.count - 1
     }
 
@@ -74,6 +79,52 @@ extension Oracle {
         if !isPlausible {
             fail(
                 .confirmedIsDone, "group \(group) answers \(reason.name)", client: client)
+        }
+    }
+
+    // MARK: Notices
+
+    /// A device is told that its user is a member of a group.
+    func told(of name: [UInt8], session: Int) {
+        sessions[session].notices.insert(name)
+    }
+
+    /// Checks that the other devices of each new member were told.
+    func checkNotices() {
+        // A full queue or store may refuse them.
+        guard fullTimes == 0, !isStoreFull, !profile.hasSmallQueues else { return }
+        for group in groups {
+            for join in group.changes where join.isJoin && join.isDone {
+                for session in sessions.indices
+                where mustKnow(group, by: join, session)
+                    && !sessions[session].notices.contains(group.name)
+                {
+                    fail(
+                        .membersAreTold,
+                        "user \(join.user) joined at \(join.overAt.milliseconds) ms, and session "
+                            + String(sessions[session].epoch, radix: 16) + " was not told",
+                        client: profile.clients.firstIndex {
+                            $0.device == sessions[session].device
+                        })
+                    return
+                }
+            }
+        }
+    }
+
+    /// Whether a session existed before its user asked to join for the first time, lasts, and
+    /// belongs to a device that did not ask itself.
+    private func mustKnow(_ group: GroupFact, by join: MembershipChange, _ index: Int) -> Bool {
+        let session = sessions[index]
+        guard devices[session.device].user == join.user, session.isLasting, !isMQTT(index),
+            session.lastSeen == .never,
+            !session.doubts.contains(where: { $0.overlaps(join.askedAt...join.overAt) })
+        else { return false }
+        let joins = group.changes.filter {
+            $0.user == join.user && $0.isJoin && $0.askedAt <= join.overAt
+        }
+        return joins.allSatisfy {
+            $0.device != session.device && session.firstSeen <= $0.askedAt
         }
     }
 

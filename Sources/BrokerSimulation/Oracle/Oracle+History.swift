@@ -93,6 +93,41 @@ extension Oracle {
         history.note(.broker, "an operator removes #\(number) from \(conversation)")
     }
 
+    // MARK: Devices that pull
+
+    /// Whether history keeps a message for a user, and a device of the user, or one of them, reads
+    /// it there. What asks for receipts is queued all the same.
+    func isPulled(_ message: Int, of user: Int, by device: Int? = nil) -> Bool {
+        let send = sends[message]
+        guard receiptFacts.asks[send.messageIdentifier] == nil,
+            profile.clients.contains(where: {
+                $0.user == user && $0.pulls && (device == nil || $0.device == device)
+            })
+        else { return false }
+        return conversations(of: send).contains { conversation in
+            switch conversation {
+            case .users(let first, let second): first == user || second == user
+            case .group: true
+            }
+        }
+    }
+
+    /// A device that pulls has got a copy of what is kept. Messages from before its session wait
+    /// for it, and those of the user's other devices are left to it.
+    func checkPull(_ received: ReceivedMessage, message: Int, session: Int, client: Int) {
+        let send = sends[message]
+        let user = profile.clients[client].user
+        guard profile.clients[client].pulls, !received.isMarked,
+            profile.clients.allSatisfy({
+                $0.user != user || $0.device == profile.clients[client].device
+            }),
+            sessions[session].firstSeen <= send.issuedAt, isPulled(message, of: user)
+        else { return }
+        fail(
+            .keptIsNotQueued, "a device that pulls gets #\(received.number), which is kept",
+            message: message, client: client)
+    }
+
     // MARK: Pages
 
     /// A client gets a page, of messages before a number, or of the newest ones.

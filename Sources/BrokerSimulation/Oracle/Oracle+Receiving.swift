@@ -15,6 +15,8 @@ struct ReceivedMessage {
     var canBeMarked = true
     /// Nil if no client made the payload.
     let message: Int?
+    /// How often its content was replaced.
+    var content = 0
 
     // In MQTT.
     var topic: String?
@@ -60,6 +62,10 @@ extension Oracle {
         if sends[message].isWill { willReceived(message, client: client) }
         checkAddress(received, message: message, session: session, client: client)
         checkRights(message, session: session, client: client)
+        checkPull(received, message: message, session: session, client: client)
+        if !revisionFacts.isEmpty {
+            checkRevision(received, message: message, session: session, client: client)
+        }
         checkRepeat(message, client)
         checkSecond(received, message: message, session: session, client: client)
         checkCount(received, message: message, session: session, client: client, boot: boot)

@@ -65,6 +65,7 @@ final class Oracle {
     var retained: [Int: [Int]] = [:]
     /// What is known of receipts.
     var receiptFacts = ReceiptFacts()
+    var revisionFacts = RevisionFacts()
 
     private struct SessionKey: Hashable {
         let device: Int
@@ -197,6 +198,7 @@ final class Oracle {
     func close(_ message: Int) {
         openSends[sends[message].client].removeAll { $0 == message }
         if sends[message].outcome != nil { sends[message].closedAt = now }
+        if sends[message].messageIdentifier.hasPrefix("revised-") { noteRevisable(message) }
     }
 
     /// A client repeats a message. If it was told of a refusal and lost power before it had stored

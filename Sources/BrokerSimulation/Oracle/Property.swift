@@ -48,12 +48,23 @@ public enum Property: String, CaseIterable, Sendable {
     case unreadIsRight = "unread-is-right"
     /// What a user has hidden is on no page that it gets.
     case hiddenStaysHidden = "hidden-stays-hidden"
+    /// What is kept for a user is not queued for its devices that pull.
+    case keptIsNotQueued = "kept-is-not-queued"
+    /// The devices of a new member learn its group.
+    case membersAreTold = "members-are-told"
     /// A receipt is told to who asked for it, and not before its fact.
     case receiptsAreTrue = "receipts-are-true"
     /// A receipt is told to each session once.
     case receiptsAreToldOnce = "receipts-are-told-once"
     /// What a receiver has acknowledged is told to a sender that asked for it.
     case receiptsAreTold = "receipts-are-told"
+    /// A message that was withdrawn from a user, as its sender is told, never reaches a device of
+    /// that user; after a replacement, its old content does not.
+    case recallsAreTrue = "recalls-are-true"
+    /// A recall is told to each session once, and behind its message.
+    case recallsAreToldOnce = "recalls-are-told-once"
+    /// A recall that is late for a user is told to its devices.
+    case recallsAreTold = "recalls-are-told"
     /// Stored data can be read at the next start.
     case startsAgain = "starts-again"
     /// A store that has reported that it is full gets little more than requests that remove

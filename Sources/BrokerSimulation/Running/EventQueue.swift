@@ -42,6 +42,7 @@ enum Occurrence: Hashable {
     case historyDue
     /// A client of some runs asks for receipts, or tells what it has applied.
     case receiptDue
+    case revisionDue
     case faultDue
     /// A backup is made, or the last one replaces the store.
     case backupMade

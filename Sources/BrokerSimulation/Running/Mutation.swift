@@ -10,7 +10,16 @@ public enum Mutation: String, CaseIterable, Sendable {
         case .gatewayEndsWills: .all.subtracting([.rights, .leavers, .siblings, .backups, .rows])
         case .keptRetained: .all.subtracting([.rights, .backups, .rows, .history, .receipts])
         case .keptRefusal: .all.subtracting([.rows, .history, .receipts])
-        case .discardedMessages: .all.subtracting([.rows, .receipts])
+        case .discardedMessages: .all.subtracting([.rows, .receipts, .revisions])
+        case .refusedMove:
+            .all.subtracting([
+                .rows, .backups, .history, .receipts, .revisions, .pulls, .siblings, .rights,
+                .repeats, .gateways, .clockSteps,
+            ])
+        case .forgottenShare: .all.subtracting([.receipts, .revisions])
+        // Devices that pull get no copies, which show these bugs too.
+        case .lostHistory, .swappedHistory, .skippedPage, .forgottenMark, .ownIsUnread:
+            .all.subtracting(.pulls)
         default: .all
         }
     }
@@ -191,6 +200,13 @@ public enum Mutation: String, CaseIterable, Sendable {
     /// The row of a reader does not count its own messages.
     case ownIsUnread = "own-is-unread"
 
+    /// After a restart devices that pull get copies of what is kept.
+    case forgottenPull = "forgotten-pull"
+
+    // In groups.
+    /// Notices to the devices of new members are not stored.
+    case forgottenNotices = "forgotten-notices"
+
     // In receipts.
     /// Receipts are not stored.
     case lostReceipt = "lost-receipt"
@@ -198,6 +214,12 @@ public enum Mutation: String, CaseIterable, Sendable {
     case foreignReceipt = "foreign-receipt"
     /// That receipts are told is not stored.
     case forgottenTelling = "forgotten-telling"
+
+    // In recalls and replacements.
+    /// The messages to late receivers are not stored.
+    case lostRecall = "lost-recall"
+    /// New contents are not stored.
+    case keptContent = "kept-content"
 
     // In the packets of gateways.
     /// Sometimes a packet is sent on another channel of its gateway.

@@ -77,6 +77,30 @@ extension Profile {
         receiptInterval = random.pick([5, 20, 100])
     }
 
+    /// Which devices pull; drawn apart from the other habits, so that runs without it are as they
+    /// were.
+    mutating func drawPulls(_ options: SimulationOptions) {
+        var random = SimulationRandom(seed: options.seed ^ 0x70_756C_6C73)
+        guard options.faults.contains(.pulls), historyInterval != nil,
+            random.happens(perTenThousand: 5_000)
+        else { return }
+        let pulling = (0..<deviceCount).filter { _ in random.happens(perTenThousand: 5_000) }
+        for client in clients.indices
+        where clients[client].mqtt == nil && pulling.contains(clients[client].device) {
+            clients[client].pulls = true
+        }
+    }
+
+    /// Whether clients recall and replace messages; drawn apart from the other habits, so that runs
+    /// without it are as they were.
+    mutating func drawRevisions(_ options: SimulationOptions) {
+        var random = SimulationRandom(seed: options.seed ^ 0x72_6563_616C_6C)
+        guard options.faults.contains(.revisions), random.happens(perTenThousand: 2_000) else {
+            return
+        }
+        revisionInterval = random.pick([5, 20, 100])
+    }
+
     /// Faults that these habits need.
     mutating func drawHabitFaults(_ faults: Faults) {
         guard habits.contains(.changesShare) || habits.contains(.repeatsIdentifier) else { return }

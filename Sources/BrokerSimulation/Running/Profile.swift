@@ -27,6 +27,8 @@ struct ClientHabits {
     var mqtt: MQTTHabits?
     /// Another device of its user disconnects when this one connects.
     var isSibling = false
+    /// It pulls what history keeps for its user.
+    var pulls = false
     /// It carries other clients.
     var isGateway = false
     /// Gateways that carry it, one at a time; none for a client with its own connection.
@@ -60,6 +62,9 @@ struct Profile {
     var historyInterval: UInt64?
     /// The interval at which clients ask for receipts, in milliseconds; nil in most runs.
     var receiptInterval: UInt64?
+    /// The interval at which clients recall and replace messages, in milliseconds; nil in most
+    /// runs.
+    var revisionInterval: UInt64?
 
     // Times in milliseconds.
     var latencyMaximum: UInt64
@@ -127,6 +132,8 @@ struct Profile {
         drawBackup(options)
         drawHistory(options)
         drawReceipts(options)
+        drawPulls(options)
+        drawRevisions(options)
     }
 
     private mutating func drawLimits(_ random: inout SimulationRandom) {

@@ -54,6 +54,7 @@ final class Simulation {
         if !profile.habits.isEmpty { context.enter(.habitDue, after: 200) }
         if profile.historyInterval != nil { context.enter(.historyDue, after: 150) }
         if profile.receiptInterval != nil { context.enter(.receiptDue, after: 200) }
+        if profile.revisionInterval != nil { context.enter(.revisionDue, after: 200) }
         context.enter(.faultDue, after: profile.faultInterval)
         enterBackup()
         while oracle.violation == nil, !isOver {
@@ -90,6 +91,7 @@ final class Simulation {
         case .habitDue: runHabit()
         case .historyDue: useHistory()
         case .receiptDue: useReceipts()
+        case .revisionDue: useRevisions()
         case .faultDue: injectFault()
         case .storeHasRoom: setStore(isFull: false)
         case .backupMade: makeBackup()

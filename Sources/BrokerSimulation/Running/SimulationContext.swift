@@ -32,6 +32,8 @@ final class SimulationContext {
     var historyRandom: SimulationRandom
     /// Those of receipts.
     var receiptRandom: SimulationRandom
+    /// Those of recalls and replacements.
+    var revisionRandom: SimulationRandom
     /// For a planted bug: sends that were refused.
     var plantedRefusals: Set<PlantedRefusal> = []
     /// For another: bytes of lists and texts of groups.
@@ -55,6 +57,7 @@ final class SimulationContext {
         habitRandom = SimulationRandom(seed: options.seed ^ 0x68_6162_6974)
         historyRandom = SimulationRandom(seed: options.seed ^ 0x68_6973_746F_7279)
         receiptRandom = SimulationRandom(seed: options.seed ^ 0x746F_6C64)
+        revisionRandom = SimulationRandom(seed: options.seed ^ 0x7265_7669_7365)
     }
 
     /// Unix time of broker time 0: some day of 2025.

@@ -84,12 +84,17 @@ public struct Faults: OptionSet, Hashable, Sendable {
 
     /// Messages whose senders ask for receipts.
     public static let receipts = Faults(rawValue: 1 << 19)
+    /// Messages that are recalled, replaced, or give way to newer ones.
+    public static let revisions = Faults(rawValue: 1 << 20)
+
+    /// Devices that pull what is kept, where messages are kept.
+    public static let pulls = Faults(rawValue: 1 << 22)
 
     /// The default of a run.
     public static let all: Faults = [
         .cuts, .stalls, .power, .crashes, .restarts, .fullStore, .slowStore, .absences, .rivals,
         .clockSteps, .mqtt, .gateways, .repeats, .rights, .leavers, .siblings, .backups, .rows,
-        .history, .receipts,
+        .history, .receipts, .revisions, .pulls,
     ]
 
     /// The names on the command line.
@@ -100,5 +105,6 @@ public struct Faults: OptionSet, Hashable, Sendable {
         ("mqtt", .mqtt), ("gateways", .gateways), ("rights", .rights), ("repeats", .repeats),
         ("leavers", .leavers), ("rows", .rows), ("siblings", .siblings),
         ("backups", .backups), ("history", .history), ("receipts", .receipts),
+        ("pulls", .pulls), ("revisions", .revisions),
     ]
 }

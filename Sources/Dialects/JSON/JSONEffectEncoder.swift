@@ -39,7 +39,9 @@ struct JSONEffectEncoder {
         }
         if block.hasFieldsOrProperties {
             let user = context.conversations.user(of: connection)
-            Self.write(DeliveredFields(of: block, to: user), to: &writer)
+            let delivered = DeliveredFields(of: block, to: user)
+            delivered.writeAsks(to: &writer)
+            delivered.write(to: &writer)
         }
         Self.writePayload(of: block, to: &writer)
         guard writer.bytes.count <= JSONLimits.deliveryByteCountMaximum else {
@@ -57,17 +59,6 @@ struct JSONEffectEncoder {
         if outcome == .written, delivery.number > 0 { countEvent(of: connection, in: context) }
     }
 
-    private static func write(_ delivered: DeliveredFields, to writer: inout JSONWriter) {
-        let fields = delivered.fields
-        if fields.reference != 0 { writer.write(hexadecimal: "reference", fields.reference) }
-        if !fields.receipts.isDisjoint(with: .receipts) {
-            writer.write("receipts") { (list: inout JSONList) in
-                for name in fields.receipts.receiptNames { list.append(name.utf8Bytes.bytes) }
-            }
-        }
-        delivered.write(to: &writer)
-    }
-
     private static func writePayload(of block: MessageBlock, to writer: inout JSONWriter) {
         let payload = block.payload
         switch block.kind {
@@ -78,10 +69,15 @@ struct JSONEffectEncoder {
                 "event", names.indices.contains(number - 1) ? names[number - 1] : "unknown")
             // The first three name the user concerned.
             if (1...3).contains(number) { writer.write("user", payload.bytes.extracting(1...)) }
+            if number == Int(GroupNotice.added) {
+                GroupNoticeText.write(payload.bytes, to: &writer)
+            }
         case .kicked:
             break
         case .receipt:
             ReceiptText.write(payload.bytes, to: &writer)
+        case .recall, .update:
+            RevisionText.write(payload.bytes, isUpdate: block.kind == .update, to: &writer)
         case .topic, .unicast, .group, .broadcast, .presence:
             if !block.marks.contains(.raw), !payload.isEmpty {
                 writer.write("t", UInt64(payload[0]))
@@ -114,7 +110,7 @@ struct JSONEffectEncoder {
     ) {
         var writer = JSONMessage.begin("result")
         if result.number > 0 { writer.write("number", result.number) }
-        writer.write(result.reason)
+        writer.write(result.reason, detail: result.reason.text(result.cause))
         if !result.messageIdentifier.isEmpty {
             writer.write("mid", result.messageIdentifier.bytes(in: context.bytes).bytes)
         }
@@ -160,15 +156,22 @@ struct JSONEffectEncoder {
         let bytes = context.bytes
         switch answer {
         case .respond(_, _, let reason, let body):
-            writer.write(reason)
             let body = body.bytes(in: bytes)
-            guard !reason.isFailure, !body.isEmpty else { break }
-            // The results of one byte are grades, which no group has as its id: they are control
-            // characters.
+            guard !reason.isFailure else {
+                writer.write(reason, detail: body.isEmpty ? reason.text(.none) : Array(body))
+                break
+            }
+            writer.write(reason)
+            guard !body.isEmpty else { break }
+            // A byte alone is a grade, 13 digits and letters are the id of a group. A recall has
+            // at least two bytes of counts and, with 13, a byte that is no letter: the high bit of
+            // a count goes on, and a name of at most ten bytes has a control character before it.
             if body.count == 1, let grade = Grade(rawValue: body[0]) {
                 writer.write("grade", grade.name)
-            } else {
+            } else if Self.isGroupIdentifier(body.bytes) {
                 writer.write("group", body.bytes)
+            } else {
+                RevisionText.write(RecallAnswer(decoding: body.bytes), to: &writer)
             }
         case .reportPresence(_, _, let isOnline, let since, let devices, _):
             writer.write(.success)
@@ -187,25 +190,25 @@ struct JSONEffectEncoder {
         case .reportGroup(_, _, let report):
             writer.write(.success)
             Self.write(report, bytes: bytes, to: &writer)
-        case .reportGroupHistory(_, _, let history, let lastNumber):
+        case .reportGroupHistory(let connection, _, let report):
             writer.write(.success)
-            Self.write(history, lastNumber: lastNumber, to: &writer)
-        case .reportHistory(_, _, let next, let entries):
+            Self.write(report.history, lastNumber: report.lastNumber, to: &writer)
+            if let newest = HistoryEntry.read(report.newest, in: bytes.bytes).first {
+                writer.write("lastMessage") {
+                    Self.write(newest, to: connection, in: context, &$0)
+                }
+            }
+        case .reportHistory(let connection, _, let next, let entries, _):
             writer.write(.success)
             if next > 0 { writer.write("next", next) }
             writer.write("messages") { (list: inout JSONList) in
                 for entry in HistoryEntry.read(entries, in: bytes.bytes) {
-                    let payload = entry.payload.bytes(in: bytes)
                     list.append { (writer: inout JSONWriter) in
-                        writer.write("number", entry.number)
-                        writer.write("from", entry.sender.bytes(in: bytes).bytes)
-                        writer.write("time", entry.unixMilliseconds)
-                        writer.write("t", UInt64(payload[0]))
-                        writer.write("b", payload.bytes.extracting(1...))
+                        Self.write(entry, to: connection, in: context, &writer)
                     }
                 }
             }
-        case .reportConversations(_, _, let next, let entries):
+        case .reportConversations(let connection, _, let next, let entries):
             writer.write(.success)
             if next > 0 { writer.write("next", next) }
             writer.write("conversations") { (list: inout JSONList) in
@@ -216,10 +219,23 @@ struct JSONEffectEncoder {
                         writer.write("last", entry.lastNumber)
                         writer.write("read", entry.readThrough)
                         writer.write("unread", entry.unreadCount)
+                        if let message = entry.newest?.message {
+                            writer.write("lastMessage") {
+                                Self.write(message, to: connection, in: context, &$0)
+                            }
+                        }
                     }
                 }
             }
         }
+    }
+
+    private static func isGroupIdentifier(_ body: RawSpan) -> Bool {
+        body.byteCount == 13
+            && body.byteOffsets.allSatisfy {
+                (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(body[$0])
+                    || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(body[$0])
+            }
     }
 
     /// Writes the groups of a page: for each its id and its title, each after one length byte, and
@@ -257,6 +273,26 @@ struct JSONEffectEncoder {
             var walk = MRT.IdentifierList(report.members, in: bytes.bytes)
             while let member = walk.next() { list.append(member.bytes(in: bytes).bytes) }
         }
+    }
+
+    /// A kept message.
+    private static func write(
+        _ entry: HistoryEntry, to connection: ConnectionID,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>,
+        _ writer: inout JSONWriter
+    ) {
+        let block = MessageBlock(entry.block.bytes(in: context.bytes))
+        writer.write("number", entry.number)
+        writer.write("from", block.sender.bytes)
+        writer.write("time", block.time)
+        if block.hasFieldsOrProperties {
+            let user = context.conversations.user(of: connection)
+            var delivered = DeliveredFields(of: block, to: user)
+            delivered.fields.keptNumber = 0
+            delivered.writeAsks(to: &writer)
+            delivered.write(to: &writer)
+        }
+        writePayload(of: block, to: &writer)
     }
 
     /// What a group keeps.
@@ -303,6 +339,7 @@ struct JSONEffectEncoder {
             "packetMaximum", UInt64(packetMaximum) - UInt64(JSONLimits.framingByteCountMaximum))
         writer.write("messageMaximum", UInt64(acceptance.messageMaximum))
         writer.write("payloadMaximum", UInt64(acceptance.payloadMaximum))
+        if let count = acceptance.unreadCount { writer.write("unread", UInt64(count)) }
         send(writer, to: connection, in: context)
         if isStream {
             context.conversations[known: connection].phase = .established
@@ -395,10 +432,13 @@ extension JSONMessage {
 
 extension JSONWriter {
     /// The reason of an answer, as its number and for people.
-    mutating func write(_ reason: ReasonCode) {
+    mutating func write(_ reason: ReasonCode) { write(reason, detail: reason.text(.none)) }
+
+    /// The same with a text for a failure.
+    mutating func write(_ reason: ReasonCode, detail: [UInt8]) {
         write("reason", UInt64(reason.rawValue))
         write("name", reason.name)
-        if reason.isFailure { write("detail", reason.text) }
+        if reason.isFailure { write("detail", detail.span.bytes) }
     }
 }
 
@@ -448,11 +488,14 @@ extension MessageKind {
         case .groupEvent: "groupEvent"
         case .kicked: "kickedOut"
         case .receipt: "receipt"
+        case .recall: "recall"
+        case .update: "update"
         }
     }
 
     /// The events of a group, by their number from 1 on.
     static let groupEventNames: [StaticString] = [
         "joined", "left", "kicked", "allow-list-updated", "meta-updated", "history-updated",
+        "added", "removed",
     ]
 }

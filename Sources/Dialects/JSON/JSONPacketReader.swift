@@ -104,19 +104,19 @@ struct JSONPacketReader {
         case .disconnect: try readDisconnect()
         case .subscribe, .unsubscribe, .presence, .setWill, .clearWill, .createGroup, .joinGroup,
             .leaveGroup, .kickMember, .banMember, .listGroups, .describeGroup, .history,
-            .conversations, .read, .hide, .applied, .setGroupMeta, .setGroupAllowed,
-            .setGroupHistory, .groupHistory:
+            .conversations, .read, .hide, .applied, .recall, .replace, .setGroupMeta,
+            .setGroupAllowed, .setGroupHistory, .groupHistory:
             try readRequest(known, number: try required("request", requestNumber()))
         }
     }
 
     /// The messages of a client.
-    private enum MessageType: String {
+    fileprivate enum MessageType: String {
         case connect, authenticate, send, ack, ping, disconnect
         case subscribe, unsubscribe, presence, setWill, clearWill
         case createGroup, joinGroup, leaveGroup, kickMember, banMember, listGroups, describeGroup
         case setGroupMeta, setGroupAllowed, setGroupHistory, groupHistory
-        case history, conversations, read, hide, applied
+        case history, conversations, read, hide, applied, recall, replace
 
         /// What an MQTT client does instead of publishing this as a request; nil for what it
         /// publishes.
@@ -154,6 +154,7 @@ struct JSONPacketReader {
             try resume.refuseOtherMembers()
         }
         connect.cookie = try hexadecimal("cookie")
+        if try pulls() { connect.accepts = .pull }
         if let outbox = try members(of: "outbox") {
             let epoch = try outbox.epoch()
             let seen = try outbox.number("resultsSeen", in: Self.numbers) ?? 0
@@ -164,6 +165,16 @@ struct JSONPacketReader {
             try outbox.refuseOtherMembers()
         }
         write(connect)
+    }
+
+    /// How the client gets messages that are kept.
+    private mutating func pulls() throws(JSONFault) -> Bool {
+        guard let word = try text("sync") else { return false }
+        switch String(decoding: source[word.offsets], as: UTF8.self) {
+        case "push": return false
+        case "pull": return true
+        default: throw fault("is not push or pull", "sync")
+        }
     }
 
     private mutating func credential() throws(JSONFault) -> MRT.Credential? {
@@ -234,11 +245,11 @@ struct JSONPacketReader {
         }
         var fields = MRT.SendFields()
         fields.asks = try asks()
+        fields.collapseKey = try collapseKey()
         fields.attributes = try attributes()
         fields.mentions = try mentions()
         fields.priority = try priority()
         fields.isLate = try flag("isLate")
-        if fields.isLate, send.time == 0 { throw fault("is missing", "time") }
         let block = fields.block(from: source.span.bytes)
         if !block.isEmpty {
             send.fields = ByteRange(offset: source.count, count: block.count)
@@ -355,7 +366,7 @@ struct JSONPacketReader {
     }
 
     /// The content: `t` and `b`, or for a topic any bytes.
-    private mutating func payload(
+    mutating func payload(
         isTopic: Bool
     ) throws(JSONFault) -> (payload: ByteRange, isRaw: Bool) {
         let type = try number("t", in: 0...255)
@@ -434,7 +445,13 @@ struct JSONPacketReader {
                     key: try required("key", hexadecimal("key")),
                     title: try required("title", shortText("title")),
                     meta: try text("meta") ?? .empty, allowList: try allowList()))
-        case .joinGroup: ask(.groupJoin, MRT.GroupName(group: try group()))
+        case .joinGroup:
+            let maximum = UInt64(WireLimits.backlogMaximum)
+            ask(
+                .groupJoin,
+                MRT.GroupJoin(
+                    group: try group(),
+                    backlog: try number("backlog", in: 0...maximum).map { UInt32($0) }))
         case .leaveGroup: ask(.groupLeave, MRT.GroupName(group: try group()))
         case .kickMember, .banMember:
             let member = MRT.GroupMember(
@@ -450,7 +467,7 @@ struct JSONPacketReader {
             let query = MRT.HistoryQuery(
                 party: try conversationParty(),
                 before: try number("before", in: 1...WireLimits.varIntMaximum) ?? 0,
-                count: try pageCount())
+                count: try pageCount(), wantsFields: true)
             if let search = try search(query) {
                 ask(.searchHistory, search)
             } else {
@@ -461,7 +478,8 @@ struct JSONPacketReader {
                 .conversations,
                 MRT.ConversationQuery(
                     after: try number("after", in: 1...WireLimits.varIntMaximum) ?? 0,
-                    isUnreadOnly: try flag("unread"), count: try pageCount()))
+                    isUnreadOnly: try flag("unread"), wantsMessages: try flag("messages"),
+                    count: try pageCount()))
         case .read, .hide:
             let party = try conversationParty()
             ask(
@@ -477,11 +495,16 @@ struct JSONPacketReader {
                     reference: try required("reference", hexadecimal("reference")),
                     code: UInt8(try number("code", in: 0...255) ?? 0),
                     text: try text("text") ?? .empty))
+        case .recall: ask(.recall, try recall())
+        case .replace: ask(.replace, try replace())
         case .setGroupMeta:
             ask(
                 .groupSetMeta,
                 MRT.GroupSetMeta(group: try group(), meta: try required("meta", text("meta"))))
-        case .groupHistory: ask(.groupHistory, MRT.GroupName(group: try group()))
+        case .groupHistory:
+            ask(
+                .groupHistory,
+                MRT.GroupHistoryQuery(group: try group(), wantsMessage: try flag("message")))
         case .setGroupHistory:
             ask(
                 .groupSetHistory,
@@ -519,13 +542,10 @@ struct JSONPacketReader {
     private mutating func search(
         _ query: MRT.HistoryQuery
     ) throws(JSONFault) -> MRT.HistorySearchQuery? {
-        let (words, sender) = (try shortText("search"), try shortText("from"))
+        let (words, sender) = (try text("search"), try shortText("from"))
         let since = try number("since", in: 0...WireLimits.varIntMaximum)
         let until = try number("until", in: 1...WireLimits.varIntMaximum)
         guard words != nil || sender != nil || since != nil || until != nil else { return nil }
-        guard (words?.count ?? 0) <= WireLimits.searchByteCountMaximum else {
-            throw fault("has more than 128 bytes", "search")
-        }
         return MRT.HistorySearchQuery(
             query: query, from: sender ?? .empty, since: since ?? 0, until: until ?? 0,
             text: words ?? .empty)
@@ -562,7 +582,7 @@ struct JSONPacketReader {
         return JSONMembers(object.members, of: self).value(name)
     }
 
-    private mutating func text(_ name: StaticString) throws(JSONFault) -> ByteRange? {
+    mutating func text(_ name: StaticString) throws(JSONFault) -> ByteRange? {
         switch value(name) {
         case nil, .null: return nil
         case .string(let text): return text
@@ -571,7 +591,7 @@ struct JSONPacketReader {
     }
 
     /// A text whose length has one byte in the packet.
-    private mutating func shortText(_ name: StaticString) throws(JSONFault) -> ByteRange? {
+    mutating func shortText(_ name: StaticString) throws(JSONFault) -> ByteRange? {
         guard let text = try text(name) else { return nil }
         guard text.count <= UInt8.max else { throw fault("has more than 255 bytes", name) }
         return text
@@ -607,7 +627,7 @@ struct JSONPacketReader {
         return try JSONMembers(object.members, of: self).number(name, in: range)
     }
 
-    private mutating func hexadecimal(_ name: StaticString) throws(JSONFault) -> UInt64? {
+    mutating func hexadecimal(_ name: StaticString) throws(JSONFault) -> UInt64? {
         guard let text = try text(name) else { return nil }
         guard let number = UInt64(hexadecimal: text.bytes(in: source.span.bytes)) else {
             throw fault("does not have 16 hexadecimal digits", name)
@@ -630,12 +650,20 @@ struct JSONPacketReader {
         return value
     }
 
-    private func fault(_ detail: StaticString, _ member: StaticString) -> JSONFault {
+    func fault(_ detail: StaticString, _ member: StaticString) -> JSONFault {
         JSONFault(reason: .malformedPacket, detail: detail, member: Array("\(member)".utf8))
     }
 
     private func refuseOtherMembers() throws(JSONFault) {
         try JSONMembers(object.members, of: self).refuseMembers(otherThan: knownMembers)
+    }
+}
+
+/// The operations that MQTT clients publish as requests.
+public enum RequestOperations {
+    /// Whether there is an operation of this name.
+    public static func contain(_ name: String) -> Bool {
+        JSONPacketReader.MessageType(rawValue: name).map { $0.alternativeOfMQTT == nil } ?? false
     }
 }
 

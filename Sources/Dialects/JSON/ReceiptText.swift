@@ -4,7 +4,14 @@ import BrokerCore
 import Primitives
 import WireFormat
 
-enum ReceiptText {
+public enum ReceiptText {
+    /// A receipt as a JSON object; empty for what is none.
+    public static func json(_ payload: RawSpan) -> [UInt8] {
+        var writer = JSONWriter()
+        write(payload, to: &writer)
+        return writer.bytes.isEmpty ? [] : writer.end()
+    }
+
     /// Writes the members of a receipt.
     static func write(_ payload: RawSpan, to writer: inout JSONWriter) {
         let whole = ByteRange(offset: 0, count: payload.byteCount)

@@ -88,6 +88,7 @@ struct EncodedPublication: ~Copyable {
         // The topic of a message to a user contains the user's name, so it is encoded per receiver.
         let isToUser =
             block.kind == .unicast || block.kind == .kicked || block.kind == .receipt
+            || block.kind.isRevision || isNotice(block)
         let isOwn =
             isToUser || delivery.identifierList != nil || mentioning.publication != .max
         publication = isOwn ? .max : delivery.publication
@@ -103,6 +104,13 @@ struct EncodedPublication: ~Copyable {
         !block.marks.contains(.raw) && block.hasFieldsOrProperties
     }
 
+    /// Whether it is an event of a group for one user.
+    private func isNotice(_ block: MessageBlock) -> Bool {
+        block.kind == .groupEvent
+            && (block.payload.first == GroupNotice.added
+                || block.payload.first == GroupNotice.removed)
+    }
+
     private mutating func appendTopic(
         of block: MessageBlock, receiver: [UInt8]
     ) -> ByteRange {
@@ -110,12 +118,15 @@ struct EncodedPublication: ~Copyable {
         switch block.kind {
         case .topic:
             _ = source.append(block.address)
+        case .groupEvent where isNotice(block):
+            _ = source.append("$u/" as StaticString)
+            _ = receiver.withUnsafeBytes { source.append($0) }
         case .group, .groupEvent:
             _ = source.append("$g/" as StaticString)
             _ = source.append(block.address)
         case .broadcast:
             _ = source.append("$b" as StaticString)
-        case .unicast, .kicked, .presence, .receipt:
+        case .unicast, .kicked, .presence, .receipt, .recall, .update:
             _ = source.append("$u/" as StaticString)
             _ = receiver.withUnsafeBytes { source.append($0) }
         }
@@ -128,10 +139,11 @@ struct EncodedPublication: ~Copyable {
     private mutating func appendPayload(
         of block: MessageBlock, receiver: [UInt8], members: [UInt8]?
     ) -> ByteRange {
+        if isNotice(block), block.payload.first == GroupNotice.added { return appendNotice(block) }
         if block.kind == .groupEvent || block.kind == .kicked {
             return appendEvent(of: block, receiver: receiver)
         }
-        if block.kind == .receipt { return appendReceipt(block) }
+        if block.kind == .receipt || block.kind.isRevision { return appendReceipt(block) }
         if block.marks.contains(.raw) || block.payload.isEmpty {
             return source.append(block.payload)
         }
@@ -148,14 +160,35 @@ struct EncodedPublication: ~Copyable {
         return range
     }
 
-    /// The JSON of a receipt, with its members and those of an envelope.
+    /// The JSON of a receipt or of a recall, with its members and those of an envelope.
     private mutating func appendReceipt(_ block: MessageBlock) -> ByteRange {
         var writer = JSONWriter()
-        ReceiptText.write(block.payload.bytes, to: &writer)
+        let payload = block.payload
+        if block.kind == .receipt {
+            ReceiptText.write(payload.bytes, to: &writer)
+        } else {
+            RevisionText.write(payload.bytes, isUpdate: block.kind == .update, to: &writer)
+            let group = block.address
+            if !group.isEmpty { writer.write("group", group.bytes) }
+        }
         writer.write("from", block.sender.bytes)
         withUnsafeTemporaryAllocation(byteCount: 20, alignment: 1) { digits in
             writer.write("time", decimal(block.time, in: digits).bytes)
         }
+        let text = writer.end()
+        return text.withUnsafeBytes { source.append($0) }
+    }
+
+    /// The JSON of the notice of a new member, with its members and those of an event.
+    private mutating func appendNotice(_ block: MessageBlock) -> ByteRange {
+        var writer = JSONWriter()
+        writer.write("event", "added" as StaticString)
+        GroupNoticeText.write(block.payload.bytes, to: &writer)
+        writer.write("from", block.sender.bytes)
+        withUnsafeTemporaryAllocation(byteCount: 20, alignment: 1) { digits in
+            writer.write("time", decimal(block.time, in: digits).bytes)
+        }
+        writer.write("groupid", block.address.bytes)
         let text = writer.end()
         return text.withUnsafeBytes { source.append($0) }
     }
@@ -224,6 +257,11 @@ struct EncodedPublication: ~Copyable {
         if fields.isLate, !hasOwnLate(block) {
             withUnsafeTemporaryAllocation(byteCount: 20, alignment: 1) { digits in
                 source.appendProperty(MessageProperty.late, decimal(block.time, in: digits))
+            }
+        }
+        if fields.keptNumber != 0 {
+            withUnsafeTemporaryAllocation(byteCount: 20, alignment: 1) { digits in
+                source.appendProperty(MessageProperty.kept, decimal(fields.keptNumber, in: digits))
             }
         }
         if fields.reference != 0 {

@@ -42,6 +42,7 @@ extension MQTTDecoder {
         request.priority = .normal
         request.mentions = Mentions()
         request.asks = []
+        if !request.collapseKey.isEmpty { request.collapseKey = .empty }
         return request
     }
 
@@ -155,12 +156,15 @@ extension MQTTDecoder {
         let body = packet.body
         var receivers = UserList(MessageProperty.receiver)
         var mentioned = UserList(MessageProperty.mention)
-        var (listByteCount, ownByteCount) = (0, 0)
+        var (listByteCount, namesByteCount, ownByteCount) = (0, 0, 0)
+        let collapse = collapseKey(in: section, of: owner, in: body.bytes)
         let whole = packet.replace(range, byteCount: Int(range.count)) { output in
             var writer = PacketWriter(output.mutableBytes)
             receivers.write(section, of: owner, in: body, to: &writer)
             listByteCount = writer.byteCount
             mentioned.write(section, of: owner, in: body, to: &writer)
+            namesByteCount = writer.byteCount
+            if let collapse { writer.write(bytes: collapse.bytes(in: body).bytes) }
             ownByteCount = writer.byteCount
             section.write(to: &writer, of: owner, from: body.bytes) { property in
                 property.identifier != .userProperty
@@ -170,9 +174,14 @@ extension MQTTDecoder {
         }
         request.properties = ByteRange(
             offset: Int(whole.offset) + ownByteCount, count: Int(whole.count) - ownByteCount)
-        if ownByteCount > listByteCount {
+        if namesByteCount > listByteCount {
             request.mentions.names = ByteRange(
-                offset: Int(whole.offset) + listByteCount, count: ownByteCount - listByteCount)
+                offset: Int(whole.offset) + listByteCount, count: namesByteCount - listByteCount)
+        }
+        if let collapse {
+            request.collapseKey = ByteRange(
+                offset: Int(whole.offset) + namesByteCount, count: Int(collapse.count))
+            if collapse.isEmpty { request.fault = .payloadFormatInvalid }
         }
         if mentioned.hasInvalid { request.fault = .topicNameInvalid }
         if mentioned.count > WireLimits.mentionCountMaximum
@@ -193,6 +202,23 @@ extension MQTTDecoder {
         }
     }
 
+    /// The key of a message that replaces one; empty for one that breaks its rule, nil for none.
+    private static func collapseKey(
+        in section: MQTT.PropertySection, of owner: MQTT.PropertyOwner,
+        in body: RawSpan
+    ) -> ByteRange? {
+        var reader = MQTT.PropertyReader(section, of: owner, in: body)
+        while let property = try? reader.next() {
+            let name = property.text.bytes(in: body)
+            guard property.identifier == .userProperty,
+                name.withUnsafeBytes({ $0.elementsEqual(MessageProperty.collapse.utf8Bytes) })
+            else { continue }
+            let key = property.value.bytes(in: body)
+            return TextRules.isMessageIdentifier(key) ? property.value : .empty
+        }
+        return nil
+    }
+
     /// Reads `reference` and `receipts`. The caller gives the message its reference.
     private static func takeAsks(
         _ section: MQTT.PropertySection, of owner: MQTT.PropertyOwner, _ packet: ReceivedPacket,
@@ -204,15 +230,18 @@ extension MQTTDecoder {
             let name = property.text.bytes(in: packet.body)
             let value = property.value.bytes(in: packet.body)
             if name.elementsEqual(MessageProperty.asksReference.utf8Bytes) {
-                if value.elementsEqual("1".utf8) { request.asks.insert(.reference) }
+                if flag(value, of: &request) { request.asks.insert(.reference) }
             } else if name.elementsEqual(MessageProperty.receipts.utf8Bytes) {
+                // An empty list asks for nothing, which no sender means.
+                if value.isEmpty { refuse(.receiptsWord, &request) }
                 for word in value.split(separator: UInt8(ascii: ",")) {
+                    let word = trimmed(word)
                     if word.elementsEqual("delivered".utf8) {
                         request.asks.insert(.delivered)
                     } else if word.elementsEqual("applied".utf8) {
                         request.asks.insert(.applied)
                     } else {
-                        request.fault = request.fault ?? .payloadFormatInvalid
+                        refuse(.receiptsWord, &request)
                     }
                 }
             }
@@ -239,14 +268,14 @@ extension MQTTDecoder {
                 case _ where value.elementsEqual("low".utf8): request.priority = .low
                 case _ where value.elementsEqual("high".utf8): request.priority = .high
                 case _ where value.elementsEqual("normal".utf8): request.priority = .normal
-                default: request.fault = request.fault ?? .payloadFormatInvalid
+                default: refuse(.propertyValue, &request)
                 }
-            } else if !request.isForTopic, value.elementsEqual("1".utf8) {
-                if name.elementsEqual(MessageProperty.mentionAll.utf8Bytes) {
-                    request.mentions.options.insert(.all)
-                } else if name.elementsEqual(MessageProperty.mentionOnly.utf8Bytes) {
-                    request.mentions.options.insert(.only)
-                }
+            } else if request.isForTopic {
+                continue
+            } else if name.elementsEqual(MessageProperty.mentionAll.utf8Bytes) {
+                if flag(value, of: &request) { request.mentions.options.insert(.all) }
+            } else if name.elementsEqual(MessageProperty.mentionOnly.utf8Bytes) {
+                if flag(value, of: &request) { request.mentions.options.insert(.only) }
             }
         }
     }
@@ -276,10 +305,10 @@ extension MQTTDecoder {
             guard property.identifier == .userProperty else { continue }
             let (name, value) = (property.text.bytes(in: bytes), property.value)
             if name.elementsEqual(MessageProperty.history.utf8Bytes) {
-                request.isUndelivered = value.bytes(in: bytes).elementsEqual("only".utf8)
-                request.isKept =
-                    request.isUndelivered || value.bytes(in: bytes).elementsEqual("1".utf8)
-                request.isNeverKept = value.bytes(in: bytes).elementsEqual("0".utf8)
+                let value = value.bytes(in: bytes)
+                request.isUndelivered = value.elementsEqual("only".utf8)
+                request.isKept = request.isUndelivered || flag(value, of: &request)
+                request.isNeverKept = !request.isKept
             }
             guard !hasIdentifier, name.elementsEqual(MessageProperty.identifier.utf8Bytes) else {
                 continue
@@ -288,13 +317,41 @@ extension MQTTDecoder {
             if (1...WireLimits.messageIdentifierByteCountMaximum).contains(Int(value.count)) {
                 request.messageIdentifier = value
             } else {
-                request.fault = request.fault ?? .payloadFormatInvalid
+                refuse(.identifierRule, &request)
             }
         }
+    }
+
+    /// The value of a property that is on or off: `1` or `true`, `0` or `false`. Another one
+    /// refuses the message.
+    private static func flag(
+        _ value: some Collection<UInt8>, of request: inout SendRequest
+    ) -> Bool {
+        if value.elementsEqual("1".utf8) || value.elementsEqual("true".utf8) { return true }
+        if !value.elementsEqual("0".utf8), !value.elementsEqual("false".utf8) {
+            refuse(.propertyValue, &request)
+        }
+        return false
+    }
+
+    /// A word without the blanks around it.
+    private static func trimmed(_ word: some Collection<UInt8>) -> [UInt8] {
+        let blank = UInt8(ascii: " ")
+        var rest = Array(word.drop { $0 == blank })
+        while rest.last == blank { rest.removeLast() }
+        return rest
+    }
+
+    private static func refuse(_ cause: LimitName, _ request: inout SendRequest) {
+        guard request.fault == nil else { return }
+        (request.fault, request.faultCause) = (.payloadFormatInvalid, cause)
     }
 }
 
 extension SendRequest {
+    /// Whether the message has a reference.
+    var isNamed: Bool { isUnusual && !(asks.isEmpty && collapseKey.isEmpty) }
+
     /// Whether the topic is plain, not an address.
     fileprivate var isForTopic: Bool {
         if case .topic = target { true } else { false }
@@ -325,15 +382,20 @@ enum MessageProperty {
     static let receiver: StaticString = "to"
     /// From a sender, and returned in the acknowledgement: the application's id of a message.
     static let identifier: StaticString = "mid"
-    /// From a sender: `1` for a message that is kept in its conversation, `0` for one that is not,
-    /// whatever is kept by default, and `only` for one that is kept and not delivered.
+    /// From a sender: `1` or `true` for a message that is kept in its conversation, `0` or `false`
+    /// for one that is not, whatever is kept by default, and `only` for one that is kept and not
+    /// delivered.
     static let history: StaticString = "history"
     /// From a sender: `1` to be told the message's reference.
     static let asksReference: StaticString = "reference"
     /// From a sender, and to a receiver: the receipts that are asked for, with commas between them.
     static let receipts: StaticString = "receipts"
+    /// From a sender: the key of a message that replaces one.
+    static let collapse: StaticString = "collapse"
     /// In an acknowledgement, and to a receiver: the message's reference in hexadecimal digits.
     static let reference: StaticString = "martlet-reference"
+    /// To a receiver: the number of a kept message in its conversation.
+    static let kept: StaticString = "martlet-kept"
     /// From a sender, once for each user: a member of the group whom the message mentions.
     static let mention: StaticString = "mention"
     /// From a sender: `1` to mention all members, and for only those to get it who are mentioned.
@@ -353,6 +415,10 @@ enum MessageProperty {
     /// In an acknowledgement: the number of receivers that were refused while others got the
     /// message.
     static let refusedCount: StaticString = "refused-count"
+    /// In CONNECT: `pull` for a client that reads what history keeps. In CONNACK: the number of its
+    /// conversations with unread messages.
+    static let sync: StaticString = "sync"
+    static let unread: StaticString = "unread"
     /// To a receiver: the sender, the time, and the group.
     static let sender: StaticString = "from"
     static let time: StaticString = "time"
@@ -364,8 +430,8 @@ enum MessageProperty {
     /// Whether only the broker may set a property of a message to an address.
     static func isReserved(_ name: UnsafeRawBufferPointer) -> Bool {
         for reserved in [
-            receiver, sender, time, group, doubt, asksReference, receipts, reference, mention,
-            mentionAll, mentionOnly, mentioned, priority, late,
+            receiver, sender, time, group, doubt, asksReference, receipts, collapse, reference,
+            mention, mentionAll, mentionOnly, mentioned, priority, late,
         ]
         where name.elementsEqual(reserved.utf8Bytes) {
             return true

@@ -43,10 +43,24 @@ enum MQTTDecoder {
                 will: will, newEpoch: context.makeRandomNumber(),
                 newCookie: context.makeRandomNumber())
             request.assignsDevice = connect.clientIdentifier.isEmpty
+            request.pulls = pulls(connect, packet)
             return .success(.connectReceived(packet.connection, request))
         } catch {
             return .failure(error)
         }
+    }
+
+    /// Whether the client reads what history keeps: the user property `sync` is `pull`.
+    private static func pulls(_ connect: MQTT.Connect, _ packet: ReceivedPacket) -> Bool {
+        guard connect.properties.carriedByteCount > 0 else { return false }
+        var reader = MQTT.PropertyReader(connect.properties, of: .connect, in: packet.body.bytes)
+        while let property = try? reader.next() {
+            guard property.identifier == .userProperty,
+                property.text.bytes(in: packet.body).elementsEqual(MessageProperty.sync.utf8Bytes)
+            else { continue }
+            return property.value.bytes(in: packet.body).elementsEqual("pull".utf8)
+        }
+        return false
     }
 
     /// The authentication method of section 4.12 that the broker supports: the data is a token, in

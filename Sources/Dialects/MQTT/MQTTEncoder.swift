@@ -71,6 +71,9 @@ struct MQTTEncoder: ~Copyable {
             // [MQTT-4.12.0-5]
             packet.authenticationMethod = source.appendRange(MQTTDecoder.tokenMethod.utf8Bytes)
         }
+        if version == .v5, let count = acceptance.unreadCount {
+            packet.properties = MQTT.PropertySection(carried: source.appendUnread(count))
+        }
         let isWritten = source.withUnsafeBytes {
             context.write(packet, to: connection, from: $0)
         }
@@ -176,7 +179,7 @@ struct MQTTEncoder: ~Copyable {
         }
         var source: [UInt8] = []
         if reason.isFailure {
-            packet.reasonString = source.appendRange(answer.reason.text.utf8Bytes)
+            packet.reasonString = source.appendRange(answer.reason.text(answer.cause))
         } else if answer.refusedCount > 0 {
             packet.reasonString = source.appendRange(
                 Array("\(answer.refusedCount) of its receivers did not get it".utf8))
@@ -367,6 +370,13 @@ extension [UInt8] {
         }
         _ = appendRefusedCount(of: answer)
         return ByteRange(offset: start, count: count - start)
+    }
+
+    /// Appends the number of conversations with unread messages.
+    fileprivate mutating func appendUnread(_ count: UInt8) -> ByteRange {
+        let start = self.count
+        appendProperty(MessageProperty.unread, String(count).utf8)
+        return ByteRange(offset: start, count: self.count - start)
     }
 
     /// Appends the number of refused receivers, if there are any.

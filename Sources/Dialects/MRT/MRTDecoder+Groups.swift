@@ -22,8 +22,8 @@ struct ReceivedRequest {
     /// The range in `bytes` of a range of the parameters.
     func place(_ range: ByteRange) -> ByteRange { range.shifted(by: Int(parameters.offset)) }
 
-    func fault(_ reason: ReasonCode) -> Event {
-        .requestFaulted(connection, requestIdentifier: identifier, reason)
+    func fault(_ reason: ReasonCode, _ cause: LimitName = .none) -> Event {
+        .requestFaulted(connection, requestIdentifier: identifier, reason, cause: cause)
     }
 
     func event(_ request: GroupRequest) -> Event {
@@ -61,8 +61,8 @@ extension MRTDecoder {
         let content = request.content
         switch request.operation {
         case .groupJoin:
-            let name = try MRT.GroupName(content.bytes)
-            return request.event(.join(request.place(name.group)))
+            let join = try MRT.GroupJoin(content.bytes)
+            return request.event(.join(request.place(join.group), backlog: join.backlog))
         case .groupLeave:
             let name = try MRT.GroupName(content.bytes)
             return request.event(.leave(request.place(name.group)))
@@ -104,8 +104,11 @@ extension MRTDecoder {
                     byteCountMaximum: request.resultByteCountMaximum))
         }
         if request.operation == .groupHistory {
-            let name = try MRT.GroupName(request.content.bytes)
-            return request.event(.describeHistory(request.place(name.group)))
+            let query = try MRT.GroupHistoryQuery(request.content.bytes)
+            return request.event(
+                .describeHistory(
+                    request.place(query.group), wantsMessage: query.wantsMessage,
+                    byteCountMaximum: request.resultByteCountMaximum))
         }
         let query = try MRT.GroupQuery(request.content.bytes)
         return request.event(
@@ -124,6 +127,9 @@ extension MRTDecoder {
 
     static func searchHistory(_ request: ReceivedRequest) throws(WireError) -> Event {
         let query = try MRT.HistorySearchQuery(request.content.bytes)
+        guard Int(query.text.count) <= WireLimits.searchByteCountMaximum else {
+            return request.fault(.packetTooLarge, .searchText)
+        }
         var wanted = historyRequest(query.query, request)
         wanted.search.text = request.place(query.text)
         wanted.search.sender = request.place(query.from)
@@ -136,10 +142,12 @@ extension MRTDecoder {
     private static func historyRequest(
         _ query: MRT.HistoryQuery, _ request: ReceivedRequest
     ) -> HistoryRequest {
-        HistoryRequest(
+        var wanted = HistoryRequest(
             party: party(query.party, request),
             before: query.before == 0 ? .max : query.before, countMaximum: Int(query.count),
             byteCountMaximum: request.resultByteCountMaximum)
+        wanted.wantsFields = query.wantsFields
+        return wanted
     }
 
     static func queryConversations(_ request: ReceivedRequest) throws(WireError) -> Event {
@@ -148,7 +156,7 @@ extension MRTDecoder {
             request.connection, requestIdentifier: request.identifier,
             ConversationListRequest(
                 after: query.after, isUnreadOnly: query.isUnreadOnly,
-                countMaximum: Int(query.count),
+                wantsMessages: query.wantsMessages, countMaximum: Int(query.count),
                 byteCountMaximum: request.resultByteCountMaximum))
     }
 

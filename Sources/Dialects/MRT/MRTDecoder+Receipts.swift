@@ -10,10 +10,10 @@ extension MRTDecoder {
         let applied = try MRT.Applied(request.content.bytes)
         let text = request.place(applied.text)
         guard Int(text.count) <= WireLimits.receiptTextByteCountMaximum else {
-            return request.fault(.packetTooLarge)
+            return request.fault(.packetTooLarge, .appliedText)
         }
         guard TextRules.isGroupTitle(text.bytes(in: request.bytes.bytes)) else {
-            return request.fault(.payloadFormatInvalid)
+            return request.fault(.payloadFormatInvalid, .appliedText)
         }
         return .appliedReported(
             request.connection, requestIdentifier: request.identifier,

@@ -46,28 +46,27 @@ enum MRTDecoder {
             claim = .anonymous(user: device)
             device = .empty
         }
-        return .success(
-            .connectReceived(
-                packet.connection,
-                ConnectRequest(
-                    dialect: dialect == .mrt ? .mrt : .json, claim: claim, device: device,
-                    startsClean: connect.isCleanStart, isReconnect: connect.isReconnect,
-                    keepAliveSeconds: UInt32(connect.keepAliveSeconds),
-                    sessionExpirySeconds: connect.sessionExpirySeconds,
-                    inboxWindow: gateway == nil
-                        ? connect.inboxWindow
-                        : min(connect.inboxWindow, ChannelLimits.inboxWindowMaximum),
-                    resume: connect.resume.map {
-                        InboxPosition(epoch: $0.epoch, number: $0.lastNumber)
-                    },
-                    cookie: connect.cookie,
-                    outbox: connect.outbox.map {
-                        OutboxPosition(
-                            epoch: $0.epoch, resultsSeen: $0.resultsSeen,
-                            highestUsed: $0.highestUsed)
-                    },
-                    newEpoch: context.makeRandomNumber(),
-                    newCookie: context.makeRandomNumber())))
+        var request = ConnectRequest(
+            dialect: dialect == .mrt ? .mrt : .json, claim: claim, device: device,
+            startsClean: connect.isCleanStart, isReconnect: connect.isReconnect,
+            keepAliveSeconds: UInt32(connect.keepAliveSeconds),
+            sessionExpirySeconds: connect.sessionExpirySeconds,
+            inboxWindow: gateway == nil
+                ? connect.inboxWindow
+                : min(connect.inboxWindow, ChannelLimits.inboxWindowMaximum),
+            resume: connect.resume.map {
+                InboxPosition(epoch: $0.epoch, number: $0.lastNumber)
+            },
+            cookie: connect.cookie,
+            outbox: connect.outbox.map {
+                OutboxPosition(
+                    epoch: $0.epoch, resultsSeen: $0.resultsSeen,
+                    highestUsed: $0.highestUsed)
+            },
+            newEpoch: context.makeRandomNumber(),
+            newCookie: context.makeRandomNumber())
+        request.pulls = connect.accepts.contains(.pull)
+        return .success(.connectReceived(packet.connection, request))
     }
 
     /// The claim of a credential, or the reason why the credential is invalid.
@@ -182,10 +181,12 @@ enum MRTDecoder {
         let payload = packet.place(send.payload)
         var validated = validate(
             send.target, from: base, payload: payload, isRaw: send.isRaw, in: packet.bytes)
+        var cause = LimitName.none
         let identifier = packet.place(send.messageIdentifier)
         if !identifier.isEmpty,
             !TextRules.isMessageIdentifier(identifier.bytes(in: packet.bytes.bytes))
         {
+            if validated.fault == nil { cause = .identifierRule }
             validated.fault = validated.fault ?? .payloadFormatInvalid
         }
         var request = SendRequest(
@@ -194,6 +195,7 @@ enum MRTDecoder {
             expirySeconds: send.expirySeconds == 0 ? nil : UInt64(send.expirySeconds),
             senderUnixMilliseconds: send.time, isRaw: send.isRaw, payload: payload,
             messageByteCount: validated.messageByteCount, fault: validated.fault)
+        request.faultCause = cause
         request.isKept = send.isKept
         request.isNeverKept = send.isNeverKept
         request.isUndelivered = send.isUndelivered
@@ -211,30 +213,47 @@ enum MRTDecoder {
         let fields = try MRT.SendFields(send.fields, in: packet.body.bytes)
         request.fault = request.fault ?? fields.fault
         request.asks = SendAsks(fields.asks)
-        request.fault = request.fault ?? take(fields, packet, into: &request)
-        if !request.asks.isEmpty { request.reference = context.makeReference() }
+        if let (fault, cause) = take(fields, packet, into: &request), request.fault == nil {
+            (request.fault, request.faultCause) = (fault, cause)
+        }
+        if !request.asks.isEmpty || !request.collapseKey.isEmpty {
+            request.reference = context.makeReference()
+        }
         return request
     }
 
-    /// Takes attributes, mentions, priority and the mark of a late reading, and returns the reason
-    /// to refuse the send for them.
+    /// Takes a collapse key, attributes, mentions, priority and the mark of a late reading, and
+    /// returns the reason to refuse the send for them.
     private static func take(
         _ fields: MRT.SendFields, _ packet: ReceivedPacket, into request: inout SendRequest
-    ) -> ReasonCode? {
+    ) -> (fault: ReasonCode, cause: LimitName)? {
         request.isLate = fields.isLate
         if let priority = fields.priority {
-            guard let known = SendPriority(rawValue: priority) else { return .payloadFormatInvalid }
+            guard let known = SendPriority(rawValue: priority) else {
+                return (.payloadFormatInvalid, .none)
+            }
             request.priority = known
+        }
+        if !fields.collapseKey.isEmpty {
+            let key = fields.collapseKey.bytes(in: packet.body)
+            guard TextRules.isMessageIdentifier(key.bytes) else {
+                return (.payloadFormatInvalid, .none)
+            }
+            request.collapseKey = packet.place(fields.collapseKey)
         }
         request.attributes = packet.place(fields.attributes)
         let run = fields.attributes.bytes(in: packet.body)
-        if let fault = MessageAttributes.fault(run.bytes) { return fault }
+        if let fault = MessageAttributes.fault(run.bytes) { return (fault, .attributeRule) }
         guard let options = fields.mentions.bytes(in: packet.body).first else { return nil }
         let names = ByteRange(
             offset: Int(fields.mentions.offset) + 1, count: Int(fields.mentions.count) - 1)
         request.mentions = Mentions(
             options: Mentions.Options(rawValue: options), names: packet.place(names))
-        return TextRules.faultOfMentions(options: options, names.bytes(in: packet.body).bytes)
+        let fault = TextRules.faultOfMentions(
+            options: options, names.bytes(in: packet.body).bytes)
+        return fault.map {
+            ($0, $0 == .payloadFormatInvalid ? .mentionsOfNobody : .mentionedName)
+        }
     }
 
     /// The fault of a message, of a send or a will, and its size in JSON form, which is 0 if it has
@@ -310,6 +329,10 @@ enum MRTDecoder {
             return try markRead(request)
         case .applied:
             return try reportApplied(request)
+        case .recall:
+            return try recall(request)
+        case .replace:
+            return try replace(request)
         case nil:
             return request.fault(.implementationSpecificError)
         }
@@ -318,11 +341,6 @@ enum MRTDecoder {
 
 extension SendAsks {
     init(_ asks: MRT.SendAsks) { self.init(rawValue: asks.rawValue) }
-}
-
-extension DecodingContext where Self: ~Copyable {
-    /// A random reference of a message, which is never 0.
-    mutating func makeReference() -> UInt64 { max(makeRandomNumber(), 1) }
 }
 
 extension Grade {

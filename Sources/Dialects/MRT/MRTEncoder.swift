@@ -16,6 +16,7 @@ struct MRTEncoder: ~Copyable {
     private var isPossibleDuplicate = false
     /// Whether it has fields, or properties that may be attributes.
     private var hasFields = false
+    private var isRevision = false
     private var transientPriority = PacketPriority.droppable
     private let packetMaximum: UInt32
 
@@ -66,6 +67,10 @@ struct MRTEncoder: ~Copyable {
             deliverWithFields(delivery, in: context)
             return
         }
+        guard !block.kind.isRevision || acceptsRevisions(delivery.connection, in: context) else {
+            context.append(.deliveryTooLarge(delivery.connection, number: delivery.number))
+            return
+        }
         let (sender, address, payload) = (block.sender, block.address, block.payload)
         let tail = MRT.DeliverTail(
             kind: MRT.DeliveryKind(block.kind), from: sender.bytes, time: block.time,
@@ -83,6 +88,16 @@ struct MRTEncoder: ~Copyable {
         in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) -> Bool {
         context.conversations[connection]?.traits.contains(.acceptsFields) == true
+    }
+
+    /// Whether a client knows recalls and changes. For one that does not, they are dropped like a
+    /// packet that is too large: it would end the connection.
+    @inline(never)
+    private func acceptsRevisions(
+        _ connection: ConnectionID,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) -> Bool {
+        context.conversations[connection]?.traits.contains(.acceptsRevisions) == true
     }
 
     /// Encodes a publication and its fields for one receiver that accepts them.
@@ -122,6 +137,10 @@ struct MRTEncoder: ~Copyable {
             deliverWithFields(delivery, in: context)
             return
         }
+        guard !isRevision || acceptsRevisions(delivery.connection, in: context) else {
+            context.append(.deliveryTooLarge(delivery.connection, number: delivery.number))
+            return
+        }
         let head = MRT.DeliverHead(
             tailByteCount: Int(tailRange.count), isRaw: isRaw,
             isPossibleDuplicate: isPossibleDuplicate)
@@ -147,8 +166,44 @@ struct MRTEncoder: ~Copyable {
             head.write(grade: MRT.Grade(delivery.grade), number: delivery.number, to: &writer)
             tail(&writer)
         }
-        if outcome == .tooLarge {
+        if outcome == .tooLarge, !deliverCut(delivery, in: context) {
             context.append(.deliveryTooLarge(delivery.connection, number: delivery.number))
+        }
+    }
+
+    /// Writes the notice of a new member without its texts, for a receiver that accepts short
+    /// packets only: all accept this one. False for another message.
+    @inline(never)
+    private func deliverCut(
+        _ delivery: Delivery,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) -> Bool {
+        let block = context.loop.block(of: delivery.publication)
+        guard block.kind == .groupEvent, block.payload.first == GroupNotice.added else {
+            return false
+        }
+        let (sender, address, whole) = (block.sender, block.address, block.payload.bytes)
+        guard case .added(var notice)? = try? MRT.GroupEvent(whole) else { return false }
+        (notice.isCut, notice.owner, notice.title, notice.meta) = (true, .empty, .empty, .empty)
+        let event = MRT.GroupEvent.added(notice)
+        var payload = [UInt8](repeating: 0, count: event.byteCount)
+        payload.withUnsafeMutableBytes { bytes in
+            var writer = PacketWriter(bytes.mutableBytes)
+            event.write(to: &writer, from: whole)
+        }
+        return payload.withUnsafeBytes { payload in
+            let tail = MRT.DeliverTail(
+                kind: .groupEvent, from: sender.bytes, time: block.time,
+                address: address.bytes, payload: payload.bytes)
+            let head = MRT.DeliverHead(
+                tailByteCount: tail.byteCount, isRaw: false, isPossibleDuplicate: false)
+            return context.write(
+                head.packetByteCount(number: delivery.number), to: delivery.connection,
+                priority: .required
+            ) { writer in
+                head.write(grade: MRT.Grade(delivery.grade), number: delivery.number, to: &writer)
+                tail.write(to: &writer)
+            } != .tooLarge
         }
     }
 
@@ -158,6 +213,7 @@ struct MRTEncoder: ~Copyable {
         isRaw = block.marks.contains(.raw)
         isPossibleDuplicate = block.marks.contains(.possibleDuplicate)
         hasFields = block.hasFieldsOrProperties
+        isRevision = block.kind.isRevision
         transientPriority = PacketPriority(ofTransient: block)
         let (sender, address, payload) = (block.sender, block.address, block.payload)
         let packet = MRT.DeliverTail(
@@ -223,40 +279,82 @@ struct MRTEncoder: ~Copyable {
         case .reportGroup(let connection, let identifier, let report):
             let group = MRT.GroupDescription(report)
             respond(to: connection, request: identifier, with: group, in: context)
-        case .reportGroupHistory(let connection, let identifier, let history, let lastNumber):
+        case .reportGroupHistory(let connection, let identifier, let report):
+            var source = ByteArena(capacity: Int(report.newest.count))
+            let newest = HistoryEntry.read(report.newest, in: context.bytes.bytes).first
             let answer = MRT.GroupHistory(
-                isKept: history.isKept, shownCount: history.shownCount, lastNumber: lastNumber)
-            respond(to: connection, request: identifier, with: answer, in: context)
-        case .reportHistory(let connection, let identifier, let next, let entries):
+                isKept: report.history.isKept, shownCount: report.history.shownCount,
+                lastNumber: report.lastNumber,
+                newest: report.wantsMessage
+                    ? MRT.NewestMessage(
+                        newest.map {
+                            MRT.HistoryEntry($0, block: block(of: $0, in: context), to: &source)
+                        }) : nil)
+            respond(
+                to: connection, request: identifier, with: answer, from: source.bytes.bytes,
+                in: context)
+        case .reportHistory(let connection, let identifier, let next, let entries, let hasFields):
+            var source = ByteArena(capacity: Int(entries.count))
             let page = RunAnswer(
                 next: next,
-                entries: HistoryEntry.read(entries, in: context.bytes.bytes).map {
-                    MRT.HistoryEntry(
-                        number: $0.number, from: $0.sender, time: $0.unixMilliseconds,
-                        payload: $0.payload)
+                entries: HistoryEntry.read(entries, in: context.bytes.bytes).map { entry in
+                    let user = context.conversations.user(of: connection)
+                    return MRT.HistoryEntry(
+                        entry, readBy: hasFields ? user : nil, block: block(of: entry, in: context),
+                        to: &source)
                 })
-            respond(to: connection, request: identifier, with: page, in: context)
+            respond(
+                to: connection, request: identifier, with: page, from: source.bytes.bytes,
+                in: context)
         case .reportConversations(let connection, let identifier, let next, let entries):
+            var source = ByteArena(capacity: Int(entries.count))
             let list = RunAnswer(
                 next: next,
-                entries: ConversationEntry.read(entries, in: context.bytes.bytes).map {
-                    MRT.ConversationEntry(
-                        party: $0.isGroup ? .group($0.name) : .user($0.name),
-                        lastNumber: $0.lastNumber, readThrough: $0.readThrough,
-                        unreadCount: $0.unreadCount)
+                entries: ConversationEntry.read(entries, in: context.bytes.bytes).map { entry in
+                    let name = source.append(entry.name.bytes(in: context.bytes))
+                    return MRT.ConversationEntry(
+                        party: entry.isGroup ? .group(name) : .user(name),
+                        lastNumber: entry.lastNumber, readThrough: entry.readThrough,
+                        unreadCount: entry.unreadCount,
+                        newest: entry.newest.map {
+                            MRT.NewestMessage(
+                                $0.message.map {
+                                    MRT.HistoryEntry(
+                                        $0, block: block(of: $0, in: context), to: &source)
+                                })
+                        })
                 })
-            respond(to: connection, request: identifier, with: list, in: context)
+            respond(
+                to: connection, request: identifier, with: list, from: source.bytes.bytes,
+                in: context)
         }
+    }
+
+    private func block(
+        of entry: HistoryEntry,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) -> MessageBlock {
+        MessageBlock(entry.block.bytes(in: context.bytes))
     }
 
     private func respond(
         to connection: ConnectionID, request identifier: UInt64, with part: some RequestPart,
         in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
     ) {
+        respond(
+            to: connection, request: identifier, with: part, from: context.bytes.bytes, in: context)
+    }
+
+    /// Answers with a part whose ranges are in `source`.
+    private func respond(
+        to connection: ConnectionID, request identifier: UInt64, with part: some RequestPart,
+        from source: RawSpan,
+        in context: borrowing EncodingContext<some ConnectionHost & ~Copyable>
+    ) {
         var content = [UInt8](repeating: 0, count: part.byteCount)
         content.withUnsafeMutableBytes { bytes in
             var writer = PacketWriter(bytes.mutableBytes)
-            part.write(to: &writer, from: context.bytes.bytes)
+            part.write(to: &writer, from: source)
         }
         let response = MRT.Response(
             identifier: identifier, reason: .success,
@@ -293,6 +391,7 @@ struct MRTEncoder: ~Copyable {
         packet.messageMaximum = acceptance.messageMaximum
         packet.payloadMaximum = acceptance.payloadMaximum
         packet.user = acceptance.user
+        packet.unreadCount = acceptance.unreadCount
         guard context.write(packet, to: connection, from: context.bytes) else {
             // Only for a channel: its gateway accepts less than a client with its own connection
             // must.
@@ -371,9 +470,27 @@ extension MRT.DeliveryKind {
         case .topic: self = .topic
         case .presence: self = .presence
         case .receipt: self = .receipt
+        case .recall: self = .recall
+        case .update: self = .update
         case .groupEvent: self = .groupEvent
         case .kicked: self = .kickedOut
         }
+    }
+}
+
+extension MRT.HistoryEntry {
+    /// - Parameters:
+    ///   - user: for whom it has its fields; nil for an entry without fields.
+    ///   - source: gets the bytes of the entry.
+    fileprivate init(
+        _ entry: HistoryEntry, readBy user: [UInt8]? = nil, block: MessageBlock,
+        to source: inout ByteArena
+    ) {
+        let fields = user.map { DeliveredFields(of: block, to: $0).fields.pairs() }
+        self.init(
+            number: entry.number, from: source.append(block.sender), time: block.time,
+            fields: fields?.withUnsafeBytes { source.append($0) },
+            payload: source.append(block.payload))
     }
 }
 

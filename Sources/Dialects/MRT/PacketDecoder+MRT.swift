@@ -17,6 +17,9 @@ extension PacketDecoder {
             if connect.accepts.contains(.fields) {
                 conversations[known: connection].traits.insert(.acceptsFields)
             }
+            if connect.accepts.contains(.revisions) {
+                conversations[known: connection].traits.insert(.acceptsRevisions)
+            }
             let decoded = MRTDecoder.event(
                 of: connect, packet,
                 actingUser: actingUser(of: connect.credential, on: connection, in: &context),

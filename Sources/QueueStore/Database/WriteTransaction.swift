@@ -186,11 +186,14 @@ struct WriteTransaction: ~Copyable {
         var tally = QueueTally(queue: transfer.destination, count: 0, byteCount: 0)
         var isThere = try entries.seek(notBefore: EntryKey(queue: transfer.source.raw, number: 0))
         while isThere, let key = EntryKey(entries.key), key.queue == transfer.source.raw {
-            if let entry = StoredEntry(entries.value, key: key) {
+            if var entry = StoredEntry(entries.value, key: key) {
                 if transfer.scope.contains(StoredMessageID(raw: entry.message), entry.state) {
                     guard transfer.hasRoom(behind: tally, for: entry.byteCount) else { break }
                     tally.count += 1
                     tally.byteCount += UInt64(entry.byteCount)
+                    if key.number <= transfer.sentThrough {
+                        entry.state.options.insert(.sentBefore)
+                    }
                     moved.append(entry)
                     try entries.delete()
                 }

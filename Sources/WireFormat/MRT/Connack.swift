@@ -39,8 +39,13 @@ extension MRT {
         public var payloadMaximum: UInt32 = 0
         /// The user that the credential proved.
         public var user = ByteRange.empty
+        /// Conversations with unread messages, at most ``WireLimits/unreadCountMaximum``; nil for a
+        /// client that gets all messages delivered.
+        public var unreadCount: UInt8?
 
         public init() {}
+
+        static let unreadExtension: UInt64 = 4
 
         enum Flag {
             static let sessionPresent: UInt8 = 0x01
@@ -70,7 +75,12 @@ extension MRT {
                 var previous: Extension?
                 repeat {
                     let item = try Extension(&reader, after: previous)
-                    try item.refuseIfInsistent()
+                    if item.id == ConnectAccepted.unreadExtension {
+                        var value = PacketReader(item.value.bytes(in: reader.bytes))
+                        unreadCount = try value.readByte()
+                    } else {
+                        try item.refuseIfInsistent()
+                    }
                     previous = item
                 } while !reader.isAtEnd
             }
@@ -85,13 +95,14 @@ extension MRT {
             count += size(UInt32(keepAliveSeconds)) + size(sessionExpirySeconds)
             count += size(UInt32(sendWindow)) + size(UInt32(inboxWindow)) + size(packetMaximum)
             count += size(messageMaximum) + size(payloadMaximum)
-            return count + user.string8ByteCount
+            return count + user.string8ByteCount + (unreadCount == nil ? 0 : 3)
         }
 
         public func writeBody(to writer: inout PacketWriter, from source: RawSpan) {
             writer.write(byte: ReasonCode.connected.rawValue)
             writer.write(
-                byte: (isSessionPresent ? Flag.sessionPresent : 0) | (hasWill ? Flag.will : 0))
+                byte: (isSessionPresent ? Flag.sessionPresent : 0) | (hasWill ? Flag.will : 0)
+                    | (unreadCount == nil ? 0 : Flag.extensions))
             writer.write(fixed8: sessionEpoch)
             writer.write(fixed8: resumeCookie)
             writer.write(varInt: serverTime)
@@ -103,6 +114,11 @@ extension MRT {
             writer.write(varInt: messageMaximum)
             writer.write(varInt: payloadMaximum)
             writer.write(string8: user.bytes(in: source))
+            if let unreadCount {
+                writer.write(varInt: ConnectAccepted.unreadExtension)
+                writer.write(varInt: 1)
+                writer.write(byte: unreadCount)
+            }
         }
     }
 

@@ -96,6 +96,10 @@ extension MRT {
 
         /// Blocks of fields in DELIVER.
         public static var fields: ClientAccepts { ClientAccepts(rawValue: 1) }
+        /// Deliveries of the kinds ``DeliveryKind/recall`` and ``DeliveryKind/update``.
+        public static var revisions: ClientAccepts { ClientAccepts(rawValue: 2) }
+        /// Messages that history keeps are not delivered: the client reads their conversations.
+        public static var pull: ClientAccepts { ClientAccepts(rawValue: 4) }
     }
 
     public struct Connect: Hashable, Sendable, Packet {

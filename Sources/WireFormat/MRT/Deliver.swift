@@ -2,7 +2,7 @@
 //
 //     flags  3: raw payload   2: possible duplicate   1-0: grade
 //     | varint inbox number (grade > 0) | kind | string8 from | varint time, Unix ms |
-//     | address: string8 group (kinds 3, 6, 7) or varint length and topic (kind 0) |
+//     | address: string8 group (kinds 3, 6, 7, 10, 11) or varint length and topic (0) |
 //     | stringv fields (bit 7 of the kind) | payload |
 //                                         `---- the tail begins at the kind ----'
 
@@ -69,7 +69,8 @@ extension MRT {
             if kind == .topic {
                 address = try reader.readStringV(1...WireLimits.topicByteCountMaximum)
             } else if kind.hasAddress {
-                address = try reader.readString8(1...WireLimits.identifierByteCountMaximum)
+                address = try reader.readString8(
+                    (kind.hasOptionalAddress ? 0 : 1)...WireLimits.identifierByteCountMaximum)
             }
             if kindByte & DeliverTail.fieldsBit != 0 { fields = try MRT.readFields(&reader) }
             payload = reader.readRest()

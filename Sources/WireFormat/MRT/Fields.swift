@@ -96,6 +96,10 @@ extension MRT {
         public var attributes = ByteRange.empty
         /// The time is that of a reading which the sender could not send earlier.
         public var isLate = false
+        /// The message's number in its conversation; 0 for none.
+        public var keptNumber: UInt64 = 0
+        /// It is kept and was delivered to nobody.
+        public var isUndelivered = false
 
         enum Identifier {
             static let reference: UInt64 = 2
@@ -103,6 +107,8 @@ extension MRT {
             static let mentioned: UInt64 = 6
             static let attributes: UInt64 = 8
             static let late: UInt64 = 10
+            static let keptNumber: UInt64 = 14
+            static let undelivered: UInt64 = 16
         }
 
         public init() {}
@@ -120,6 +126,8 @@ extension MRT {
                 case Identifier.mentioned: mentioned = try field.byte(in: bytes)
                 case Identifier.attributes: attributes = field.value
                 case Identifier.late: isLate = true
+                case Identifier.undelivered: isUndelivered = true
+                case Identifier.keptNumber: keptNumber = try field.number(in: bytes)
                 default: break
                 }
             }
@@ -137,6 +145,14 @@ extension MRT {
             if mentioned != 0 { block.append(Identifier.mentioned, byte: mentioned) }
             block.append(Identifier.attributes, attributes, from: source)
             if isLate { block.append(Identifier.late, byte: 1) }
+            if keptNumber != 0 {
+                let bytes = withUnsafeBytes(of: keptNumber.bigEndian) { Array($0) }
+                let zeros = keptNumber.leadingZeroBitCount / 8
+                block.append(
+                    Identifier.keptNumber, ByteRange(offset: zeros, count: 8 - zeros),
+                    from: bytes.span.bytes)
+            }
+            if isUndelivered { block.append(Identifier.undelivered, byte: 1) }
             return block.bytes
         }
     }
@@ -178,6 +194,16 @@ extension Extension {
     fileprivate func byte(in bytes: RawSpan) throws(WireError) -> UInt8 {
         guard value.count == 1 else { throw .malformed }
         return bytes[Int(value.offset)]
+    }
+}
+
+extension Extension {
+    /// The value as a number of 1 to 8 bytes.
+    fileprivate func number(in bytes: RawSpan) throws(WireError) -> UInt64 {
+        guard (1...8).contains(value.count) else { throw .malformed }
+        var number: UInt64 = 0
+        for offset in value.offsets { number = number << 8 | UInt64(bytes[offset]) }
+        return number
     }
 }
 

@@ -9,6 +9,9 @@
 //     event        | 1 joined, 2 left, 3 kicked | rest: user |
 //                  | 4 allow list updated | allow list |
 //                  | 5 meta updated | rest: meta |
+//                  | 7 added | u8 1 if it is cut | u32 members, least significant byte first |
+//                  |         | string8 owner | string8 title | rest: meta |
+//                  | 8 removed |
 
 import Primitives
 
@@ -165,6 +168,10 @@ extension MRT {
         case allowListUpdated(AllowList)
         case metaUpdated(ByteRange)
         case historyUpdated(isKept: Bool, shownCount: UInt32)
+        /// The receiver is a member from now on.
+        case added(GroupNotice)
+        /// The receiver is a member no more: it left on another device, or an operator removed it.
+        case removed
 
         /// Reads a payload; nil for an event that this program does not know, which is not an
         /// error.
@@ -186,12 +193,11 @@ extension MRT {
             case 5: self = .metaUpdated(reader.readRest())
             case 6:
                 let isKept = try reader.readFlag()
-                // Not a loop over a list: Embedded Swift would link every constant of this module.
-                var shownCount = UInt32(try reader.readByte())
-                shownCount |= UInt32(try reader.readByte()) << 8
-                shownCount |= UInt32(try reader.readByte()) << 16
-                shownCount |= UInt32(try reader.readByte()) << 24
-                self = .historyUpdated(isKept: isKept, shownCount: shownCount)
+                self = .historyUpdated(isKept: isKept, shownCount: try reader.readReversed4())
+            case 7: self = .added(try GroupNotice(&reader))
+            case 8:
+                self = .removed
+                try reader.expectEnd()
             default: return nil
             }
         }
@@ -202,6 +208,8 @@ extension MRT {
                 1 + Int(rest.count)
             case .allowListUpdated(let list): 1 + list.byteCount
             case .historyUpdated: 6
+            case .added(let notice): 1 + notice.byteCount
+            case .removed: 1
             }
         }
 
@@ -213,6 +221,8 @@ extension MRT {
             case .allowListUpdated: 4
             case .metaUpdated: 5
             case .historyUpdated: 6
+            case .added: 7
+            case .removed: 8
             }
         }
 
@@ -224,9 +234,9 @@ extension MRT {
             case .allowListUpdated(let list): list.write(to: &writer, from: source)
             case .historyUpdated(let isKept, let shownCount):
                 writer.write(byte: isKept ? 1 : 0)
-                for shift in [0, 8, 16, 24] as [UInt32] {
-                    writer.write(byte: UInt8(truncatingIfNeeded: shownCount >> shift))
-                }
+                writer.write(reversed4: shownCount)
+            case .added(let notice): notice.write(to: &writer, from: source)
+            case .removed: break
             }
         }
     }
@@ -240,6 +250,16 @@ extension PacketReader {
         return byte == 1
     }
 
+    /// Four bytes, the least significant one first.
+    fileprivate mutating func readReversed4() throws(WireError) -> UInt32 {
+        // Not a loop over a list: Embedded Swift would link every constant of this module.
+        var number = UInt32(try readByte())
+        number |= UInt32(try readByte()) << 8
+        number |= UInt32(try readByte()) << 16
+        number |= UInt32(try readByte()) << 24
+        return number
+    }
+
     /// The rest, which is the id of a user.
     fileprivate mutating func readUser() throws(WireError) -> ByteRange {
         let user = readRest()
@@ -247,5 +267,61 @@ extension PacketReader {
             throw .malformed
         }
         return user
+    }
+}
+
+extension MRT {
+    /// What a new member learns of its group.
+    public struct GroupNotice: Hashable, Sendable, RequestPart {
+        /// Something is left out: the meta, because it is long, or everything, because the receiver
+        /// accepts short packets only. ``Operation/groupDescribe`` tells it.
+        public var isCut: Bool
+        /// The number of all members.
+        public var memberCount: UInt32
+        /// Empty only if the notice is cut.
+        public var owner: ByteRange
+        public var title: ByteRange
+        public var meta: ByteRange
+
+        public init(
+            isCut: Bool = false, memberCount: UInt32, owner: ByteRange, title: ByteRange,
+            meta: ByteRange
+        ) {
+            self.isCut = isCut
+            self.memberCount = memberCount
+            self.owner = owner
+            self.title = title
+            self.meta = meta
+        }
+
+        init(_ reader: inout PacketReader) throws(WireError) {
+            isCut = try reader.readFlag()
+            memberCount = try reader.readReversed4()
+            owner = try reader.readString8(0...WireLimits.identifierByteCountMaximum)
+            title = try reader.readString8()
+            meta = reader.readRest()
+        }
+
+        public var byteCount: Int {
+            5 + owner.string8ByteCount + title.string8ByteCount + Int(meta.count)
+        }
+
+        public func write(to writer: inout PacketWriter, from source: RawSpan) {
+            writer.write(byte: isCut ? 1 : 0)
+            writer.write(reversed4: memberCount)
+            writer.write(string8: owner.bytes(in: source))
+            writer.write(string8: title.bytes(in: source))
+            writer.write(bytes: meta.bytes(in: source))
+        }
+    }
+}
+
+extension PacketWriter {
+    /// Four bytes, the least significant one first.
+    fileprivate mutating func write(reversed4 number: UInt32) {
+        write(byte: UInt8(truncatingIfNeeded: number))
+        write(byte: UInt8(truncatingIfNeeded: number >> 8))
+        write(byte: UInt8(truncatingIfNeeded: number >> 16))
+        write(byte: UInt8(truncatingIfNeeded: number >> 24))
     }
 }

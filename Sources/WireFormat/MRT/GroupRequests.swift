@@ -2,7 +2,8 @@
 // decoded.
 //
 //     16 create          | fixed8 key | string8 title | stringv meta | allow list |
-//     17 join, 18 leave  | string8 group |
+//     17 join            | string8 group | varint backlog, may be absent |
+//     18 leave           | string8 group |
 //     19 kick, 20 ban    | string8 group | string8 user |
 //     21 list            | string8 after |
 //     22 describe        | string8 group | string8 after |
@@ -90,7 +91,37 @@ extension MRT {
         }
     }
 
-    /// The parameters of ``Operation/groupJoin`` and ``Operation/groupLeave``.
+    /// The parameters of ``Operation/groupJoin``.
+    public struct GroupJoin: Hashable, Sendable, RequestPart {
+        public var group: ByteRange
+        /// How many of the newest kept messages the user wants to see from before it joins, at most
+        /// ``WireLimits/backlogMaximum``; nil for as many as the group shows to new members.
+        public var backlog: UInt32?
+
+        public init(group: ByteRange, backlog: UInt32? = nil) {
+            self.group = group
+            self.backlog = backlog
+        }
+
+        public init(_ parameters: RawSpan) throws(WireError) {
+            var reader = PacketReader(parameters)
+            group = try reader.readString8()
+            if !reader.isAtEnd {
+                backlog = try reader.readVarInt(in: 0...WireLimits.backlogMaximum)
+            }
+            try reader.expectEnd()
+        }
+
+        public var byteCount: Int {
+            group.string8ByteCount + (backlog.map { VariableInteger.byteCount($0) } ?? 0)
+        }
+        public func write(to writer: inout PacketWriter, from source: RawSpan) {
+            writer.write(string8: group.bytes(in: source))
+            if let backlog { writer.write(varInt: backlog) }
+        }
+    }
+
+    /// The parameters of ``Operation/groupLeave`` and ``Operation/groupHistory``.
     public struct GroupName: Hashable, Sendable, RequestPart {
         public var group: ByteRange
 

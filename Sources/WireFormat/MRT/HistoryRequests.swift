@@ -4,10 +4,12 @@
 //     25 history  | u8 0 user, 2 group | string8 name | varint before | u8 count |
 //       ->        | varint next, 0 at the end |
 //                 | run of: varint number, string8 from, varint time ms, stringv t and b |
-//     26 list     | varint after | u8 options: 1 with unread messages only | u8 count |
+//     26 list     | varint after | u8 options | u8 count |
+//                 | options: 1 with unread messages only, 2 with the newest message |
 //       ->        | varint next, 0 at the end |
 //                 | run of: u8 0 user, 2 group, string8 name, varint last number, varint read |
-//                 |         varint unread |
+//                 |         varint unread; with the newest message: varint number, 0 for none, |
+//                 |         string8 from, varint time ms, stringv t and b |
 //     27 read     | u8 0 user, 2 group | string8 name | varint number |
 //     42 hide     | the same |
 //     43 search   | u8 0 user, 2 group | string8 name | varint before | u8 count |
@@ -61,11 +63,19 @@ extension MRT {
         public var before: UInt64
         /// Messages of the page, 1...``WireLimits/historyCountMaximum``.
         public var count: UInt8
+        /// Whether the page has the fields of the messages.
+        public var wantsFields: Bool
 
-        public init(party: ConversationParty, before: UInt64 = 0, count: UInt8) {
+        /// Set in the byte of the count.
+        private static let fieldsBit: UInt8 = 0x80
+
+        public init(
+            party: ConversationParty, before: UInt64 = 0, count: UInt8, wantsFields: Bool = false
+        ) {
             self.party = party
             self.before = before
             self.count = count
+            self.wantsFields = wantsFields
         }
 
         public init(_ parameters: RawSpan) throws(WireError) {
@@ -77,7 +87,9 @@ extension MRT {
         init(_ reader: inout PacketReader) throws(WireError) {
             party = try ConversationParty(&reader)
             before = try reader.readVarInt()
-            count = try reader.readByte()
+            let byte = try reader.readByte()
+            count = byte & ~Self.fieldsBit
+            wantsFields = byte & Self.fieldsBit != 0
             guard (1...WireLimits.historyCountMaximum).contains(count) else { throw .malformed }
         }
 
@@ -87,7 +99,7 @@ extension MRT {
         public func write(to writer: inout PacketWriter, from source: RawSpan) {
             party.write(to: &writer, from: source)
             writer.write(varInt: before)
-            writer.write(byte: count)
+            writer.write(byte: count | (wantsFields ? Self.fieldsBit : 0))
         }
     }
 
@@ -101,7 +113,7 @@ extension MRT {
         public var since: UInt64
         /// Only messages before this time; 0 for all.
         public var until: UInt64
-        /// Only messages that contain this text; empty for all. At most
+        /// Only messages that contain this text; empty for all. The broker refuses more than
         /// ``WireLimits/searchByteCountMaximum`` bytes.
         public var text: ByteRange
 
@@ -123,7 +135,6 @@ extension MRT {
             since = try reader.readVarInt()
             until = try reader.readVarInt()
             text = reader.readRest()
-            guard text.count <= WireLimits.searchByteCountMaximum else { throw .malformed }
         }
 
         public var byteCount: Int {
@@ -146,17 +157,21 @@ extension MRT {
         public var next: UInt64
         /// The messages; ``HistoryEntryList`` walks them.
         public var entries: ByteRange
+        /// Whether they have fields, as the request wanted it.
+        public var hasFields: Bool
 
-        public init(next: UInt64, entries: ByteRange) {
+        public init(next: UInt64, entries: ByteRange, hasFields: Bool = false) {
             self.next = next
             self.entries = entries
+            self.hasFields = hasFields
         }
 
-        public init(_ content: RawSpan) throws(WireError) {
+        public init(_ content: RawSpan, hasFields: Bool = false) throws(WireError) {
             var reader = PacketReader(content)
             next = try reader.readVarInt()
+            self.hasFields = hasFields
             let start = reader.offset
-            while !reader.isAtEnd { _ = try HistoryEntry(&reader) }
+            while !reader.isAtEnd { _ = try HistoryEntry(&reader, hasFields: hasFields) }
             entries = ByteRange(offset: start, count: reader.offset - start)
         }
 
@@ -175,20 +190,36 @@ extension MRT {
         public var from: ByteRange
         /// Unix milliseconds.
         public var time: UInt64
+        /// A block of ``DeliverFields``, maybe empty; nil in a page without fields.
+        public var fields: ByteRange?
         /// `t` as one byte, then `b`.
         public var payload: ByteRange
 
-        public init(number: UInt64, from: ByteRange, time: UInt64, payload: ByteRange) {
+        public init(
+            number: UInt64, from: ByteRange, time: UInt64, fields: ByteRange? = nil,
+            payload: ByteRange
+        ) {
             self.number = number
             self.from = from
             self.time = time
+            self.fields = fields
             self.payload = payload
         }
 
-        init(_ reader: inout PacketReader) throws(WireError) {
-            number = try reader.readVarInt(in: 1...WireLimits.varIntMaximum)
+        init(_ reader: inout PacketReader, hasFields: Bool) throws(WireError) {
+            let number = try reader.readVarInt(in: 1...WireLimits.varIntMaximum)
+            try self.init(number: number, &reader, hasFields: hasFields)
+        }
+
+        /// Reads what follows the number.
+        init(
+            number: UInt64, _ reader: inout PacketReader, hasFields: Bool = false
+        ) throws(WireError) {
+            self.number = number
             from = try reader.readString8(1...WireLimits.identifierByteCountMaximum)
             time = try reader.readVarInt()
+            fields =
+                hasFields ? try reader.readStringV(0...WireLimits.fieldsByteCountMaximum) : nil
             payload = try reader.readStringV(1...WireLimits.remainingLengthMaximum)
         }
 
@@ -199,12 +230,14 @@ extension MRT {
 
         public var byteCount: Int {
             VariableInteger.byteCount(number) + from.string8ByteCount
-                + VariableInteger.byteCount(time) + payload.stringVByteCount
+                + VariableInteger.byteCount(time) + (fields?.stringVByteCount ?? 0)
+                + payload.stringVByteCount
         }
         public func write(to writer: inout PacketWriter, from source: RawSpan) {
             writer.write(varInt: number)
             writer.write(string8: from.bytes(in: source))
             writer.write(varInt: time)
+            if let fields { writer.write(stringV: fields.bytes(in: source)) }
             writer.write(stringV: payload.bytes(in: source))
         }
     }
@@ -212,10 +245,13 @@ extension MRT {
     /// Walks the entries of a ``HistoryPage``.
     public struct HistoryEntryList: ~Escapable {
         private var reader: PacketReader
+        private let hasFields: Bool
 
-        /// `range` is one that ``HistoryPage`` gave out for `bytes`.
+        /// `page` was decoded from `bytes`.
         @_lifetime(copy bytes)
-        public init(_ range: ByteRange, in bytes: RawSpan) {
+        public init(_ page: HistoryPage, in bytes: RawSpan) {
+            let range = page.entries
+            hasFields = page.hasFields
             precondition(
                 range.endOffset <= bytes.byteCount,
                 "a range to \(range.endOffset) of \(bytes.byteCount) bytes")
@@ -225,7 +261,7 @@ extension MRT {
         /// The next entry, relative to the buffer.
         public mutating func next() -> HistoryEntry? {
             // They were checked when the page was decoded.
-            reader.isAtEnd ? nil : try? HistoryEntry(&reader)
+            reader.isAtEnd ? nil : try? HistoryEntry(&reader, hasFields: hasFields)
         }
     }
 
@@ -237,12 +273,18 @@ extension MRT {
         public var after: UInt64
         /// Whether only conversations with unread messages are listed.
         public var isUnreadOnly: Bool
+        /// Whether the newest message of each is told too.
+        public var wantsMessages: Bool
         /// Conversations of the page, 1...``WireLimits/historyCountMaximum``.
         public var count: UInt8
 
-        public init(after: UInt64 = 0, isUnreadOnly: Bool = false, count: UInt8) {
+        public init(
+            after: UInt64 = 0, isUnreadOnly: Bool = false, wantsMessages: Bool = false,
+            count: UInt8
+        ) {
             self.after = after
             self.isUnreadOnly = isUnreadOnly
+            self.wantsMessages = wantsMessages
             self.count = count
         }
 
@@ -250,8 +292,9 @@ extension MRT {
             var reader = PacketReader(parameters)
             after = try reader.readVarInt()
             let options = try reader.readByte()
-            guard options <= 1 else { throw .malformed }
-            isUnreadOnly = options == 1
+            guard options <= 3 else { throw .malformed }
+            isUnreadOnly = options & 1 != 0
+            wantsMessages = options & 2 != 0
             count = try reader.readByte()
             guard (1...WireLimits.historyCountMaximum).contains(count) else { throw .malformed }
             try reader.expectEnd()
@@ -260,7 +303,7 @@ extension MRT {
         public var byteCount: Int { VariableInteger.byteCount(after) + 2 }
         public func write(to writer: inout PacketWriter, from source: RawSpan) {
             writer.write(varInt: after)
-            writer.write(byte: isUnreadOnly ? 1 : 0)
+            writer.write(byte: (isUnreadOnly ? 1 : 0) | (wantsMessages ? 2 : 0))
             writer.write(byte: count)
         }
     }
@@ -278,11 +321,14 @@ extension MRT {
             self.entries = entries
         }
 
-        public init(_ content: RawSpan) throws(WireError) {
+        /// - Parameter hasMessages: whether the request wanted the newest messages.
+        public init(_ content: RawSpan, hasMessages: Bool = false) throws(WireError) {
             var reader = PacketReader(content)
             next = try reader.readVarInt()
             let start = reader.offset
-            while !reader.isAtEnd { _ = try ConversationEntry(&reader) }
+            while !reader.isAtEnd {
+                _ = try ConversationEntry(&reader, hasMessage: hasMessages)
+            }
             entries = ByteRange(offset: start, count: reader.offset - start)
         }
 
@@ -302,42 +348,51 @@ extension MRT {
         public var readThrough: UInt64
         /// Unread messages of others.
         public var unreadCount: UInt64
+        /// The newest kept message, if the request wanted it.
+        public var newest: NewestMessage?
 
         public init(
-            party: ConversationParty, lastNumber: UInt64, readThrough: UInt64, unreadCount: UInt64
+            party: ConversationParty, lastNumber: UInt64, readThrough: UInt64, unreadCount: UInt64,
+            newest: NewestMessage? = nil
         ) {
             self.party = party
             self.lastNumber = lastNumber
             self.readThrough = readThrough
             self.unreadCount = unreadCount
+            self.newest = newest
         }
 
-        init(_ reader: inout PacketReader) throws(WireError) {
+        init(_ reader: inout PacketReader, hasMessage: Bool) throws(WireError) {
             party = try ConversationParty(&reader)
             lastNumber = try reader.readVarInt(in: 1...WireLimits.varIntMaximum)
             readThrough = try reader.readVarInt()
             unreadCount = try reader.readVarInt()
+            if hasMessage { newest = try NewestMessage(&reader) }
         }
 
         public var byteCount: Int {
             party.byteCount + VariableInteger.byteCount(lastNumber)
                 + VariableInteger.byteCount(readThrough) + VariableInteger.byteCount(unreadCount)
+                + (newest?.byteCount ?? 0)
         }
         public func write(to writer: inout PacketWriter, from source: RawSpan) {
             party.write(to: &writer, from: source)
             writer.write(varInt: lastNumber)
             writer.write(varInt: readThrough)
             writer.write(varInt: unreadCount)
+            newest?.write(to: &writer, from: source)
         }
     }
 
     /// Walks the entries of a ``ConversationList``.
     public struct ConversationEntryList: ~Escapable {
         private var reader: PacketReader
+        private let hasMessages: Bool
 
         /// `range` is one that ``ConversationList`` gave out for `bytes`.
         @_lifetime(copy bytes)
-        public init(_ range: ByteRange, in bytes: RawSpan) {
+        public init(_ range: ByteRange, in bytes: RawSpan, hasMessages: Bool = false) {
+            self.hasMessages = hasMessages
             precondition(
                 range.endOffset <= bytes.byteCount,
                 "a range to \(range.endOffset) of \(bytes.byteCount) bytes")
@@ -347,7 +402,7 @@ extension MRT {
         /// The next entry, relative to the buffer.
         public mutating func next() -> ConversationEntry? {
             // They were checked when the list was decoded.
-            reader.isAtEnd ? nil : try? ConversationEntry(&reader)
+            reader.isAtEnd ? nil : try? ConversationEntry(&reader, hasMessage: hasMessages)
         }
     }
 

@@ -98,15 +98,24 @@ public enum MRT {
         case presence = 8
         /// What receivers did with a message of this user; ``Receipt`` reads the payload.
         case receipt = 9
+        /// A message to this user, or to the group in the address, was recalled; ``Revision``
+        /// reads the payload. Only for a client that declared ``ClientAccepts/revisions``.
+        case recall = 10
+        /// The same of a message with new content.
+        case update = 11
 
         /// Whether an address (a group id or a topic) is part of the packet.
         @inlinable
         public var hasAddress: Bool {
             switch self {
-            case .topic, .group, .kickedOut, .groupEvent: true
+            case .topic, .group, .kickedOut, .groupEvent, .recall, .update: true
             case .unicast, .broadcast, .presence, .receipt: false
             }
         }
+
+        /// Whether the address may be empty: a message to a user has none.
+        @inlinable
+        var hasOptionalAddress: Bool { self == .recall || self == .update }
 
         /// Whether the payload begins with a byte of its own: `t` or an event. Only a raw payload
         /// and the notice of a kick may be empty.

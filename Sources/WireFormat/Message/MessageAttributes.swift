@@ -55,7 +55,8 @@ public enum MessageAttributes {
 
     /// Calls `body` with each user property of a publication of MQTT 5.0 that is an attribute: in
     /// their order those whose key and value obey the rules and fit within the limits; of two with
-    /// the same key the first.
+    /// the same key the first. Only the first ``WireLimits/attributePropertiesMaximum`` properties
+    /// are looked at: the walk is made for each receiver.
     ///
     /// - Parameter properties: the carried properties, as the codec wrote them.
     public static func forEach(inProperties properties: RawSpan, _ body: (RawSpan, RawSpan) -> Void)
@@ -64,8 +65,10 @@ public enum MessageAttributes {
         var reader = MQTT.PropertyReader(
             MQTT.PropertySection(carried: whole), of: .publish, in: properties)
         var chosen = Choice()
+        var count = 0
         // They were checked when they were read, so this cannot fail.
-        while let property = try? reader.next() {
+        while count < WireLimits.attributePropertiesMaximum, let property = try? reader.next() {
+            count += 1
             guard property.identifier == .userProperty else { continue }
             let (key, value) = (
                 property.text.bytes(in: properties), property.value.bytes(in: properties)
@@ -85,8 +88,8 @@ public enum MessageAttributes {
         let count = prefix.utf8CodeUnitCount
         if key.byteCount >= count, key.extracting(first: count).isEqual(prefix) { return true }
         let names: [StaticString] = [
-            "from", "time", "groupid", "to", "mid", "history", "reference", "receipts", "mention",
-            "mention-all", "mention-only", "mentioned", "possible-duplicate",
+            "from", "time", "groupid", "to", "mid", "history", "reference", "receipts", "collapse",
+            "mention", "mention-all", "mention-only", "mentioned", "possible-duplicate",
         ]
         return names.contains { key.isEqual($0) }
     }

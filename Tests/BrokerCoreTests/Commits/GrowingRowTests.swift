@@ -43,7 +43,7 @@ import Testing
         #expect(world.operate(group, .ban(user: Array("ann".utf8))) == .quotaExceeded)
         let made = world.broker.createGroup(
             app: World.app, owner: Array("bob".utf8), title: [], meta: [], allowed: nil, key: 9,
-            seed: 9)
+            seed: 9, at: world.now, effects: &world.effects)
         #expect(made.reason == .quotaExceeded)
         let token = Token(
             identifier: [1], digest: Digest(words: (0, 0, 0, 0)), app: World.app, user: [1],

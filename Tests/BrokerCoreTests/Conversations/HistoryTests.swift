@@ -8,11 +8,17 @@ import Testing
 @Suite struct `History` {
     let world = World()
 
-    /// Kept messages `1`… of bob to ann.
-    private func keep(_ numbers: ClosedRange<UInt64>, grade: Grade = .durable) {
+    /// The section that tells the number in the conversation, of less than 256 messages.
+    private let fieldsByteCount = 5
+
+    /// Kept messages `1`… of bob to ann, of which the first has an outbox number.
+    private func keep(
+        _ numbers: ClosedRange<UInt64>, from first: UInt64? = nil, grade: Grade = .durable
+    ) {
         for number in numbers {
             world.send(
-                "bob/pc", number, to: .user("ann"), "\(number)", grade: grade, isKept: true)
+                "bob/pc", number - numbers.lowerBound + (first ?? numbers.lowerBound),
+                to: .user("ann"), "\(number)", grade: grade, isKept: true)
         }
     }
 
@@ -124,6 +130,23 @@ import Testing
         #expect(world.history(of: "ann", and: "bob").map(\.number) == [2])
     }
 
+    @Test func `is of messages that tell their number in it, of which a list has several`() {
+        func told() -> [UInt64]? {
+            world.historyPage(.pair("bob", "ann"))?.messages.map(\.fields.keptNumber)
+        }
+        world.begin("ann/1", "bob/pc", "carl/1")
+        world.send("bob/pc", 1, to: .user("carl"), "x", isKept: true)
+        keep(1...2, from: 2)
+        world.send("bob/pc", 4, to: .users(["ann", "carl"]), "both", isKept: true)
+        world.settle()
+        #expect(texts() == ["both", "2", "1"] && told() == [0, 2, 1])
+        world.crash()
+        world.begin("bob/pc")
+        world.send("bob/pc", 1, to: .user("ann"), "4", isKept: true, asks: .reference)
+        world.settle()
+        #expect(told()?.first == 4)
+    }
+
     // MARK: - Limits
 
     @Test func `of a conversation has a maximum of messages and of bytes, and drops the oldest`() {
@@ -135,15 +158,15 @@ import Testing
         world.settle()
         #expect(texts() == ["7", "6", "5"])
         #expect(world.counters.historyDropped == 4 && world.counters.queueDropped == 0)
-        let size = 24 + "bob".utf8.count + 2
+        let size = 24 + "bob".utf8.count + 2 + fieldsByteCount
         world.limits.historyBytesMaximum = UInt64(2 * size + 1)
         keep(8...8)
         world.settle()
         #expect(texts() == ["8", "7"])
     }
 
-    @Test func `of an app has a maximum of bytes, for which a conversation gives up its own`() {
-        let size = UInt64(24 + "bob".utf8.count + 2)
+    @Test func `of an app has a maximum of bytes, for which its largest conversation gives up`() {
+        let size = UInt64(24 + "bob".utf8.count + 2 + fieldsByteCount)
         world.limits.historyBytesPerAppMaximum = 4 * size
         world.begin("ann/1", "bob/pc", "carl/1")
         keep(1...4)
@@ -151,9 +174,41 @@ import Testing
         keep(5...5)
         world.settle()
         #expect(texts() == ["5", "4", "3", "2"])
+        // Whoever filled the room does not keep others from using it.
+        for number in 6...8 as ClosedRange<UInt64> {
+            world.send("bob/pc", number, to: .user("carl"), "\(number)", isKept: true)
+        }
+        world.settle()
+        #expect(texts() == ["5", "4"])
+        #expect(world.history(of: "bob", and: "carl").map(\.number) == [3, 2])
+        #expect(world.counters.historyDropped == 4)
         _ = world.lines()
-        world.send("bob/pc", 6, to: .user("carl"), "6", isKept: true)
-        #expect(world.lines() == ["bob/pc: result 6, quotaExceeded"])
+        world.limits.historyBytesPerAppMaximum = size - 1
+        world.send("bob/pc", 9, to: .user("carl"), "9", isKept: true)
+        #expect(world.lines() == ["bob/pc: result 9, quotaExceeded"])
+    }
+
+    @Test func `of many conversations shares the room of their app`() {
+        let size = UInt64(24 + "u1".utf8.count + 3 + fieldsByteCount)
+        world.limits.historyBytesPerAppMaximum = 48 * size
+        let users = (1...8).map { "u\($0)" }
+        world.begin("bob/pc")
+        for (index, user) in users.enumerated() {
+            world.begin("\(user)/1")
+            // The first one fills the room alone.
+            for number in 1...(index == 0 ? 48 : 16) as ClosedRange<UInt64> {
+                world.send(
+                    "\(user)/1", number, to: .user("bob"), "\(10 + number)", isKept: true)
+                if number % 4 == 0 { world.settle() }
+            }
+        }
+        let counts = users.map { world.history(of: "bob", and: $0).count }
+        #expect(counts.reduce(0, +) == 48)
+        // Those of one class differ by less than a factor of two, and each gives up a message of
+        // the class above.
+        #expect(counts.allSatisfy { $0 * 3 >= counts.max()! }, "\(counts)")
+        world.crash()
+        #expect(users.map { world.history(of: "bob", and: $0).count } == counts)
     }
 
     @Test func `of an app has a maximum of conversations`() {
@@ -167,6 +222,24 @@ import Testing
         keep(3...3)
         world.settle()
         #expect(texts() == ["3", "1"])
+    }
+
+    @Test func `of two users without messages makes room for other conversations`() {
+        world.limits.conversationsPerAppMaximum = 1
+        world.limits.historyAgeSecondsMaximum = 60
+        world.begin("ann/1", "bob/pc", "carl/1")
+        keep(1...2)
+        world.acknowledge("ann/1", through: 2)
+        world.settle()
+        world.pass(seconds: 4_300)
+        world.settle()
+        #expect(texts() == [] && world.gauges.conversations == 1)
+        world.send("bob/pc", 3, to: .user("carl"), "3", isKept: true)
+        world.settle()
+        #expect(world.history(of: "bob", and: "carl").map(\.text) == ["3"])
+        #expect(world.gauges.conversations == 1)
+        world.crash()
+        #expect(world.history(of: "bob", and: "carl").map(\.number) == [1])
     }
 
     @Test func `ends at its age, whatever the message's own expiry is, and numbers go on`() {
@@ -345,8 +418,8 @@ import Testing
         world.settle()
         #expect(world.gauges.keptMessages == 1)
         #expect(world.operate(group, .leave(user: Array("bob".utf8))) == .success)
-        // The notice that he left.
-        world.acknowledge("bob/pc", through: 1)
+        // The event that he left, and the notice.
+        world.acknowledge("bob/pc", through: 2)
         world.settle()
         #expect(world.gauges.conversations == 0 && world.gauges.keptMessages == 0)
         #expect(world.store.heldMessages == [])

@@ -44,8 +44,11 @@ import Testing
         world.settle()
         #expect(
             world.lines() == [
-                "ann/phone: #1 joined from bob by groupEvent \(group)",
-                "bob/pc: #1 joined from bob by groupEvent \(group)",
+                "ann/phone: #1 added to \"title\"  of ann, 1 members from ann by groupEvent "
+                    + group,
+                "bob/pc: #1 added to \"title\"  of ann, 2 members from bob by groupEvent \(group)",
+                "ann/phone: #2 joined from bob by groupEvent \(group)",
+                "bob/pc: #2 joined from bob by groupEvent \(group)",
             ])
         #expect(world.operate(group, .leave(user: user("ann"))) == .success)
         #expect(members(group) == ["bob"])

@@ -189,7 +189,7 @@ import Testing
         world.send("ann/phone", 1, to: .group(group), "hi")
         #expect(
             lines().filter { $0.contains("hi") }.sorted() == [
-                "ann/watch: #2 \"hi\" from ann by group \(group)",
+                "ann/watch: #3 \"hi\" from ann by group \(group)",
                 "bob/pc: #1 \"hi\" from ann by group \(group)",
             ])
     }
@@ -415,8 +415,10 @@ import Testing
         world.settle()
         #expect(
             world.unnumberedLines().filter { $0.hasPrefix("bob/watch") } == [
+                "bob/watch: added to \"title\"  of ann, 2 members from bob by groupEvent \(group)",
                 "bob/watch: joined from bob by groupEvent \(group)",
                 "bob/watch: left from bob by groupEvent \(group)",
+                "bob/watch: removed from bob by groupEvent \(group)",
             ])
     }
 

@@ -24,20 +24,22 @@ extension LoopEffects {
                 + " \(entryNames(in: entries))\(hasMore ? " and more" : "")"
         case .mrt(.reportGroup(let connection, let identifier, let report)):
             return "\(name(connection)): group \(identifier), \(text(of: report))"
-        case .mrt(.reportGroupHistory(let connection, let identifier, let history, let last)):
+        case .mrt(.reportGroupHistory(let connection, let identifier, let report)):
+            let history = report.history
+            let newest = HistoryEntry.read(report.newest, in: bytes.bytes.bytes).first
             return "\(name(connection)): group history \(identifier), "
-                + "\(history.isKept ? "on" : "off"), \(history.shownCount) shown, last \(last)"
+                + "\(history.isKept ? "on" : "off"), \(history.shownCount) shown, "
+                + "last \(report.lastNumber)"
+                + (report.wantsMessage ? text(NewestMessage(message: newest)) : "")
         case .mrt(.reportConversations(let connection, let identifier, let next, let entries)):
             let lines = ConversationEntry.read(entries, in: bytes.bytes.bytes).map {
                 "\($0.isGroup ? "group " : "")\(text($0.name)) \($0.unreadCount) unread after "
-                    + "\($0.readThrough) of \($0.lastNumber)"
+                    + "\($0.readThrough) of \($0.lastNumber)" + ($0.newest.map { text($0) } ?? "")
             }
             return "\(name(connection)): conversations \(identifier) "
                 + "[\(lines.joined(separator: ", "))]" + (next == 0 ? "" : " and more")
-        case .mrt(.reportHistory(let connection, let identifier, let next, let entries)):
-            let texts = HistoryEntry.read(entries, in: bytes.bytes.bytes).map {
-                "#\($0.number) \(text($0.payload).dropFirst()) of \(text($0.sender))"
-            }
+        case .mrt(.reportHistory(let connection, let identifier, let next, let entries, _)):
+            let texts = HistoryEntry.read(entries, in: bytes.bytes.bytes).map { text($0) }
             return "\(name(connection)): history \(identifier) [\(texts.joined(separator: ", "))]"
                 + (next == 0 ? "" : " before \(next)")
         case .mqtt(.answerPacket(let answer)):
@@ -74,6 +76,7 @@ extension LoopEffects {
         case .note(let note):
             return "note: \(note.kind), \(text(note.user))/\(text(note.device)), \(note.reason)"
                 + (note.subject.isEmpty ? "" : ", \(text(note.subject))")
+                + (note.limit.isRule ? ", \(note.limit)" : "")
         }
     }
 
@@ -83,6 +86,9 @@ extension LoopEffects {
         let block = MessageBlock(publication.block.bytes(in: bytes.bytes))
         let isEvent = block.kind == .groupEvent || block.kind == .kicked
         if block.kind == .receipt { return "#\(delivery.number) \(receipt(block))" }
+        if block.kind == .recall || block.kind == .update {
+            return "#\(delivery.number) \(revision(block))"
+        }
         // A message is told by its text, without its type; an event by its number and data.
         let skipsType = !isEvent && !block.marks.contains(.raw)
         let payload = skipsType ? block.payload.dropFirst() : block.payload[...]
@@ -90,6 +96,7 @@ extension LoopEffects {
         if isEvent {
             let event = payload.first.flatMap(GroupEvent.init)
             line += event.map { " \($0)" } ?? ""
+            if event == .added { line += notice(Array(payload.dropFirst())) }
         } else {
             line += " \"\(String(decoding: payload, as: UTF8.self))\""
         }
@@ -126,6 +133,16 @@ extension LoopEffects {
             line += ", by \(delivery.subscriptionIdentifier)"
         }
         return line
+    }
+
+    /// ` to "title" {} of ann, 2 members, cut`.
+    private func notice(_ data: [UInt8]) -> String {
+        let count = data[1...4].reversed().reduce(0) { $0 << 8 | Int($1) }
+        let title = 6 + Int(data[5])
+        let meta = title + 1 + Int(data[title])
+        func text(_ bytes: ArraySlice<UInt8>) -> String { String(decoding: bytes, as: UTF8.self) }
+        return " to \"\(text(data[(title + 1)..<meta]))\" \(text(data[meta...]))"
+            + " of \(text(data[6..<title])), \(count) members" + (data[0] == 1 ? ", cut" : "")
     }
 
     private func text(of result: SendResult) -> String {
@@ -166,6 +183,29 @@ extension LoopEffects {
             line += " of \(number(4))"
         }
         return line
+    }
+
+    /// `recall of a1 (m-1) "wrong" by ann`, `update of a1 to "text" by ann in g`
+    private func revision(_ block: MessageBlock) -> String {
+        var bytes = Array(block.payload)[...]
+        func take(_ count: Int) -> [UInt8] {
+            defer { bytes = bytes.dropFirst(count) }
+            return Array(bytes.prefix(count))
+        }
+        func number(_ count: Int) -> UInt64 { take(count).reduce(0) { $0 << 8 | UInt64($1) } }
+        func text() -> String { String(decoding: take(Int(number(1))), as: UTF8.self) }
+        let (reference, identifier) = (number(8), text())
+        _ = number(1)
+        let detail = text()
+        var line = "\(block.kind) of \(hexadecimal(reference))"
+        if !identifier.isEmpty { line += " (\(identifier))" }
+        if !detail.isEmpty { line += " \"\(detail)\"" }
+        if block.kind == .update {
+            line += " to \"\(String(decoding: bytes.dropFirst(), as: UTF8.self))\""
+        }
+        line += " by \(String(decoding: block.sender, as: UTF8.self))"
+        let address = String(decoding: block.address, as: UTF8.self)
+        return line + (address.isEmpty ? "" : " in \(address)")
     }
 
     private func named(_ first: UInt32, _ count: UInt32) -> String {
@@ -211,6 +251,18 @@ extension LoopEffects {
             offset = end
         }
         return "[\(names.joined(separator: ", "))]"
+    }
+
+    /// `#3 text of ann`.
+    private func text(_ entry: HistoryEntry) -> String {
+        let block = MessageBlock(entry.block.bytes(in: bytes.bytes))
+        let (content, sender) = (block.payload.dropFirst(), block.sender)
+        return "#\(entry.number) \(String(decoding: content, as: UTF8.self)) of "
+            + String(decoding: sender, as: UTF8.self)
+    }
+
+    private func text(_ newest: NewestMessage) -> String {
+        ", newest " + (newest.message.map { text($0) } ?? "none")
     }
 
     private func text(_ range: ByteRange) -> String {

@@ -107,14 +107,14 @@ extension World {
     /// A user asks for its conversations.
     func requestConversations(
         _ name: String, after place: UInt64 = 0, isUnreadOnly: Bool = false, count: Int = 100,
-        byteCount: Int = 16_384
+        byteCount: Int = 16_384, hasMessages: Bool = false
     ) {
         step(
             .conversationsRequested(
                 connections[name]!, requestIdentifier: freeRequest(name),
                 ConversationListRequest(
-                    after: place, isUnreadOnly: isUnreadOnly, countMaximum: count,
-                    byteCountMaximum: byteCount)))
+                    after: place, isUnreadOnly: isUnreadOnly, wantsMessages: hasMessages,
+                    countMaximum: count, byteCountMaximum: byteCount)))
     }
 
     /// The conversations of a user, as operators see them.

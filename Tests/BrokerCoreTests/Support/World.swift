@@ -18,7 +18,7 @@ final class World {
     var limits: CoreLimits { didSet { broker.limits = limits } }
     /// Whether the log's notes are in the transcript.
     var showsNotes = false
-    private var effects = Effects(loopCount: 2)
+    var effects = Effects(loopCount: 2)
     private var transcript: [String] = []
     /// When each message that the broker sent was accepted, since it was last emptied.
     var acceptances: [UInt64?] = []
@@ -41,6 +41,8 @@ final class World {
     private(set) var cookies: [String: UInt64] = [:]
     /// Whether each session was told that it has a will.
     private(set) var hasWill: [String: Bool] = [:]
+    /// How many conversations with unread messages each session was told last, if it pulls.
+    private(set) var unreadCounts: [String: UInt8] = [:]
     /// The epoch each session was told last.
     private(set) var epochs: [String: UInt64] = [:]
 
@@ -163,6 +165,15 @@ final class World {
         return send
     }
 
+    /// A recall of an operator, as a user of the app.
+    func recall(as user: String, _ reference: UInt64) -> OperatorRecall? {
+        let recall = broker.recall(
+            RecallRequest(message: .reference(reference)), in: [],
+            as: SendingUser(app: World.app, user: Array(user.utf8)), at: now, effects: &effects)
+        collect()
+        return recall
+    }
+
     func acknowledge(_ name: String, through number: UInt64) {
         step(.inboxAcknowledged(connections[name]!, throughNumber: number))
     }
@@ -278,7 +289,9 @@ final class World {
         addUser(owner)
         let result = broker.createGroup(
             app: World.app, owner: Array(owner.utf8), title: Array("title".utf8), meta: [],
-            allowed: allowed.map { $0.map { Array($0.utf8) } }, key: random(), seed: random())
+            allowed: allowed.map { $0.map { Array($0.utf8) } }, key: random(), seed: random(),
+            at: now, effects: &effects)
+        collect()
         precondition(result.reason == .success)
         return String(decoding: result.group, as: UTF8.self)
     }
@@ -590,6 +603,7 @@ final class World {
                 as: UTF8.self)
             cookies[names[connection]!] = acceptance.cookie
             hasWill[names[connection]!] = acceptance.hasWill
+            unreadCounts[names[connection]!] = acceptance.unreadCount
         case .mqtt(.answerFilters(let answer)):
             lastAnswer = Array(answer.codes.bytes(in: effects[loop].bytes.bytes))
             lastBody = ""

@@ -64,7 +64,7 @@ import Testing
     @Test func `a send with a reference is refused past a limit, and forgotten at its expiry`() {
         world.limits.trackedSendsPerUserMaximum = 1
         world.begin("ann/1", "bob/pc")
-        world.send("ann/1", 1, to: .user("bob"), "on", expiry: 10, asks: .reference)
+        world.send("ann/1", 1, to: .user("bob"), "on", expiry: 10, asks: .delivered)
         world.send("ann/1", 2, to: .user("bob"), "on", asks: .reference)
         world.send("ann/1", 3, to: .user("bob"), "on", grade: .transient, asks: .reference)
         #expect(
@@ -72,11 +72,48 @@ import Testing
                 "ann/1: result 2, quotaExceeded", "ann/1: result 0, qosNotSupported",
                 "ann/1: result 1, sent, reference a1",
             ])
-        world.pass(seconds: 10)
+        world.pass(seconds: 3_609)
+        world.settle()
+        #expect(world.gauges.trackedSends == 1)
+        world.pass(seconds: 1)
         world.settle()
         #expect(world.gauges.trackedSends == 0)
         world.crash()
         #expect(world.gauges.trackedSends == 0)
+    }
+
+    @Test(arguments: [false, true])
+    func `at the limit the oldest send of which all is told makes room`(isOfApp: Bool) {
+        if isOfApp {
+            world.limits.trackedSendsPerAppMaximum = 2
+        } else {
+            world.limits.trackedSendsPerUserMaximum = 2
+        }
+        world.begin("ann/1", "bob/pc")
+        for number in 1...2 as ClosedRange<UInt64> {
+            world.send("ann/1", number, to: .user("bob"), "on", asks: [.delivered, .applied])
+        }
+        world.settle()
+        world.acknowledge("bob/pc", through: 2)
+        apply("bob/pc", 0xA2)
+        world.settle()
+        _ = world.lines()
+        // Nobody has told what became of the first one.
+        world.send("ann/1", 3, to: .user("bob"), "on", asks: .reference)
+        #expect(lines(of: "ann") == ["ann/1: result 3, sent, reference a3"])
+        world.send("ann/1", 4, to: .user("bob"), "on", asks: .delivered)
+        #expect(lines(of: "ann") == ["ann/1: result 4, sent, reference a4"])
+        #expect(world.gauges.trackedSends == 2)
+        world.send("ann/1", 5, to: .user("bob"), "on", asks: .reference)
+        #expect(lines(of: "ann") == ["ann/1: result 5, quotaExceeded"])
+        world.crash()
+        world.begin("ann/1", "bob/pc")
+        #expect(world.gauges.trackedSends == 2)
+        apply("bob/pc", 0xA1)
+        world.settle()
+        world.send("ann/1", 6, to: .user("bob"), "on", asks: .reference)
+        world.settle()
+        #expect(world.gauges.trackedSends == 2)
     }
 
     @Test func `a send that the store refuses leaves no reference`() {
@@ -185,7 +222,8 @@ import Testing
         world.connect("ann/1", outbox: (epoch: 7, seen: 1, used: 1))
         world.settle()
         world.pass(seconds: 4)
-        #expect(lines(of: "ann").last?.hasSuffix("a1 delivered to bob/pc") == true)
+        // The store had no room for the device.
+        #expect(lines(of: "ann").last?.hasSuffix("a1 delivered to bob/") == true)
     }
 
     @Test func `a store without a reserve delays delivered, and refuses applied`() {
@@ -236,6 +274,43 @@ import Testing
     }
 
     // MARK: - Groups
+
+    @Test func `what a member tells of a send that the store refuses is forgotten with it`() {
+        world.begin("ann/1", "bob/pc", "carl/1")
+        let group = world.makeGroup(owner: "ann/1", members: ["bob/pc"])
+        world.settle()
+        _ = world.lines()
+        world.send("ann/1", 1, to: .group(group), "on", asks: [.reference, .applied])
+        apply("bob/pc", 0xA1)
+        world.store.isFull = true
+        world.commit()
+        world.store.isFull = false
+        world.settle()
+        #expect(lines(of: "ann").last == "ann/1: result 1, quotaExceeded")
+        #expect(world.gauges.trackedSends == 0)
+        world.crash()
+        #expect(world.counters.rowsRepaired == 0)
+    }
+
+    @Test func `receipts leave the reserve of a full store to logins and operators`() {
+        world.begin("ann/1", "bob/pc")
+        for number in 1...20 as ClosedRange<UInt64> {
+            world.send("ann/1", number, to: .user("bob"), "on", asks: .delivered)
+        }
+        world.settle()
+        _ = world.lines()
+        world.store.isFull = true
+        world.commit()
+        let growth = world.broker.commits.room.growthWhileFull
+        world.acknowledge("bob/pc", through: 20)
+        #expect(world.broker.commits.room.growthWhileFull == growth)
+        world.commit()
+        world.store.isFull = false
+        world.pass(seconds: 10)
+        world.settle()
+        world.pass(seconds: 100)
+        #expect(lines(of: "ann").count { $0.contains("delivered to bob") } == 20)
+    }
 
     @Test func `a group has counts: the first at once, the others together, the last at once`() {
         let names = (1...20).map { "m\($0)/1" }

@@ -121,6 +121,8 @@ struct PublishedRequestTests {
         ("history", #""group":"g","search":"x","from":"bob","since":1,"until":9"#),
         ("conversations", ""), ("conversations", #""after":4,"unread":true,"count":2"#),
         ("read", #""user":"bob","number":4"#), ("hide", #""group":"g","number":4"#),
+        ("recall", #""mid":"m-2","detail":"late""#), ("replace", #""mid":"m-2","t":9,"b":"x""#),
+        ("recall", #""reference":"0123456789abcdef""#),
         ("setGroupHistory", #""group":"g","history":true,"shown":9"#),
         ("groupHistory", #""group":"g""#),
         ("setGroupMeta", #""group":"g","meta":"""#), ("setGroupAllowed", #""group":"g""#),

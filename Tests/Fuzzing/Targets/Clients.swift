@@ -105,7 +105,8 @@ private final class FuzzedClient {
 
     func deliver(_ number: UInt8, _ payload: UnsafeRawBufferPointer) {
         let kinds: [MRT.DeliveryKind] = [
-            .unicast, .broadcast, .group, .kickedOut, .groupEvent, .presence, .receipt,
+            .unicast, .broadcast, .group, .kickedOut, .groupEvent, .presence, .receipt, .recall,
+            .update,
         ]
         let kind = kinds[Int(number >> 1) % kinds.count]
         let source = Array("alice".utf8) + Array("group".utf8) + Array(payload)
@@ -116,7 +117,8 @@ private final class FuzzedClient {
             kind: kind, from: ByteRange(offset: 0, count: 5), time: 1,
             payload: ByteRange(offset: 10, count: payload.count))
         switch kind {
-        case .group, .kickedOut, .groupEvent: packet.address = ByteRange(offset: 5, count: 5)
+        case .group, .kickedOut, .groupEvent, .recall, .update:
+            packet.address = ByteRange(offset: 5, count: 5)
         case .unicast, .broadcast, .presence, .receipt, .topic: break
         }
         say(packet, source)

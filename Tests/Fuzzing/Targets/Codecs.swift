@@ -41,12 +41,13 @@ func fuzzMRT(_ bytes: UnsafeRawBufferPointer) {
 }
 
 private let resultsOfTheirOwn: Set<MRT.Operation> = [
-    .groupCreate, .groupList, .groupDescribe, .history, .conversations, .groupHistory,
+    .groupCreate, .groupList, .groupDescribe, .history, .conversations, .groupHistory, .recall,
+    .replace,
 ]
 private let parametersOfTheirOwn: Set<MRT.Operation> = [
     .setWill, .groupCreate, .groupJoin, .groupLeave, .groupKick, .groupBan, .groupList,
     .groupDescribe, .groupSetMeta, .groupSetAllowList, .history, .conversations,
-    .markRead, .hideHistory, .groupSetHistory, .groupHistory, .applied,
+    .markRead, .hideHistory, .groupSetHistory, .groupHistory, .applied, .recall, .replace,
 ]
 
 /// The first byte chooses the version and who speaks.

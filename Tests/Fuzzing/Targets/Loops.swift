@@ -382,10 +382,12 @@ final class FuzzedLoops {
             case 7:
                 _ = state.broker.createGroup(
                     app: app, owner: user, title: [], meta: [], allowed: nil,
-                    key: UInt64(detail), seed: UInt64(detail))
+                    key: UInt64(detail), seed: UInt64(detail), at: moment,
+                    effects: &state.effects)
             case 8, 9:
                 let actions: [GroupAction] = [
-                    .join(user: user), .leave(user: user), .kick(user: user), .ban(user: user),
+                    .join(user: user, backlog: detail & 8 == 0 ? nil : UInt32(detail)),
+                    .leave(user: user), .kick(user: user), .ban(user: user),
                     .setMeta(user), .setAllowed(detail & 8 == 0 ? nil : [user]),
                 ]
                 _ = state.broker.changeGroup(
