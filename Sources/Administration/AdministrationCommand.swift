@@ -18,6 +18,8 @@ public enum AdministrationCommand: Hashable, Sendable {
     case listUsers(ListUsers)
     case showUser(ShowUser)
     case sendMessage(SendMessage)
+    case recallMessage(RecallMessage)
+    case replaceMessage(ReplaceMessage)
     case mintTokens(MintTokens)
     case listTokens(ListTokens)
     case revokeTokens(RevokeTokens)
@@ -30,6 +32,8 @@ public enum AdministrationCommand: Hashable, Sendable {
     case listConversations(ListConversations)
     case listHistory(ListHistory)
     case removeFromHistory(RemoveFromHistory)
+    case markConversation(MarkConversation)
+    case reportApplied(ReportApplied)
     case purgeQueues(PurgeQueues)
     case listRetained(ListRetained)
     case showRetained(ShowRetained)
@@ -72,6 +76,8 @@ public enum AdministrationCommand: Hashable, Sendable {
         case listUsers = "user.list"
         case showUser = "user.show"
         case sendMessage = "message.send"
+        case recallMessage = "message.recall"
+        case replaceMessage = "message.replace"
         case mintTokens = "token.mint"
         case listTokens = "token.list"
         case revokeTokens = "token.revoke"
@@ -84,6 +90,8 @@ public enum AdministrationCommand: Hashable, Sendable {
         case listConversations = "conversation.list"
         case listHistory = "history.list"
         case removeFromHistory = "history.remove"
+        case markConversation = "conversation.mark"
+        case reportApplied = "message.applied"
         case purgeQueues = "queue.purge"
         case listRetained = "retained.list"
         case showRetained = "retained.show"
@@ -127,6 +135,8 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .listUsers: .listUsers
         case .showUser: .showUser
         case .sendMessage: .sendMessage
+        case .recallMessage: .recallMessage
+        case .replaceMessage: .replaceMessage
         case .mintTokens: .mintTokens
         case .listTokens: .listTokens
         case .revokeTokens: .revokeTokens
@@ -139,6 +149,8 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .listConversations: .listConversations
         case .listHistory: .listHistory
         case .removeFromHistory: .removeFromHistory
+        case .markConversation: .markConversation
+        case .reportApplied: .reportApplied
         case .purgeQueues: .purgeQueues
         case .listRetained: .listRetained
         case .showRetained: .showRetained
@@ -203,6 +215,8 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .listUsers: self = .listUsers(try Self.body(line))
         case .showUser: self = .showUser(try Self.body(line))
         case .sendMessage: self = .sendMessage(try Self.body(line))
+        case .recallMessage: self = .recallMessage(try Self.body(line))
+        case .replaceMessage: self = .replaceMessage(try Self.body(line))
         case .mintTokens: self = .mintTokens(try Self.body(line))
         case .listTokens: self = .listTokens(try Self.body(line))
         case .revokeTokens: self = .revokeTokens(try Self.body(line))
@@ -215,6 +229,8 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .listConversations: self = .listConversations(try Self.body(line))
         case .listHistory: self = .listHistory(try Self.body(line))
         case .removeFromHistory: self = .removeFromHistory(try Self.body(line))
+        case .markConversation: self = .markConversation(try Self.body(line))
+        case .reportApplied: self = .reportApplied(try Self.body(line))
         case .purgeQueues: self = .purgeQueues(try Self.body(line))
         case .listRetained: self = .listRetained(try Self.body(line))
         case .showRetained: self = .showRetained(try Self.body(line))
@@ -266,7 +282,13 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .listQueueMessages(let request):
             request.limit.map { ($0, ListQueueMessages.countMaximum) }
         case .listConversations(let request):
-            request.limit.map { ($0, ListConversations.countMaximum) }
+            request.limit.map {
+                (
+                    $0,
+                    request.hasMessages == true
+                        ? ListConversations.messagesMaximum : ListConversations.countMaximum
+                )
+            }
         case .listHistory(let request): request.limit.map { ($0, ListHistory.countMaximum) }
         case .listRetained(let request): request.limit.map { ($0, ListRetained.countMaximum) }
         case .listUsers(let request): request.limit.map { ($0, ListUsers.countMaximum) }

@@ -87,6 +87,8 @@ public struct AdministrationRefusal: Error, Codable, Hashable, Sendable {
         case tooWide
         /// The broker cannot do it now: a file cannot be written.
         case failed
+        /// It breaks a rule of what it asks for.
+        case rule
         /// The rights of the credential do not allow it.
         case forbidden
         /// The store or a queue has no room for it.

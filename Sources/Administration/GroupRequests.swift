@@ -96,15 +96,21 @@ public struct ShowGroup: AdministrationRequest {
     public var after: String?
     /// Members in the reply; nil for ``memberCountMaximum``.
     public var limit: Int?
+    /// Whether the newest kept message is told too.
+    public var hasMessage: Bool?
 
     /// Members in one reply.
     public static let memberCountMaximum = 10_000
 
-    public init(app: String, groupid: String, after: String? = nil, limit: Int? = nil) {
+    public init(
+        app: String, groupid: String, after: String? = nil, limit: Int? = nil,
+        hasMessage: Bool? = nil
+    ) {
         self.app = app
         self.groupid = groupid
         self.after = after
         self.limit = limit
+        self.hasMessage = hasMessage
     }
 
     public struct Reply: Codable, Hashable, Sendable {
@@ -121,14 +127,18 @@ public struct ShowGroup: AdministrationRequest {
         public var shownCount: UInt32?
         /// The number of the newest kept message; 0 if there was none.
         public var lastNumber: UInt64?
+        /// The newest kept message, if it was requested and there is one.
+        public var lastMessage: ListHistory.Message?
         /// If the list has the maximum length there may be more: request again, after the last.
         public var members: [String]
 
         public init(
             groupid: String, title: String, owner: String, memberCount: Int, allowed: [String]?,
             meta: String, isKept: Bool? = nil, shownCount: UInt32? = nil,
-            lastNumber: UInt64? = nil, members: [String]
+            lastNumber: UInt64? = nil, lastMessage: ListHistory.Message? = nil,
+            members: [String]
         ) {
+            self.lastMessage = lastMessage
             self.groupid = groupid
             self.title = title
             self.owner = owner
@@ -155,12 +165,21 @@ public struct ChangeMember: AdministrationRequest {
     public var groupid: String
     public var user: String
     public var action: Action
+    /// How many of the newest kept messages a new member sees from before, at most
+    /// ``backlogMaximum``; nil for as many as the group shows.
+    public var backlog: UInt32?
 
-    public init(app: String, groupid: String, user: String, action: Action) {
+    /// Kept messages from before that a new member can see.
+    public static let backlogMaximum: UInt32 = 1_000_000
+
+    public init(
+        app: String, groupid: String, user: String, action: Action, backlog: UInt32? = nil
+    ) {
         self.app = app
         self.groupid = groupid
         self.user = user
         self.action = action
+        self.backlog = backlog
     }
 
     public struct Reply: Codable, Hashable, Sendable {

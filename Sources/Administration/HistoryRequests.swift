@@ -11,19 +11,24 @@ public struct ListConversations: AdministrationRequest {
     public var after: UInt64?
     /// Conversations of the reply; nil for ``countMaximum``.
     public var limit: Int?
+    /// Whether the newest message of each is told too, of at most ``messagesMaximum``.
+    public var hasMessages: Bool?
 
     /// Conversations of one reply.
     public static let countMaximum = 1_000
+    /// Conversations of one reply with messages: the store reads them between two commits.
+    public static let messagesMaximum = 100
 
     public init(
         app: String, user: String, isUnreadOnly: Bool? = nil, after: UInt64? = nil,
-        limit: Int? = nil
+        limit: Int? = nil, hasMessages: Bool? = nil
     ) {
         self.app = app
         self.user = user
         self.isUnreadOnly = isUnreadOnly
         self.after = after
         self.limit = limit
+        self.hasMessages = hasMessages
     }
 
     public struct Conversation: Codable, Hashable, Sendable {
@@ -37,11 +42,14 @@ public struct ListConversations: AdministrationRequest {
         public var readThrough: UInt64
         /// Unread messages of others.
         public var unreadCount: UInt64
+        /// The newest message, if it was requested and there is one.
+        public var lastMessage: ListHistory.Message?
 
         public init(
             user: String?, groupid: String?, lastNumber: UInt64, readThrough: UInt64,
-            unreadCount: UInt64
+            unreadCount: UInt64, lastMessage: ListHistory.Message? = nil
         ) {
+            self.lastMessage = lastMessage
             self.user = user
             self.groupid = groupid
             self.lastNumber = lastNumber
@@ -123,6 +131,15 @@ public struct ListHistory: AdministrationRequest {
         public var expiresUnixSeconds: UInt64?
         /// At most ``ListQueueMessages/contentByteCountMaximum`` bytes.
         public var content: StoredContent
+        /// Keys with values beside the content; nil for none.
+        public var attributes: [String: String]?
+        /// Whether its time is that of a reading which its sender could not send earlier; nil if
+        /// not.
+        public var isLate: Bool?
+        /// False if its sender only wanted it kept: then it may have any time in the past.
+        public var isDelivered: Bool?
+        /// In 16 hexadecimal digits, if its sender asked for it or for receipts.
+        public var reference: String?
 
         public init(
             number: UInt64, from: String, t: UInt8?, grade: SendMessage.Grade, byteCount: UInt32,
@@ -173,6 +190,40 @@ public struct RemoveFromHistory: AdministrationRequest {
         self.with = with
         self.groupid = groupid
         self.number = number
+    }
+
+    public struct Reply: Codable, Hashable, Sendable {
+        public init() {}
+    }
+}
+
+/// Notes for a user that it has read a conversation up to a number.
+public struct MarkConversation: AdministrationRequest {
+    public static let name = "conversation.mark"
+    public var app: String
+    /// The user who has read, one of the two users or a member of the group.
+    public var user: String
+
+    // The other party.
+
+    public var with: String?
+    public var groupid: String?
+
+    /// All messages up to this number are read.
+    public var number: UInt64
+    /// Whether the user does not want to see them any more.
+    public var isHidden: Bool?
+
+    public init(
+        app: String, user: String, with: String? = nil, groupid: String? = nil, number: UInt64,
+        isHidden: Bool? = nil
+    ) {
+        self.app = app
+        self.user = user
+        self.with = with
+        self.groupid = groupid
+        self.number = number
+        self.isHidden = isHidden
     }
 
     public struct Reply: Codable, Hashable, Sendable {

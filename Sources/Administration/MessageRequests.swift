@@ -69,6 +69,10 @@ public struct SendMessage: AdministrationRequest {
     public var receipts: [String]?
     /// Whether the reply has the message's reference, as it does with ``receipts``.
     public var asksReference: Bool?
+    /// A key, 1 to ``identifierByteCountMaximum`` bytes: an earlier message of `from` with it to
+    /// the same receivers is removed from the queues that still have it. The message has a
+    /// reference.
+    public var collapse: String?
 
     /// Maximum bytes of ``contentType``: a type and a subtype of 127 bytes each (RFC 6838, 4.2)
     /// and the slash; those in use have fewer than 100 with their parameters. Each stored message
@@ -211,7 +215,8 @@ public struct SendMessage: AdministrationRequest {
         public var refused: [Refusal]
         /// The application's id of the message; nil if it has none.
         public var mid: String?
-        /// 16 hexadecimal digits by which receipts name the message; nil if it asked for none.
+        /// 16 hexadecimal digits by which receipts and a recall name the message; nil if it asked
+        /// for none and has no ``SendMessage/collapse``.
         public var reference: String?
 
         public init(

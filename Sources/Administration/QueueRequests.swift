@@ -86,6 +86,8 @@ public struct ListQueueMessages: AdministrationRequest {
         case groupEvent, presence
         /// What receivers did with a message of the user.
         case receipt
+        /// A message that the receiver may have was recalled or changed.
+        case recall, update
     }
 
     public struct Reply: Codable, Hashable, Sendable {

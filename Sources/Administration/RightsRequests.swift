@@ -115,6 +115,8 @@ public struct ExplainRights: AdministrationRequest {
             case joins
             /// The key has the role `operate` and no rights of its own.
             case key
+            /// The topic is one of requests of MQTT, and the operation decides.
+            case operation
             /// It is refused, with ``reason``.
             case refused
         }

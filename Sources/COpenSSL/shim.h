@@ -1,9 +1,11 @@
 // The system's OpenSSL 3 (Debian: libssl-dev). Macros that Swift cannot see become inline functions
 // here, and nothing else: no logic lives in this header.
 #include <openssl/bio.h>
+#include <openssl/core_names.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <openssl/param_build.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
 #include <openssl/ssl.h>
@@ -34,6 +36,19 @@ static inline long openssl_ctx_set_ticket_keys(SSL_CTX *ctx, void *keys, long si
 static inline long openssl_set_server_name(SSL *ssl, const char *name) {
     return SSL_set_tlsext_host_name(ssl, name);
 }
+static inline int openssl_push_modulus(OSSL_PARAM_BLD *builder, const BIGNUM *number) {
+    return OSSL_PARAM_BLD_push_BN(builder, OSSL_PKEY_PARAM_RSA_N, number);
+}
+static inline int openssl_push_exponent(OSSL_PARAM_BLD *builder, const BIGNUM *number) {
+    return OSSL_PARAM_BLD_push_BN(builder, OSSL_PKEY_PARAM_RSA_E, number);
+}
+static inline int openssl_push_p256(OSSL_PARAM_BLD *builder) {
+    return OSSL_PARAM_BLD_push_utf8_string(builder, OSSL_PKEY_PARAM_GROUP_NAME, "prime256v1", 0);
+}
+static inline int openssl_push_point(OSSL_PARAM_BLD *builder, const void *point, size_t count) {
+    return OSSL_PARAM_BLD_push_octet_string(builder, OSSL_PKEY_PARAM_PUB_KEY, point, count);
+}
+static inline int openssl_public_key_selection(void) { return EVP_PKEY_PUBLIC_KEY; }
 static inline int openssl_error_is_system(unsigned long code) {
     return ERR_SYSTEM_ERROR(code);
 }

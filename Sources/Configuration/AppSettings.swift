@@ -1,7 +1,7 @@
 // Settings of one app that differ from the broker's, as written in the configuration:
 //
 //     {app: "plant", refusedPublish: "count", joinsGroups: false, takeoversPerMinute: 20,
-//      keepsHistory: true}
+//      keepsHistory: true, recall: false}
 
 import JSON5
 
@@ -16,11 +16,14 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
     public var takeoversPerMinute: Int?
     /// nil: the value of `history.byDefault`.
     public var keepsHistory: Bool?
+    /// Whether its users may recall and replace their messages; nil: they may.
+    public var recall: Bool?
 
     public init(
         app: String = "", refusedPublish: RefusedPublish? = nil, joinsGroups: Bool? = nil,
-        takeoversPerMinute: Int? = nil, keepsHistory: Bool? = nil
+        takeoversPerMinute: Int? = nil, keepsHistory: Bool? = nil, recall: Bool? = nil
     ) {
+        self.recall = recall
         self.app = app
         self.refusedPublish = refusedPublish
         self.joinsGroups = joinsGroups
@@ -54,10 +57,11 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
         case "takeoversPerMinute":
             takeoversPerMinute = try Setting.integer(node, in: Setting.takeoversPerMinute)
         case "keepsHistory": keepsHistory = try Setting.boolean(node)
+        case "recall": recall = try Setting.boolean(node)
         default:
             throw SettingFault(
                 "is unknown; known are app, refusedPublish, joinsGroups, takeoversPerMinute, "
-                    + "keepsHistory")
+                    + "keepsHistory, recall")
         }
     }
 
@@ -74,6 +78,7 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
         if let joinsGroups { members.append("joinsGroups: \(joinsGroups)") }
         if let takeoversPerMinute { members.append("takeoversPerMinute: \(takeoversPerMinute)") }
         if let keepsHistory { members.append("keepsHistory: \(keepsHistory)") }
+        if let recall { members.append("recall: \(recall)") }
         return "{\(members.joined(separator: ", "))}"
     }
 }

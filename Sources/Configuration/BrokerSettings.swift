@@ -37,6 +37,7 @@ public struct BrokerSettings: Hashable, Sendable {
 
     public struct WebTokens: Hashable, Sendable {
         public var keys: [WebTokenKeySettings] = []
+        public var issuers: [TokenIssuerSettings] = []
         public var allowHS256 = false
     }
 

@@ -206,6 +206,16 @@ public struct LoadedConfiguration: Sendable {
         for key in settings.jwt.keys where !seen.insert([key.app, key.kid]).inserted {
             complain("has two keys called \(key.kid) for the app \(key.app)", key: "jwt.keys")
         }
+        var issuers: Set<String> = []
+        for issuer in settings.jwt.issuers where !issuers.insert(issuer.issuer).inserted {
+            complain("has two issuers called \(issuer.issuer)", key: "jwt.issuers")
+        }
+        for issuer in settings.jwt.issuers
+        where settings.jwt.keys.contains(where: { $0.app == issuer.issuer }) {
+            complain(
+                "has the issuer \(issuer.issuer), which is also an app of jwt.keys",
+                key: "jwt.issuers")
+        }
         if !settings.jwt.allowHS256, settings.jwt.keys.contains(where: { $0.algorithm == .hs256 }) {
             complain("has a key for HS256, which needs jwt.allowHS256", key: "jwt.keys")
         }

@@ -55,9 +55,10 @@ public enum SettingTable {
         .objects(
             "apps", at: \.apps, reload: .newConnections,
             "Settings of single apps, as `{app, refusedPublish, joinsGroups, "
-                + "takeoversPerMinute, keepsHistory}`. They override the keys of the same names "
-                + "below, and keepsHistory overrides `history.byDefault`; a member that is left "
-                + "out has the value of its key.")
+                + "takeoversPerMinute, keepsHistory, recall}`. They override the keys of the same "
+                + "names below, and keepsHistory overrides `history.byDefault`; a member that is "
+                + "left out has the value of its key. With `recall: false` users may not recall "
+                + "or replace their messages.")
     ]
 
     private static let tls: [Setting] = [
@@ -104,6 +105,14 @@ public enum SettingTable {
                 + "kid, algorithm, file}`. The algorithm is RS256, ES256, EdDSA or HS256; the "
                 + "file holds the public key as PEM. When a key is removed or replaced, the "
                 + "connections that it admitted are closed."),
+        .objects(
+            "jwt.issuers", at: \.jwt.issuers, reload: .atOnce,
+            "Identity providers whose JSON Web Tokens are accepted, as `{issuer, audience, app, "
+                + "file, user, device, rights}`: the tokens' `iss`, what their `aud` must contain, "
+                + "the app of their users, and the provider's key set (JWKS). `user` (`${sub}` if "
+                + "left out), `device` and each of the list `rights` are texts in which "
+                + "`${claim}` stands for a claim. When a key leaves the file, the connections "
+                + "that it admitted are closed."),
         .boolean(
             "jwt.allowHS256", at: \.jwt.allowHS256, reload: .atOnce,
             "Whether keys may be shared secrets (HS256). A server that can verify such a "
@@ -224,7 +233,9 @@ public enum SettingTable {
             "limits.trackedSendsPerApp", at: \.limits.trackedSendsPerApp, in: 0...10_000_000,
             unit: "messages", reload: .atOnce,
             "Messages of an app that have a reference, because their senders asked for one or for "
-                + "receipts, until they expire. Each takes about 500 bytes of memory."),
+                + "receipts, until they expire (with receipts an hour longer), or a collapse key. "
+                + "At the limit the oldest one of which everything is told makes room; without "
+                + "one, sends that ask are refused (0x97). Each takes about 600 bytes of memory."),
         .integer(
             "limits.trackedSendsPerUser", at: \.limits.trackedSendsPerUser, in: 0...10_000_000,
             unit: "messages", reload: .atOnce, "The same for one user."),
@@ -378,9 +389,8 @@ public enum SettingTable {
         .integer(
             "history.bytesPerApp", at: \.history.bytesPerApp, in: 0...35_184_372_088_832,
             unit: "bytes", reload: .atOnce,
-            "Bytes that are kept in all conversations of one app. Above it, a conversation gives "
-                + "up its own oldest messages, and a message to one that has too few is refused "
-                + "(0x97)."),
+            "Bytes that are kept in all conversations of one app. Above it, the largest "
+                + "conversations give up their oldest messages; 0 keeps no messages."),
     ]
 
     private static let mqtt: [Setting] = [

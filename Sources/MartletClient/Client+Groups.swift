@@ -28,11 +28,22 @@ extension Client {
 
     /// Joins a group. It is a success if the user is a member already.
     ///
+    /// - Parameters:
+    ///   - group: its id.
+    ///   - backlog: how many of the newest kept messages from before the user wants to see, at most
+    ///     1,000,000, and at most as many as the group shows unless the user owns it; nil for as
+    ///     many as the group shows.
     /// - Throws: ``MartletError/refused(_:_:)`` with 0x87 if the user is not on its allow list.
-    public func joinGroup(_ group: String) async throws(MartletError) {
+    public func joinGroup(
+        _ group: String, backlog: UInt32? = nil
+    ) async throws(MartletError) {
+        guard (backlog ?? 0) <= WireLimits.backlogMaximum else {
+            throw .invalid("a backlog has at most \(WireLimits.backlogMaximum) messages")
+        }
         var bytes = ByteBuilder()
         _ = try await request(
-            .groupJoin, part: MRT.GroupName(group: try bytes.append(identifier: group)),
+            .groupJoin,
+            part: MRT.GroupJoin(group: try bytes.append(identifier: group), backlog: backlog),
             bytes: bytes)
     }
 
@@ -126,9 +137,16 @@ extension Client {
     }
 
     /// What a group keeps of its messages; only its members and its owner may ask.
-    public func historySettings(of group: String) async throws(MartletError) -> GroupHistory {
+    ///
+    /// - Parameters:
+    ///   - group: its id.
+    ///   - hasMessage: whether the newest kept message is told too; only to members.
+    public func historySettings(
+        of group: String, hasMessage: Bool = false
+    ) async throws(MartletError) -> GroupHistory {
         var bytes = ByteBuilder()
-        let part = MRT.GroupName(group: try bytes.append(identifier: group))
+        let part = MRT.GroupHistoryQuery(
+            group: try bytes.append(identifier: group), wantsMessage: hasMessage)
         let answer = try await request(.groupHistory, part: part, bytes: bytes)
         guard let history = GroupHistory(answer.content) else { throw .unreadableAnswer }
         return history

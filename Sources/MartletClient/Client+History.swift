@@ -23,6 +23,19 @@ public struct KeptMessage: Hashable, Sendable {
     public var type: UInt8
     /// The text, or for the types 1 to 4 a URL.
     public var text: String
+    /// Keys with values that the sender gave the message beside its content.
+    public var attributes: [String: String] = [:]
+    /// How a message to a group mentions this user; nil if it does not.
+    public var mention: IncomingMessage.Mention?
+    /// The time is that of a reading which its sender could not send earlier.
+    public var isLate = false
+    /// Whether it was delivered; a message that its sender only wanted kept was not, and may have
+    /// any time in the past.
+    public var isDelivered = true
+    /// The message's reference, if its sender asked for one or for receipts.
+    public var reference: MessageReference?
+    /// The receipts that its sender asked for.
+    public var receipts: Receipts = []
 }
 
 /// Kept messages of a conversation, the newest first.
@@ -44,6 +57,8 @@ public struct Conversation: Hashable, Sendable {
     public var readThrough: UInt64
     /// Messages of others that the user has not read.
     public var unreadCount: UInt64
+    /// The newest message, if it was asked for; nil if there is none.
+    public var lastMessage: KeptMessage?
 }
 
 /// Conversations of this user, in the order in which they began.
@@ -90,7 +105,8 @@ extension Client {
         let wire = try bytes.append(party)
         let answer = try await request(
             .history,
-            part: MRT.HistoryQuery(party: wire, before: number ?? 0, count: UInt8(count)),
+            part: MRT.HistoryQuery(
+                party: wire, before: number ?? 0, count: UInt8(count), wantsFields: true),
             bytes: bytes)
         guard let page = HistoryPage(answer.content) else { throw .unreadableAnswer }
         return page
@@ -112,7 +128,8 @@ extension Client {
         var bytes = ByteBuilder()
         let wire = try bytes.append(party)
         var part = MRT.HistorySearchQuery(
-            query: MRT.HistoryQuery(party: wire, before: number ?? 0, count: UInt8(count)))
+            query: MRT.HistoryQuery(
+                party: wire, before: number ?? 0, count: UInt8(count), wantsFields: true))
         if let sender = search.sender { part.from = try bytes.append(identifier: sender) }
         part.since = min(search.since ?? 0, WireLimits.varIntMaximum)
         part.until = min(search.until ?? 0, WireLimits.varIntMaximum)
@@ -128,10 +145,12 @@ extension Client {
     ///   - place: the page begins after this place, the ``ConversationList/next`` of another page;
     ///     nil for the first page.
     ///   - isUnreadOnly: whether only conversations with unread messages are listed.
+    ///   - hasMessages: whether the newest message of each is told too.
     ///   - count: 1...100; a page may have fewer.
     /// - Throws: ``MartletError/refused(_:_:)`` if the broker refuses the request.
     public func conversations(
-        after place: UInt64? = nil, isUnreadOnly: Bool = false, count: Int = 100
+        after place: UInt64? = nil, isUnreadOnly: Bool = false, hasMessages: Bool = false,
+        count: Int = 100
     ) async throws(MartletError) -> ConversationList {
         guard (1...Int(WireLimits.historyCountMaximum)).contains(count) else {
             throw .invalid("a page has 1 to \(WireLimits.historyCountMaximum) conversations")
@@ -139,9 +158,12 @@ extension Client {
         let answer = try await request(
             .conversations,
             part: MRT.ConversationQuery(
-                after: place ?? 0, isUnreadOnly: isUnreadOnly, count: UInt8(count)),
+                after: place ?? 0, isUnreadOnly: isUnreadOnly, wantsMessages: hasMessages,
+                count: UInt8(count)),
             bytes: ByteBuilder())
-        guard let list = ConversationList(answer.content) else { throw .unreadableAnswer }
+        guard let list = ConversationList(answer.content, hasMessages: hasMessages) else {
+            throw .unreadableAnswer
+        }
         return list
     }
 
@@ -223,12 +245,14 @@ extension ByteBuilder {
 }
 
 extension ConversationList {
-    init?(_ content: [UInt8]) {
+    init?(_ content: [UInt8], hasMessages: Bool = false) {
         let bytes = content.span.bytes
-        guard let list = try? MRT.ConversationList(bytes) else { return nil }
+        guard let list = try? MRT.ConversationList(bytes, hasMessages: hasMessages) else {
+            return nil
+        }
         conversations = []
         next = list.next == 0 ? nil : list.next
-        var walk = MRT.ConversationEntryList(list.entries, in: bytes)
+        var walk = MRT.ConversationEntryList(list.entries, in: bytes, hasMessages: hasMessages)
         while let entry = walk.next() {
             let name = String(decoding: content[entry.party.name.offsets], as: UTF8.self)
             let party: ConversationParty =
@@ -239,7 +263,8 @@ extension ConversationList {
             conversations.append(
                 Conversation(
                     party: party, lastNumber: entry.lastNumber, readThrough: entry.readThrough,
-                    unreadCount: entry.unreadCount))
+                    unreadCount: entry.unreadCount,
+                    lastMessage: entry.newest?.message.map { KeptMessage($0, in: content) }))
         }
     }
 }
@@ -247,18 +272,33 @@ extension ConversationList {
 extension HistoryPage {
     init?(_ content: [UInt8]) {
         let bytes = content.span.bytes
-        guard let page = try? MRT.HistoryPage(bytes) else { return nil }
+        guard let page = try? MRT.HistoryPage(bytes, hasFields: true) else { return nil }
         messages = []
         next = page.next == 0 ? nil : page.next
-        var walk = MRT.HistoryEntryList(page.entries, in: bytes)
+        var walk = MRT.HistoryEntryList(page, in: bytes)
         while let entry = walk.next() {
-            let payload = content[entry.payload.offsets]
-            messages.append(
-                KeptMessage(
-                    number: entry.number,
-                    sender: String(decoding: content[entry.from.offsets], as: UTF8.self),
-                    time: entry.time, type: payload[payload.startIndex],
-                    text: String(decoding: payload.dropFirst(), as: UTF8.self)))
+            messages.append(KeptMessage(entry, in: content))
         }
+    }
+}
+
+extension KeptMessage {
+    /// A message of an answer.
+    init(_ entry: MRT.HistoryEntry, in content: [UInt8]) {
+        let payload = content[entry.payload.offsets]
+        self.init(
+            number: entry.number,
+            sender: String(decoding: content[entry.from.offsets], as: UTF8.self),
+            time: entry.time, type: payload[payload.startIndex],
+            text: String(decoding: payload.dropFirst(), as: UTF8.self))
+        let bytes = content.span.bytes
+        guard let fields = entry.fields, let told = try? MRT.DeliverFields(fields, in: bytes)
+        else { return }
+        attributes = told.attributes(in: bytes)
+        mention = IncomingMessage.Mention(rawValue: told.mentioned)
+        isLate = told.isLate
+        isDelivered = !told.isUndelivered
+        reference = MessageReference(told.reference)
+        receipts = Receipts(rawValue: told.asks.rawValue & 6)
     }
 }

@@ -27,6 +27,8 @@ public struct ConnectionTerms: Hashable, Sendable {
     public var messageMaximum: UInt32
     /// Maximum size of a message of bytes.
     public var payloadMaximum: UInt32
+    /// Conversations with unread messages, at most 50; nil for a device that does not pull.
+    public var unreadCount: Int?
 }
 
 /// The end of a connection, or of an attempt to connect.

@@ -32,6 +32,17 @@ public enum Acknowledgement: Hashable, Sendable {
     case byApplication
 }
 
+/// How a device gets the messages that history keeps for its user.
+public enum Synchronization: Hashable, Sendable {
+    /// They are delivered like all others.
+    case push
+    /// They are not delivered: the application lists conversations with unread messages
+    /// (``Client/conversations(after:isUnreadOnly:hasMessages:count:)``) and reads what it wants. A
+    /// connected device that subscribes to `$unread/` and its user hears of new ones. All other
+    /// messages are delivered, and so are messages whose senders ask for receipts.
+    case pull
+}
+
 /// The settings of a ``Client``.
 public struct ClientSettings: Sendable {
     /// The broker to connect to.
@@ -53,6 +64,9 @@ public struct ClientSettings: Sendable {
     public var sessionExpirySeconds: UInt32?
     /// Discard session, queue and subscriptions before the first connection.
     public var startsClean = false
+    /// How this device gets the messages that history keeps, until its session connects with
+    /// another setting.
+    public var synchronization = Synchronization.push
     /// The maximum of unacknowledged messages to this client, 1 to 65,535; the broker may grant
     /// fewer. It also bounds what a client buffers.
     public var inboxWindow: UInt16 = 64
@@ -145,7 +159,8 @@ public struct ClientSettings: Sendable {
         packet.sessionExpirySeconds = sessionExpirySeconds
         packet.device = bytes.append(device)
         packet.information = bytes.append(information)
-        packet.accepts = .fields
+        packet.accepts = [.fields, .revisions]
+        if synchronization == .pull { packet.accepts.insert(.pull) }
         switch credential {
         case .token(let token): packet.credential = .token(bytes.append(token))
         case .appKey(let app, let key, let user):

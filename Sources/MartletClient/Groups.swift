@@ -41,6 +41,8 @@ public struct GroupHistory: Hashable, Sendable {
     public var shownCount: UInt32
     /// The number of the newest kept message; 0 if there was none.
     public var lastNumber: UInt64
+    /// The newest kept message, if it was asked for; nil if there is none.
+    public var lastMessage: KeptMessage?
 
     /// Decodes a response; nil if it is invalid.
     init?(_ content: [UInt8]) {
@@ -48,6 +50,7 @@ public struct GroupHistory: Hashable, Sendable {
         guard let history else { return nil }
         (isKept, shownCount) = (history.isKept, history.shownCount)
         lastNumber = history.lastNumber
+        lastMessage = history.newest?.message.map { KeptMessage($0, in: content) }
     }
 }
 
@@ -65,6 +68,11 @@ public enum GroupChange: Hashable, Sendable {
     case metaUpdated(String)
     /// What is kept of its messages from now on, and how many of them new members see.
     case historyUpdated(isKept: Bool, shownCount: UInt32)
+    /// This user is a member from now on: on another device, or because an operator added it.
+    case added(GroupNotice)
+    /// This user is a member no more: it left on another device, or an operator removed it. A kick
+    /// is ``IncomingMessage/Kind/kickedOut(group:)``.
+    case removed
     /// An event that this version does not know, by its number.
     case other(event: UInt8)
 
@@ -79,7 +87,38 @@ public enum GroupChange: Hashable, Sendable {
         case .metaUpdated(let meta): self = .metaUpdated(text(meta, in: body))
         case .historyUpdated(let isKept, let shownCount):
             self = .historyUpdated(isKept: isKept, shownCount: shownCount)
+        case .added(let notice):
+            self = .added(
+                GroupNotice(
+                    owner: text(notice.owner, in: body), title: text(notice.title, in: body),
+                    meta: text(notice.meta, in: body), memberCount: Int(notice.memberCount),
+                    isCut: notice.isCut))
+        case .removed: self = .removed
         }
+    }
+}
+
+/// What a device of a new member learns of the group.
+public struct GroupNotice: Hashable, Sendable {
+    /// The user who owns the group.
+    public var owner: String
+    /// The title, at most 128 bytes.
+    public var title: String
+    /// Data of the group, at most 512 bytes; empty for none.
+    public var meta: String
+    /// The number of all members.
+    public var memberCount: Int
+    /// Whether texts are left out, because they are long:
+    /// ``Client/describe(_:membersAfter:)`` tells them.
+    public var isCut: Bool
+
+    /// A notice for an application's own tests.
+    public init(owner: String, title: String, meta: String, memberCount: Int, isCut: Bool = false) {
+        self.owner = owner
+        self.title = title
+        self.meta = meta
+        self.memberCount = memberCount
+        self.isCut = isCut
     }
 }
 

@@ -43,6 +43,10 @@ public struct IncomingMessage: Hashable, Sendable {
         case presence(event: UInt8)
         /// What a receiver, which is the sender of this message, did with one of this user.
         case receipt(MessageReceipt?)
+        /// A message that this user has, or may have, was recalled by the sender of this one.
+        case recall(MessageRevision?)
+        /// The same of a message that has new content.
+        case update(MessageRevision?)
     }
 
     /// How a message to a group mentions this user.
@@ -70,6 +74,9 @@ public struct IncomingMessage: Hashable, Sendable {
     public var mention: Mention?
     /// The time is that of a reading which its sender could not send earlier.
     public var isLate = false
+    /// The number of a kept message in its conversation, for ``Client/markRead(_:through:)``; nil
+    /// if it is not kept, or if it went to a list of users.
+    public var keptNumber: UInt64?
     /// To be stored with the message's effect, then acknowledged; nil for a transient message.
     public var record: InboxRecord?
     /// The message's reference, if its sender asked for one or for receipts.
@@ -136,6 +143,8 @@ public struct IncomingMessage: Hashable, Sendable {
                 change.map { GroupChange($0, in: body) } ?? .other(event: first))
         case .presence: kind = .presence(event: first)
         case .receipt: kind = .receipt(MessageReceipt(packet.payload, in: body.bytes))
+        case .recall: kind = .recall(MessageRevision(packet, in: body.bytes))
+        case .update: kind = .update(MessageRevision(packet, in: body.bytes))
         }
         switch packet.kind {
         case .topic, .unicast, .group, .broadcast:
@@ -145,7 +154,7 @@ public struct IncomingMessage: Hashable, Sendable {
                 : .text(String(decoding: payload.dropFirst(), as: UTF8.self), type: first)
         case .kickedOut: content = .bytes(Array(payload))
         case .groupEvent, .presence: content = .bytes(Array(payload.dropFirst()))
-        case .receipt: content = .bytes(Array(payload))
+        case .receipt, .recall, .update: content = .bytes(Array(payload))
         }
         from = text(packet.from)
         time = packet.time
@@ -153,15 +162,23 @@ public struct IncomingMessage: Hashable, Sendable {
         isPossibleDuplicate = packet.isPossibleDuplicate
         record = packet.number == 0 ? nil : InboxRecord(epoch: epoch, number: packet.number)
         guard let fields = packet.decodedFields(in: body.bytes) else { return }
-        var attributes: [String: String] = [:]
-        MessageAttributes.forEach(inRun: fields.attributes.bytes(in: body.bytes)) { key, value in
-            attributes[String(decoding: key)] = String(decoding: value)
-        }
-        self.attributes = attributes
+        attributes = fields.attributes(in: body.bytes)
+        keptNumber = fields.keptNumber == 0 ? nil : fields.keptNumber
         reference = MessageReference(fields.reference)
         receipts = Receipts(rawValue: fields.asks.rawValue & 6)
         mention = Mention(rawValue: fields.mentioned)
         isLate = fields.isLate
+    }
+}
+
+extension MRT.DeliverFields {
+    /// The attributes; `bytes` is what the fields were decoded from.
+    func attributes(in bytes: RawSpan) -> [String: String] {
+        var attributes: [String: String] = [:]
+        MessageAttributes.forEach(inRun: self.attributes.bytes(in: bytes)) { key, value in
+            attributes[String(decoding: key)] = String(decoding: value)
+        }
+        return attributes
     }
 }
 

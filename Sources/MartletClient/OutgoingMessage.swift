@@ -65,6 +65,10 @@ public struct OutgoingMessage: Hashable, Sendable {
     public var isDelivered = true
     /// Whether the answer tells the message's reference, by which receipts and receivers name it.
     public var asksReference = false
+    /// A key, 1 to 64 bytes: an earlier message of this user with it to the same receivers is
+    /// removed from the queues that still have it. Only messages to users and groups with the grade
+    /// durable or once can have one. The message has a reference.
+    public var collapseKey: String?
     /// The receipts that this user gets as messages of the kind
     /// ``IncomingMessage/Kind/receipt(_:)``. Only messages to users and groups that are delivered
     /// can have some.
@@ -134,6 +138,8 @@ public struct Receipt: Hashable, Sendable {
     public var refusals: [Refusal] = []
     /// The number of receivers who did not get it: those of a broadcast are not named.
     public var refusedCount: UInt64 = 0
+    /// Whether there was any receiver. A transient message does not tell.
+    public var hasReceivers = true
 
     /// One receiver who did not get the message.
     public struct Refusal: Hashable, Sendable {
@@ -220,6 +226,13 @@ struct EncodedSend: Sendable {
         fields.asks = MRT.SendAsks(
             rawValue: message.receipts.rawValue
                 | (message.asksReference ? MRT.SendAsks.reference.rawValue : 0))
+        if let key = message.collapseKey {
+            guard !key.isEmpty else { throw .invalid("a collapse key has 1 to 64 bytes") }
+            guard key.utf8.count <= WireLimits.messageIdentifierByteCountMaximum else {
+                throw .refused(.payloadFormatInvalid, "")
+            }
+            fields.collapseKey = bytes.append(key)
+        }
         if !message.attributes.isEmpty {
             let run = try run(of: message.attributes)
             if let reason = MessageAttributes.fault(run.span.bytes) { throw .refused(reason, "") }

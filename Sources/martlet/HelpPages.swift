@@ -4,7 +4,8 @@
 
 /// The pages of `martlet help`: the first words of the commands.
 enum HelpTopic: String, CaseIterable {
-    case send, listen, presence, group, token, session, queue, conversations, history
+    case send, listen, recall, replace, presence, group, token, session, queue
+    case conversations, history, read, applied
     case retained, user, app
     case explain, trace, backup, stats
     case `operator`, dashboard, listeners, refusals, log, reload
@@ -15,6 +16,7 @@ enum HelpTopic: String, CaseIterable {
         switch self {
         case .send: HelpPages.send
         case .listen: HelpPages.listen
+        case .recall, .replace: HelpPages.revisions
         case .presence: HelpPages.presence
         case .group: HelpPages.group
         case .token: HelpPages.token
@@ -22,6 +24,8 @@ enum HelpTopic: String, CaseIterable {
         case .queue: HelpPages.queue
         case .conversations: HelpPages.conversations
         case .history: HelpPages.history
+        case .read: HelpPages.history
+        case .applied: HelpPages.applied
         case .retained: HelpPages.retained
         case .user: HelpPages.user
         case .app: HelpPages.app
@@ -47,9 +51,15 @@ enum HelpPages {
         As a user, with a token:
           martlet send (--to USER[,USER...] | --group GROUP | --broadcast | --topic TOPIC) [TEXT]
           martlet listen [--topic FILTER]... [--json] [--count N]
+          martlet recall (MESSAGE-ID | --reference R)
+          martlet replace (MESSAGE-ID | --reference R) TEXT
           martlet presence USER
           martlet group (create | join | leave | kick | ban | list | show | meta | allow | history)
+          martlet conversations [--unread]
+          martlet history (--with USER | --group ID) [--search TEXT]
+          martlet read (--with USER | --group ID) NUMBER
           martlet history (read | hide) (--with USER | --group ID) NUMBER
+          martlet applied REFERENCE [--code N] [--text TEXT]
 
         As the operator:
           martlet app (create | list | show | rights)
@@ -60,7 +70,7 @@ enum HelpPages {
           martlet queue (show | messages | drop | purge) USER
           martlet conversations --user USER [--unread]
           martlet history (--user USER --with USER | --group ID) [--search TEXT]
-          martlet history remove NUMBER
+          martlet history remove (--user USER --with USER | --group ID) NUMBER
           martlet retained (list | show | delete) [TOPIC]
           martlet group (create | join | leave | kick | ban | list | show | meta | allow)
           martlet group (history | delete) GROUP
@@ -94,8 +104,9 @@ enum HelpPages {
         signal ends it at once.
 
         Exit codes: 0 success, 1 invalid command line, 2 other failures, 5 no connection, 6 sent,
-        but some receivers were refused, 27 timeout, 130, 143 and 129 for SIGINT, SIGTERM and
-        SIGHUP, 128...255 the broker's reason code, such as 134 (0x86) for an invalid token.
+        but some receivers were refused, 7 sent, but with --wait a receiver told that it did not
+        apply the message, or nobody receives it, 27 timeout, 130, 143 and 129 for SIGINT, SIGTERM
+        and SIGHUP, 128...255 the broker's reason code, such as 134 (0x86) for an invalid token.
         """
 
     private static let connection = """
@@ -144,7 +155,8 @@ enum HelpPages {
           --type N             0 text, 1 image, 2 audio, 3 video, 4 html5, 5...255 your own
           --message-id ID      your own id of the message, 1 to 64 bytes; the result repeats it
           --grade GRADE        transient, durable (default) or once
-          --expiry TIME        discard the message after this time
+          --expiry TIME        discard the message after this time: a command that is too late is
+                               not carried out. 7 days if absent, as the broker is configured
           --history            keep the message in the conversation; to users or a group
           --no-history         keep it nowhere, whatever the group or the app keeps by default
           --history-only       keep it in the conversation, and deliver it to nobody
@@ -152,8 +164,15 @@ enum HelpPages {
           --late               its time is that of a reading that could not be sent earlier
           --receipt            print the message's reference, and ask for receipts: messages to you
                                when receivers have it and when they applied it; to users or a group
+          --reference          print the message's reference, by which you can recall it; to users
+                               or a group
+          --collapse KEY       remove your earlier message with this key from the queues of the same
+                               receivers that still have it: only the newest counts; to users or a
+                               group
           --wait KIND          wait for the receipts of all receivers, delivered or applied, and
-                               print them
+                               print them. After --timeout the command names who is missing;
+                               the message still waits for them until it expires
+          --json               print references and receipts as JSON, one object on each line
           --attribute KEY=VALUE  a key with a value beside the text, at most 16 and 512 bytes in
                                all; may be repeated
           --mention USER       mention a member of the group; may be repeated
@@ -166,7 +185,8 @@ enum HelpPages {
 
         With --as the operator sends one message as a user of --app, whose rights do not apply. The
         user need not be connected, and is a member of the group. --server is then the address of
-        the HTTP API, and --token the operator's; without them the broker runs on this machine:
+        the HTTP API, and --token the operator's; without them the broker runs on this machine.
+        --device, --timeout, --message-id and --wait are not for --as.
 
           --as USER            the user whom receivers see as the sender
           --app NAME           the app                                        or MARTLET_APP
@@ -189,11 +209,14 @@ enum HelpPages {
           -C, --count N        end after N messages
           --json               one JSON object per message, with its sender and its delivery
           --applied            tell the senders who ask for it that a message is applied when its
-                               line is written
+                               line is written, always with code 0; a program that may fail
+                               runs martlet applied instead
           --state FILE         store the position in the inbox in a file, so that a restart
                                continues after the last printed message
           --expiry TIME        how long the session outlives the command; if absent, as the
                                broker is configured
+          --sync pull          messages that history keeps are not delivered: martlet history and
+                               martlet conversations show them; push if absent
           --transient-session  end the session with the command: messages do not wait for it
           --will TEXT          the broker sends this message when the command is lost, not when it
                                ends; requires one of these four receivers:
@@ -206,6 +229,25 @@ enum HelpPages {
         \(connection)
           --device NAME        the device of the user; the device without a name if absent
           -W, --timeout TIME   end after this time, with exit code 27; never if absent
+        """
+
+    static let revisions = """
+        martlet recall (MESSAGE-ID | --reference R) [--detail TEXT]
+        martlet replace (MESSAGE-ID | --reference R) TEXT [--detail TEXT]
+
+        Takes a message of yours back, or gives it a new text. Receivers whose devices have not got
+        it never do, or get the new text; the others are told. The command says how many users are
+        of each kind, and names the others. The message is one that you sent with --reference,
+        --receipt, --wait or --collapse, to users or a group.
+
+          MESSAGE-ID           your own id of the message, from --message-id: the latest one with it
+          --reference R        the message's reference, 16 hexadecimal digits
+          --detail TEXT        why, for the receivers who are told: at most 128 bytes
+          --type N             the type of the new text, as in martlet send
+          --json               one JSON object: withdrawn, late, and some users in lateUsers
+
+        \(connection)
+        \(ownDevice)
         """
 
     static let presence = """
@@ -221,7 +263,7 @@ enum HelpPages {
 
     static let group = """
         martlet group create --name NAME [--allow USER[,USER...]] [--meta JSON]
-        martlet group join GROUP
+        martlet group join GROUP [--backlog N]
         martlet group leave GROUP
         martlet group list
         martlet group show GROUP
@@ -236,7 +278,7 @@ enum HelpPages {
         the user as the second argument:
 
         martlet group create --owner USER --name NAME [--allow USER[,USER...]] [--meta JSON]
-        martlet group join GROUP USER
+        martlet group join GROUP USER [--backlog N]
         martlet group leave GROUP USER
         martlet group list [USER]
         martlet group delete GROUP
@@ -246,6 +288,8 @@ enum HelpPages {
           --allow USER[,...]   the users who may join; everybody if absent
           --meta JSON          data of the group, at most 5120 bytes
           join, leave          join or leave a group; a group ends with its last member
+          --backlog N          join: kept messages from before that the member sees, at most as
+                               many as the group shows, unless the owner or the operator says it
           kick, ban            remove a member, who is told; after ban the user cannot join again.
                                Only the owner may
           meta, allow          replace the data, or the list of users who may join. Only the owner
@@ -356,34 +400,49 @@ enum HelpPages {
         """
 
     static let conversations = """
-        martlet conversations --user USER [--unread] [--limit N]
+        martlet conversations [--unread] [--limit N]
+        martlet conversations --user USER [--unread] [--messages] [--limit N]
 
-        Lists the conversations of a user that have kept messages (martlet send --history), in the
-        order in which they began, with the number of the newest message, the number up to which
-        the user has read, and the messages of others after it.
+        Lists the conversations of the user of a token, or as the operator those of USER, that have
+        kept messages (martlet send --history), in the order in which they began: the number of the
+        newest message, the number up to which the user has read, and the messages of others after
+        it.
 
-          --user USER          the user
           --unread             only conversations with unread messages
+          --messages           with the newest message of each
           --limit N            show at most N
           --json               one JSON object per conversation
+
+        As a user:
+        \(connection)
+        \(ownDevice)
+
+        As the operator:
+          --user USER          the user
         \(administration)
         """
 
     static let history = """
-        martlet history --user USER --with USER | --group ID [--before NUMBER] [--limit N]
+        martlet history (--with USER | --group ID) [--before NUMBER] [--limit N]
+                        [--search TEXT] [--from USER]
+        martlet history (--user USER --with USER | --group ID) [--before NUMBER] [--limit N]
                         [--search TEXT] [--from USER]
         martlet history remove --user USER --with USER | --group ID NUMBER
-        martlet history read --with USER | --group ID NUMBER
+        martlet read (--with USER | --group ID) NUMBER
+        martlet history read (--with USER | --group ID) NUMBER, the same
         martlet history hide --with USER | --group ID NUMBER
 
         Shows the messages that two users or a group sent each other and that their senders wanted
         kept (martlet send --history), from the newest to older ones. remove takes one of them out
         of the conversation, for all its readers; inboxes that have it keep it.
 
-        read and hide act as the user of a token: all messages up to NUMBER are read, or are not
-        shown to this user any more, on all its devices.
+        With a token the command shows what its user may read; with --data or an operator's token,
+        also the conversations of others.
 
-          --user USER          one of the two users
+        read and hide act as the user of a token: all messages up to NUMBER, the number of
+        martlet history, are read, or are not shown to this user any more, on all its devices.
+
+          --user USER          as the operator: one of the two users
           --with USER          the other one
           --group ID           the group
           --before NUMBER      begin before this number
@@ -395,7 +454,22 @@ enum HelpPages {
         As the operator:
         \(administration)
 
-        As a user, for read and hide:
+        As a user:
+        \(connection)
+        \(ownDevice)
+        """
+
+    static let applied = """
+        martlet applied REFERENCE [--code N] [--text TEXT]
+
+        Tells the sender of a message to this user that the message is applied, or why not. The
+        sender has asked for it (martlet send --wait applied, --receipt); martlet listen --json
+        prints REFERENCE as reference, and "applied" among receipts. The first answer of a user
+        counts.
+
+          --code N             0 (default): done; 1...127: your own; 128...255: a failure
+          --text TEXT          for the sender, at most 128 bytes
+          --json               print one JSON object
         \(connection)
         \(ownDevice)
         """
@@ -552,7 +626,8 @@ enum HelpPages {
         Shows which right allows an action of a device, or that none does, and the origin of its
         rights: for its connection, or for its next login if it is not connected. A TOPIC or
         FILTER may be an address in the form of MQTT: $u/USER, $g/GROUP, $b, $share/NAME/FILTER,
-        $presence/USER. With --key, shows whether a key of the app logs in as a user.
+        $presence/USER, $unread/USER, or a request of MQTT: $api/OPERATION, $api/reply. With --key,
+        shows whether a key of the app logs in as a user.
 
           ACTION               send USER, publish TOPIC, subscribe FILTER, presence USER,
                                receipts USER (or GROUP), attach USER, broadcast or

@@ -10,6 +10,8 @@ import Threads
 enum Command: String, CaseIterable {
     case send
     case listen
+    case recall
+    case replace
     case presence
     case groupCreate = "group create"
     case groupJoin = "group join"
@@ -38,6 +40,8 @@ enum Command: String, CaseIterable {
     case historyRemove = "history remove"
     case historyRead = "history read"
     case historyHide = "history hide"
+    case read
+    case applied
     case retainedList = "retained list"
     case retainedShow = "retained show"
     case retainedDelete = "retained delete"
@@ -145,6 +149,8 @@ enum MartletProgram {
             switch command {
             case .send: try await SendCommand.run(arguments)
             case .listen: try await ListenCommand.run(arguments)
+            case .recall: try await RecallCommand.run(arguments)
+            case .replace: try await ReplaceCommand.run(arguments)
             case .presence: try await PresenceCommand.run(arguments)
             case .groupCreate, .groupJoin, .groupLeave, .groupKick, .groupBan, .groupList,
                 .groupShow, .groupMeta, .groupAllow, .groupHistory, .groupDelete:
@@ -158,11 +164,13 @@ enum MartletProgram {
             case .sessionDelete: try SessionDeleteCommand.run(arguments)
             case .queueShow: try QueueShowCommand.run(arguments)
             case .queueMessages: try QueueMessagesCommand.run(arguments)
-            case .conversations: try ConversationsCommand.run(arguments)
-            case .history: try HistoryCommand.run(arguments)
+            case .conversations: try await ConversationsCommand.run(arguments)
+            case .history: try await HistoryCommand.run(arguments)
             case .historyRemove: try HistoryRemoveCommand.run(arguments)
-            case .historyRead: try await HistoryMarkCommand.run(arguments, hides: false)
+            case .historyRead, .read:
+                try await HistoryMarkCommand.run(arguments, hides: false)
             case .historyHide: try await HistoryMarkCommand.run(arguments, hides: true)
+            case .applied: try await AppliedCommand.run(arguments)
             case .queueDrop: try QueueDropCommand.run(arguments)
             case .queuePurge: try QueuePurgeCommand.run(arguments)
             case .retainedList: try RetainedListCommand.run(arguments)
@@ -235,6 +243,8 @@ extension CommandFailure {
         case .refused(let reason, _), .stopped(let reason):
             let code = reason.isFailure ? ExitCode.refused(reason: reason.rawValue) : .failure
             var advice = Self.advice(reason)
+            // The broker's own text tells more.
+            if case .refused(_, let text) = error, !text.isEmpty { advice = "" }
             if case .stopped(.notAuthorized) = error { advice = "; its token was taken back" }
             self.init("\(error)\(advice)", code)
         case .unreachable(let text):
@@ -291,7 +301,8 @@ extension CommandFailure {
         case .topicNameInvalid: "; no such user, group or topic"
         case .topicFilterInvalid: "; + and # stand alone between slashes, # at the end"
         case .packetTooLarge: "; the message is too large for this app"
-        case .quotaExceeded: "; a queue or the store is full: try again later"
+        case .quotaExceeded:
+            "; a queue, a limit or the store is full: martlet refusals tells which"
         case .payloadFormatInvalid: "; the text must be UTF-8"
         default: ""
         }

@@ -51,6 +51,12 @@ struct APIMessageTests {
             sinceUnixMilliseconds: 0, untilUnixMilliseconds: 1),
         RemoveFromHistory(app: "plant", user: "u", with: "v", number: 1),
         RemoveFromHistory(app: "plant", groupid: "g", number: .max),
+        MarkConversation(app: "plant", user: "u", with: "ü", number: 1),
+        MarkConversation(app: "plant", user: "u", groupid: "g", number: .max, isHidden: true),
+        ReportApplied(app: "plant", user: "ü", reference: "0000000000000001"),
+        ReportApplied(
+            app: "plant", user: "u", device: "d", reference: "00000000000000ff", code: 131,
+            text: "too hot"),
         CreateGroup(app: "plant", owner: "o", title: "t", allowed: nil, meta: ""),
         CreateGroup(app: "plant", owner: "o", title: "t", allowed: [], meta: "{}"),
         ListGroups(app: "plant", user: nil), ListGroups(app: "plant", user: "u", after: 7),
@@ -75,6 +81,9 @@ struct APIMessageTests {
         SendMessage(app: "demo", from: "a", topic: "a/ü", payload: "\0", isRetained: true),
         SendMessage(
             app: "demo", from: "a", topic: "a", base64: "AP8=", contentType: "text/plain; a=\"b\""),
+        RecallMessage(app: "demo", from: "a", reference: "7a3c0f9e5b2d4861", detail: "ü\""),
+        RecallMessage(app: "demo", from: "a", mid: "m/ü"),
+        ReplaceMessage(app: "demo", from: "a", mid: "m", b: "\"{[", t: 255),
         AddOperator(operator: "ci", role: .operate, expirySeconds: 1),
         AddOperator(operator: "ci", role: .view, expirySeconds: nil), ListOperators(),
         RevokeOperator(operator: "ci"), MakeLoginLink(operator: "ci", role: .view),

@@ -29,6 +29,12 @@ struct APIPrincipalTests {
             }.map { "\($0.method.rawValue) \($0.path)" })
     }
 
+    /// What keys and users do without an app in the path.
+    private static let own: Set<String> = [
+        "POST /messages", "POST /messages/recall", "POST /messages/replace", "POST /applied",
+        "GET /me",
+    ]
+
     @Test func `that is an operator may do what the role says, and names the app in the path`() {
         for role in OperatorRole.allCases {
             for operation in APIOperation.all {
@@ -49,7 +55,6 @@ struct APIPrincipalTests {
         #expect(view.contains("GET /apps/{app}") && view.contains("GET /apps/{app}/keys"))
         // It sends nothing, also where the path does not name the app.
         #expect(view.allSatisfy { $0.hasPrefix("GET /apps/{app}") || $0 == "GET /me" })
-        let own: Set<String> = ["POST /messages", "GET /me"]
         #expect(operate.isStrictSuperset(of: view))
         #expect(operate.contains("POST /apps/{app}/tokens"))
         for operation in APIOperation.all where operation.appMember != nil {
@@ -58,11 +63,11 @@ struct APIPrincipalTests {
             let isServed = operation.role < .own && operation.kind != .startTrace
             #expect(operate.contains(name) == isServed, "\(name)")
         }
-        #expect(operate.allSatisfy { $0.contains(" /apps/{app}") || own.contains($0) })
+        #expect(operate.allSatisfy { $0.contains(" /apps/{app}") || Self.own.contains($0) })
     }
 
     @Test func `that is a key has nothing of another app, of operators or of users`() throws {
-        #expect(Self.names(Self.key(.operate), app: "other") == ["POST /messages", "GET /me"])
+        #expect(Self.names(Self.key(.operate), app: "other") == Self.own)
         let cases: [(String, APIMethod, APIRefusal)] = [
             ("/apps/{app}/keys", .post, .needsRole(.own)),
             ("/apps/{app}/rights", .put, .needsRole(.own)),
@@ -86,7 +91,7 @@ struct APIPrincipalTests {
     }
 
     @Test func `that is a user sends messages and sees the user`() {
-        #expect(Self.names(Self.user) == ["POST /messages", "GET /me"])
+        #expect(Self.names(Self.user) == Self.own)
     }
 
     @Test func `has a name in the log`() {

@@ -82,11 +82,12 @@ struct APITableTests {
             let showsContents =
                 operation.path.hasSuffix("/contents")
                 || operation.path.hasSuffix("/retained/message")
-                || operation.kind == .listHistory
+                || operation.kind == .listHistory || operation.path.hasSuffix("/newest")
             #expect(!showsContents || operation.role == .operate)
+            let isMessage = [.sendMessage, .reportApplied].contains(operation.kind)
             #expect(
                 operation.isLogged
-                    == (operation.method != .get && operation.kind != .sendMessage || showsContents)
+                    == (operation.method != .get && !isMessage || showsContents)
             )
             #expect(operation.method != .get || !operation.takesContent)
             #expect(operation.summary.hasSuffix("."))
@@ -320,6 +321,8 @@ extension AdministrationCommand {
         case .listUsers(let request): request.line
         case .showUser(let request): request.line
         case .sendMessage(let request): request.line
+        case .recallMessage(let request): request.line
+        case .replaceMessage(let request): request.line
         case .mintTokens(let request): request.line
         case .listTokens(let request): request.line
         case .revokeTokens(let request): request.line
@@ -332,6 +335,8 @@ extension AdministrationCommand {
         case .listConversations(let request): request.line
         case .listHistory(let request): request.line
         case .removeFromHistory(let request): request.line
+        case .markConversation(let request): request.line
+        case .reportApplied(let request): request.line
         case .purgeQueues(let request): request.line
         case .listRetained(let request): request.line
         case .showRetained(let request): request.line

@@ -56,7 +56,7 @@ import WireFormat
             (makeWebToken(claims(["exp": now - 61]), secret: secret), "expired"),
             (
                 makeWebToken(claims(["sub": "a/b"]), secret: secret),
-                "sub or device is not a valid id"
+                "the app, the user or the device is not a valid id"
             ),
             (makeWebToken(claims(["rights": ["fly:*"]]), secret: secret), "is not a right"),
             ("nonsense", "malformed"),

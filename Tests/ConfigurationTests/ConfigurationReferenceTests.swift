@@ -61,7 +61,8 @@ import Testing
         let whole = try LoadedConfiguration(text: Array(text.utf8))
         #expect(
             Set(whole.settingsChanged(from: plain).map(\.key)) == [
-                "apps", "jwt.keys", "tls.clientApp", "tls.clientAuthorityFile", "tls.crlFile",
+                "apps", "jwt.issuers", "jwt.keys", "tls.clientApp", "tls.clientAuthorityFile",
+                "tls.crlFile",
                 "tls.pskFile", "web.allowedOrigins",
             ])
     }

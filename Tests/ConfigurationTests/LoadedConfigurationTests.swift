@@ -101,6 +101,27 @@ private func complaints(_ text: String?, set: String...) -> [String] {
                 .contains("two keys called k1 for the app demo") == true)
     }
 
+    @Test func `identity providers are a list of objects`() throws {
+        let issuer =
+            "{issuer: 'https://a', audience: 'm', app: 'demo', file: '/j', "
+            + "user: '${name}', rights: ['send:${sub}', '${roles}']}"
+        let loaded = try load("{\(certificate), jwt: {issuers: [\(issuer)]}}")
+        let expected = TokenIssuerSettings(
+            issuer: "https://a", audience: "m", app: "demo", file: "/j", user: "${name}",
+            rights: ["send:${sub}", "${roles}"])
+        #expect(loaded.settings.jwt.issuers == [expected])
+        #expect(try load(loaded.printed).settings == loaded.settings)
+        for (issuers, complaint) in [
+            ("[\(issuer), \(issuer)]", "two issuers called https://a"),
+            ("[{issuer: 'a', app: 'b', file: '/f'}]", "must have issuer, audience"),
+            ("[{issuer: 'a', audience: 'm', app: 'b', file: '/f', rights: 'x'}]", "list"),
+            ("[{issuer: 'a', audience: 'm', app: 'b', file: '/f', aud: 'x'}]", "has aud"),
+        ] {
+            let told = complaints("{\(certificate), jwt: {issuers: \(issuers)}}")
+            #expect(told.count == 1 && told[0].contains(complaint), "\(told)")
+        }
+    }
+
     @Test(arguments: [
         ("{app: 'a', kid: 'k', algorithm: 'none', file: '/f'}", "entry 1 has the algorithm none"),
         ("{app: 'a', kid: 'k', algorithm: 'ES256'}", "entry 1 must have app, kid"),

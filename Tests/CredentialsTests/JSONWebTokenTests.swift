@@ -78,7 +78,7 @@ private func sharedSecretToken(header: String, secret: [UInt8]) -> String {
         #expect(good.nonce == "123asdf")
         #expect(good.expiryUnixSeconds == now)
         #expect(good.issuedUnixSeconds == now - 60)
-        #expect(good.keyID == "r1")
+        #expect(good.voucher == "r1")
     }
 
     @Test func `optional claims are returned`() throws {

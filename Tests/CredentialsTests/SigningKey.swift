@@ -47,6 +47,38 @@ final class SigningKey {
         pem { PEM_write_bio_PrivateKey($0, pointer, nil, nil, 0, nil, nil) }
     }
 
+    /// The public half as a JSON Web Key.
+    func webKey(kid: String) -> String {
+        switch kind {
+        case .rsa:
+            #"{"kty":"RSA","use":"sig","alg":"RS256","kid":"\#(kid)","#
+                + #""n":"\#(number("n"))","e":"\#(number("e"))"}"#
+        case .elliptic:
+            #"{"kty":"EC","crv":"P-256","kid":"\#(kid)","#
+                + #""x":"\#(number("qx", 32))","y":"\#(number("qy", 32))"}"#
+        case .ed25519:
+            #"{"kty":"OKP","crv":"Ed25519","kid":"\#(kid)","x":"\#(rawPublicKey)"}"#
+        }
+    }
+
+    /// A number of the public key, big-endian, of as many bytes as it has or as `count` says.
+    private func number(_ name: String, _ count: Int? = nil) -> String {
+        var number: OpaquePointer?
+        precondition(EVP_PKEY_get_bn_param(pointer, name, &number) == 1)
+        defer { BN_free(number) }
+        let count = count ?? Int(BN_num_bits(number) + 7) / 8
+        var bytes = [UInt8](repeating: 0, count: count)
+        precondition(BN_bn2binpad(number, &bytes, Int32(count)) == Int32(count))
+        return base64URL(bytes)
+    }
+
+    private var rawPublicKey: String {
+        var bytes = [UInt8](repeating: 0, count: 32)
+        var count = bytes.count
+        precondition(EVP_PKEY_get_raw_public_key(pointer, &bytes, &count) == 1)
+        return base64URL(bytes)
+    }
+
     /// The signature as JWS writes it.
     func sign(_ text: String) -> [UInt8] {
         let context = EVP_MD_CTX_new()

@@ -80,11 +80,12 @@ struct CommandOptionTests {
         await expectRefusals(by: .traceStop, TraceOption.self, except: ["json"])
         let common = ["device", "timeout", "app", "json"]
         let groups: [Command] = [
-            .groupJoin, .groupLeave, .groupKick, .groupBan, .groupList, .groupShow, .groupMeta,
+            .groupLeave, .groupKick, .groupBan, .groupList, .groupShow, .groupMeta,
         ]
         for command in groups {
             await expectRefusals(by: command, GroupOption.self, except: common)
         }
+        await expectRefusals(by: .groupJoin, GroupOption.self, except: common + ["backlog"])
         await expectRefusals(by: .groupHistory, GroupOption.self, except: common + ["shown"])
         await expectRefusals(by: .groupAllow, GroupOption.self, except: common + ["everybody"])
         await expectRefusals(

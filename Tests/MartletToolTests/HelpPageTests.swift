@@ -14,6 +14,8 @@ import Testing
     @Test func `the page of a verb names every option of its commands`() {
         #expect(missing(.send, SendOption.self) == [])
         #expect(missing(.listen, ListenOption.self) == [])
+        #expect(missing(.recall, RevisionOption.self) == [])
+        #expect(missing(.replace, RevisionOption.self) == [])
         #expect(missing(.presence, PresenceOption.self) == [])
         #expect(missing(.group, GroupOption.self) == [])
         #expect(missing(.token, TokenMintOption.self) == [])
@@ -22,6 +24,10 @@ import Testing
         // Its commands end no session, and refuse these.
         #expect(missing(.queue, SessionOption.self) == ["--will", "--no-will"])
         #expect(missing(.user, AppOption.self) == [])
+        #expect(missing(.history, HistoryOption.self) == [])
+        #expect(missing(.history, HistoryMarkOption.self) == [])
+        #expect(missing(.conversations, ConversationsOption.self) == [])
+        #expect(missing(.applied, AppliedOption.self) == [])
         #expect(missing(.app, AppOption.self) == [])
         #expect(missing(.explain, ExplainOption.self) == [])
         #expect(missing(.backup, BackupOption.self) == [])

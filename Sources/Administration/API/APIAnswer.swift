@@ -107,6 +107,8 @@ extension APIOperation {
                 .objects("refused", .text("user"), .number("reason")), .text(optional: "mid"),
                 .text(optional: "reference"),
             ]
+        case .recallMessage, .replaceMessage:
+            [.number("withdrawnCount"), .number("lateCount"), .texts("lateUsers")]
         case .mintTokens: [.objects("tokens", .text("user"), .text("id"), .text("token"))]
         case .listTokens:
             [
@@ -154,7 +156,7 @@ extension APIOperation {
                 .text("groupid"), .text("title"), .text("owner"), .number("memberCount"),
                 .texts(optional: "allowed"), .text("meta"), .boolean("isKept"),
                 .number("shownCount"), .number("lastNumber"),
-                .texts("members"),
+                .object(optional: "lastMessage", Self.keptMessage), .texts("members"),
             ]
         case .changeMember: [.boolean("isChanged")]
         case .deleteGroup: [.number("memberCount"), .boolean("hasMore")]
@@ -215,25 +217,26 @@ extension APIOperation {
             ]
         case .makeLoginLink: [.text("code"), .number("expiresUnixSeconds"), .texts("addresses")]
         case .setAppRights, .changeGroup, .stopTrace, .revokeOperator, .dropQueueMessage,
-            .removeFromHistory:
+            .removeFromHistory, .markConversation, .reportApplied:
             []
         case .listConversations:
             [
                 .objects(
                     "conversations", .text(optional: "user"), .text(optional: "groupid"),
-                    .number("lastNumber"), .number("readThrough"), .number("unreadCount")),
+                    .number("lastNumber"), .number("readThrough"), .number("unreadCount"),
+                    .object(optional: "lastMessage", Self.keptMessage)),
                 .number(optional: "next"),
             ]
         case .listHistory:
-            [
-                .objects(
-                    "messages", .number("number"), .text("from"), .number(optional: "t"),
-                    .text("grade"), .number("byteCount"), .number("unixMilliseconds"),
-                    .number(optional: "expiresUnixSeconds"), .object("content", Self.content)),
-                .number(optional: "next"),
-            ]
+            [.objects("messages", of: Self.keptMessage), .number(optional: "next")]
         }
     }
+
+    private static let keptMessage: [APIAnswerMember] = [
+        .number("number"), .text("from"), .number(optional: "t"), .text("grade"),
+        .number("byteCount"), .number("unixMilliseconds"), .number(optional: "expiresUnixSeconds"),
+        .object("content", Self.content),
+    ]
 
     private static let backup: [APIAnswerMember] = [
         .number("number"), .text("directory"), .boolean("isFinished"), .text(optional: "failure"),

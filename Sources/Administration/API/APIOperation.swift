@@ -72,25 +72,25 @@ public struct APIOperation: Sendable {
     }
 
     /// Whether the log has a line for each request: it changes what the broker has, or shows what
-    /// users have written. Messages that are sent have none, as those of clients: there may be
-    /// thousands in a second.
-    public var isLogged: Bool { method != .get && kind != .sendMessage || showsContents }
+    /// users have written. Messages that are sent and applied have none, as those of clients:
+    /// there may be thousands in a second.
+    public var isLogged: Bool {
+        method != .get && kind != .sendMessage && kind != .reportApplied || showsContents
+    }
 
     /// Whether the answer has contents of messages.
     private var showsContents: Bool {
-        answer.contains { member in
-            if case .objects(let members) = member.form {
-                return role > .view && members.contains { $0.name == "content" }
-            }
-            return member.name == "content"
-        }
+        answer.contains { $0.name == "content" || role > .view && $0.hasContent }
     }
 
     /// Whether operators or keys need a role for it.
     public var needsRole: Bool { appMember != nil || serves.contains(.operator) }
 
     /// Whether the field `Martlet-User` names the user as whom it acts.
-    public var takesActingUser: Bool { kind == .sendMessage }
+    public var takesActingUser: Bool {
+        kind == .sendMessage || kind == .recallMessage || kind == .replaceMessage
+            || kind == .reportApplied && appMember == nil
+    }
 
     /// Whether `wait=0` asks for an answer before the commit, with the status 202.
     public var isAnsweredEarly: Bool { kind == .sendMessage }
@@ -174,6 +174,17 @@ public struct APIPlace: Sendable {
     /// The methods that may be used.
     public var methods: [APIMethod] {
         APIMethod.allCases.filter { method in operations.contains { $0.operation.method == method }
+        }
+    }
+}
+
+extension APIAnswerMember {
+    /// Whether one of its members is the content of a message.
+    fileprivate var hasContent: Bool {
+        switch form {
+        case .text, .texts, .boolean, .number: false
+        case .object(let members), .objects(let members):
+            members.contains { $0.name == "content" || $0.hasContent }
         }
     }
 }

@@ -43,7 +43,7 @@ extension AdministrationRefusal {
         case (.unknown, _): 404
         case (.exists, _), (.underWay, _): 409
         case (.otherContent, _): 422
-        case (.tooWide, _): 400
+        case (.tooWide, _), (.rule, _): 400
         case (.failed, _): 500
         case (.forbidden, _): 403
         case (.full, _): 507

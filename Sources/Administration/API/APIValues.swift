@@ -202,6 +202,11 @@ struct APIValues {
         return named
     }
 
+    /// The only device that may use the token of the request; nil for any.
+    var ownDevice: String? {
+        if case .user(let user)? = requester?.principal { user.device } else { nil }
+    }
+
     /// A text that the operation declares as required.
     func text(_ name: String) throws(AdministrationRefusal) -> String {
         guard let text = text(optional: name) else { throw .malformed("\(name) is missing") }

@@ -31,6 +31,9 @@ extension AdministrationService {
             // The content may have taken seconds, in which the credential was revoked.
             let now = clock.moment().unixSeconds
             guard let credential = credentials.renewed(request.credential, unixSeconds: now) else {
+                if let number = request.recallNumber {
+                    shared.enter { $0.broker.forgetResult(ofOperatorRecall: number) }
+                }
                 throw AdministrationRefusal(
                     .badUserNameOrPassword, "the token or key is not valid any more")
             }
@@ -51,6 +54,9 @@ extension AdministrationService {
             if case .startTrace(let start) = command {
                 return start.object(
                     replying: try self.start(start, by: credential.principal.description))
+            }
+            if command.revisesMessage {
+                return try advance(command, of: request, by: credential)
             }
             guard case .sendMessage(let message) = command else {
                 return try execute(command, replyingAs: .object)

@@ -4,6 +4,7 @@ import Administration
 import BrokerCore
 import BrokerTerms
 import Credentials
+import Dialects
 import WireFormat
 
 extension AdministrationService {
@@ -89,6 +90,9 @@ extension AdministrationService {
             throw AdministrationRefusal(.malformedPacket, "one of user and key is needed")
         }
         let (user, device) = (Array(name.utf8), Array(request.device.utf8))
+        // The only operation with a right that does not depend on its members.
+        let action: ExplainRights.Action =
+            Self.operation(of: request) == "createGroup" ? .createGroup : request.action
         // Before the core is asked, because a search reads all tokens of the user, in slices.
         var search = TokenSearch(
             matching: TokenFilter(app: Array(request.app.utf8), user: user), after: nil,
@@ -99,7 +103,7 @@ extension AdministrationService {
             shared.enter {
                 $0.broker.explain(
                     app: Array(request.app.utf8), user: user, device: device, tokens: tokens,
-                    Self.action(request.action, target))
+                    Self.action(action, target))
             }
         }
         guard let explanation else { throw Self.unknownApp(request.app) }
@@ -159,11 +163,22 @@ extension AdministrationService {
         let target = Array(request.target.utf8)
         switch request.action {
         case .publish:
-            return TextRules.isTopicName(target.span.bytes) ? nil : .topicNameInvalid
+            guard TextRules.isTopicName(target.span.bytes) else { return .topicNameInvalid }
+            guard let operation = operation(of: request) else { return nil }
+            return RequestOperations.contain(operation) ? nil : .implementationSpecificError
         case .subscribe:
             return TextRules.isTopicFilter(target.span.bytes) ? nil : .topicFilterInvalid
         case .send, .presence, .receipts, .attach, .broadcast, .createGroup: return nil
         }
+    }
+
+    /// The operation that a topic of requests names; nil for another topic.
+    private static func operation(of request: ExplainRights) -> String? {
+        let target = Array(request.target.utf8)
+        guard request.action == .publish,
+            let start = RequestTopic.operationOffset(in: target.span.bytes)
+        else { return nil }
+        return String(decoding: target[start...], as: UTF8.self)
     }
 
     private static func action(
@@ -191,6 +206,7 @@ extension AdministrationService {
         case .member: (.member, nil, nil)
         case .joins: (.joins, nil, nil)
         case .key: (.key, nil, nil)
+        case .operation: (.operation, nil, nil)
         case .refused(let reason): (.refused, nil, reason.rawValue)
         }
     }

@@ -12,11 +12,13 @@ extension AdministrationService {
         for user in request.allowed ?? [] { try Self.checkIdentifier(user, "user") }
         try checkApp(request.app)
         let (key, seed) = (UInt64.random(in: 0...(.max)), UInt64.random(in: 0...(.max)))
+        let moment = clock.moment()
         let result = changeAndCommit { state in
             state.broker.createGroup(
                 app: Array(request.app.utf8), owner: Array(request.owner.utf8),
                 title: Array(request.title.utf8), meta: Array(request.meta.utf8),
-                allowed: request.allowed.map { $0.map { Array($0.utf8) } }, key: key, seed: seed)
+                allowed: request.allowed.map { $0.map { Array($0.utf8) } }, key: key, seed: seed,
+                at: moment, effects: &state.effects)
         }
         if result.reason == .topicNameInvalid {
             throw Self.unknownUser(request.owner, request.app)
@@ -61,14 +63,20 @@ extension AdministrationService {
             memberCount: group.memberCount, allowed: group.allowed.map { $0.map(Self.text) },
             meta: Self.text(group.meta), isKept: group.history.isKept,
             shownCount: group.history.shownCount, lastNumber: group.lastNumber,
+            lastMessage: request.hasMessage == true
+                ? newest([.group(request.groupid)], app: request.app)[0] : nil,
             members: members.map(Self.text))
     }
 
     func change(_ request: ChangeMember) throws(AdministrationRefusal) -> ChangeMember.Reply {
         let user = Array(request.user.utf8)
+        guard (request.backlog ?? 0) <= ChangeMember.backlogMaximum else {
+            throw AdministrationRefusal(
+                .malformedPacket, "backlog is above \(ChangeMember.backlogMaximum)")
+        }
         let action: GroupAction =
             switch request.action {
-            case .join: .join(user: user)
+            case .join: .join(user: user, backlog: request.backlog)
             case .leave: .leave(user: user)
             case .kick: .kick(user: user)
             case .ban: .ban(user: user)

@@ -2,28 +2,62 @@
 
 import Administration
 import BrokerCore
+import BrokerTerms
 import Primitives
+import WireFormat
 
 extension AdministrationService {
     func list(
         _ request: ListConversations
     ) throws(AdministrationRefusal) -> ListConversations.Reply {
+        let hasMessages = request.hasMessages == true
+        let countMaximum =
+            hasMessages ? ListConversations.messagesMaximum : ListConversations.countMaximum
         let page = shared.enter {
             $0.broker.conversations(
                 ofUser: Array(request.user.utf8), app: Array(request.app.utf8),
                 after: request.after ?? 0, isUnreadOnly: request.isUnreadOnly ?? false,
-                countMaximum: request.limit ?? ListConversations.countMaximum)
+                countMaximum: min(request.limit ?? countMaximum, countMaximum))
         }
         guard let page else { throw noConversation(request.app, .users(request.user, "")) }
+        let names = page.conversations.map { conversation in
+            let name = String(decoding: conversation.name, as: UTF8.self)
+            return conversation.isGroup
+                ? ConversationName.group(name) : .users(request.user, name)
+        }
+        let messages = hasMessages ? newest(names, app: request.app) : []
         return ListConversations.Reply(
-            conversations: page.conversations.map { conversation in
+            conversations: page.conversations.indices.map { index in
+                let conversation = page.conversations[index]
                 let name = String(decoding: conversation.name, as: UTF8.self)
                 return ListConversations.Conversation(
                     user: conversation.isGroup ? nil : name,
                     groupid: conversation.isGroup ? name : nil,
                     lastNumber: conversation.lastNumber, readThrough: conversation.readThrough,
-                    unreadCount: conversation.unreadCount)
+                    unreadCount: conversation.unreadCount,
+                    lastMessage: hasMessages ? messages[index] : nil)
             }, next: page.next)
+    }
+
+    /// The newest kept messages of conversations, which the store reads with one batch; nil for one
+    /// that has none.
+    func newest(_ names: [ConversationName], app: String) -> [ListHistory.Message?] {
+        guard !names.isEmpty else { return [] }
+        let moment = clock.moment()
+        let numbers = changeAndCommit { state in
+            names.map { name in
+                state.broker.readHistory(
+                    of: ConversationSelection(app: app, name), before: .max,
+                    search: HistorySearch(), countMaximum: 1,
+                    contentMaximum: ListQueueMessages.contentByteCountMaximum) ?? 0
+            }
+        }
+        return shared.enter { state in
+            numbers.map { number in
+                guard number > 0, let page = state.broker.takeHistory(number) else { return nil }
+                return page.messages.first.map { ListHistory.Message($0, at: moment) }
+            }
+        }
     }
 
     func list(_ request: ListHistory) throws(AdministrationRefusal) -> ListHistory.Reply {
@@ -88,6 +122,53 @@ extension AdministrationService {
         return RemoveFromHistory.Reply()
     }
 
+    func mark(
+        _ request: MarkConversation
+    ) throws(AdministrationRefusal) -> MarkConversation.Reply {
+        let name = try ConversationName(
+            user: request.groupid == nil ? request.user : nil, with: request.with,
+            groupid: request.groupid)
+        let selection = ConversationSelection(app: request.app, name)
+        let moment = clock.moment()
+        let number = shared.enter { state in
+            state.broker.mark(
+                selection, through: request.number, hides: request.isHidden ?? false,
+                by: Array(request.user.utf8), at: moment, effects: &state.effects)
+        }
+        guard let number else {
+            let isUserKnown = shared.enter {
+                $0.broker.hasUser(Array(request.user.utf8), app: Array(request.app.utf8))
+            }
+            throw isUserKnown
+                ? noConversation(request.app, name)
+                : noConversation(request.app, .users(request.user, request.user))
+        }
+        // Each batch reads a piece of the conversation, if the user's own messages are counted.
+        while true {
+            let (outcome, sequence) = shared.enter { state in
+                (state.broker.takeMark(number), state.broker.pendingSequence)
+            }
+            shared.waitForCommit(of: sequence)
+            guard let outcome else { continue }
+            guard outcome.reason == .success else {
+                throw Self.refusal(outcome.reason, outcome.cause)
+            }
+            return MarkConversation.Reply()
+        }
+    }
+
+    /// The refusal of a request for a user, with its cause.
+    static func refusal(_ reason: ReasonCode, _ cause: LimitName) -> AdministrationRefusal {
+        switch (reason, cause) {
+        case (.quotaExceeded, _):
+            AdministrationRefusal(reason, "a limit is reached: \(cause.key)", cause: .full)
+        case (.serverBusy, _):
+            AdministrationRefusal(reason, "the broker reads as much as one commit may; ask again")
+        case (.notAuthorized, _): AdministrationRefusal(reason, "\(cause.key)", cause: .forbidden)
+        default: AdministrationRefusal(reason, "\(cause.key)", cause: .unknown)
+        }
+    }
+
     /// What is missing where there is no conversation.
     private func noConversation(_ app: String, _ name: ConversationName) -> AdministrationRefusal {
         guard shared.enter({ $0.broker.hasApp(Array(app.utf8)) }) else {
@@ -135,5 +216,25 @@ extension ListHistory.Message {
             byteCount: message.byteCount, unixMilliseconds: message.unixMilliseconds,
             expiresUnixSeconds: now.unixSeconds(of: message.deadline),
             content: StoredContent(message.content, of: message.contentByteCount))
+        attributes = Self.attributes(of: message)
+        isLate = message.fields.isLate ? true : nil
+        isDelivered = message.fields.isUndelivered ? false : nil
+        if message.fields.reference != 0 {
+            reference = AdministrationService.text(reference: message.fields.reference)
+        }
+    }
+
+    private static func attributes(of message: QueuedMessage) -> [String: String]? {
+        var attributes: [String: String] = [:]
+        func add(_ key: RawSpan, _ value: RawSpan) {
+            attributes[String(decoding: key.withUnsafeBytes { Array($0) }, as: UTF8.self)] =
+                String(decoding: value.withUnsafeBytes { Array($0) }, as: UTF8.self)
+        }
+        if !message.fields.attributes.isEmpty {
+            MessageAttributes.forEach(inRun: message.fields.attributes.span.bytes, add)
+        } else if !message.properties.isEmpty {
+            MessageAttributes.forEach(inProperties: message.properties.span.bytes, add)
+        }
+        return attributes.isEmpty ? nil : attributes
     }
 }

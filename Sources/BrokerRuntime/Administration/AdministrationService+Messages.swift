@@ -38,9 +38,9 @@ extension AdministrationService {
     func begin(
         _ request: SendMessage, by credential: APICredential? = nil, key: SendKey? = nil
     ) throws(AdministrationRefusal) -> SendProgress {
-        let message = try EncodedSend(request)
-        let sender = try sender(of: request, by: credential)
         let moment = clock.moment()
+        let message = try EncodedSend(request, at: moment)
+        let sender = try sender(request.from, ofApp: request.app, by: credential)
         let (send, sequence) = shared.enter { state in
             (
                 state.broker.send(
@@ -71,10 +71,10 @@ extension AdministrationService {
     }
 
     /// The user who sends, with the rights of the credential.
-    private func sender(
-        of request: SendMessage, by credential: APICredential?
+    func sender(
+        _ user: String, ofApp app: String, by credential: APICredential?
     ) throws(AdministrationRefusal) -> SendingUser {
-        var sender = SendingUser(app: Array(request.app.utf8), user: Array(request.from.utf8))
+        var sender = SendingUser(app: Array(app.utf8), user: Array(user.utf8))
         guard case .presented(let presented, let holder)? = credential else { return sender }
         switch holder.kind {
         case .appKey:
@@ -124,7 +124,7 @@ extension AdministrationService {
     }
 
     /// 16 hexadecimal digits.
-    private static func text(reference: UInt64) -> String {
+    static func text(reference: UInt64) -> String {
         var digits: [UInt8] = []
         digits.append(hexadecimal: reference)
         return String(decoding: digits, as: UTF8.self)
@@ -135,6 +135,10 @@ extension AdministrationService {
     ) -> AdministrationRefusal {
         let message =
             switch (result.reason, result.limit) {
+            case (_, .receiptsRight):
+                "\(result.limit.key); see: martlet explain --user \(request.from) receipts "
+                    + (request.group ?? request.users?.first ?? "")
+            case (_, let rule) where rule.isRule: "\(rule.key)"
             case (.topicNameInvalid, _):
                 if let group = request.group {
                     "there is no group \"\(group)\" in \(request.app); see: "
@@ -164,6 +168,8 @@ extension AdministrationService {
             }
         let cause: AdministrationRefusal.Cause? =
             switch (result.reason, result.limit) {
+            case (.notAuthorized, .receiptsRight): .forbidden
+            case (_, let rule) where rule.isRule: .rule
             case (.quotaExceeded, .sendKeysOfUser): .tooMany
             case (.quotaExceeded, _): .full
             // Only groups refuse operators, whose answer depends on who is a member.
@@ -179,7 +185,7 @@ private struct EncodedSend {
     private(set) var bytes: [UInt8] = []
     let request: SendRequest
 
-    init(_ message: SendMessage) throws(AdministrationRefusal) {
+    init(_ message: SendMessage, at moment: Moment) throws(AdministrationRefusal) {
         let receivers = try message.receivers()
         let content = try message.content()
         var bytes: [UInt8] = []
@@ -216,6 +222,7 @@ private struct EncodedSend {
             target = .topic(append(name))
         case .everybody: target = .everybody
         }
+        var messageIdentifier = ByteRange.empty
         if let identifier = message.mid {
             let text = Array(identifier.utf8)
             guard (1...SendMessage.identifierByteCountMaximum).contains(text.count),
@@ -226,7 +233,13 @@ private struct EncodedSend {
                     "mid has 1 to \(SendMessage.identifierByteCountMaximum) bytes without control "
                         + "characters")
             }
+            messageIdentifier = append(text)
         }
+        let isNamed =
+            message.asksReference == true || message.receipts?.isEmpty == false
+            || message.collapse != nil
+        // Receipts and recalls name the message by it. Other messages need not keep it.
+        let identifier = isNamed ? append((message.mid ?? "").utf8) : .empty
         let isRetained = message.isRetained ?? false
         if isRetained, message.topic == nil {
             throw AdministrationRefusal(.malformedPacket, "only a topic has a retained message")
@@ -246,9 +259,11 @@ private struct EncodedSend {
             case .once: .once
             }
         var request = SendRequest(
-            number: 0, grade: grade, target: target, expirySeconds: message.expirySeconds,
+            number: 0, grade: grade, target: target, messageIdentifier: messageIdentifier,
+            expirySeconds: message.expirySeconds,
             isRaw: isRaw, payload: payload, messageByteCount: UInt32(byteCount))
         request.isRetained = isRetained
+        request.messageIdentifier = identifier
         request.isKept = message.isKept == true
         request.isNeverKept = message.isKept == false
         request.isUndelivered = message.isDelivered == false
@@ -284,7 +299,20 @@ private struct EncodedSend {
                     .malformedPacket, "receipts are delivered and applied, not \"\(word)\"")
             }
         }
-        if !request.asks.isEmpty { request.reference = UInt64.random(in: 1...(.max)) }
+        if let key = message.collapse {
+            let text = Array(key.utf8)
+            guard TextRules.isMessageIdentifier(text.span.bytes) else {
+                throw AdministrationRefusal(
+                    .payloadFormatInvalid,
+                    "collapse has 1 to \(SendMessage.identifierByteCountMaximum) bytes without "
+                        + "control characters")
+            }
+            request.collapseKey = append(text)
+        }
+        if !request.asks.isEmpty || message.collapse != nil {
+            request.reference = MessageReferences.make(
+                random: .random(in: 0...(.max)), unixMilliseconds: moment.unixMilliseconds)
+        }
         if let type = message.contentType {
             let type = Array(type.utf8)
             guard TextRules.isUTF8(type.span.bytes) else {

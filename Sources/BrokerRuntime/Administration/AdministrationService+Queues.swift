@@ -2,6 +2,7 @@
 
 import Administration
 import BrokerCore
+import Dialects
 import Primitives
 
 extension AdministrationService {
@@ -100,6 +101,8 @@ extension ListQueueMessages.Message {
             case .groupEvent: (.groupEvent, false, true)
             case .presence: (.presence, false, false)
             case .receipt: (.receipt, false, false)
+            case .recall: (.recall, false, !message.address.isEmpty)
+            case .update: (.update, false, !message.address.isEmpty)
             }
         self.init(
             number: message.number, from: String(decoding: message.sender, as: UTF8.self),
@@ -108,8 +111,16 @@ extension ListQueueMessages.Message {
             byteCount: message.byteCount, unixMilliseconds: message.unixMilliseconds,
             expiresUnixSeconds: now.unixSeconds(of: message.deadline),
             isUnderWay: message.isUnderWay,
-            content: hasContent
-                ? StoredContent(message.content, of: message.contentByteCount) : nil)
+            content: hasContent ? Self.content(of: message) : nil)
+    }
+
+    /// That of a receipt is its JSON: its bytes have the form of MRT.
+    private static func content(of message: QueuedMessage) -> StoredContent {
+        if message.kind == .receipt, message.content.count == message.contentByteCount {
+            let text = ReceiptText.json(message.content.span.bytes)
+            if !text.isEmpty { return StoredContent(text, of: text.count) }
+        }
+        return StoredContent(message.content, of: message.contentByteCount)
     }
 }
 

@@ -91,6 +91,8 @@ struct AdministrationService {
         case .listUsers(let request): return answer(request, with: try list(request))
         case .showUser(let request): return answer(request, with: try show(request))
         case .sendMessage(let request): return answer(request, with: try send(request))
+        case .recallMessage(let request): return answer(request, with: try recall(request))
+        case .replaceMessage(let request): return answer(request, with: try replace(request))
         case .mintTokens(let request): return answer(request, with: try mint(request))
         case .listTokens(let request): return answer(request, with: try listTokens(request))
         case .revokeTokens(let request): return answer(request, with: try revoke(request))
@@ -104,6 +106,8 @@ struct AdministrationService {
         case .listHistory(let request): return answer(request, with: try list(request))
         case .removeFromHistory(let request):
             return answer(request, with: try remove(request))
+        case .markConversation(let request): return answer(request, with: try mark(request))
+        case .reportApplied(let request): return answer(request, with: try report(request))
         case .purgeQueues(let request): return answer(request, with: try purge(request))
         case .listRetained(let request): return answer(request, with: try list(request))
         case .showRetained(let request): return answer(request, with: try show(request))

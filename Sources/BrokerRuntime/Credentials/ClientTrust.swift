@@ -29,6 +29,9 @@ package struct TrustMaterial: Sendable {
                     try VerificationKey(path: key.file, algorithm: algorithm), id: key.kid,
                     app: key.app)
             }
+            for issuer in settings.jwt.issuers {
+                webTokenKeys.set(try TokenIssuer(issuer))
+            }
             if let file = settings.tls.pskFile {
                 preSharedKeys = try PreSharedKeyFile.read(
                     file,
@@ -114,7 +117,7 @@ package final class ClientTrust: Sendable {
         }
         guard Self.isIdentifier(token.app), Self.isIdentifier(token.user),
             token.device.map(Self.isDevice) ?? true
-        else { throw TrustRefusal("web token: iss, sub or device is not a valid id") }
+        else { throw TrustRefusal("web token: the app, the user or the device is not a valid id") }
         var rights: Rights?
         if let texts = token.rights {
             do throws(RightsError) {
@@ -126,7 +129,7 @@ package final class ClientTrust: Sendable {
         return VerifiedIdentity(
             proof: .webToken, app: Array(token.app.utf8), user: Array(token.user.utf8),
             device: token.device.map { Array($0.utf8) }, rights: rights,
-            expiresUnixSeconds: UInt64(token.expiryUnixSeconds), voucher: Array(token.keyID.utf8),
+            expiresUnixSeconds: UInt64(token.expiryUnixSeconds), voucher: Array(token.voucher.utf8),
             key: .mark(token.keyMark))
     }
 
@@ -180,6 +183,28 @@ package final class ClientTrust: Sendable {
 
     private static func isDevice(_ text: String) -> Bool {
         TextRules.isDevice(Array(text.utf8).span.bytes)
+    }
+}
+
+extension TokenIssuer {
+    /// Reads the keys of an identity provider. Its templates were checked with the settings.
+    fileprivate init(_ settings: TokenIssuerSettings) throws(CredentialError) {
+        func template(_ text: String) throws(CredentialError) -> ClaimTemplate {
+            do throws(ClaimTemplateError) {
+                return try ClaimTemplate(text)
+            } catch {
+                throw .unusable(path: settings.file, reason: "its template \(error)")
+            }
+        }
+        self.init(
+            name: settings.issuer, audience: settings.audience, app: settings.app,
+            keys: try JSONWebKeySet(path: settings.file), user: try template(settings.user),
+            device: try settings.device.map(template),
+            rights: try settings.rights.map { (texts) throws(CredentialError) in
+                var templates: [ClaimTemplate] = []
+                for text in texts { templates.append(try template(text)) }
+                return templates
+            })
     }
 }
 

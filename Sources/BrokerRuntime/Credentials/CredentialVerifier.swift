@@ -101,6 +101,11 @@ struct CredentialVerifier: Authenticator, ~Copyable {
     }
 
     mutating func makeRandomNumber() -> UInt64 { numbers.next() }
+
+    mutating func makeReference() -> UInt64 {
+        MessageReferences.make(
+            random: numbers.next(), unixMilliseconds: clock.moment().unixMilliseconds)
+    }
 }
 
 /// The source of session epochs and resume cookies.

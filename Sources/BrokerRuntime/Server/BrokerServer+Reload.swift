@@ -141,7 +141,8 @@ extension BrokerSettings {
             tls.certificateFile, tls.keyFile, tls.clientAuthorityFile, tls.crlFile, tls.pskFile,
         ]
         let own = listeners.flatMap { [$0.certificateFile, $0.keyFile] }
-        return Set((tls + own).compactMap { $0 } + jwt.keys.map(\.file))
+        return Set(
+            (tls + own).compactMap { $0 } + jwt.keys.map(\.file) + jwt.issuers.map(\.file))
     }
 }
 

@@ -72,5 +72,6 @@ extension AppPolicy {
         acknowledgesRefused = (app.refusedPublish ?? settings.mqtt.refusedPublish) == .count
         takeoversPerMinute = app.takeoversPerMinute ?? settings.limits.takeoversPerMinute
         keepsHistory = app.keepsHistory ?? settings.history.byDefault
+        allowsRecall = app.recall ?? true
     }
 }

@@ -134,6 +134,29 @@ enum StatisticsTable {
                 + "1,000,000 members are remembered"
         ) { $0.counters.membersUncounted },
         .counter(
+            "messages/recalled", of: "messages", "Messages that their senders recalled"
+        ) { $0.counters.messagesRecalled },
+        .counter(
+            "messages/replaced", of: "messages",
+            "Messages to which their senders gave new content"
+        ) { $0.counters.messagesReplaced },
+        .counter(
+            "messages/collapsed", of: "messages",
+            "Messages that gave way to a newer one with the same collapse key"
+        ) { $0.counters.messagesCollapsed },
+        .counter(
+            "messages/copies/withdrawn", of: "messages",
+            "Copies that recalls and collapse keys took out of queues"
+        ) { $0.counters.copiesWithdrawn },
+        .counter(
+            "messages/revisions/told", of: "receivers",
+            "Receivers that were told that a message they may have was recalled or changed"
+        ) { $0.counters.revisionsTold },
+        .counter(
+            "messages/revisions/delayed", of: "messages",
+            "Times at which that had to wait, because the store was full"
+        ) { $0.counters.revisionsDelayed },
+        .counter(
             "messages/possible_duplicates", of: "messages",
             "Sends that an earlier run of the broker may have delivered; marked for their receivers"
         ) { $0.counters.possibleDuplicates },
@@ -224,6 +247,10 @@ enum StatisticsTable {
             "history/messages/kept", of: "messages",
             "Messages that were kept, once for each conversation"
         ) { $0.counters.messagesKept },
+        .counter(
+            "history/messages/pulled", of: "messages",
+            "Copies of kept messages that were not queued, because their devices read the history"
+        ) { $0.counters.messagesPulled },
         .counter(
             "history/messages/refused", of: "messages",
             "Messages that were delivered and not kept, because history by default had no room"
@@ -342,6 +369,10 @@ enum StatisticsTable {
             "Joins and leaves that were not published, because the group has over a thousand "
                 + "members"
         ) { $0.counters.groupEventsSkipped },
+        .counter(
+            "groups/notices", of: "messages",
+            "Notices to devices whose users became members of groups, or left them"
+        ) { $0.counters.groupNotices },
         .gauge("wills/count", of: "wills", "Wills that are set") { UInt64($0.gauges.wills) },
         .counter("wills/sent", of: "wills", "Wills that were sent") { $0.counters.willsSent },
         .counter(

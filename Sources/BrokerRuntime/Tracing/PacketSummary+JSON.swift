@@ -40,6 +40,8 @@ extension PacketSummary {
             case .hideHistory: "hide"
             case .searchHistory: "history"
             case .applied: "applied"
+            case .recall: "recall"
+            case .replace: "replace"
             case nil: "request"
             }
         case .connack, .result, .deliver, .response, .channel, .pingResponse: "\(type)"

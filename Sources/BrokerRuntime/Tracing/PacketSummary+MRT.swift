@@ -107,6 +107,21 @@ extension PacketSummary {
         }
         if send.expirySeconds > 0 { words.append("expires in \(send.expirySeconds) s") }
         if send.isRetained { words.append("retained") }
+        guard !send.fields.isEmpty, let fields = try? MRT.SendFields(send.fields, in: body) else {
+            return
+        }
+        let asks: [(MRT.SendAsks, String)] = [
+            (.reference, "reference"), (.delivered, "delivered"), (.applied, "applied"),
+        ]
+        let asked = asks.filter { fields.asks.contains($0.0) }.map(\.1)
+        if !asked.isEmpty { words.append("asks \(asked.joined(separator: " and "))") }
+    }
+
+    /// 16 digits.
+    private static func hexadecimal(_ number: UInt64) -> String {
+        var digits: [UInt8] = []
+        digits.append(hexadecimal: number)
+        return String(decoding: digits, as: UTF8.self)
     }
 
     private mutating func set(_ target: MRT.Target) {
@@ -132,6 +147,9 @@ extension PacketSummary {
         if !result.messageIdentifier.isEmpty {
             words.append("message id \(text(result.messageIdentifier))")
         }
+        if result.reference != 0 {
+            words.append("reference \(Self.hexadecimal(result.reference))")
+        }
         if result.refusedCount > 0 { words.append("\(result.refusedCount) receivers refused") }
         var list = MRT.RefusalList(result.refusals, in: body)
         var codes: [String] = []
@@ -149,12 +167,19 @@ extension PacketSummary {
         case .group, .kickedOut, .groupEvent: packet.receiver = "group \(text(deliver.address))"
         case .broadcast: packet.receiver = "everybody"
         case .unicast, .presence, .receipt: break
+        case .recall, .update:
+            if !deliver.address.isEmpty { packet.receiver = "group \(text(deliver.address))" }
         }
         words.append("from \(text(deliver.from))")
         if deliver.kind == .presence || deliver.kind == .groupEvent || deliver.kind == .kickedOut {
             words.append("\(deliver.kind)")
         }
         if deliver.isPossibleDuplicate { words.append("possible duplicate") }
+        if !deliver.fields.isEmpty, let fields = try? MRT.DeliverFields(deliver.fields, in: body),
+            fields.reference != 0
+        {
+            words.append("reference \(Self.hexadecimal(fields.reference))")
+        }
         setPayload(deliver.payload, isRaw: deliver.isRaw)
     }
 
@@ -199,9 +224,16 @@ extension PacketSummary {
             let change = try MRT.GroupSetHistory(parameters)
             packet.receiver = "group \(Self.text(change.group.bytes(in: parameters)))"
             words.append("history \(change.isKept ? "on" : "off"), shown \(change.shownCount)")
-        case .groupJoin, .groupLeave, .groupHistory:
+        case .groupJoin:
+            let join = try MRT.GroupJoin(parameters)
+            packet.receiver = "group \(Self.text(join.group.bytes(in: parameters)))"
+            if let backlog = join.backlog { words.append("backlog \(backlog)") }
+        case .groupLeave:
             packet.receiver =
                 "group \(Self.text(try MRT.GroupName(parameters).group.bytes(in: parameters)))"
+        case .groupHistory:
+            let query = try MRT.GroupHistoryQuery(parameters)
+            packet.receiver = "group \(Self.text(query.group.bytes(in: parameters)))"
         case .groupKick, .groupBan:
             let member = try MRT.GroupMember(parameters)
             packet.receiver = "group \(Self.text(member.group.bytes(in: parameters)))"
@@ -219,9 +251,26 @@ extension PacketSummary {
         case .applied:
             let applied = try MRT.Applied(parameters)
             words.append("code \(applied.code)")
+            words.append("reference \(Self.hexadecimal(applied.reference))")
+        case .recall: name(try MRT.Recall(parameters).message, in: parameters)
+        case .replace:
+            let replace = try MRT.Replace(parameters)
+            name(replace.message, in: parameters)
+            packet.payloadByteCount = UInt64(replace.payload.count)
         case .clearWill, .groupCreate, .groupList, .groupDescribe, .groupSetMeta,
             .groupSetAllowList, .conversations:
             break
+        }
+    }
+
+    private mutating func name(_ message: MRT.SentMessage, in bytes: RawSpan) {
+        switch message {
+        case .reference(let reference):
+            var digits: [UInt8] = []
+            digits.append(hexadecimal: reference)
+            words.append("reference \(String(decoding: digits, as: UTF8.self))")
+        case .messageIdentifier(let identifier):
+            words.append("id \(Self.text(identifier.bytes(in: bytes)))")
         }
     }
 

@@ -225,6 +225,11 @@ extension EventStreamLogin {
             case "app": app = try text.append(short: member)
             case "user": user = try text.append(short: member)
             case "cleanStart": connect.isCleanStart = try member.flag()
+            case "sync":
+                guard member.value == "push" || member.value == "pull" else {
+                    throw EventStreamFault("\"sync\" is not push or pull")
+                }
+                if member.value == "pull" { connect.accepts = .pull }
             case "window":
                 connect.inboxWindow = UInt16(
                     try member.number(in: 1...UInt64(WireLimits.windowMaximum)))

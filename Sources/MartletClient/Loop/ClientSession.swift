@@ -358,7 +358,8 @@ final class ClientSession {
             keepAliveSeconds: accepted.keepAliveSeconds,
             sessionExpirySeconds: accepted.sessionExpirySeconds,
             inboxWindow: accepted.inboxWindow, sendWindow: accepted.sendWindow,
-            messageMaximum: accepted.messageMaximum, payloadMaximum: accepted.payloadMaximum)
+            messageMaximum: accepted.messageMaximum, payloadMaximum: accepted.payloadMaximum,
+            unreadCount: accepted.unreadCount.map { Int($0) })
         self.terms = terms
         if connected.isNewInbox { handedOver = 0 }
         if let connection { ticket = loop.sessionTicket(of: connection) ?? ticket }
@@ -403,6 +404,7 @@ final class ClientSession {
         }
         var receipt = Receipt(messageID: messageID, refusedCount: result.refusedCount)
         receipt.reference = MessageReference(result.reference)
+        receipt.hasReceivers = result.reason != .noMatchingSubscribers
         let body = machine.bytes(ByteRange(offset: 0, count: result.refusals.endOffset))
         var list = MRT.RefusalList(result.refusals, in: body.bytes)
         while let refusal = list.next() {

@@ -56,9 +56,12 @@ enum ExplainCommand {
         case .member: "allowed: the user is a member of the group"
         case .joins: "allowed: the user becomes a member of the group by it"
         case .key: "allowed: a key with the role operate and without rights logs in as any user"
+        case .operation:
+            "allowed: its operation decides; presence needs the right presence:USER"
         case .refused:
             switch reply.reason.flatMap({ ReasonCode(rawValue: $0) }) {
             case nil, .notAuthorized: "refused: no right allows it"
+            case .implementationSpecificError?: "refused: there is no such operation"
             case let reason?: "refused: \(reason.rawValue) \(reason.name)"
             }
         }

@@ -2,6 +2,7 @@
 // the member, regardless of the device. For the operator, GroupOperatorCommand.swift has the same
 // commands.
 
+import Administration
 import CommandLineOptions
 import Glibc
 import JSON5
@@ -10,13 +11,13 @@ import MartletClient
 enum GroupOption: String, ConnectionRules, AppRules {
     case server, ca, token, device, timeout
     case data, app, owner
-    case name, allow, meta, everybody, shown, json
+    case name, allow, meta, everybody, shown, backlog, json
 
     var shape: OptionShape {
         switch self {
         case .everybody, .json: .flag
         case .server, .ca, .token, .device, .timeout, .data, .app, .owner, .name, .allow, .meta,
-            .shown:
+            .shown, .backlog:
             .value
         }
     }
@@ -25,15 +26,6 @@ enum GroupOption: String, ConnectionRules, AppRules {
 }
 
 extension ParsedOptions<GroupOption> {
-    /// Whether the command acts as the operator: with `--data`, with the address of an HTTP API, or
-    /// if there is no token but a data directory.
-    private var isOperator: Bool {
-        if has(.data) { return true }
-        if let server = self[.server] { return HTTPAdministrationClient.takes(server) }
-        let hasToken = has(.token) || environment("MARTLET_TOKEN") != nil
-        return httpServerOfEnvironment != nil || !hasToken && environment("MARTLET_DATA") != nil
-    }
-
     /// A required word.
     func word(
         _ index: Int, of command: Command, meaning: String
@@ -54,6 +46,11 @@ extension ParsedOptions<GroupOption> {
         return (word == "on", UInt32(shown))
     }
 
+    /// How many kept messages from before a new member sees; nil for as many as the group shows.
+    func backlog() throws(UsageError) -> UInt32? {
+        try integer(.backlog, in: 0...Int(ChangeMember.backlogMaximum)).map { UInt32($0) }
+    }
+
     /// The users of a comma-separated list.
     func allowedUsers(_ list: String) -> [String] {
         list.split(separator: ",").map(String.init)
@@ -65,6 +62,7 @@ extension ParsedOptions<GroupOption> {
             case .groupCreate: [.owner, .name, .allow, .meta]
             case .groupAllow: [.everybody]
             case .groupHistory: [.shown]
+            case .groupJoin: [.backlog]
             default: []
             }
         let options = try OptionParser<GroupOption>.options(
@@ -139,7 +137,7 @@ enum GroupCommand {
     /// One command with checked words.
     private enum Request {
         case create(name: String, allowed: [String]?, meta: String)
-        case join(String)
+        case join(String, backlog: UInt32?)
         case leave(String)
         case kick(String, user: String)
         case ban(String, user: String)
@@ -169,7 +167,8 @@ enum GroupCommand {
                     name: try options.required(.name),
                     allowed: options[.allow].map(options.allowedUsers),
                     meta: options[.meta] ?? "")
-            case .groupJoin: self = .join(try alone(word(0, "GROUP")))
+            case .groupJoin:
+                self = .join(try alone(word(0, "GROUP")), backlog: try options.backlog())
             case .groupLeave: self = .leave(try alone(word(0, "GROUP")))
             case .groupKick:
                 self = .kick(try word(0, "GROUP"), user: try word(1, "USER"))
@@ -208,7 +207,8 @@ enum GroupCommand {
                 let group = try await client.createGroup(
                     title: name, allowing: allowed, meta: meta)
                 return [isJSON ? #"{"groupid":\#(JSONText.quoted(group))}"# : group]
-            case .join(let group): try await client.joinGroup(group)
+            case .join(let group, let backlog):
+                try await client.joinGroup(group, backlog: backlog)
             case .leave(let group):
                 if try await !client.leaveGroup(group) {
                     StandardStream.error.print("martlet: you were not in it")

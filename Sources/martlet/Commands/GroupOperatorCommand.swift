@@ -13,10 +13,10 @@ enum GroupOperatorCommand {
         func word(_ index: Int, _ meaning: String) throws(UsageError) -> String {
             try options.word(index, of: command, meaning: meaning)
         }
-        func member(_ action: ChangeMember.Action) throws {
+        func member(_ action: ChangeMember.Action, backlog: UInt32? = nil) throws {
             let request = ChangeMember(
                 app: app, groupid: try word(0, "GROUP"), user: try word(1, "USER"),
-                action: action)
+                action: action, backlog: backlog)
             let reply = try broker().send(request)
             StandardStream.output.print(isJSON ? jsonLine(reply) : text(request, reply))
         }
@@ -35,7 +35,7 @@ enum GroupOperatorCommand {
                 allowed: options[.allow].map(options.allowedUsers), meta: options[.meta] ?? "")
             let reply = try broker().send(request)
             StandardStream.output.print(isJSON ? jsonLine(reply) : reply.groupid)
-        case .groupJoin: try member(.join)
+        case .groupJoin: try member(.join, backlog: try options.backlog())
         case .groupLeave: try member(.leave)
         case .groupKick: try member(.kick)
         case .groupBan: try member(.ban)

@@ -51,6 +51,17 @@ extension ParsedOptions where Rules: AppRules {
     }
 }
 
+extension ParsedOptions where Rules: ConnectionRules & AppRules {
+    /// Whether a command for both acts as the operator: with `--data`, with the address of an HTTP
+    /// API, or if there is no token but a data directory.
+    var isOperator: Bool {
+        if has(.data) { return true }
+        if let server = self[.server] { return HTTPAdministrationClient.takes(server) }
+        let hasToken = has(.token) || environment("MARTLET_TOKEN") != nil
+        return httpServerOfEnvironment != nil || !hasToken && environment("MARTLET_DATA") != nil
+    }
+}
+
 extension ParsedOptions {
     /// The value of an option, or of its variable.
     func needed(

@@ -34,6 +34,10 @@ struct MessagePrinter {
         case .groupEvent(let group, let change):
             return "\(printable(message.from)) (group \(printable(group))): \(text(change))"
         case .presence(let event): notes = ["presence \(event)"]
+        case .recall(let revision):
+            return "\(printable(message.from)) (recall): \(text(revision))"
+        case .update(let revision):
+            return "\(printable(message.from)) (update): \(text(revision))"
         case .receipt(let receipt): return "\(printable(message.from)) (receipt): \(text(receipt))"
         }
         let body: String
@@ -70,11 +74,31 @@ struct MessagePrinter {
                 "applied" + suffix(" by ", device) + (code == 0 ? "" : ", code \(code)")
                     + suffix(": ", text)
             case .counts(let group, let delivered, let applied, let failed, let members):
-                "group \(printable(group)): \(delivered) of \(members) delivered, "
-                    + "\(applied) applied, \(failed) failed"
+                "group \(printable(group)): "
+                    + counts(delivered: delivered, applied: applied, failed: failed, of: members)
             case .other: "of an unknown kind"
             }
         return "\(receipt.reference)\(name) \(fact)"
+    }
+
+    /// `7a3c0f9e5b2d4861 (m-2), wrong valve: close`
+    private func text(_ revision: MessageRevision?) -> String {
+        guard let revision else { return "of an unknown kind" }
+        var text = "\(revision.reference)"
+        if let name = revision.messageID { text += " (\(printable(name)))" }
+        if let group = revision.group { text += " to group \(printable(group))" }
+        text += suffix(", ", revision.detail)
+        if case .text(let body, _)? = revision.content { text += ": " + printable(body) }
+        return text
+    }
+
+    /// Deliveries are not counted if only the answers were asked for.
+    private func counts(
+        delivered: UInt32, applied: UInt32, failed: UInt32, of members: UInt32
+    ) -> String {
+        applied > 0 && delivered == 0
+            ? "\(applied) of \(members) applied, \(failed) failed"
+            : "\(delivered) of \(members) delivered, \(applied) applied, \(failed) failed"
     }
 
     private func suffix(_ word: String, _ text: String) -> String {
@@ -92,6 +116,9 @@ struct MessagePrinter {
         case .metaUpdated(let meta): "meta \(printable(meta))"
         case .historyUpdated(let isKept, let shownCount):
             "history \(isKept ? "on" : "off"), \(shownCount) shown to new members"
+        case .added(let notice):
+            "you are a member" + (notice.title.isEmpty ? "" : " of \(printable(notice.title))")
+        case .removed: "you are no member any more"
         case .other(let event): "event \(event)"
         }
     }
@@ -122,6 +149,10 @@ struct MessagePrinter {
             members.append(
                 #""kind":"group-event",\#(json(change)),"groupid":\#(JSONText.quoted(group))"#)
         case .presence(let event): members.append(#""kind":"presence","event":\#(event)"#)
+        case .recall(let revision):
+            members.append(#""kind":"recall","event":"MESSAGE_RECALL"\#(json(revision))"#)
+        case .update(let revision):
+            members.append(#""kind":"update","event":"MESSAGE_UPDATE"\#(json(revision))"#)
         case .receipt(let receipt): members.append(#""kind":"receipt"\#(json(receipt))"#)
         }
         if let reference = message.reference { members.append(#""reference":"\#(reference)""#) }
@@ -171,8 +202,22 @@ extension MessagePrinter {
                 + #","applied":\#(applied),"failed":\#(failed),"members":\#(count)"#
         case .other: break
         }
-        members += #","of":"\#(receipt.reference)""#
+        // Two names: `reference` is that of the other interfaces.
+        members += #","reference":"\#(receipt.reference)","of":"\#(receipt.reference)""#
         if let name = receipt.messageID { members += #","mid":\#(JSONText.quoted(name))"# }
+        return members
+    }
+
+    /// A recall or an update as JSON clients receive it.
+    private func json(_ revision: MessageRevision?) -> String {
+        guard let revision else { return "" }
+        var members = #","of":"\#(revision.reference)""#
+        if let name = revision.messageID { members += #","mid":\#(JSONText.quoted(name))"# }
+        if let group = revision.group { members += #","group":\#(JSONText.quoted(group))"# }
+        members += #","code":\#(revision.code),"detail":\#(JSONText.quoted(revision.detail))"#
+        if case .text(let body, let type)? = revision.content {
+            members += #","t":\#(type),"b":\#(JSONText.quoted(body))"#
+        }
         return members
     }
 
@@ -189,6 +234,12 @@ extension MessagePrinter {
         case .metaUpdated(let meta): #""event":"meta-updated","meta":\#(JSONText.quoted(meta))"#
         case .historyUpdated(let isKept, let shownCount):
             #""event":"history-updated","history":\#(isKept),"shown":\#(shownCount)"#
+        case .added(let notice):
+            #""event":"added","owner":\#(JSONText.quoted(notice.owner)),"#
+                + #""title":\#(JSONText.quoted(notice.title)),"#
+                + (notice.isCut ? #""isCut":true"# : #""meta":\#(JSONText.quoted(notice.meta))"#)
+                + #","memberCount":\#(notice.memberCount)"#
+        case .removed: #""event":"removed""#
         case .other(let event): #""event":\#(event)"#
         }
     }

@@ -12,7 +12,9 @@ struct TextTable {
     private var isBegun = false
 
     /// - Parameter titles: one for each column, in capitals.
-    init(_ titles: String...) {
+    init(_ titles: String...) { self.init(titles) }
+
+    init(_ titles: [String]) {
         self.titles = titles
         widths = titles.map(\.count)
     }

@@ -332,9 +332,12 @@ extension EndToEndTests {
             ).text
             #expect(group.utf8.count == 13, "\(group)")
             #expect(try await martlet("join", group, "bob").exit == .code(0))
-            #expect(
-                try await bob.nextMessage().kind
-                    == .groupEvent(group: group, .joined(user: "bob")))
+            let notice = GroupNotice(owner: "alice", title: "Pumps", meta: "", memberCount: 2)
+            for change in [GroupChange.added(notice), .joined(user: "bob")] {
+                let message = try await bob.nextMessage()
+                #expect(message.kind == .groupEvent(group: group, change))
+                bob.acknowledge(message)
+            }
             let shown = try await martlet("show", group, "--json")
             #expect(
                 shown.text

@@ -16,6 +16,12 @@ extension EndToEndTests {
             let group = try await alice.createGroup(title: "Pumps", meta: "{}")
             try await bob.joinGroup(group)
             try await bob.send(OutgoingMessage(to: .group(group), text: "hi"))
+            // The other device learns the new group.
+            let added = try await watch.nextMessage()
+            let notice = GroupNotice(
+                owner: "alice", title: "Pumps", meta: "{}", memberCount: 1, isCut: false)
+            #expect(added.kind == .groupEvent(group: group, .added(notice)))
+            watch.acknowledge(added)
             for client in [alice, watch] {
                 // The new member first, told by the broker.
                 let joined = try await client.nextMessage()

@@ -2,6 +2,7 @@
 // Paho for C. `make test` installs them; if one is missing, its tests fail and name it.
 
 import Foundation
+import MartletClient
 import TestSurroundings
 import Testing
 
@@ -258,6 +259,41 @@ extension EndToEndTests {
             let exit = try await script.exit()
             #expect(exit == .code(0), "is python3-paho-mqtt there? \(script.text)")
             #expect(script.lines.filter { $0.hasSuffix(" well") }.count == 4)
+        }
+
+        @Test(arguments: ["3.1.1", "5"])
+        func `an actuator with Paho for Python tells that a message is not applied`(
+            version: String
+        ) async throws {
+            let site = try await Site()
+            let sender = try await site.broker.client("bob")
+            let python = try Self.client("/usr/bin/python3", package: "python3-paho-mqtt")
+            let script = try ChildProcess(
+                python,
+                [
+                    "-B", "\(Self.folder)/actuator.py", "\(site.broker.tlsPort)", version,
+                    site.broker.authority, site.token,
+                ])
+            _ = try await script.line(with: "ready")
+            var message = OutgoingMessage(to: .user("alice"), text: "open")
+            message.receipts = [.delivered, .applied]
+            _ = try await sender.send(message)
+            let exit = try await script.exit()
+            #expect(exit == .code(0), "\(script.text)")
+            #expect(script.lines.suffix(2) == ["asks delivered applied", "reply success"])
+            var told: [String] = []
+            while told.count < 2 {
+                let event = try await sender.nextMessage()
+                sender.acknowledge(event)
+                guard case .receipt(let receipt?) = event.kind else { continue }
+                switch receipt.event {
+                case .delivered: told.append("delivered")
+                case .applied(_, let code, let text): told.append("applied \(code) \(text)")
+                case .counts, .other: told.append("\(receipt.event)")
+                }
+            }
+            #expect(Set(told) == ["delivered", "applied 131 too hot"])
+            await sender.close()
         }
 
         @Test(arguments: ["1", "2"])

@@ -109,7 +109,7 @@ extension EndToEndTests {
 
         private static let group = "GROUP"
 
-        private static func steps(backup: String) -> [Step] {
+        private static func steps(backup: String, reference: String) -> [Step] {
             [
                 Step(
                     method: "POST", template: "/apps", path: "/apps",
@@ -149,6 +149,22 @@ extension EndToEndTests {
                         #"{"from":"pump 7ü","users":["pump 7ü"],"t":3,"b":"\"x\"","isKept":true}"#,
                     answer: #"{"receiverCount":1,"refused":[],"refusedCount":0}"#),
                 Step(
+                    method: "POST", template: "/apps/{app}/messages",
+                    path: "/apps/plant/messages",
+                    body: #"{"from":"pump 7ü","users":["pump 7ü"],"b":"x","mid":"m-7","#
+                        + #""asksReference":true}"#,
+                    answer: #""reference":""#),
+                Step(
+                    method: "POST", template: "/apps/{app}/messages/replace",
+                    path: "/apps/plant/messages/replace",
+                    body: #"{"from":"pump 7ü","mid":"m-7","b":"y"}"#,
+                    answer: #""withdrawnCount":1"#),
+                Step(
+                    method: "POST", template: "/apps/{app}/messages/recall",
+                    path: "/apps/plant/messages/recall",
+                    body: #"{"from":"pump 7ü","mid":"m-7","detail":"no"}"#,
+                    answer: #""withdrawnCount":1"#),
+                Step(
                     method: "GET", template: "/apps/{app}/users/{user}/queue",
                     path: "/apps/plant/users/pump%207%C3%BC/queue", answer: #""messageCount":1"#),
                 Step(
@@ -169,10 +185,22 @@ extension EndToEndTests {
                     query: "?limit=1&after=0&isUnreadOnly=false",
                     answer: #""lastNumber":1,"readThrough":0,"unreadCount":0,"user":"pump 7ü""#),
                 Step(
+                    method: "GET", template: "/apps/{app}/users/{user}/conversations/newest",
+                    path: "/apps/plant/users/pump%207%C3%BC/conversations/newest",
+                    query: "?limit=1", answer: #""lastMessage":{"byteCount":"#),
+                Step(
                     method: "GET", template: "/apps/{app}/users/{user}/history/{with}",
                     path: "/apps/plant/users/pump%207%C3%BC/history/pump%207%C3%BC",
                     query: "?limit=1&search=x&from=pump%207%C3%BC&sinceUnixMilliseconds=1",
                     answer: #""number":1,"t":3,"#),
+                Step(
+                    method: "PUT", template: "/apps/{app}/users/{user}/conversations/{with}/read",
+                    path: "/apps/plant/users/pump%207%C3%BC/conversations/pump%207%C3%BC/read",
+                    body: #"{"number":1}"#, answer: "{}"),
+                Step(
+                    method: "POST", template: "/apps/{app}/users/{user}/applied",
+                    path: "/apps/demo/users/carol/applied",
+                    body: #"{"reference":"\#(reference)","code":1,"text":"done"}"#, answer: "{}"),
                 Step(
                     method: "DELETE",
                     template: "/apps/{app}/users/{user}/history/{with}/{number}",
@@ -211,7 +239,8 @@ extension EndToEndTests {
                     answer: #"{"sessionCount":1}"#),
                 Step(
                     method: "DELETE", template: "/apps/{app}/queues", path: "/apps/demo/queues",
-                    query: "?user=carol", answer: #"{"messageCount":0}"#),
+                    // The message that asks for *applied*, and its receipt.
+                    query: "?user=carol", answer: #"{"messageCount":2}"#),
                 Step(
                     method: "DELETE", template: "/apps/{app}/sessions",
                     path: "/apps/demo/sessions", query: "?user=carol",
@@ -224,7 +253,7 @@ extension EndToEndTests {
                     query: "?user=alice", answer: #""title":"Pump house""#),
                 Step(
                     method: "PUT", template: "/apps/{app}/groups/{groupid}/members/{user}",
-                    path: "/apps/plant/groups/\(group)/members/bob",
+                    path: "/apps/plant/groups/\(group)/members/bob", query: "?backlog=5",
                     answer: #"{"isChanged":true}"#),
                 Step(
                     method: "PUT", template: "/apps/{app}/groups/{groupid}/meta",
@@ -248,6 +277,14 @@ extension EndToEndTests {
                     method: "GET", template: "/apps/{app}/groups/{groupid}/history",
                     path: "/apps/plant/groups/\(group)/history", query: "?before=9",
                     answer: #""text":"hello""#),
+                Step(
+                    method: "GET", template: "/apps/{app}/groups/{groupid}/newest",
+                    path: "/apps/plant/groups/\(group)/newest", query: "?limit=1",
+                    answer: #""text":"hello""#),
+                Step(
+                    method: "PUT", template: "/apps/{app}/users/{user}/groups/{groupid}/read",
+                    path: "/apps/plant/users/alice/groups/\(group)/read",
+                    body: #"{"number":1,"isHidden":false}"#, answer: "{}"),
                 Step(
                     method: "DELETE", template: "/apps/{app}/groups/{groupid}/history/{number}",
                     path: "/apps/plant/groups/\(group)/history/1", answer: "{}"),
@@ -325,11 +362,17 @@ extension EndToEndTests {
         @Test func `Python makes every operation over TLS, on one connection`() async throws {
             let api = try await APIBroker()
             let device = try await api.broker.client("carol")
-            _ = try AdministrationClient(dataDirectory: api.broker.directory).send(
+            let administration = try AdministrationClient(dataDirectory: api.broker.directory)
+            _ = try administration.send(
                 SendMessage(
                     app: "demo", from: "carol", topic: "site/7/limit", payload: "40",
                     isRetained: true))
-            let steps = Self.steps(backup: api.broker.directory + "-copy")
+            let tracked = try administration.send(
+                SendMessage(
+                    app: "demo", from: "carol", users: ["carol"], b: "open", receipts: ["applied"]))
+            let steps = Self.steps(
+                backup: api.broker.directory + "-copy",
+                reference: try #require(tracked.reference))
             let table = APIOperation.all.filter { $0.serves.contains(.operator) }
                 .map { "\($0.method.rawValue) \($0.path)" }.sorted()
             #expect(Set(steps.map { "\($0.method) \($0.template)" }).sorted() == table)
@@ -366,9 +409,10 @@ extension EndToEndTests {
             // Who changed what is in the log, and who read what users have written.
             let changes = steps.filter {
                 $0.method != "GET" && !$0.template.hasSuffix("/messages")
+                    && !$0.template.hasSuffix("/applied")
                     || $0.template.hasSuffix("/contents")
                     || $0.template.hasSuffix("/retained/message")
-                    || $0.template.contains("/history")
+                    || $0.template.contains("/history") || $0.template.hasSuffix("/newest")
             }.count
             _ = try await api.broker.process.line(
                 with: "event=operator_request operator=own", "request=operator.revoke",

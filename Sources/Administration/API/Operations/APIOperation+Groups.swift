@@ -30,15 +30,24 @@ extension APIOperation {
                 after: values.number("after", as: UInt32.self), limit: values.limit))
     }
 
-    static let showGroup = APIOperation(
-        .showGroup, .get, at: "/apps/{app}/groups/{groupid}", role: .view,
-        summary: "Shows a group and its members.",
-        members: [.query("after"), .limit(ShowGroup.memberCountMaximum)]
-    ) { values throws(AdministrationRefusal) in
-        .showGroup(
-            ShowGroup(
-                app: try values.text("app"), groupid: try values.text("groupid"),
-                after: values.text(optional: "after"), limit: values.limit))
+    static var showGroup: [APIOperation] {
+        let path = "/apps/{app}/groups/{groupid}"
+        let members: [APIMember] = [.query("after"), .limit(ShowGroup.memberCountMaximum)]
+        return [
+            APIOperation(
+                .showGroup, .get, at: path, role: .view,
+                summary: "Shows a group and its members.", members: members
+            ) { values throws(AdministrationRefusal) in
+                .showGroup(try values.showGroup())
+            },
+            APIOperation(
+                .showGroup, .get, at: path + "/newest", role: .operate,
+                summary: "Shows a group, its members and its newest kept message.",
+                members: members
+            ) { values throws(AdministrationRefusal) in
+                .showGroup(try values.showGroup(hasMessage: true))
+            },
+        ]
     }
 
     static var changeMember: [APIOperation] {
@@ -46,9 +55,15 @@ extension APIOperation {
         let ends = [ChangeMember.Action.leave, .kick, .ban].map(\.rawValue)
         return [
             APIOperation(
-                .changeMember, .put, at: path, role: .operate, summary: "Adds a user to a group."
+                .changeMember, .put, at: path, role: .operate,
+                summary: "Adds a user to a group, who sees so many kept messages from before.",
+                members: [
+                    .query("backlog", .number(maximum: UInt64(ChangeMember.backlogMaximum)))
+                ]
             ) { values throws(AdministrationRefusal) in
-                .changeMember(try values.changeMember(.join))
+                var change = try values.changeMember(.join)
+                change.backlog = values.number("backlog", as: UInt32.self)
+                return .changeMember(change)
             },
             APIOperation(
                 .changeMember, .delete, at: path, role: .operate,
@@ -121,6 +136,14 @@ extension APIValues {
         ChangeMember(
             app: try text("app"), groupid: try text("groupid"), user: try text("user"),
             action: action)
+    }
+
+    fileprivate func showGroup(
+        hasMessage: Bool? = nil
+    ) throws(AdministrationRefusal) -> ShowGroup {
+        ShowGroup(
+            app: try text("app"), groupid: try text("groupid"), after: text(optional: "after"),
+            limit: limit, hasMessage: hasMessage)
     }
 
     fileprivate func changeGroup(

@@ -4,20 +4,27 @@ extension APIOperation {
     private static let pair = "/apps/{app}/users/{user}/history/{with}"
     private static let group = "/apps/{app}/groups/{groupid}/history"
 
-    static let listConversations = APIOperation(
-        .listConversations, .get, at: "/apps/{app}/users/{user}/conversations",
-        role: .view,
-        summary: "Lists a user's conversations with kept messages, and what is unread.",
-        members: [
-            .query("after", .number(maximum: .max)),
-            .limit(ListConversations.countMaximum), .query("isUnreadOnly", .boolean),
+    static var listConversations: [APIOperation] {
+        let path = "/apps/{app}/users/{user}/conversations"
+        let members: [APIMember] = [
+            .query("after", .number(maximum: .max)), .query("isUnreadOnly", .boolean),
         ]
-    ) { values throws(AdministrationRefusal) in
-        .listConversations(
-            ListConversations(
-                app: try values.text("app"), user: try values.text("user"),
-                isUnreadOnly: values.boolean("isUnreadOnly"),
-                after: values.number("after", as: UInt64.self), limit: values.limit))
+        return [
+            APIOperation(
+                .listConversations, .get, at: path, role: .view,
+                summary: "Lists a user's conversations with kept messages, and what is unread.",
+                members: members + [.limit(ListConversations.countMaximum)]
+            ) { values throws(AdministrationRefusal) in
+                .listConversations(try values.conversations())
+            },
+            APIOperation(
+                .listConversations, .get, at: path + "/newest", role: .operate,
+                summary: "Lists a user's conversations with their newest kept messages.",
+                members: members + [.limit(ListConversations.messagesMaximum)]
+            ) { values throws(AdministrationRefusal) in
+                .listConversations(try values.conversations(hasMessages: true))
+            },
+        ]
     }
 
     static var listHistory: [APIOperation] {
@@ -71,9 +78,52 @@ extension APIOperation {
             },
         ]
     }
+
+    static var markConversation: [APIOperation] {
+        let members: [APIMember] = [
+            .body("number", .number(maximum: .max), required: true),
+            .body("isHidden", .boolean),
+        ]
+        return [
+            APIOperation(
+                .markConversation, .put, at: "/apps/{app}/users/{user}/conversations/{with}/read",
+                role: .operate,
+                summary: "Notes that a user has read, or hides, what it and another one wrote.",
+                members: members
+            ) { values throws(AdministrationRefusal) in
+                .markConversation(
+                    MarkConversation(
+                        app: try values.text("app"), user: try values.text("user"),
+                        with: try values.text("with"),
+                        number: try values.number(required: "number"),
+                        isHidden: values.boolean("isHidden")))
+            },
+            APIOperation(
+                .markConversation, .put, at: "/apps/{app}/users/{user}/groups/{groupid}/read",
+                role: .operate,
+                summary: "Notes that a member has read, or hides, the messages of a group.",
+                members: members
+            ) { values throws(AdministrationRefusal) in
+                .markConversation(
+                    MarkConversation(
+                        app: try values.text("app"), user: try values.text("user"),
+                        groupid: try values.text("groupid"),
+                        number: try values.number(required: "number"),
+                        isHidden: values.boolean("isHidden")))
+            },
+        ]
+    }
 }
 
 extension APIValues {
+    fileprivate func conversations(
+        hasMessages: Bool? = nil
+    ) throws(AdministrationRefusal) -> ListConversations {
+        ListConversations(
+            app: try text("app"), user: try text("user"), isUnreadOnly: boolean("isUnreadOnly"),
+            after: number("after", as: UInt64.self), limit: limit, hasMessages: hasMessages)
+    }
+
     fileprivate func history(
         user: String? = nil, with: String? = nil, groupid: String? = nil
     ) throws(AdministrationRefusal) -> ListHistory {

@@ -14,7 +14,7 @@ extension APIOperation {
         .body("expirySeconds", .number(maximum: .max)), .body("mid"),
         .body("isRetained", .boolean), .body("isKept", .boolean), .body("isDelivered", .boolean),
         .body("unixMilliseconds", .number(maximum: .max)), .body("isLate", .boolean),
-        .body("receipts", .texts), .body("asksReference", .boolean),
+        .body("receipts", .texts), .body("asksReference", .boolean), .body("collapse"),
         .body("attributes", .textsByName), .body("mentions", .texts),
         .body("mentionsAll", .boolean), .body("onlyMentioned", .boolean),
         .body("priority", .choice(SendMessage.Priority.allCases.map(\.rawValue))),
@@ -46,6 +46,7 @@ extension APIOperation {
                 unixMilliseconds: values.number("unixMilliseconds", as: UInt64.self),
                 receipts: values.texts(optional: "receipts"),
                 asksReference: values.boolean("asksReference"))
+            message.collapse = values.text(optional: "collapse")
             message.attributes = values.textsByName("attributes")
             message.mentions = values.texts(optional: "mentions")
             message.mentionsAll = values.boolean("mentionsAll")

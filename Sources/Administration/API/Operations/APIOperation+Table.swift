@@ -19,6 +19,8 @@ extension APIOperation {
         case .listUsers: [listUsers]
         case .showUser: [showUser]
         case .sendMessage: sendMessage
+        case .recallMessage: recallMessage
+        case .replaceMessage: replaceMessage
         case .mintTokens: [mintTokens]
         case .listTokens: [listTokens]
         case .revokeTokens: [revokeTokens]
@@ -28,16 +30,18 @@ extension APIOperation {
         case .showOfflineQueue: [showOfflineQueue]
         case .listQueueMessages: listQueueMessages
         case .dropQueueMessage: [dropQueueMessage]
-        case .listConversations: [listConversations]
+        case .listConversations: listConversations
         case .listHistory: listHistory
         case .removeFromHistory: removeFromHistory
+        case .markConversation: markConversation
+        case .reportApplied: reportApplied
         case .purgeQueues: [purgeQueues]
         case .listRetained: [listRetained]
         case .showRetained: [showRetained]
         case .deleteRetained: [deleteRetained]
         case .createGroup: [createGroup]
         case .listGroups: [listGroups]
-        case .showGroup: [showGroup]
+        case .showGroup: showGroup
         case .changeMember: changeMember
         case .changeGroup: changeGroup
         case .deleteGroup: [deleteGroup]

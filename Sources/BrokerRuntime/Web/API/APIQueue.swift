@@ -33,6 +33,8 @@ struct APIRequest: Sendable {
     let target: String
     /// The search of a list that has begun; nil for other requests.
     var search: ListSearch?
+    /// The recall or replacement that has begun; nil for other requests.
+    var recallNumber: UInt64?
 
     var holder: RequestHolder { RequestHolder(credential.principal) }
     var isMessage: Bool { operation.kind == .sendMessage }

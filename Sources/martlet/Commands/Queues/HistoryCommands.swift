@@ -3,17 +3,20 @@
 import Administration
 import CommandLineOptions
 
-enum HistoryOption: String, AppRules {
-    case data, server, ca, token, app, user, with, group, before, limit, search, from, json
+enum HistoryOption: String, ConnectionRules, AppRules {
+    case data, server, ca, token, device, timeout
+    case app, user, with, group, before, limit, search, from, json
 
     var shape: OptionShape {
         switch self {
         case .json: .flag
-        case .data, .server, .ca, .token, .app, .user, .with, .group, .before, .limit, .search,
-            .from:
+        case .data, .server, .ca, .token, .device, .timeout, .app, .user, .with, .group, .before,
+            .limit, .search, .from:
             .value
         }
     }
+
+    var letter: Character? { self == .timeout ? "W" : nil }
 }
 
 extension ParsedOptions<HistoryOption> {
@@ -27,8 +30,11 @@ extension ParsedOptions<HistoryOption> {
 }
 
 enum HistoryCommand {
-    static func run(_ arguments: ArraySlice<String>) throws {
+    static func run(_ arguments: ArraySlice<String>) async throws {
         let options = try OptionParser<HistoryOption>.options(arguments, positionalMaximum: 0)
+        guard options.isOperator(naming: .user) else {
+            return try await UserHistoryCommand.run(options)
+        }
         try options.checkConversation()
         let app = try options.app()
         var before = try options.integer(.before, in: 1...Int.max).map(UInt64.init)

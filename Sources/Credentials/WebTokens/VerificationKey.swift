@@ -45,16 +45,22 @@ public struct VerificationKey: Sendable {
         guard let pointer = PEMFile.reading(text, { PEM_read_bio_PUBKEY($0, nil, nil, nil) }) else {
             throw .unusable(path: path, reason: "there is no PEM public key in it")
         }
-        let key = OwnedKey(taking: pointer)
-        if EVP_PKEY_is_a(pointer, "RSA") == 1 {
-            guard EVP_PKEY_get_bits(pointer) >= Self.rsaBitCountMinimum else {
+        try self.init(publicKey: OwnedKey(taking: pointer), path: path)
+    }
+
+    /// Takes a public key: RSA, EC on P-256, or Ed25519.
+    ///
+    /// - Parameter path: where the key is from, for errors.
+    init(publicKey key: OwnedKey, path: String) throws(CredentialError) {
+        if EVP_PKEY_is_a(key.pointer, "RSA") == 1 {
+            guard EVP_PKEY_get_bits(key.pointer) >= Self.rsaBitCountMinimum else {
                 throw .unusable(
                     path: path, reason: "an RSA key needs \(Self.rsaBitCountMinimum) bits or more")
             }
             algorithm = .rs256
-        } else if EVP_PKEY_is_a(pointer, "EC") == 1, Self.isOnP256(key) {
+        } else if EVP_PKEY_is_a(key.pointer, "EC") == 1, Self.isOnP256(key) {
             algorithm = .es256
-        } else if EVP_PKEY_is_a(pointer, "ED25519") == 1 {
+        } else if EVP_PKEY_is_a(key.pointer, "ED25519") == 1 {
             algorithm = .edDSA
         } else {
             throw .unusable(path: path, reason: "the key is neither RSA, EC on P-256 nor Ed25519")
@@ -164,9 +170,10 @@ public struct VerificationKey: Sendable {
     }
 }
 
-/// The keys of all apps.
+/// The keys of all apps, and the identity providers with theirs.
 public struct VerificationKeys: Sendable {
     private var keys: [String: [String: VerificationKey]] = [:]
+    private var issuers: [String: TokenIssuer] = [:]
 
     public init() {}
 
@@ -180,10 +187,20 @@ public struct VerificationKeys: Sendable {
         keys[app]?[id] = nil
     }
 
+    /// Adds or replaces an identity provider, by its name.
+    public mutating func set(_ issuer: TokenIssuer) { issuers[issuer.name] = issuer }
+
     func key(id: String, app: String) -> VerificationKey? { keys[app]?[id] }
 
-    /// Calls `body` with the app, the id and the mark of each key.
-    public func forEachMark(_ body: (_ app: String, _ id: String, _ mark: UInt64) -> Void) {
+    func issuer(named name: String) -> TokenIssuer? { issuers[name] }
+
+    /// Calls `body` with the app, the voucher and the mark of each key.
+    public func forEachMark(_ body: (_ app: String, _ voucher: String, _ mark: UInt64) -> Void) {
+        for issuer in issuers.values {
+            for (id, key) in issuer.keys.keys {
+                body(issuer.app, issuer.voucher(ofKey: id), key.mark)
+            }
+        }
         for (app, keys) in keys {
             for (id, key) in keys { body(app, id, key.mark) }
         }

@@ -5,7 +5,7 @@ import MartletClient
 
 enum ListenOption: String, ConnectionRules {
     case server, ca, token, device, timeout
-    case topic, grade, count, json, state, expiry, applied
+    case topic, grade, count, json, state, expiry, applied, sync
     case transientSession = "transient-session"
     case will
     case willTo = "will-to"
@@ -18,8 +18,8 @@ enum ListenOption: String, ConnectionRules {
         switch self {
         case .json, .transientSession, .willBroadcast, .applied: .flag
         case .topic: .repeated
-        case .server, .ca, .token, .device, .timeout, .grade, .count, .state, .expiry, .will,
-            .willTo, .willGroup, .willTopic, .willDelay:
+        case .server, .ca, .token, .device, .timeout, .grade, .count, .state, .expiry, .sync,
+            .will, .willTo, .willGroup, .willTopic, .willDelay:
             .value
         }
     }
@@ -45,6 +45,12 @@ enum ListenCommand {
                 throw UsageError("--expiry and --transient-session exclude each other")
             }
             settings.sessionExpirySeconds = 0
+        }
+        if let word = options[.sync] {
+            guard word == "push" || word == "pull" else {
+                throw UsageError("--sync is push or pull, not \"\(word)\"")
+            }
+            settings.synchronization = word == "pull" ? .pull : .push
         }
         let stateFile = options[.state].map { InboxStateFile(path: $0) }
         settings.inbox = try stateFile?.read()
@@ -86,7 +92,11 @@ enum ListenCommand {
                 printedCount += 1
                 if printedCount == count { return }
             case .connected(let terms):
-                StandardStream.error.print("martlet: connected as \(printable(terms.user))")
+                let unread = terms.unreadCount.map {
+                    ", \($0 < 50 ? "" : "at least ")\(counted(UInt64($0), "conversation")) unread"
+                }
+                StandardStream.error.print(
+                    "martlet: connected as \(printable(terms.user))\(unread ?? "")")
             case .disconnected(let disconnection):
                 let reason = disconnection.reason?.explanation ?? disconnection.detail
                 StandardStream.error.print(

@@ -9,7 +9,7 @@ import MartletClient
 enum SendOption: String, ConnectionRules, AppRules {
     case server, ca, token, device, timeout, data, app
     case sender = "as"
-    case retain, history, receipt, wait
+    case retain, history, receipt, reference, wait, collapse, json
     case noHistory = "no-history"
     case historyOnly = "history-only"
     case time, late
@@ -21,12 +21,12 @@ enum SendOption: String, ConnectionRules, AppRules {
 
     var shape: OptionShape {
         switch self {
-        case .broadcast, .bytes, .retain, .history, .noHistory, .historyOnly, .receipt, .late,
-            .mentionAll, .onlyMentioned:
+        case .broadcast, .bytes, .retain, .history, .noHistory, .historyOnly, .receipt, .reference,
+            .late, .mentionAll, .onlyMentioned, .json:
             .flag
         case .attribute, .mention: .repeated
         case .server, .ca, .token, .device, .timeout, .data, .app, .sender, .to, .group, .topic,
-            .type, .grade, .expiry, .wait, .priority, .messageID, .time:
+            .type, .grade, .expiry, .wait, .collapse, .priority, .messageID, .time:
             .value
         }
     }
@@ -72,13 +72,21 @@ enum SendCommand {
                 } catch {
                     throw template.failure(error)
                 }
-                if let reference = receipt.reference, options.has(.receipt) {
-                    StandardStream.output.print("reference \(reference)")
+                if let reference = receipt.reference,
+                    options.has(.receipt) || options.has(.reference)
+                {
+                    StandardStream.output.print(template.line(reference))
                 }
-                try report(receipt.refusals, count: receipt.refusedCount)
-                if let awaited, let reference = receipt.reference {
-                    try await awaited.wait(for: reference, template.receiverCount, client)
+                var refusal: CommandFailure?
+                do throws(CommandFailure) {
+                    try report(receipt.refusals, count: receipt.refusedCount)
+                } catch {
+                    // The others have the message, and are waited for.
+                    refusal = error
                 }
+                try await awaited?.wait(
+                    for: receipt, of: template.receivers, client: client, stop: stop)
+                if let refusal { throw refusal }
             } else {
                 try await sendLines(
                     template, client: client, stop: stop, hasTimeout: timeout != nil)
@@ -102,7 +110,7 @@ enum SendCommand {
         request.isRetained = options.has(.retain) ? true : nil
         let reply = try options.administration().send(request)
         if let reference = reply.reference {
-            StandardStream.output.print("reference \(reference)")
+            StandardStream.output.print(template.line(reference))
         }
         for refusal in reply.refused {
             let reason = ReasonCode(rawValue: refusal.reason) ?? .unspecifiedError
@@ -138,7 +146,12 @@ enum SendCommand {
             while await progress.awaitRoom(), let bytes = try await reader.next() {
                 let message = try template.message(line: bytes, progress.sentCount + 1)
                 let line = progress.begin()
-                client.send(message) { progress.ended(line, $0) }
+                client.send(message) { result in
+                    if case .success(let receipt) = result, let reference = receipt.reference {
+                        StandardStream.output.print(template.line(reference, of: line))
+                    }
+                    progress.ended(line, result)
+                }
             }
         } catch {
             inputFailure = error
@@ -168,7 +181,9 @@ enum SendCommand {
     }
 
     /// Throws with the refused receivers of messages that others received.
-    private static func report(_ refusals: [Receipt.Refusal], count: UInt64) throws {
+    private static func report(
+        _ refusals: [Receipt.Refusal], count: UInt64
+    ) throws(CommandFailure) {
         guard count > 0 || !refusals.isEmpty else { return }
         for refusal in refusals {
             StandardStream.error.print(
@@ -191,6 +206,7 @@ enum SendCommand {
         private let destination: Destination
         private let type: UInt8
         private let isBytes: Bool
+        private let isJSON: Bool
         private let grade: Grade
         private let messageID: String?
         private let expirySeconds: UInt32?
@@ -204,6 +220,8 @@ enum SendCommand {
         private let mentions: Mentions?
         private let priority: SendPriority
         private let receipts: Receipts
+        private let asksReference: Bool
+        private let collapseKey: String?
 
         init(_ options: ParsedOptions<SendOption>) throws(UsageError) {
             let choices = [
@@ -226,6 +244,7 @@ enum SendCommand {
                 destination = .everybody
             }
             isBytes = options.has(.bytes)
+            isJSON = options.has(.json)
             if isBytes, !options.has(.topic) { throw UsageError("--bytes needs --topic") }
             type = UInt8(try options.integer(.type, in: 0...255) ?? 0)
             grade =
@@ -242,6 +261,17 @@ enum SendCommand {
             }
             if !receipts.isEmpty, grade == .transient {
                 throw UsageError("--receipt and --wait need the grade durable or once")
+            }
+            asksReference = options.has(.reference)
+            collapseKey = options[.collapse]
+            if asksReference || collapseKey != nil {
+                let name = collapseKey == nil ? "--reference" : "--collapse"
+                if options.has(.broadcast) || options.has(.topic) {
+                    throw UsageError("\(name) needs --to or --group")
+                }
+                if grade == .transient {
+                    throw UsageError("\(name) needs the grade durable or once")
+                }
             }
             guard !options.has(.history) || !options.has(.noHistory) else {
                 throw UsageError("--history and --no-history exclude each other")
@@ -303,18 +333,49 @@ enum SendCommand {
             }
         }
 
-        /// An error of a send, with advice about a name that the broker refuses.
+        /// An error of a send, with advice about what the broker refuses. The result of a send has
+        /// no text.
         func failure(_ error: MartletError) -> CommandFailure {
-            guard case .refused(.topicNameInvalid, _) = error else { return CommandFailure(error) }
-            let advice =
+            guard case .refused(let reason, _) = error, let advice = advice(reason) else {
+                return CommandFailure(error)
+            }
+            return CommandFailure("\(error)\(advice)", .refused(reason: reason.rawValue))
+        }
+
+        private func advice(_ reason: ReasonCode) -> String? {
+            switch reason {
+            case .topicNameInvalid:
                 switch destination {
                 case .user, .users: "; make a user known with martlet user add"
                 case .group: "; there is no such group: see martlet group list"
                 case .topic: "; a topic has neither + nor #, and does not begin with $"
                 case .everybody: ""
                 }
-            return CommandFailure(
-                "\(error)\(advice)", .refused(reason: ReasonCode.topicNameInvalid.rawValue))
+            case .notAuthorized where !receipts.isEmpty:
+                "; this token has no right to send it, or none to ask for receipts "
+                    + "(receipts:USER, receipts:GROUP): martlet refusals tells which"
+            case .quotaExceeded where !receipts.isEmpty:
+                "; a queue or the store is full, or this user has as many messages with receipts "
+                    + "as limits.trackedSendsPerUser allows: martlet refusals tells which"
+            case .payloadFormatInvalid where isLate:
+                "; --time is in Unix milliseconds, not older than messages may become (7 days) "
+                    + "and not in the future"
+            case .payloadFormatInvalid where !attributes.isEmpty:
+                "; an attribute has a name or a value that is not allowed, or the text is not "
+                    + "UTF-8"
+            default: nil
+            }
+        }
+
+        /// The line that tells the reference of a message.
+        ///
+        /// - Parameter line: the line of standard input that it was; nil for one message.
+        func line(_ reference: some CustomStringConvertible, of line: UInt64? = nil) -> String {
+            if isJSON {
+                let number = line.map { #""line":\#($0),"# } ?? ""
+                return #"{\#(number)"reference":"\#(reference)"}"#
+            }
+            return (line.map { "line \($0): " } ?? "") + "reference \(reference)"
         }
 
         func message(_ text: String) -> OutgoingMessage {
@@ -351,6 +412,8 @@ enum SendCommand {
                 case .once: .once
                 }
             request.expirySeconds = expirySeconds.map(UInt64.init)
+            request.collapse = collapseKey
+            request.asksReference = asksReference ? true : nil
             request.isKept = isKept
             if !isDelivered { request.isDelivered = false }
             request.unixMilliseconds = unixMilliseconds
@@ -375,10 +438,10 @@ enum SendCommand {
         }
 
         /// The receivers whose receipts are awaited; nil for a group, whose receipts count.
-        var receiverCount: Int? {
+        var receivers: Set<String>? {
             switch destination {
-            case .user: 1
-            case .users(let users): Set(users).count
+            case .user(let user): [user]
+            case .users(let users): Set(users)
             case .group, .everybody, .topic: nil
             }
         }
@@ -395,6 +458,8 @@ enum SendCommand {
             message.mentions = mentions
             message.priority = priority
             message.receipts = receipts
+            message.asksReference = asksReference
+            message.collapseKey = collapseKey
             return message
         }
     }

@@ -4,6 +4,8 @@
 //     .base64url({"iss":"demo","sub":"pump-7","iat":…,"exp":…,"nonce":"…"})
 //     .base64url(signature)
 //
+// and from identity providers (``TokenIssuer``), whose claims templates explain.
+//
 // Verifies a token with the given keys and time. No claim is trusted before the signature is
 // verified, except that `iss` and `kid` select the key.
 import FoundationEssentials
@@ -38,8 +40,8 @@ public enum JSONWebTokenError: Error, Hashable, Sendable {
 
 /// A token with a valid signature and times.
 public struct JSONWebToken: Hashable, Sendable {
-    /// The app (`iss`). Like ``user`` and ``device`` it is a text of any length and content:
-    /// whether it is a possible id is for the core to judge.
+    /// The app: `iss`, or that of the identity provider. Like ``user`` and ``device`` it is a text
+    /// of any length and content: whether it is a possible id is for the core to judge.
     public let app: String
     /// The user (`sub`).
     public let user: String
@@ -53,10 +55,12 @@ public struct JSONWebToken: Hashable, Sendable {
     public let nonce: String?
     /// What a single token is revoked by (`jti`).
     public let id: String?
-    /// What the bearer may do (`rights`), for the core to read; nil where the token does not say.
+    /// What the bearer may do (`rights`, or as its identity provider's templates say), for the core
+    /// to read; nil where the token does not say.
     public let rights: [String]?
-    /// The key that signed it (`kid`), so that revoking the key can end its sessions.
-    public let keyID: String
+    /// The key that signed it, so that revoking the key can end its sessions: `kid`, after the name
+    /// of an identity provider.
+    public let voucher: String
     /// The mark of that key.
     public let keyMark: UInt64
 
@@ -72,8 +76,8 @@ public struct JSONWebToken: Hashable, Sendable {
     /// - Parameters:
     ///   - bytes: as the peer presents it.
     ///   - keys: of all apps; the token's `iss` and `kid` choose one.
-    ///   - audience: what `aud` must contain where it is present. nil refuses tokens that have
-    ///     one: they are meant for somebody else [RFC 7519, 4.1.3].
+    ///   - audience: what `aud` of an account server's token must contain where it is present. nil
+    ///     refuses tokens that have one: they are meant for somebody else [RFC 7519, 4.1.3].
     ///   - unixSeconds: the time now.
     public init(
         verifying bytes: RawSpan, keys: VerificationKeys, audience: String? = nil,
@@ -92,8 +96,11 @@ public struct JSONWebToken: Hashable, Sendable {
             throw .unsupportedAlgorithm
         }
         if header.hasCriticalExtensions { throw .criticalHeader }
-        // Until the signature is checked, the app is a claim that only chooses the key.
-        guard let key = keys.key(id: header.kid, app: claimed.iss) else { throw .unknownKey }
+        // Until the signature is checked, `iss` is a claim that only chooses the key.
+        let issuer = keys.issuer(named: claimed.iss)
+        let found =
+            issuer.map { $0.keys.keys[header.kid] } ?? keys.key(id: header.kid, app: claimed.iss)
+        guard let key = found else { throw .unknownKey }
         guard key.algorithm == algorithm else { throw .algorithmMismatch }
         let signedByteCount = parts[0].count + 1 + parts[1].count
         guard
@@ -101,26 +108,46 @@ public struct JSONWebToken: Hashable, Sendable {
                 for: text.span.bytes.extracting(first: signedByteCount), signature: signature)
         else { throw .wrongSignature }
 
-        let claims = try Self.claims(claimsJSON)
-        try Self.checkTimes(claims, unixSeconds: unixSeconds)
-        if let audiences = claims.aud, !audiences.contains(where: { $0 == audience }) {
+        keyMark = key.mark
+        if let issuer {
+            let times = try Self.decode(TimeClaims.self, claimsJSON)
+            try times.check(unixSeconds: unixSeconds)
+            guard let audiences = times.aud else { throw .missingClaim("aud") }
+            guard audiences.contains(issuer.audience) else { throw .wrongAudience }
+            let claims = try Self.decode(ClaimValue.self, claimsJSON)
+            app = issuer.app
+            user = try issuer.user.text(of: claims)
+            device = try issuer.device?.text(of: claims)
+            rights = try issuer.rights.map { (templates) throws(JSONWebTokenError) in
+                var rights: [String] = []
+                for template in templates { rights += try template.rights(of: claims) }
+                return rights
+            }
+            (expiryUnixSeconds, issuedUnixSeconds) = (times.exp, times.iat)
+            (nonce, id) = (nil, nil)
+            voucher = issuer.voucher(ofKey: header.kid)
+            return
+        }
+        let claims = try Self.decode(Claims.self, claimsJSON)
+        try claims.times.check(unixSeconds: unixSeconds)
+        if let audiences = claims.times.aud, !audiences.contains(where: { $0 == audience }) {
             throw .wrongAudience
         }
         app = claimed.iss
         user = claims.sub
         device = claims.device
-        expiryUnixSeconds = claims.exp
-        issuedUnixSeconds = claims.iat
+        (expiryUnixSeconds, issuedUnixSeconds) = (claims.times.exp, claims.times.iat)
         nonce = claims.nonce
         id = claims.jti
         rights = claims.rights
-        keyID = header.kid
-        keyMark = key.mark
+        voucher = header.kid
     }
 
-    private static func claims(_ json: [UInt8]) throws(JSONWebTokenError) -> Claims {
+    private static func decode<Value: Decodable>(
+        _ type: Value.Type, _ json: [UInt8]
+    ) throws(JSONWebTokenError) -> Value {
         do {
-            return try JSONDecoder().decode(Claims.self, from: Data(json))
+            return try JSONDecoder().decode(type, from: Data(json))
         } catch let error as JSONWebTokenError {
             throw error
         } catch DecodingError.keyNotFound(let key, _) {
@@ -132,16 +159,6 @@ public struct JSONWebToken: Hashable, Sendable {
         } catch {
             throw .malformed
         }
-    }
-
-    private static func checkTimes(
-        _ claims: Claims, unixSeconds: Int64
-    ) throws(JSONWebTokenError) {
-        let latest = unixSeconds + clockDifferenceSecondsMaximum
-        // Valid before `exp`, not at it [RFC 7519, 4.1.4].
-        if claims.exp <= unixSeconds { throw .expired }
-        if let nbf = claims.nbf, nbf > latest { throw .notYetValid }
-        if let iat = claims.iat, iat > latest { throw .notYetValid }
     }
 }
 
@@ -170,39 +187,62 @@ private struct ClaimedApp: Decodable {
     let iss: String
 }
 
+/// The claims of an account server's token.
 private struct Claims: Decodable {
     let sub: String
-    let exp: Int64
-    let iat: Int64?
-    let nbf: Int64?
+    let times: TimeClaims
     let nonce: String?
     let jti: String?
     let device: String?
     let rights: [String]?
-    let aud: [String]?
 
     private enum CodingKeys: String, CodingKey {
-        case sub, exp, iat, nbf, nonce, jti, device, tag, rights, aud
+        case sub, nonce, jti, device, tag, rights
     }
 
     init(from decoder: any Decoder) throws {
         let members = try decoder.container(keyedBy: CodingKeys.self)
         sub = try members.decode(String.self, forKey: .sub)
-        exp = try Self.time(.exp, in: members)
-        iat = members.contains(.iat) ? try Self.time(.iat, in: members) : nil
-        nbf = members.contains(.nbf) ? try Self.time(.nbf, in: members) : nil
+        times = try TimeClaims(from: decoder)
         nonce = try members.decodeIfPresent(String.self, forKey: .nonce)
         jti = try members.decodeIfPresent(String.self, forKey: .jti)
         let tag = try members.decodeIfPresent(String.self, forKey: .tag)
         device = try members.decodeIfPresent(String.self, forKey: .device) ?? tag
         if let tag, tag != device { throw JSONWebTokenError.malformedClaim("tag") }
         rights = try members.decodeIfPresent([String].self, forKey: .rights)
+    }
+}
+
+/// The claims that say when and for whom any token is valid [RFC 7519, 4.1].
+private struct TimeClaims: Decodable {
+    let exp: Int64
+    let iat: Int64?
+    let nbf: Int64?
+    let aud: [String]?
+
+    private enum CodingKeys: String, CodingKey {
+        case exp, iat, nbf, aud
+    }
+
+    init(from decoder: any Decoder) throws {
+        let members = try decoder.container(keyedBy: CodingKeys.self)
+        exp = try Self.time(.exp, in: members)
+        iat = members.contains(.iat) ? try Self.time(.iat, in: members) : nil
+        nbf = members.contains(.nbf) ? try Self.time(.nbf, in: members) : nil
         // One text or a list of them [RFC 7519, 4.1.3].
         if let single = try? members.decode(String.self, forKey: .aud) {
             aud = [single]
         } else {
             aud = try members.decodeIfPresent([String].self, forKey: .aud)
         }
+    }
+
+    func check(unixSeconds: Int64) throws(JSONWebTokenError) {
+        let latest = unixSeconds + JSONWebToken.clockDifferenceSecondsMaximum
+        // Valid before `exp`, not at it [RFC 7519, 4.1.4].
+        if exp <= unixSeconds { throw .expired }
+        if let nbf, nbf > latest { throw .notYetValid }
+        if let iat, iat > latest { throw .notYetValid }
     }
 
     /// Seconds since 1970 as a number [RFC 7519, 2], or a text in ISO 8601.

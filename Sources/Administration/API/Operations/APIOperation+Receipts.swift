@@ -1,0 +1,33 @@
+// The operations about what receivers did with messages.
+
+extension APIOperation {
+    static var reportApplied: [APIOperation] {
+        let members: [APIMember] = [
+            .body("reference", required: true), .body("code", .number(maximum: 255)),
+            .body("text"),
+        ]
+        let reading: Reading = { values throws(AdministrationRefusal) in
+            // The one in the path, or the one of the credential.
+            let named = values.text(optional: "user")
+            let user = named == nil ? try values.sender() : try values.text("user")
+            return .reportApplied(
+                ReportApplied(
+                    app: try values.app(), user: user,
+                    device: values.text(optional: "device") ?? values.ownDevice,
+                    reference: try values.text("reference"),
+                    code: values.number("code", as: UInt8.self),
+                    text: values.text(optional: "text")))
+        }
+        return [
+            APIOperation(
+                .reportApplied, .post, at: "/apps/{app}/users/{user}/applied", role: .operate,
+                summary: "Tells the sender of a message that a user has applied it, or why not.",
+                members: members + [.body("device")], reading: reading),
+            APIOperation(
+                .reportApplied, .post, at: "/applied", role: .operate, serves: [.appKey, .user],
+                summary: "Tells the sender of a message that the user of the credential has "
+                    + "applied it, or why not.",
+                members: [.body("from")] + members, reading: reading),
+        ]
+    }
+}

@@ -1,0 +1,36 @@
+// An identity provider whose tokens are accepted: its name, whom its tokens are for, its keys, and
+// what its claims mean.
+
+/// An issuer of JSON Web Tokens [RFC 7519, 4.1.1].
+public struct TokenIssuer: Sendable {
+    /// The tokens' `iss`.
+    public let name: String
+    /// What the tokens' `aud` must contain: a token for another service must not open this one
+    /// [RFC 8725, 3.9].
+    public let audience: String
+    /// The app whose users it vouches for.
+    public let app: String
+    public let keys: JSONWebKeySet
+    /// The user that a token is for.
+    public let user: ClaimTemplate
+    /// The device that a token is bound to; nil for any.
+    public let device: ClaimTemplate?
+    /// What the bearers may do; nil for the rights of the app.
+    public let rights: [ClaimTemplate]?
+
+    public init(
+        name: String, audience: String, app: String, keys: JSONWebKeySet, user: ClaimTemplate,
+        device: ClaimTemplate? = nil, rights: [ClaimTemplate]? = nil
+    ) {
+        self.name = name
+        self.audience = audience
+        self.app = app
+        self.keys = keys
+        self.user = user
+        self.device = device
+        self.rights = rights
+    }
+
+    /// What names a key of this issuer among those of all issuers of its app.
+    public func voucher(ofKey id: String) -> String { "\(name) \(id)" }
+}
