@@ -63,9 +63,11 @@ static uint32_t read_short_number(mrt_bytes *rest)
     return (uint32_t)value;
 }
 
-// A string whose length was read; it is not empty.
-static void read_string(mrt_bytes *rest, mrt_bytes *value, uint32_t count, uint32_t maximum)
+// A string that is not empty: stringv, and string8 where the maximum is below 128, which is spelled
+// the same.
+static void read_string(mrt_bytes *rest, mrt_bytes *value, uint32_t maximum)
 {
+    uint32_t count = read_short_number(rest);
     if (count - 1 >= maximum) {
         fail(rest);
     }
@@ -128,7 +130,7 @@ static void read_fields(
             *(uint64_t *)at = number;
             break;
         case ID:
-            read_string(rest, at, mrt_read_byte(rest), MRT_ID_MAXIMUM);
+            read_string(rest, at, MRT_ID_MAXIMUM);
             break;
         default:
             mrt_take(rest, rest->count, at);
@@ -209,9 +211,14 @@ static mrt_reason read_granted(mrt_bytes *rest, mrt_event *event)
 
 // Kinds as sets of bits.
 enum {
-    KINDS = 1 << MRT_FROM_TOPIC | 1 << MRT_FROM_USER | 1 << MRT_FROM_GROUP | 1 << MRT_FROM_BROADCAST
-        | 1 << MRT_FROM_KICK | 1 << MRT_FROM_GROUP_EVENT | 1 << MRT_FROM_PRESENCE,
-    KINDS_WITH_GROUP = 1 << MRT_FROM_GROUP | 1 << MRT_FROM_KICK | 1 << MRT_FROM_GROUP_EVENT
+    KIND_TOPIC = 1 << MRT_FROM_TOPIC,
+    KINDS = KIND_TOPIC | 1 << MRT_FROM_USER | 1 << MRT_FROM_GROUP | 1 << MRT_FROM_BROADCAST
+        | 1 << MRT_FROM_KICK | 1 << MRT_FROM_GROUP_EVENT | 1 << MRT_FROM_PRESENCE
+        | 1 << MRT_FROM_RECEIPT | 1 << MRT_FROM_RECALL | 1 << MRT_FROM_UPDATE,
+    KINDS_WITH_ADDRESS = KIND_TOPIC | 1 << MRT_FROM_GROUP | 1 << MRT_FROM_KICK
+        | 1 << MRT_FROM_GROUP_EVENT,
+    // A recall and an update begin with the group, which may be empty: receipts.c.
+    KINDS_WITHOUT_TYPE = 1 << MRT_FROM_KICK | 1 << MRT_FROM_RECALL | 1 << MRT_FROM_UPDATE
 };
 
 // What follows the regular beginning of a delivery.
@@ -219,24 +226,25 @@ static void read_delivery(mrt_bytes *rest, uint32_t flags, bool is_cut, mrt_even
 {
     mrt_delivery *delivery = &event->as.delivery;
     // It stood where the type comes.
-    uint32_t kind = delivery->type;
-    uint32_t kind_bit = kind < 32 ? (uint32_t)1 << kind : 0;
+    uint32_t kind = delivery->type & 0x7Fu;
+    uint32_t kind_bit = (uint32_t)1 << (kind & 0x1Fu);
+    delivery->has_fields = delivery->type > 0x7Fu;
     delivery->kind = (mrt_kind)kind;
     delivery->grade = (mrt_grade)(flags & 0x3u);
     delivery->is_possible_duplicate = (flags & 0x4u) != 0;
     delivery->is_raw = (flags & 0x8u) != 0;
     delivery->type = 0;
-    if ((delivery->grade != MRT_TRANSIENT && event->number == 0) || delivery->grade > MRT_ONCE
-        || (kind_bit & KINDS) == 0 || (delivery->is_raw && kind != MRT_FROM_TOPIC)) {
+    // Only topics carry raw payloads.
+    uint32_t kinds = delivery->is_raw ? KIND_TOPIC : KINDS;
+    if (delivery->grade > MRT_ONCE || kind > 31 || (kind_bit & kinds) == 0) {
         fail(rest);
     }
     const uint8_t *sound = rest->bytes;
-    if (kind == MRT_FROM_TOPIC) {
-        read_string(rest, &delivery->address, read_short_number(rest), UINT16_MAX);
-    } else if ((kind_bit & KINDS_WITH_GROUP) != 0) {
-        read_string(rest, &delivery->address, mrt_read_byte(rest), MRT_ID_MAXIMUM);
+    if ((kind_bit & KINDS_WITH_ADDRESS) != 0) {
+        read_string(rest, &delivery->address,
+            (kind_bit & KIND_TOPIC) != 0 ? UINT16_MAX : MRT_ID_MAXIMUM);
     }
-    if (!delivery->is_raw && kind != MRT_FROM_KICK) {
+    if ((delivery->is_raw | delivery->has_fields | (kind_bit & KINDS_WITHOUT_TYPE)) == 0) {
         delivery->type = (uint8_t)mrt_read_byte(rest);
     }
     if (is_cut && rest->bytes == NULL) {
@@ -253,14 +261,16 @@ enum {
     REASONED = 0x02,
     NAMED = 0x04,
     REFUSED = 0x08,
-    DELIVERED = 0x10,
-    CONTENT = 0x20
+    REFERENCED = 0x10,
+    DELIVERED = 0x20,
+    CONTENT = 0x40
 };
 
 static const field_row regular[] = {
     {NUMBER64, NUMBER, PLACE(number)},
     {REASON, REASONED, PLACE(reason)},
     {ID, NAMED, PLACE(as.result.message_id)},
+    {FIXED8, REFERENCED, PLACE(as.result.reference)},
     {NUMBER64, REFUSED, PLACE(as.result.refused_count)},
     {REST, REFUSED, PLACE(as.result.refusals)},
     {BYTE, DELIVERED, PLACE(as.delivery.type)},
@@ -284,7 +294,7 @@ static const struct {
     {0, 0, OUT_OF_PLACE},
     {MRT_EVENT_DISCONNECTED, REASONED, 0},
     {0, 0, OUT_OF_PLACE},
-    {MRT_EVENT_RESULT, NUMBER, 0x7},
+    {MRT_EVENT_RESULT, NUMBER, 0xF},
     {MRT_EVENT_MESSAGE, DELIVERED, 0xF},
     {0, 0, OUT_OF_PLACE},
     {0, 0, OUT_OF_PLACE},
@@ -324,6 +334,10 @@ mrt_reason mrt_decode(
         fields |= NUMBER;
     }
     read_fields(&rest, regular, fields, event);
+    // Only a refused transient send has none.
+    if ((fields & NUMBER) != 0 && type != MRT_TYPE_RESULT && event->number == 0) {
+        fail(&rest);
+    }
     // Not a switch: its table would be larger.
     if (type == MRT_TYPE_RESULT) {
         if (((flags & 0x1u) != 0 && event->reason == MRT_SENT)
@@ -332,10 +346,6 @@ mrt_reason mrt_decode(
         }
     } else if (type == MRT_TYPE_DELIVER) {
         read_delivery(&rest, flags, missing > 0, event);
-    } else if (type == MRT_TYPE_RESPONSE) {
-        if (event->number == 0) {
-            fail(&rest);
-        }
     } else if (type == MRT_TYPE_CONNACK) {
         if (event->reason == MRT_CONNECTED) {
             event->kind = MRT_EVENT_CONNECTED;

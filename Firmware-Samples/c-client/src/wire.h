@@ -151,6 +151,8 @@ void mrt_take(mrt_bytes *rest, uint32_t count, mrt_bytes *value);
 uint32_t mrt_read_byte(mrt_bytes *rest);
 uint64_t mrt_read_number(mrt_bytes *rest);
 mrt_reason mrt_read_reason(mrt_bytes *rest);
+// A stringv, and a string8 of less than 128 bytes, which is spelled the same (src/receipts.c).
+void mrt_take_value(mrt_bytes *rest, mrt_bytes *value);
 
 // The packet at the front of `bytes`: how many of them its fixed header has, and the whole of it;
 // of a header that is not there yet, at least.

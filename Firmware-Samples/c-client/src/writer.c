@@ -19,6 +19,7 @@ enum {
     OPTION_EXPIRY = 0x02,
     OPTION_TIME = 0x04,
     OPTION_HISTORY = 0x08,
+    OPTION_FIELDS = 0x10,
     OPTION_RETAINED = 0x80,
 
     ACK_INBOX = 0x1,
@@ -156,7 +157,7 @@ static uint32_t connect_flags(const mrt_client *client)
     if (config->session_expiry_seconds != MRT_EXPIRY_DEFAULT) {
         flags |= MRT_CONNECT_EXPIRY;
     }
-    if (config->token.count + config->app_key.count > 0) {
+    if ((config->token.count | config->app_key.count) != 0) {
         flags |= MRT_CONNECT_CREDENTIAL;
     }
     if (config->info.count > 0) {
@@ -194,13 +195,14 @@ uint32_t mrt_body_connect(mrt_writer *writer, const void *value)
     const mrt_config *config = client->config;
     uint32_t flags = connect_flags(client);
     mrt_write(writer, name_and_level, sizeof name_and_level);
-    mrt_write_byte(writer, flags);
+    mrt_write_byte(writer, config->extensions.count > 0 ? flags | MRT_CONNECT_EXTENSIONS : flags);
     write_fields(writer, asked, config, flags);
     if ((flags & MRT_CONNECT_CREDENTIAL) != 0) {
         mrt_body_auth(writer, config);
     }
     write_fields(writer, known, client, flags);
     write_fields(writer, more, config, flags);
+    mrt_write_bytes(writer, &config->extensions);
     return MRT_TYPE_CONNECT << 4;
 }
 
@@ -208,11 +210,11 @@ uint32_t mrt_body_goodbye(mrt_writer *writer, const void *value)
 {
     const mrt_goodbye *goodbye = value;
     bool has_expiry = goodbye->expiry_seconds != MRT_EXPIRY_DEFAULT;
-    if (goodbye->reason != MRT_SUCCESS || has_expiry) {
+    if (has_expiry || goodbye->reason != MRT_SUCCESS) {
         mrt_write_byte(writer, goodbye->reason);
-    }
-    if (has_expiry) {
-        mrt_write_varint(writer, goodbye->expiry_seconds);
+        if (has_expiry) {
+            mrt_write_varint(writer, goodbye->expiry_seconds);
+        }
     }
     return MRT_TYPE_DISCONNECT << 4;
 }
@@ -251,6 +253,7 @@ uint32_t mrt_body_message(mrt_writer *writer, const void *value)
         {STRING, OPTION_MESSAGE_ID, offsetof(mrt_message, message_id)},
         {NUMBER32, OPTION_EXPIRY, offsetof(mrt_message, expiry_seconds)},
         {NUMBER64, OPTION_TIME, offsetof(mrt_message, time_ms)},
+        {STRING, OPTION_FIELDS, offsetof(mrt_message, fields)},
         {END, 0, 0},
     };
     const mrt_numbered_message *numbered = value;
@@ -258,8 +261,9 @@ uint32_t mrt_body_message(mrt_writer *writer, const void *value)
     uint32_t header = MRT_TYPE_SEND << 4 | (uint32_t)message->grade;
     uint32_t options = (message->message_id.count > 0 ? OPTION_MESSAGE_ID : 0u)
         | (message->expiry_seconds != 0 ? OPTION_EXPIRY : 0u)
-        | (message->time_ms != 0 ? OPTION_TIME : 0u) | (message->is_kept ? OPTION_HISTORY : 0u)
-        | (message->is_retained ? OPTION_RETAINED : 0u);
+        | (message->time_ms != 0 ? OPTION_TIME : 0u) | message->is_kept * (uint32_t)OPTION_HISTORY
+        | (message->fields.count > 0 ? OPTION_FIELDS : 0u)
+        | message->is_retained * (uint32_t)OPTION_RETAINED;
     if (numbered->number != 0) {
         mrt_write_varint(writer, numbered->number);
     }
@@ -269,7 +273,7 @@ uint32_t mrt_body_message(mrt_writer *writer, const void *value)
     }
     write_fields(writer, fields, message, options);
     mrt_write_target(writer, message);
-    return message->is_raw ? header | SEND_RAW : header;
+    return header | message->is_raw * (uint32_t)SEND_RAW;
 }
 
 uint32_t mrt_body_ack(mrt_writer *writer, const void *value)

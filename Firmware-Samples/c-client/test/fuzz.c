@@ -9,6 +9,8 @@
 
 #include "check.h"
 #include "mrt/answers.h"
+#include "mrt/history.h"
+#include "mrt/receipts.h"
 #include "mrt/requests.h"
 #include "wire.h"
 
@@ -80,6 +82,8 @@ static void look_at_content(mrt_bytes content)
     mrt_bytes groups, value;
     mrt_listed_group group;
     mrt_group_description description;
+    mrt_kept_message kept;
+    uint64_t next;
     bool more;
     look_at(content);
     if (mrt_read_presence(content, &presence)) {
@@ -93,6 +97,12 @@ static void look_at_content(mrt_bytes content)
             look_at(group.title);
         }
     }
+    if (mrt_read_history(content, &next, &groups)) {
+        while (mrt_next_kept(&groups, &kept)) {
+            look_at(kept.from);
+            look_at(kept.body);
+        }
+    }
     if (mrt_read_description(content, &description)) {
         look_at(description.owner);
         look_at(description.title);
@@ -100,6 +110,31 @@ static void look_at_content(mrt_bytes content)
         while (mrt_next_string(&description.members, &value)) {
             look_at(value);
         }
+    }
+}
+
+// Reads a delivery as everything that it can be.
+static void look_at_delivery(mrt_delivery delivery)
+{
+    mrt_fields fields;
+    mrt_receipt receipt;
+    mrt_recall recall;
+    if (mrt_take_fields(&delivery, &fields)) {
+        look_at(delivery.body);
+        for (uint32_t id = 0; id < MRT_FIELD_COUNT; id++) {
+            look_at(fields.values[id]);
+            sum += (uint32_t)mrt_field_number(fields.values[id]);
+        }
+    }
+    if (mrt_read_receipt(&delivery, &receipt)) {
+        look_at(receipt.message_id);
+        look_at(receipt.address);
+        look_at(receipt.text);
+    }
+    if (mrt_read_recall(&delivery, &recall)) {
+        look_at(recall.message_id);
+        look_at(recall.detail);
+        look_at(recall.body);
     }
 }
 
@@ -129,6 +164,7 @@ static void look_at_event(const mrt_event *event)
         look_at_id(delivery->from);
         look_at(delivery->address);
         look_at(delivery->body);
+        look_at_delivery(*delivery);
         if (delivery->kind == MRT_FROM_GROUP_EVENT && mrt_read_group_event(delivery, &change)) {
             look_at(change.content);
             while (mrt_next_string(&change.users, &user)) {
@@ -206,6 +242,7 @@ static void send(uint8_t how)
     mrt_message message = {.grade = (mrt_grade)(how % 3),
         .target = MRT_TO_USER,
         .address = {(const uint8_t *)"bob", 3},
+        .fields = mrt_asks(how / 3),
         .body = {text, sizeof text - 1}};
     mrt_send(&client, &message, NULL);
 }
@@ -263,6 +300,7 @@ static void run(uint8_t options)
         .receive_size = receive_size,
         .transmit = transmit,
         .transmit_size = sizeof transmit,
+        .extensions = {mrt_accepts, sizeof mrt_accepts},
         .inbox_window = 4,
         .keep_alive_seconds = 300,
         .session_expiry_seconds = MRT_EXPIRY_DEFAULT};
@@ -302,6 +340,8 @@ static void run(uint8_t options)
         case 6:
             mrt_ask_presence(&client, bob, NULL);
             mrt_list_groups(&client, bob, NULL);
+            mrt_ask_history(&client, MRT_TO_USER, bob, 0, 1 + how, NULL);
+            mrt_tell_applied(&client, how, 0, bob, NULL);
             break;
         default:
             if ((how & 1) != 0) {

@@ -3,6 +3,8 @@
 // there. Usage: parts FILE...
 
 #include "meaning.h"
+#include "mrt/history.h"
+#include "mrt/receipts.h"
 #include "mrt/requests.h"
 #include "wire.h"
 
@@ -122,8 +124,8 @@ static mrt_message will_of(const meaning *meaning, mrt_bytes *list)
     return will;
 }
 
-// The client reads its inbox; it has no functions for history and conversations, which follow.
-enum { LAST_OPERATION = 24 };
+// The client reads its inbox and pages of history; it has no functions for what follows.
+enum { LAST_OPERATION = 25 };
 
 static mrt_status ask(mrt_client *to, unsigned long operation, const meaning *meaning)
 {
@@ -158,6 +160,10 @@ static mrt_status ask(mrt_client *to, unsigned long operation, const meaning *me
         return mrt_set_group_meta(to, group, meta, NULL);
     case 24:
         return mrt_set_group_allow_list(to, group, &allowed, NULL);
+    case 25:
+        return mrt_ask_history(to, group.count > 0 ? MRT_TO_GROUP : MRT_TO_USER,
+            group.count > 0 ? group : user, number_of(meaning, "before"),
+            (uint32_t)number_of(meaning, "count"), NULL);
     default:
         return MRT_ERROR_INVALID;
     }
@@ -243,6 +249,27 @@ static bool describe_group(text *text, mrt_bytes content)
     return true;
 }
 
+static bool describe_history(text *text, mrt_bytes content)
+{
+    mrt_kept_message message;
+    mrt_bytes messages;
+    uint64_t next = 0;
+    if (!mrt_read_history(content, &next, &messages)) {
+        return false;
+    }
+    if (next != 0) {
+        add(text, " next=%" PRIu64, next);
+    }
+    while (mrt_next_kept(&messages, &message)) {
+        add(text, " #%" PRIu64, message.number);
+        add_string(text, ",", message.from);
+        add(text, ",%" PRIu64, message.time_ms);
+        add_bytes(text, ",", &message.type, 1);
+        add_string(text, "", message.body);
+    }
+    return true;
+}
+
 static bool describe_event(text *text, mrt_bytes content)
 {
     static const char *const marks[] = {
@@ -288,6 +315,8 @@ static void check_answer(
         is_read = describe_groups(&found, content);
     } else if (strcmp(dialect, "MRT1/22") == 0) {
         is_read = describe_group(&found, content);
+    } else if (strcmp(dialect, "MRT1/25") == 0) {
+        is_read = describe_history(&found, content);
     } else {
         is_read = describe_event(&found, content);
     }
@@ -316,6 +345,8 @@ static void check_line(char *fields[5])
     // This client does not know the events behind that of the meta, which applications ignore.
     bool is_new = operation == 0 && count > 0 && bytes[0] > MRT_GROUP_META
         && strcmp(fields[4], "unknown") != 0;
+    // It joins groups with what they show.
+    is_new |= strstr(fields[4], "backlog=") != NULL;
     if (operation > LAST_OPERATION || is_new) {
         passed_over++;
     } else if (strcmp(fields[2], "c>b") == 0) {
@@ -347,10 +378,145 @@ static void presence_is_read(void)
     CHECK(!mrt_read_presence(content, &presence));
 }
 
+// MARK: Receipts and recalls, whose bytes are whole packets among the vectors
+
+// The delivery of a packet, whose bytes stay until the next one.
+static mrt_delivery delivery_of(const char *packet)
+{
+    static uint8_t *exact;
+    uint8_t bytes[256];
+    mrt_event event;
+    mrt_frame frame;
+    uint16_t count = from_hex(packet, bytes);
+    CHECK(mrt_read_frame(bytes, count, &frame) == MRT_SUCCESS && frame.needed == count);
+    free(exact);
+    exact = malloc(count - frame.head_count);
+    CHECK(exact != NULL);
+    memcpy(exact, bytes + frame.head_count, count - frame.head_count);
+    CHECK(mrt_decode(bytes[0], exact, count - frame.head_count, 0, &event) == MRT_SUCCESS);
+    CHECK(event.kind == MRT_EVENT_MESSAGE);
+    return event.as.delivery;
+}
+
+static bool is_text(mrt_bytes bytes, const char *text)
+{
+    return bytes.count == strlen(text) && memcmp(bytes.bytes, text, bytes.count) == 0;
+}
+
+static const uint64_t REFERENCE = 0x7a3c0f9e5b2d4861u;
+
+static void fields_are_taken(void)
+{
+    mrt_fields fields;
+    mrt_bytes key, value;
+    // deliver-fields
+    mrt_delivery delivery = delivery_of("5122d30d8205616c69636580d8c1a28c340d02087a3c0f9e5b2d4861"
+        "040106006f70656e");
+    CHECK(delivery.kind == MRT_FROM_USER && delivery.has_fields);
+    CHECK(mrt_take_fields(&delivery, &fields));
+    CHECK(!delivery.has_fields && delivery.type == 0 && is_text(delivery.body, "open"));
+    CHECK(mrt_field_number(fields.values[MRT_FIELD_REFERENCE]) == REFERENCE);
+    CHECK(mrt_field_number(fields.values[MRT_FIELD_RECEIPTS])
+        == (MRT_ASK_DELIVERED | MRT_ASK_APPLIED));
+    CHECK(mrt_field_number(fields.values[MRT_FIELD_LATE]) == 0);
+    // deliver-attributes
+    delivery = delivery_of("512cd50d8305616c69636580d8c1a28c3407666c6565742d370f060101080704"
+        "7369746501370a0101006c6f6f6b");
+    CHECK(mrt_take_fields(&delivery, &fields) && is_text(delivery.address, "fleet-7"));
+    CHECK(mrt_field_number(fields.values[MRT_FIELD_MENTIONED]) == 1);
+    CHECK(mrt_field_number(fields.values[MRT_FIELD_LATE]) == 1);
+    CHECK(mrt_next_string(&fields.values[MRT_FIELD_ATTRIBUTES], &key) && is_text(key, "site"));
+    CHECK(mrt_next_string(&fields.values[MRT_FIELD_ATTRIBUTES], &value) && is_text(value, "7"));
+    CHECK(!mrt_next_string(&fields.values[MRT_FIELD_ATTRIBUTES], &key));
+    // Ids that fall, a value beyond the block, a block beyond the packet, no fields at all.
+    static const char *const faults[] = {"500d82016101060401020201020078",
+        "500a82016101030409020078", "500782016101090401", "500782016101000078"};
+    for (unsigned i = 0; i < 4; i++) {
+        delivery = delivery_of(faults[i]);
+        CHECK(!mrt_take_fields(&delivery, &fields));
+    }
+}
+
+static void receipts_are_read(void)
+{
+    mrt_receipt receipt;
+    // deliver-receipt-delivered
+    mrt_delivery delivery = delivery_of("511fd50d0903626f6280d8c1a28c34017a3c0f9e5b2d4861036d2d32"
+        "0470756d70");
+    CHECK(mrt_read_receipt(&delivery, &receipt));
+    CHECK(receipt.kind == MRT_RECEIPT_DELIVERED && receipt.reference == REFERENCE);
+    CHECK(is_text(receipt.message_id, "m-2") && is_text(receipt.address, "pump"));
+    delivery.body.count--;
+    CHECK(!mrt_read_receipt(&delivery, &receipt));
+    // deliver-receipt-applied
+    delivery = delivery_of("5127d60d0903626f6280d8c1a28c34027a3c0f9e5b2d4861036d2d320470756d70"
+        "83746f6f20686f74");
+    CHECK(mrt_read_receipt(&delivery, &receipt) && receipt.kind == MRT_RECEIPT_APPLIED);
+    CHECK(receipt.code == 0x83 && is_text(receipt.text, "too hot"));
+    delivery.type = 4;
+    CHECK(!mrt_read_receipt(&delivery, &receipt));
+    // deliver-receipt-counts
+    delivery = delivery_of("5132d70d0903626f6280d8c1a28c34037a3c0f9e5b2d4861036d2d3207666c6565"
+        "742d370000019c0000000300000001000186a0");
+    CHECK(mrt_read_receipt(&delivery, &receipt) && receipt.kind == MRT_RECEIPT_COUNTS);
+    CHECK(is_text(receipt.address, "fleet-7") && receipt.counts[MRT_COUNT_DELIVERED] == 412);
+    CHECK(receipt.counts[MRT_COUNT_APPLIED] == 3 && receipt.counts[MRT_COUNT_FAILED] == 1);
+    CHECK(receipt.counts[MRT_COUNT_MEMBERS] == 100000);
+    delivery.body.count--;
+    CHECK(!mrt_read_receipt(&delivery, &receipt));
+}
+
+static void recalls_are_read(void)
+{
+    mrt_recall recall;
+    // deliver-recall
+    mrt_delivery delivery = delivery_of("5129d80d0a05616c69636580d8c1a28c34007a3c0f9e5b2d4861036d"
+        "2d32000b77726f6e672076616c7665");
+    CHECK(delivery.kind == MRT_FROM_RECALL && mrt_read_recall(&delivery, &recall));
+    CHECK(recall.reference == REFERENCE && is_text(recall.message_id, "m-2"));
+    CHECK(recall.group.count == 0 && recall.code == 0 && is_text(recall.detail, "wrong valve"));
+    delivery.body.count--;
+    CHECK(!mrt_read_recall(&delivery, &recall));
+    // deliver-update
+    delivery = delivery_of("5128d90d0b05616c69636580d8c1a28c3407666c6565742d377a3c0f9e5b2d486100"
+        "000000636c6f7365");
+    CHECK(delivery.kind == MRT_FROM_UPDATE && mrt_read_recall(&delivery, &recall));
+    CHECK(is_text(recall.group, "fleet-7") && recall.message_id.count == 0);
+    CHECK(recall.type == MRT_TYPE_TEXT && is_text(recall.body, "close"));
+    // Without its content.
+    delivery.body.count -= 6;
+    CHECK(!mrt_read_recall(&delivery, &recall));
+}
+
+static void an_answer_is_told(void)
+{
+    static const char text[] = "700f01207a3c0f9e5b2d486100646f6e65";
+    uint8_t bytes[32];
+    uint16_t count = from_hex(text, bytes);
+    client.waiting = 0;
+    client.request_id = 0;
+    // request-applied, but for its id.
+    CHECK(mrt_tell_applied(&client, REFERENCE, 0, mrt_text("done"), NULL) == MRT_IDLE);
+    CHECK(client.waiting == count && memcmp(transmit, bytes, count) == 0);
+    client.waiting = 0;
+    CHECK(is_text(mrt_asks(7), "\x01\x01\x07") && is_text(mrt_asks(2), "\x01\x01\x02"));
+    CHECK(mrt_ask_history(&client, MRT_TO_LIST, mrt_text("bob"), 0, 1, NULL) == MRT_ERROR_INVALID);
+    CHECK(mrt_ask_history(&client, MRT_TO_USER, mrt_text(""), 0, 1, NULL) == MRT_ERROR_INVALID);
+    CHECK(mrt_ask_history(&client, MRT_TO_USER, mrt_text("bob"), 0, 0, NULL) == MRT_ERROR_INVALID);
+    CHECK(mrt_ask_history(&client, MRT_TO_USER, mrt_text("bob"), 0, 101, NULL)
+        == MRT_ERROR_INVALID);
+    CHECK(mrt_ask_history(&client, MRT_TO_USER, mrt_text("bob"), 1ull << 32, 1, NULL)
+        == MRT_ERROR_INVALID);
+}
+
 int main(int argc, char **argv)
 {
     log_in();
     presence_is_read();
+    fields_are_taken();
+    receipts_are_read();
+    recalls_are_read();
+    an_answer_is_told();
     read_lines(argc - 1, argv + 1, check_line);
     printf("parts: %u encoded, %u decoded, %u refused; %u are not a client's business\n", encoded,
         decoded, refused, passed_over);

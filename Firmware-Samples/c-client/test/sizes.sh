@@ -32,7 +32,7 @@ measure() {
         volatile=$((volatile + $(text_of "$output/$name-volatile.o")))
     done
     local extras=()
-    for part in src/requests src/answers src/text port/serial/serial; do
+    for part in src/requests src/answers src/receipts src/history src/text port/serial/serial; do
         compile -c "$client/$part.c" -o "$output/$name-$(basename $part).o"
         extras+=("$(text_of "$output/$name-$(basename $part).o")")
     done
@@ -43,10 +43,11 @@ measure() {
     local stack
     stack=$(awk -f "$client/test/stack.awk" "$output/$name"-{client,log,reader,writer,crc32}.ci) ||
         failed=1
-    printf '| %s | %s | %s | %s | %s | %s | %s | %s | %s |\n' "$name" "$flash" "$volatile" \
+    printf '| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n' "$name" "$flash" "$volatile" \
         "${extras[@]}" "$bytes" "$stack"
     compare "$name" flash "$flash"
     compare "$name" flash-ram-only "$volatile"
+    compare "$name" conversations "$((extras[2] + extras[3]))"
     compare "$name" ram "$bytes"
     compare "$name" stack "$stack"
 }
@@ -64,8 +65,8 @@ compare() {
     fi
 }
 
-echo '| processor | core | core, RAM store only | requests | answers | texts | serial line | RAM | stack |'
-echo '|---|---|---|---|---|---|---|---|---|'
+echo '| processor | core | core, RAM store only | requests | answers | receipts | history | texts | serial line | RAM | stack |'
+echo '|---|---|---|---|---|---|---|---|---|---|---|'
 measure Cortex-M0+ arm-none-eabi-gcc -mcpu=cortex-m0plus -mthumb
 measure Cortex-M4 arm-none-eabi-gcc -mcpu=cortex-m4 -mthumb
 measure RV32IMAC riscv64-unknown-elf-gcc -march=rv32imac -mabi=ilp32 \

@@ -108,6 +108,9 @@ typedef struct mrt_config {
     mrt_bytes device;
     // JSON about the device for the broker's statistics, such as {"fw":"1.2"}; may be empty.
     mrt_bytes info;
+    // What the client understands beyond the first form of the protocol: mrt_accepts
+    // (mrt/receipts.h), or empty.
+    mrt_bytes extensions;
 
     // 0 for none.
     uint16_t keep_alive_seconds;

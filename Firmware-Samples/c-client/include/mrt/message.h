@@ -55,6 +55,9 @@ typedef struct mrt_message {
     uint32_t expiry_seconds;
     // Its time of creation in Unix milliseconds; 0 if the device has no clock.
     uint64_t time_ms;
+    // What the sender asks for: mrt_asks (mrt/receipts.h), or other fields as PROTOCOL.md section 5
+    // spells them; at most 16,383 bytes, or none.
+    mrt_bytes fields;
 } mrt_message;
 
 // A delivery (PROTOCOL.md section 5, DELIVER).
@@ -65,7 +68,11 @@ typedef enum mrt_kind {
     MRT_FROM_BROADCAST = 4,
     MRT_FROM_KICK = 6,
     MRT_FROM_GROUP_EVENT = 7,
-    MRT_FROM_PRESENCE = 8
+    MRT_FROM_PRESENCE = 8,
+    // mrt_read_receipt, mrt_read_recall (mrt/receipts.h).
+    MRT_FROM_RECEIPT = 9,
+    MRT_FROM_RECALL = 10,
+    MRT_FROM_UPDATE = 11
 } mrt_kind;
 
 // A received message. Its bytes are in the receive buffer and valid during the callback.
@@ -75,6 +82,9 @@ typedef struct mrt_delivery {
     bool is_raw;
     // The broker died between a send and its result, and the sender repeated it.
     bool is_possible_duplicate;
+    // The body begins with fields, then the type: mrt_take_fields (mrt/receipts.h). Only if the
+    // client declared that it accepts them.
+    bool has_fields;
     // `t`, or the number of an event.
     uint8_t type;
     // Acknowledge this number after the message was processed; 0 for a transient one.
@@ -108,6 +118,8 @@ typedef struct mrt_granted {
 // The result of a send.
 typedef struct mrt_result {
     mrt_bytes message_id;
+    // Of a send that asked for anything and was accepted; otherwise 0.
+    uint64_t reference;
     // Receivers that did not get an accepted message.
     uint64_t refused_count;
     // The named ones, for mrt_next_refusal (mrt/answers.h).
