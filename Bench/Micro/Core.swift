@@ -214,7 +214,7 @@ struct BenchCore: ~Copyable {
     }
 
     /// One message to the topic; the number of effects it had.
-    mutating func send(_ grade: Grade, isKept: Bool = false) -> Int {
+    mutating func send(_ grade: Grade, isKept: Bool = false, asks: SendAsks = []) -> Int {
         if grade != .transient { sequence += 1 }
         let isRaw = if case .topic = target { true } else { false }
         let payload = BenchCore.payload
@@ -222,6 +222,11 @@ struct BenchCore: ~Copyable {
             number: grade == .transient ? 0 : sequence, grade: grade,
             target: target, isRaw: isRaw, payload: payload, messageByteCount: 50)
         request.isKept = isKept
+        if !asks.isEmpty {
+            request.asks = asks
+            request.reference = MessageReferences.make(
+                random: sequence, unixMilliseconds: moment.unixMilliseconds)
+        }
         step(.sendReceived(sender, request))
         return effects[0].effects.count
     }
@@ -237,6 +242,13 @@ struct BenchCore: ~Copyable {
             if case .deliver(let delivery) = effects[0].effects[effect] {
                 step(.inboxAcknowledged(delivery.connection, throughNumber: delivery.number))
             }
+        }
+    }
+
+    /// Deliveries to the sender that the last events had.
+    var receiptDeliveryCount: Int {
+        effects[0].effects.elements.count {
+            if case .deliver(let delivery) = $0 { delivery.connection == sender } else { false }
         }
     }
 

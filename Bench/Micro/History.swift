@@ -2,7 +2,6 @@
 // with it, and pages of a long conversation.
 
 import BrokerCore
-import Glibc
 import Primitives
 import QueueStore
 
@@ -10,7 +9,7 @@ import QueueStore
 /// at its beginning.
 func measureHistory(count: Int) {
     compareOfflineSends(count: 3_000, rounds: 10)
-    var core = BenchCore(receivers: 1, grade: nil, expirySeconds: 3600, limits: limits)
+    var core = BenchCore(receivers: 1, grade: nil, expirySeconds: 3600, limits: roomyLimits)
     core.addressUsers(1)
     let directory = makeDirectory()
     defer { remove(directory) }
@@ -51,7 +50,7 @@ private struct OfflineSends: ~Copyable {
 
     private let isKept: Bool
     private var core = BenchCore(
-        receivers: receiverCount, grade: nil, expirySeconds: 3600, limits: limits)
+        receivers: receiverCount, grade: nil, expirySeconds: 3600, limits: roomyLimits)
     private let directory = makeDirectory()
     private var store: LMDBQueueStore
     private var shortest = UInt64.max
@@ -82,35 +81,6 @@ private struct OfflineSends: ~Copyable {
     var report: String {
         let bytes = store.tableByteCounts().reduce(0) { $0 + $1.byteCount } - byteCount
         return "\(count) operations, \(shortest) ns and \(bytes / UInt64(count)) bytes each"
-    }
-}
-
-/// Nothing makes room for others.
-private var limits: CoreLimits {
-    var limits = CoreLimits()
-    limits.historyCountMaximum = .max
-    limits.historyBytesMaximum = .max / 4
-    limits.historyBytesPerAppMaximum = .max / 4
-    limits.queueCountMaximum = .max
-    limits.queueBytesMaximum = .max / 4
-    return limits
-}
-
-private func makeDirectory() -> String {
-    var template = Array("/tmp/martlet-micro-XXXXXX".utf8CString)
-    return String(cString: mkdtemp(&template))
-}
-
-private func remove(_ directory: String) {
-    for name in ["data.mdb", "lock.mdb", "martlet.lock"] { unlink(directory + "/" + name) }
-    rmdir(directory)
-}
-
-private func openStore(_ directory: String) -> LMDBQueueStore {
-    do throws(StoreError) {
-        return try LMDBQueueStore(directory: directory)
-    } catch {
-        preconditionFailure("\(error)")
     }
 }
 

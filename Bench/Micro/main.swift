@@ -9,6 +9,7 @@
 //     martlet-micro asleep N   what N sleeping devices take of the memory
 //     martlet-micro subscriptions N  what N subscriptions take of it
 //     martlet-micro history N  what pages of a conversation of N messages cost, with a real store
+//     martlet-micro receipts N  what N durable sends with a receipt cost, with a real store
 //     MARTLET_REPEAT=2         each so many times as often: what differs between two runs is the
 //                              case itself, without its beginning and its end
 
@@ -47,6 +48,9 @@ case "subscriptions":
     exit(0)
 case "history":
     measureHistory(count: memoryCount)
+    exit(0)
+case "receipts":
+    measureReceipts(count: memoryCount)
     exit(0)
 default:
     break
