@@ -244,7 +244,7 @@ let package = Package(
             exclude: [
                 "RealClients/exchange.c", "RealClients/properties.py",
                 "RealClients/websockets.py", "RealClients/dashboard.py", "RealClients/requests.py",
-                "RealClients/actuator.py",
+                "RealClients/actuator.py", "RealClients/frames.py", "RealClients/http_exchange.py",
                 "RealClients/json_clients.py", "RealClients/event_streams.py",
                 "Full/snapshot.c",
             ]),

@@ -213,8 +213,12 @@ import Testing
         #expect(texts(.pair("ann", "bob")) == ["kept"])
         world.lose("bob/tool")
         world.settle()
-        world.send("ann/1", 2, to: .user("bob"), "kept", isKept: true)
+        world.send("ann/1", 2, to: .user("bob"), "later", isKept: true)
         world.settle()
         world.broker.checkInvariants()
+        // The session is gone, and nothing of it counts: the user has no device that pulls.
+        #expect(texts(.pair("ann", "bob")) == ["later", "kept"])
+        world.connect("bob/pc")
+        #expect(lines(of: "bob/pc").contains { $0.contains("later") })
     }
 }

@@ -51,10 +51,14 @@ import Testing
             ])
     }
 
+    /// A limit begins with a configuration key or with its number, a rule with a word.
     @Test func `is a clause for the client where it is a rule, and a key where it is a limit`() {
         for cause in LimitName.allCases where cause != .none {
+            let first = "\(cause.key)".split(separator: " ")[0]
+            let isLimit = first.contains(".") || first.allSatisfy(\.isNumber)
+            #expect(cause.isRule == !isLimit, "\(cause)")
             let text = String(decoding: cause.text, as: UTF8.self)
-            #expect(text.hasPrefix("a limit is reached: ") == !cause.isRule, "\(text)")
+            #expect(text == (isLimit ? "a limit is reached: " : "") + "\(cause.key)")
         }
         #expect(LimitName.none.text == [])
     }

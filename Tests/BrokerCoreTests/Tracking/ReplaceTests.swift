@@ -132,7 +132,7 @@ import Testing
         #expect(world.lines() == ["ann/1: response 1, topicNameInvalid"])
     }
 
-    @Test func `needs room, and the right to send`() {
+    @Test func `obeys the limit of size and the right to send`() {
         world.begin("ann/1", "bob/pc")
         sendTracked()
         world.settle()

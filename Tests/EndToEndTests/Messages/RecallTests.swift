@@ -123,7 +123,7 @@ extension EndToEndTests {
             for client in [alice, bob, carol] { await client.close() }
         }
 
-        @Test func `after a week of sleep a device gets one set-point, the newest`() async throws {
+        @Test func `a device that was away gets one set-point, the newest`() async throws {
             let broker = try await TestBroker()
             let alice = try await broker.client("alice")
             let other = try await broker.client("other")
@@ -230,6 +230,9 @@ extension EndToEndTests {
             try await sleeper("carol", of: broker)
             let sent = try await alice.send(message(to: .user("carol"), "open", id: "m-1"))
             let reference = try #require(sent.reference)
+            let bob = try await broker.client("bob")
+            let toBob = try await alice.send(message(to: .user("bob"), "open", id: "m-3"))
+            let received = try #require(toBob.reference)
             let unknown = try #require(MessageReference("00000000000000a1"))
             let foreign = await reason { _ = try await mallory.recall(.reference(reference)) }
             #expect(foreign != "none")
@@ -238,8 +241,10 @@ extension EndToEndTests {
                 await reason { _ = try await mallory.recall(.messageID("m-1")) },
                 await reason { _ = try await mallory.replace(.reference(reference), text: "x") },
                 await reason { _ = try await mallory.replace(.messageID("m-1"), text: "x") },
-                // A receiver is no sender.
                 await reason { _ = try await alice.recall(.messageID("m-2")) },
+                // A receiver is no sender.
+                await reason { _ = try await bob.recall(.reference(received)) },
+                await reason { _ = try await bob.recall(.messageID("m-3")) },
             ] { #expect(refusal == foreign) }
             var everybody = OutgoingMessage(to: .everybody, text: "x")
             everybody.messageID = "all"
@@ -248,7 +253,7 @@ extension EndToEndTests {
             _ = try await alice.send(OutgoingMessage(to: .user("carol"), text: "end"))
             let carol = try await broker.client("carol")
             #expect(try await story(of: carol) == ["open", "end"])
-            for client in [alice, mallory, carol] { await client.close() }
+            for client in [alice, bob, mallory, carol] { await client.close() }
         }
 
         @Test func `of a group those are told who have it, and members who left are not`()

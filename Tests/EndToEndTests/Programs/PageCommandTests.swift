@@ -40,6 +40,10 @@ extension EndToEndTests {
             try await run("quick-reference")
         }
 
+        @Test func `the commands of conversations print what their page says`() async throws {
+            try await run("conversations")
+        }
+
         @Test func `the back ends of the tutorial send, receive and print what it says`()
             async throws
         {

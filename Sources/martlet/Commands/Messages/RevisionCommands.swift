@@ -1,7 +1,6 @@
 // `martlet recall` and `martlet replace`: take a message back, or give it a new text.
 
 import CommandLineOptions
-import Glibc
 import JSON5
 import MartletClient
 
@@ -39,8 +38,6 @@ enum ReplaceCommand {
 }
 
 extension ParsedOptions<RevisionOption> {
-    private static var timeoutSecondsDefault: UInt64 { 60 }
-
     /// The message that the command line names, and the text behind it.
     fileprivate func sentMessage(
         isFollowed: Bool
@@ -68,12 +65,7 @@ extension ParsedOptions<RevisionOption> {
     fileprivate func revise(
         _ body: @escaping @Sendable (Client) async throws -> RevisionResult
     ) async throws -> RevisionResult {
-        var settings = try clientSettings(deviceDefault: "revise-\(getpid())")
-        settings.sessionExpirySeconds = 0
-        settings.inboxWindow = 1
-        let seconds = try seconds(.timeout) ?? Self.timeoutSecondsDefault
-        return try await CommandStop.run(settings, seconds: seconds) { client, _ in
-            try await client.connect()
+        try await UserRequest.run(self, deviceDefault: "revise") { client in
             do {
                 return try await body(client)
             } catch MartletError.refused(.topicNameInvalid, _) {

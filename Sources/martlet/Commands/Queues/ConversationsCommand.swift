@@ -28,8 +28,7 @@ enum ConversationsCommand {
         var pages = PageLimit(try options.integer(.limit, in: 1...Int.max))
         let broker = try options.administration()
         let hasMessages = options.has(.messages)
-        var table = TextTable(
-            ["WITH", "NEWEST", "READ", "UNREAD"] + (hasMessages ? ["FROM", "MESSAGE"] : []))
+        var table = table(hasMessages: hasMessages)
         let countMaximum =
             hasMessages ? ListConversations.messagesMaximum : ListConversations.countMaximum
         var place: UInt64?
@@ -45,7 +44,7 @@ enum ConversationsCommand {
                 }
             } else {
                 for conversation in reply.conversations {
-                    table.add(fields(conversation) + (hasMessages ? message(conversation) : []))
+                    table.add(fields(conversation, hasMessages: hasMessages))
                 }
                 guard table.printPage() else { return }
             }
@@ -54,16 +53,28 @@ enum ConversationsCommand {
         } while place != nil && !pages.isOver
     }
 
-    static func fields(_ conversation: ListConversations.Conversation) -> [String] {
-        [
-            conversation.user ?? "group \(conversation.groupid ?? "")",
-            "\(conversation.lastNumber)", "\(conversation.readThrough)",
-            "\(conversation.unreadCount)",
-        ]
+    private static func fields(
+        _ conversation: ListConversations.Conversation, hasMessages: Bool
+    ) -> [String] {
+        fields(
+            with: conversation.user ?? "group \(conversation.groupid ?? "")",
+            numbers: [
+                conversation.lastNumber, conversation.readThrough, conversation.unreadCount,
+            ], hasMessages: hasMessages, from: conversation.lastMessage?.from,
+            content: conversation.lastMessage?.content)
     }
 
-    private static func message(_ conversation: ListConversations.Conversation) -> [String] {
-        guard let message = conversation.lastMessage else { return ["", ""] }
-        return [message.from, QueueMessagesCommand.text(message.content)]
+    static func table(hasMessages: Bool) -> TextTable {
+        TextTable(
+            ["WITH", "NEWEST", "READ", "UNREAD"] + (hasMessages ? ["FROM", "MESSAGE"] : []))
+    }
+
+    /// The fields of a conversation in ``table(hasMessages:)``.
+    static func fields(
+        with party: String, numbers: [UInt64], hasMessages: Bool, from sender: String?,
+        content: StoredContent?
+    ) -> [String] {
+        let message = [sender ?? "", content.map(QueueMessagesCommand.text) ?? ""]
+        return [party] + numbers.map { "\($0)" } + (hasMessages ? message : [])
     }
 }

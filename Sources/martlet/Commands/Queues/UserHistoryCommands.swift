@@ -4,28 +4,7 @@
 
 import Administration
 import CommandLineOptions
-import Glibc
 import MartletClient
-
-/// A request of a user, who logs in for it and disconnects.
-enum UserRequest {
-    private static let timeoutSecondsDefault: UInt64 = 60
-
-    static func run<Rules: ConnectionRules, Value>(
-        _ options: ParsedOptions<Rules>, deviceDefault: String,
-        _ body: (Client) async throws -> Value
-    ) async throws -> Value {
-        var settings = try options.clientSettings(deviceDefault: "\(deviceDefault)-\(getpid())")
-        // A transient session, which receives none of the user's waiting messages.
-        settings.sessionExpirySeconds = 0
-        settings.inboxWindow = 1
-        let seconds = try options.seconds(.timeout) ?? timeoutSecondsDefault
-        return try await CommandStop.run(settings, seconds: seconds) { client, _ in
-            try await client.connect()
-            return try await body(client)
-        }
-    }
-}
 
 extension ParsedOptions where Rules: ConnectionRules & AppRules {
     /// Whether a command acts as the operator: ``isOperator``, and where it names a user or an app,
@@ -69,18 +48,24 @@ enum UserHistoryCommand {
     }
 
     /// A message with those names of an operator's list that a user is told.
-    private struct Line: Encodable {
+    struct Line: Encodable {
         let number: UInt64
         let from: String
         let t: UInt8
         let unixMilliseconds: UInt64
         let content: StoredContent
+        let attributes: [String: String]?
+        let isLate: Bool?
+        let isDelivered: Bool?
 
         init(_ message: KeptMessage) {
             (number, from, t) = (message.number, message.sender, message.type)
             unixMilliseconds = message.time
             let bytes = Array(message.text.utf8)
             content = StoredContent(bytes, of: bytes.count)
+            attributes = message.attributes.isEmpty ? nil : message.attributes
+            isLate = message.isLate ? true : nil
+            isDelivered = message.isDelivered ? nil : false
         }
 
         var fields: [String] {
@@ -97,20 +82,21 @@ enum UserConversationsCommand {
 
     static func run(_ options: ParsedOptions<ConversationsOption>) async throws {
         let limit = PageLimit(try options.integer(.limit, in: 1...Int.max))
+        let hasMessages = options.has(.messages)
         try await UserRequest.run(options, deviceDefault: "conversations") { client in
             var pages = limit
-            var table = TextTable("WITH", "NEWEST", "READ", "UNREAD")
+            var table = ConversationsCommand.table(hasMessages: hasMessages)
             var place: UInt64?
             repeat {
                 let list = try await client.conversations(
-                    after: place, isUnreadOnly: options.has(.unread),
+                    after: place, isUnreadOnly: options.has(.unread), hasMessages: hasMessages,
                     count: pages.next(atMost: pageCountMaximum) ?? pageCountMaximum)
-                for conversation in list.conversations.map(line) {
+                for line in list.conversations.map(Line.init) {
                     guard options.has(.json) else {
-                        table.add(ConversationsCommand.fields(conversation))
+                        table.add(line.fields(hasMessages: hasMessages))
                         continue
                     }
-                    guard StandardStream.output.print(jsonLine(conversation)) else { return }
+                    guard StandardStream.output.print(jsonLine(line)) else { return }
                 }
                 if !options.has(.json) { guard table.printPage() else { return } }
                 place = list.next
@@ -119,18 +105,32 @@ enum UserConversationsCommand {
         }
     }
 
-    /// As an operator's list has it.
-    private static func line(
-        _ conversation: Conversation
-    ) -> ListConversations.Conversation {
-        var (user, group): (String?, String?)
-        switch conversation.party {
-        case .user(let name): user = name
-        case .group(let name): group = name
+    /// A conversation with the names of an operator's list.
+    private struct Line: Encodable {
+        var user: String?
+        var groupid: String?
+        let lastNumber: UInt64
+        let readThrough: UInt64
+        let unreadCount: UInt64
+        let lastMessage: UserHistoryCommand.Line?
+
+        init(_ conversation: Conversation) {
+            switch conversation.party {
+            case .user(let name): user = name
+            case .group(let name): groupid = name
+            }
+            lastNumber = conversation.lastNumber
+            readThrough = conversation.readThrough
+            unreadCount = conversation.unreadCount
+            lastMessage = conversation.lastMessage.map(UserHistoryCommand.Line.init)
         }
-        return ListConversations.Conversation(
-            user: user, groupid: group, lastNumber: conversation.lastNumber,
-            readThrough: conversation.readThrough, unreadCount: conversation.unreadCount)
+
+        func fields(hasMessages: Bool) -> [String] {
+            ConversationsCommand.fields(
+                with: user ?? "group \(groupid ?? "")",
+                numbers: [lastNumber, readThrough, unreadCount], hasMessages: hasMessages,
+                from: lastMessage?.from, content: lastMessage?.content)
+        }
     }
 }
 
