@@ -214,6 +214,9 @@ private func sharedSecretToken(header: String, secret: [UInt8]) -> String {
         let claims = #"{"iss":"other","sub":"u","exp":1800003600}"#
         let foreign = edwards.token(header: #"{"alg":"EdDSA","kid":"d1"}"#, claims: claims)
         #expect(refusal(foreign) == .unknownKey)
+        let nobody = #"{"iss":"nobody","sub":"u","exp":1800003600}"#
+        let unknown = edwards.token(header: #"{"alg":"EdDSA","kid":"d1"}"#, claims: nobody)
+        #expect(refusal(unknown) == .unknownIssuer)
         let sameName = rsa.token(header: #"{"alg":"RS256","kid":"r1"}"#, claims: claims)
         #expect(refusal(sameName) == .algorithmMismatch)
     }

@@ -55,11 +55,10 @@ extension Broker {
         guard let group,
             groupTable.groups[group].owner == user || membership(of: user, in: group) != nil
         else {
-            counters.requestsRefused += 1
-            step.effects[loop].respond(
-                to: connection, request: requestIdentifier,
-                reason: group == nil ? .topicNameInvalid : .notAuthorized)
-            return
+            return refuse(
+                connection, request: requestIdentifier,
+                group == nil ? .topicNameInvalid : .notAuthorized,
+                cause: group == nil ? .none : .memberOnly, in: &step)
         }
         let owner = registry.users[groupTable.groups[group].owner].name
         let fixed =
@@ -99,12 +98,14 @@ extension Broker {
         }
         guard groupTable.groups[group].owner == user || membership(of: user, in: group) != nil
         else {
-            return refuse(connection, request: identifier, .notAuthorized, in: &step)
+            return refuse(
+                connection, request: identifier, .notAuthorized, cause: .memberOnly, in: &step)
         }
         if wantsMessage, let index = conversationTable.find(.group(group)) {
             guard membership(of: user, in: group) != nil else {
                 // An owner who has left may not read.
-                return refuse(connection, request: identifier, .notAuthorized, in: &step)
+                return refuse(
+                    connection, request: identifier, .notAuthorized, cause: .memberOnly, in: &step)
             }
             return readNewest(
                 NewestRead(

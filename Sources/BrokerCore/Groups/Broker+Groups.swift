@@ -85,14 +85,16 @@ extension Broker {
     ) -> GroupOutcome {
         switch request {
         case .join(_, let backlog):
-            guard mayJoin(group, actor.user) else { return .refused(.notAuthorized) }
+            guard mayJoin(group, actor.user) else { return .refused(.notAuthorized, .joinNotAllowed) }
             return joinGroup(group, actor, backlog: backlog, in: &step)
         case .leave: return leaveGroup(group, actor, in: &step)
         case .create, .list, .describe, .describeHistory:
             preconditionFailure("\(request) does not change a group")
         case .kick, .ban, .setMeta, .setAllowed, .setHistory: break
         }
-        guard groupTable.groups[group].owner == actor.user else { return .refused(.notAuthorized) }
+        guard groupTable.groups[group].owner == actor.user else {
+            return .refused(.notAuthorized, .ownerOnly)
+        }
         switch request {
         case .kick(_, let user):
             return kick(from: group, user: Array(user.bytes(in: step.bytes)), by: actor, in: &step)
@@ -283,7 +285,9 @@ extension Broker {
         guard let user = self.user(named: name, app: app) else {
             return .refused(.topicNameInvalid)
         }
-        guard user != groupTable.groups[group].owner else { return .refused(.notAuthorized) }
+        guard user != groupTable.groups[group].owner else {
+            return .refused(.notAuthorized, .ownerStays)
+        }
         guard let membership = membership(of: user, in: group) else {
             return .done(.noSubscriptionExisted)
         }
@@ -315,7 +319,7 @@ extension Broker {
         from group: Index<Group>, user name: [UInt8], by actor: GroupActor, in step: inout Step
     ) -> GroupOutcome {
         if registry.users[groupTable.groups[group].owner].name == name {
-            return .refused(.notAuthorized)
+            return .refused(.notAuthorized, .ownerStays)
         }
         var allowed: [[UInt8]]
         if let list = groupTable.groups[group].allowed {

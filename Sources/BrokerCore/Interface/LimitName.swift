@@ -67,6 +67,9 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case unknownParty
     case memberOnly
     case numberAhead
+    case joinNotAllowed
+    case ownerOnly
+    case ownerStays
 
     /// Whether it is a rule, and ``key`` a clause that tells it.
     public var isRule: Bool { rawValue >= Self.receiptsRight.rawValue }
@@ -133,6 +136,9 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .searchText: "the text of the search has more than 128 bytes"
         case .unknownParty: "there is no such user or group"
         case .memberOnly: "the user is not a member of the group"
+        case .joinNotAllowed: "the group's allow list does not have the user"
+        case .ownerOnly: "only the owner of the group may do it"
+        case .ownerStays: "the owner of a group can be neither kicked nor banned"
         case .numberAhead: "the conversation has no message of this number yet"
         }
     }

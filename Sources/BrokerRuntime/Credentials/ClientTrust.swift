@@ -120,8 +120,10 @@ package final class ClientTrust: Sendable {
         else { throw TrustRefusal("web token: the app, the user or the device is not a valid id") }
         var rights: Rights?
         if let texts = token.rights {
+            // A denial that cannot be read must not be left out.
+            let claimed = token.claimedRights.filter { $0.hasPrefix("!") || Self.isRight($0) }
             do throws(RightsError) {
-                rights = try Rights(texts.map { Array($0.utf8) })
+                rights = try Rights((texts + claimed).map { Array($0.utf8) })
             } catch {
                 throw TrustRefusal("web token: \(error)")
             }
@@ -181,19 +183,26 @@ package final class ClientTrust: Sendable {
         TextRules.isIdentifier(Array(text.utf8).span.bytes)
     }
 
+    fileprivate static func isRight(_ text: String) -> Bool {
+        (try? Rights([Array(text.utf8)])) != nil
+    }
+
     private static func isDevice(_ text: String) -> Bool {
         TextRules.isDevice(Array(text.utf8).span.bytes)
     }
 }
 
 extension TokenIssuer {
-    /// Reads the keys of an identity provider. Its templates were checked with the settings.
+    /// Reads the keys and the templates of an identity provider.
     fileprivate init(_ settings: TokenIssuerSettings) throws(CredentialError) {
+        func unusable(_ reason: String) -> CredentialError {
+            .unusable(path: "jwt.issuers, \(settings.issuer)", reason: reason)
+        }
         func template(_ text: String) throws(CredentialError) -> ClaimTemplate {
             do throws(ClaimTemplateError) {
                 return try ClaimTemplate(text)
             } catch {
-                throw .unusable(path: settings.file, reason: "its template \(error)")
+                throw unusable("a template \(error)")
             }
         }
         self.init(
@@ -202,7 +211,13 @@ extension TokenIssuer {
             device: try settings.device.map(template),
             rights: try settings.rights.map { (texts) throws(CredentialError) in
                 var templates: [ClaimTemplate] = []
-                for text in texts { templates.append(try template(text)) }
+                for text in texts {
+                    let right = try template(text)
+                    if let literal = right.literal, !ClientTrust.isRight(literal) {
+                        throw unusable("\"\(literal)\" is not a right")
+                    }
+                    templates.append(right)
+                }
                 return templates
             })
     }

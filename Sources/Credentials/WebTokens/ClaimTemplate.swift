@@ -5,37 +5,6 @@
 //     ${realm_access.roles}         a member of a claim that is an object
 //     send:plant-${sub}             a claim within a text
 
-/// A value of a claim, as far as templates use it.
-indirect enum ClaimValue: Decodable, Hashable, Sendable {
-    case text(String)
-    case list([ClaimValue])
-    case object([String: ClaimValue])
-    /// A number, a boolean or nothing.
-    case other
-
-    init(from decoder: any Decoder) throws {
-        let value = try decoder.singleValueContainer()
-        if let text = try? value.decode(String.self) {
-            self = .text(text)
-        } else if let list = try? value.decode([ClaimValue].self) {
-            self = .list(list)
-        } else if let object = try? value.decode([String: ClaimValue].self) {
-            self = .object(object)
-        } else {
-            self = .other
-        }
-    }
-
-    /// The value that a name with dots leads to. A whole name that has dots comes first: claims of
-    /// one's own are URLs where a provider wants them to be.
-    func member(_ name: Substring) -> ClaimValue? {
-        guard case .object(let members) = self else { return nil }
-        if let member = members[String(name)] { return member }
-        guard let dot = name.firstIndex(of: ".") else { return nil }
-        return members[String(name[..<dot])]?.member(name[name.index(after: dot)...])
-    }
-}
-
 /// Why a text is not a template.
 public struct ClaimTemplateError: Error, Hashable, Sendable, CustomStringConvertible {
     public let description: String
@@ -52,13 +21,17 @@ public struct ClaimTemplate: Hashable, Sendable {
 
     /// Reads a template.
     ///
-    /// - Throws: ``ClaimTemplateError`` for an empty text, and for `${` without a name or an end.
+    /// - Throws: ``ClaimTemplateError`` for an empty text, for `${` without a name or an end, and
+    ///   for two claims without a text between them: `ab` and `c` would be the same as `a` and `bc`.
     public init(_ text: String) throws(ClaimTemplateError) {
         var parts: [Part] = []
         var rest = text[...]
         while let start = rest.firstRange(of: "${") {
             if start.lowerBound > rest.startIndex {
                 parts.append(.text(String(rest[..<start.lowerBound])))
+            } else if !parts.isEmpty {
+                throw ClaimTemplateError(
+                    description: "\"\(text)\" has two claims without a text between them")
             }
             guard let end = rest[start.upperBound...].firstIndex(of: "}"),
                 end > start.upperBound
@@ -73,55 +46,69 @@ public struct ClaimTemplate: Hashable, Sendable {
         self.parts = parts
     }
 
-    /// The text of a token's claims.
+    /// The claims that it names.
+    var claimNames: [String] {
+        parts.compactMap { if case .claim(let name) = $0 { name } else { nil } }
+    }
+
+    /// The text of a template without claims; nil for others.
+    public var literal: String? {
+        guard parts.count == 1, case .text(let text) = parts[0] else { return nil }
+        return text
+    }
+
+    /// The text of a token's claims. Within a longer text a claim is not empty, and does not contain
+    /// the text between it and the next claim: no two tokens with other claims have one text.
     ///
     /// - Throws: ``JSONWebTokenError/missingClaim(_:)`` and
     ///   ``JSONWebTokenError/malformedClaim(_:)``, with the name of the claim.
-    func text(of claims: ClaimValue) throws(JSONWebTokenError) -> String {
+    func text(of claims: NamedClaims) throws(JSONWebTokenError) -> String {
         var result = ""
-        for part in parts {
+        for (index, part) in parts.enumerated() {
             switch part {
             case .text(let text): result += text
             case .claim(let name):
-                switch claims.member(name[...]) {
-                case .text(let text)?: result += text
-                case nil: throw .missingClaim(name)
-                default: throw .malformedClaim(name)
+                guard let value = claims[name] else { throw .missingClaim(name) }
+                guard case .text(let text) = value else { throw .malformedClaim(name) }
+                if parts.count > 1, text.isEmpty { throw .malformedClaim(name) }
+                if index + 2 < parts.count, case .text(let between) = parts[index + 1],
+                    text.contains(between)
+                {
+                    throw .malformedClaim(name)
                 }
+                result += text
             }
         }
         return result
     }
 
-    /// The rights that a token's claims make. A template that is one claim stands for each text of
-    /// a list, and for the words of a text, as those of OAuth's `scope`; a token without that claim
-    /// has none of them. Within a longer text the claim is a name, so characters with a meaning in
-    /// rights are refused: a user whose name is `*` must not get the rights of all.
+    /// The words of the claim, if the template is one claim: the texts of a list, or those of a
+    /// text with blanks, as OAuth's `scope`. A token without the claim has none. Nil for a template
+    /// with a text of its own.
+    ///
+    /// - Throws: ``JSONWebTokenError/malformedClaim(_:)`` if the claim is neither.
+    func words(of claims: NamedClaims) throws(JSONWebTokenError) -> [String]? {
+        guard parts.count == 1, case .claim(let name) = parts[0] else { return nil }
+        switch claims[name] {
+        case nil: return []
+        case .text(let text)?: return text.split(separator: " ").map(String.init)
+        case .list(let words)?: return words
+        case .other?: throw .malformedClaim(name)
+        }
+    }
+
+    /// The right that a text with claims makes. A claim in it is a name, so characters with a
+    /// meaning in rights are refused: a user whose name is `*` must not get the rights of all.
     ///
     /// - Throws: as ``text(of:)``.
-    func rights(of claims: ClaimValue) throws(JSONWebTokenError) -> [String] {
-        if parts.count == 1, case .claim(let name) = parts[0] {
-            switch claims.member(name[...]) {
-            case nil: return []
-            case .text(let text)?:
-                return text.split(separator: " ").map(String.init)
-            case .list(let values)?:
-                var rights: [String] = []
-                for value in values {
-                    guard case .text(let text) = value else { throw .malformedClaim(name) }
-                    rights.append(text)
-                }
-                return rights
-            case .object?, .other?: throw .malformedClaim(name)
-            }
-        }
-        for case .claim(let name) in parts {
-            guard case .text(let text)? = claims.member(name[...]) else { continue }
+    func right(of claims: NamedClaims) throws(JSONWebTokenError) -> String {
+        for name in claimNames {
+            guard case .text(let text)? = claims[name] else { continue }
             guard !text.utf8.contains(where: Self.rightsCharacters.contains) else {
                 throw .malformedClaim(name)
             }
         }
-        return [try text(of: claims)]
+        return try text(of: claims)
     }
 
     private static let rightsCharacters = Set("*+#/%:! ".utf8)

@@ -43,7 +43,7 @@ public struct JSONWebKeySet: Sendable {
                 throw .unusable(
                     path: path, reason: "it has a private key; only public halves belong here")
             }
-            guard let id = written.kid, written.isForSignatures,
+            guard let id = written.kid, !id.isEmpty, written.isForSignatures,
                 let key = try VerificationKey(written, path: path)
             else { continue }
             guard keys.updateValue(key, forKey: id) == nil else {

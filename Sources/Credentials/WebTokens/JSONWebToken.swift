@@ -21,7 +21,9 @@ public enum JSONWebTokenError: Error, Hashable, Sendable {
     case unsupportedAlgorithm
     /// A `crit` header: the token asks for rules that are not known here [RFC 7515, 4.1.11].
     case criticalHeader
-    /// No key of this id belongs to the app that the token names.
+    /// No app with keys, and no identity provider, has the name in `iss`.
+    case unknownIssuer
+    /// No key of this id belongs to the app or the identity provider that the token names.
     case unknownKey
     /// The token's `alg` is not the one its key is for.
     case algorithmMismatch
@@ -51,13 +53,17 @@ public struct JSONWebToken: Hashable, Sendable {
     public let expiryUnixSeconds: Int64
     /// Unix seconds at which it was made (`iat`).
     public let issuedUnixSeconds: Int64?
-    /// The server's nonce that it answers (`nonce`); whether it was used before is for the caller.
+    /// The server's nonce that it answers (`nonce`), of an account server's token; whether it was
+    /// used before is for the caller.
     public let nonce: String?
-    /// What a single token is revoked by (`jti`).
+    /// What a single token is revoked by (`jti`), of an account server's token.
     public let id: String?
     /// What the bearer may do (`rights`, or as its identity provider's templates say), for the core
     /// to read; nil where the token does not say.
     public let rights: [String]?
+    /// Words of claims that stand for whatever rights are among them. An identity provider has
+    /// other words there too, such as `openid`.
+    public let claimedRights: [String]
     /// The key that signed it, so that revoking the key can end its sessions: `kid`, after the name
     /// of an identity provider.
     public let voucher: String
@@ -100,6 +106,7 @@ public struct JSONWebToken: Hashable, Sendable {
         let issuer = keys.issuer(named: claimed.iss)
         let found =
             issuer.map { $0.keys.keys[header.kid] } ?? keys.key(id: header.kid, app: claimed.iss)
+        guard issuer != nil || keys.hasKeys(ofApp: claimed.iss) else { throw .unknownIssuer }
         guard let key = found else { throw .unknownKey }
         guard key.algorithm == algorithm else { throw .algorithmMismatch }
         let signedByteCount = parts[0].count + 1 + parts[1].count
@@ -114,15 +121,11 @@ public struct JSONWebToken: Hashable, Sendable {
             try times.check(unixSeconds: unixSeconds)
             guard let audiences = times.aud else { throw .missingClaim("aud") }
             guard audiences.contains(issuer.audience) else { throw .wrongAudience }
-            let claims = try Self.decode(ClaimValue.self, claimsJSON)
+            let claims = try Self.decode(NamedClaims.self, claimsJSON, with: issuer.claimDecoder)
             app = issuer.app
             user = try issuer.user.text(of: claims)
             device = try issuer.device?.text(of: claims)
-            rights = try issuer.rights.map { (templates) throws(JSONWebTokenError) in
-                var rights: [String] = []
-                for template in templates { rights += try template.rights(of: claims) }
-                return rights
-            }
+            (rights, claimedRights) = try issuer.rights(of: claims)
             (expiryUnixSeconds, issuedUnixSeconds) = (times.exp, times.iat)
             (nonce, id) = (nil, nil)
             voucher = issuer.voucher(ofKey: header.kid)
@@ -139,15 +142,15 @@ public struct JSONWebToken: Hashable, Sendable {
         (expiryUnixSeconds, issuedUnixSeconds) = (claims.times.exp, claims.times.iat)
         nonce = claims.nonce
         id = claims.jti
-        rights = claims.rights
+        (rights, claimedRights) = (claims.rights, [])
         voucher = header.kid
     }
 
     private static func decode<Value: Decodable>(
-        _ type: Value.Type, _ json: [UInt8]
+        _ type: Value.Type, _ json: [UInt8], with decoder: JSONDecoder = JSONDecoder()
     ) throws(JSONWebTokenError) -> Value {
         do {
-            return try JSONDecoder().decode(type, from: Data(json))
+            return try decoder.decode(type, from: Data(json))
         } catch let error as JSONWebTokenError {
             throw error
         } catch DecodingError.keyNotFound(let key, _) {

@@ -65,11 +65,33 @@ public struct VerificationKey: Sendable {
         } else {
             throw .unusable(path: path, reason: "the key is neither RSA, EC on P-256 nor Ed25519")
         }
+        guard Self.isSound(key) else {
+            throw .unusable(
+                path: path, reason: "the key is unsafe: its numbers cannot be those of a key pair")
+        }
         material = .publicKey(key)
         guard let encoded = Self.encoded(key) else {
             throw .unusable(path: path, reason: "the key cannot be written as DER")
         }
         mark = SHA256Digest(of: encoded.span.bytes).firstWord
+    }
+
+    /// Whether the numbers can be those of a key pair: an exponent of 1 or an even modulus makes
+    /// signatures that anybody can write [SP 800-56B, 6.4.2]. OpenSSL checks no number of Ed25519;
+    /// 32 zero bytes are a point of order 4, under which signatures are worth nothing.
+    private static func isSound(_ key: OwnedKey) -> Bool {
+        if EVP_PKEY_is_a(key.pointer, "ED25519") == 1 {
+            var bytes = [UInt8](repeating: 0, count: 32)
+            var count = bytes.count
+            return EVP_PKEY_get_raw_public_key(key.pointer, &bytes, &count) == 1
+                && bytes.contains { $0 != 0 }
+        }
+        guard let context = EVP_PKEY_CTX_new_from_pkey(nil, key.pointer, nil) else { return false }
+        defer {
+            EVP_PKEY_CTX_free(context)
+            ERR_clear_error()
+        }
+        return EVP_PKEY_public_check(context) == 1
     }
 
     /// Takes a secret that the account server and this broker share, for
@@ -191,6 +213,8 @@ public struct VerificationKeys: Sendable {
     public mutating func set(_ issuer: TokenIssuer) { issuers[issuer.name] = issuer }
 
     func key(id: String, app: String) -> VerificationKey? { keys[app]?[id] }
+
+    func hasKeys(ofApp app: String) -> Bool { keys[app]?.isEmpty == false }
 
     func issuer(named name: String) -> TokenIssuer? { issuers[name] }
 

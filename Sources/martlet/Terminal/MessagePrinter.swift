@@ -157,11 +157,10 @@ struct MessagePrinter {
         }
         if let reference = message.reference { members.append(#""reference":"\#(reference)""#) }
         if !message.receipts.isEmpty {
-            let names =
-                (message.receipts.contains(.delivered) ? [#""delivered""#] : [])
-                + (message.receipts.contains(.applied) ? [#""applied""#] : [])
-            members.append(#""receipts":[\#(names.joined(separator: ","))]"#)
+            let words = message.receipts.words.map(JSONText.quoted)
+            members.append(#""receipts":[\#(words.joined(separator: ","))]"#)
         }
+        if let number = message.keptNumber { members.append(#""kept":\#(number)"#) }
         members.append(#""grade":"\#(message.grade.word)""#)
         if let record = message.record {
             let epoch = String(record.epoch, radix: 16)
@@ -256,4 +255,11 @@ func printable(_ text: String) -> String {
         }
     }
     return result
+}
+
+extension Receipts {
+    /// As in JSON.
+    var words: [String] {
+        (contains(.delivered) ? ["delivered"] : []) + (contains(.applied) ? ["applied"] : [])
+    }
 }

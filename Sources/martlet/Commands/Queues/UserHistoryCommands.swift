@@ -57,6 +57,8 @@ enum UserHistoryCommand {
         let attributes: [String: String]?
         let isLate: Bool?
         let isDelivered: Bool?
+        let reference: String?
+        let receipts: [String]?
 
         init(_ message: KeptMessage) {
             (number, from, t) = (message.number, message.sender, message.type)
@@ -66,6 +68,8 @@ enum UserHistoryCommand {
             attributes = message.attributes.isEmpty ? nil : message.attributes
             isLate = message.isLate ? true : nil
             isDelivered = message.isDelivered ? nil : false
+            reference = message.reference.map { "\($0)" }
+            receipts = message.receipts.isEmpty ? nil : message.receipts.words
         }
 
         var fields: [String] {
