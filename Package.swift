@@ -122,10 +122,16 @@ let package = Package(
                 "NetTransport", "Threads", "CommandLineOptions",
             ]),
         .target(
+            name: "ClientProgram",
+            dependencies: [
+                "MartletClient", "WireFormat", "NetTransport", "CommandLineOptions", "Files",
+                "JSON5",
+            ]),
+        .target(
             name: "Bridge",
             dependencies: [
-                "MartletClient", "ClientCore", "WireFormat", "BrokerTerms", "Primitives",
-                "NetTransport", "Threads", "CommandLineOptions", "Files", "JSON5",
+                "ClientProgram", "MartletClient", "ClientCore", "WireFormat", "BrokerTerms",
+                "Primitives", "NetTransport", "Threads", "CommandLineOptions", "JSON5",
             ]),
 
         // Programs.
@@ -225,8 +231,9 @@ let package = Package(
         .testTarget(
             name: "BridgeTests",
             dependencies: [
-                "Bridge", "ClientCore", "MartletClient", "WireFormat", "BrokerTerms", "Primitives",
-                "CommandLineOptions", "NetTransport", "TestSurroundings",
+                "Bridge", "ClientProgram", "ClientCore", "MartletClient", "WireFormat",
+                "BrokerTerms", "Primitives", "CommandLineOptions", "NetTransport",
+                "TestSurroundings",
             ]),
         .testTarget(name: "MartletClientTests", dependencies: ["MartletClient"]),
         .testTarget(

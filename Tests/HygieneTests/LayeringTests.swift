@@ -47,9 +47,12 @@ private let allowedImports: [String: Set<String>] = [
         "MartletClient", "ClientCore", "WireFormat", "BrokerTerms", "Primitives", "NetTransport",
         "Threads", "CommandLineOptions", "Glibc",
     ],
+    "ClientProgram": [
+        "MartletClient", "WireFormat", "NetTransport", "CommandLineOptions", "Files", "JSON5",
+    ],
     "Bridge": [
-        "MartletClient", "ClientCore", "WireFormat", "BrokerTerms", "Primitives", "NetTransport",
-        "Threads", "CommandLineOptions", "Files", "JSON5", "Glibc", "Synchronization",
+        "ClientProgram", "MartletClient", "ClientCore", "WireFormat", "BrokerTerms", "Primitives",
+        "NetTransport", "Threads", "CommandLineOptions", "JSON5", "Glibc", "Synchronization",
     ],
     // Programs.
     "martletd": ["BrokerRuntime", "Configuration", "CommandLineOptions", "JSON5", "Glibc"],
