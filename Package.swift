@@ -133,6 +133,12 @@ let package = Package(
                 "ClientProgram", "MartletClient", "ClientCore", "WireFormat", "BrokerTerms",
                 "Primitives", "NetTransport", "Threads", "CommandLineOptions", "JSON5",
             ]),
+        .target(
+            name: "Webhooks",
+            dependencies: [
+                "ClientProgram", "MartletClient", "WireFormat", "BrokerTerms", "Primitives",
+                "Threads", "CommandLineOptions", "Files", "JSON5", "CCurl", "COpenSSL",
+            ]),
 
         // Programs.
         .executableTarget(
@@ -148,7 +154,7 @@ let package = Package(
         .executableTarget(
             name: "martlet-gateway",
             dependencies: [
-                "Gateway", "Bridge", "MartletClient", "NetTransport", "Threads",
+                "Gateway", "Bridge", "Webhooks", "MartletClient", "NetTransport", "Threads",
                 "CommandLineOptions", "Files",
             ]),
         .executableTarget(
@@ -235,6 +241,12 @@ let package = Package(
                 "BrokerTerms", "Primitives", "CommandLineOptions", "NetTransport",
                 "TestSurroundings",
             ]),
+        .testTarget(
+            name: "WebhooksTests",
+            dependencies: [
+                "Webhooks", "ClientProgram", "MartletClient", "BrokerTerms", "Primitives",
+                "CommandLineOptions", "Files", "TestSurroundings",
+            ]),
         .testTarget(name: "MartletClientTests", dependencies: ["MartletClient"]),
         .testTarget(
             name: "MartletToolTests",
@@ -253,6 +265,7 @@ let package = Package(
                 "RealClients/websockets.py", "RealClients/dashboard.py", "RealClients/requests.py",
                 "RealClients/actuator.py",
                 "RealClients/json_clients.py", "RealClients/event_streams.py",
+                "RealClients/webhook_receiver.py",
                 "Full/snapshot.c",
             ]),
         .testTarget(

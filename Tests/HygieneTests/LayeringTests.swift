@@ -54,6 +54,10 @@ private let allowedImports: [String: Set<String>] = [
         "ClientProgram", "MartletClient", "ClientCore", "WireFormat", "BrokerTerms", "Primitives",
         "NetTransport", "Threads", "CommandLineOptions", "JSON5", "Glibc", "Synchronization",
     ],
+    "Webhooks": [
+        "ClientProgram", "MartletClient", "WireFormat", "BrokerTerms", "Primitives", "Threads",
+        "CommandLineOptions", "Files", "JSON5", "CCurl", "COpenSSL", "Glibc", "Synchronization",
+    ],
     // Programs.
     "martletd": ["BrokerRuntime", "Configuration", "CommandLineOptions", "JSON5", "Glibc"],
     "martlet": [
@@ -61,8 +65,8 @@ private let allowedImports: [String: Set<String>] = [
         "JSON5", "CCurl", "FoundationEssentials", "Glibc",
     ],
     "martlet-gateway": [
-        "Gateway", "Bridge", "MartletClient", "NetTransport", "Threads", "CommandLineOptions",
-        "Files", "Glibc",
+        "Gateway", "Bridge", "Webhooks", "MartletClient", "NetTransport", "Threads",
+        "CommandLineOptions", "Files", "Glibc",
     ],
     "martlet-bench": [
         "NetTransport", "WireFormat", "BrokerTerms", "Primitives", "CommandLineOptions", "Files",
