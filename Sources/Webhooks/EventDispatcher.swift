@@ -9,6 +9,7 @@
 //
 // An event that is delivered at once is never written. Slow ones are written together.
 
+import ClientProgram
 import MartletClient
 import Primitives
 
@@ -53,6 +54,8 @@ package struct EventDispatcher {
     private var isDraining = false
     /// After a write to a full disk.
     private var recordPause = Instant(milliseconds: 0)
+    /// That write was the last one.
+    private var isDiskFull = false
     private var nextSequence: UInt64
     private let run: UInt64
     private var transientCount: UInt64 = 0
@@ -242,7 +245,7 @@ package struct EventDispatcher {
     private static func reason(_ result: AttemptResult) -> String {
         switch result {
         case .answered(let status, _): "status=\(status)"
-        case .failed(let text): "reason=\"\(text)\""
+        case .failed(let text): "reason=\(quoted(text.utf8))"
         }
     }
 
@@ -323,6 +326,7 @@ package struct EventDispatcher {
 
     /// A write is done.
     mutating func written(_ write: RecordWrite) {
+        isDiskFull = false
         changes = []
         if write.isSynced { totals.recordWrites += 1 }
         guard write.isComplete else { return }
@@ -334,7 +338,8 @@ package struct EventDispatcher {
 
     /// The disk is full: messages stay with the broker, and are delivered as far as they fit.
     mutating func notWritten(_ reason: String, now: Instant) {
-        log("record_full", "reason=\"\(reason)\"")
+        if !isDiskFull { log("record_full", "reason=\(quoted(reason.utf8))") }
+        isDiskFull = true
         recordPause = now.advanced(byMilliseconds: WebhookLimits.fullDiskMilliseconds)
     }
 

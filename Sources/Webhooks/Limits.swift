@@ -2,8 +2,8 @@
 
 /// Limits that no configuration exceeds, and the defaults of those that it sets.
 public enum WebhookLimits {
-    /// Hooks of one file: each has a queue and a circuit of its own.
-    static let hooksMaximum = 1_000
+    /// Hooks of one file: each has a request at a time, of those that all may have.
+    static let hooksMaximum = 500
     /// Requests of one hook at a time: more than a receiver with a few processes answers.
     static let concurrencyMaximum = 64
     static let concurrencyDefault = 4

@@ -1,5 +1,6 @@
 // The relay's thread: it takes inputs, makes requests, keeps the record, and acknowledges.
 
+import ClientProgram
 import CommandLineOptions
 import Glibc
 import MartletClient
@@ -84,13 +85,13 @@ struct WebhookRelay: ~Copyable {
             dispatcher.connected(as: terms.user)
             dispatcher.log(
                 "connected",
-                "server=\(settings.server) user=\"\(terms.user)\" "
+                "server=\(settings.server) user=\(quoted(terms.user.utf8)) "
                     + "session=\(terms.isNewInbox ? "new" : "present")")
         case .disconnected(let end):
             let reason = end.reason.map { " reason=\($0.name)" } ?? ""
             dispatcher.log(
                 "disconnected",
-                "detail=\"\(end.detail)\"\(reason) retry_ms=\(end.retryMilliseconds)")
+                "detail=\(quoted(end.detail.utf8))\(reason) retry_ms=\(end.retryMilliseconds)")
         case .message(let message):
             // Those that come now are delivered again after the next login.
             if drainDeadline == nil { dispatcher.accept(message, now: now) }

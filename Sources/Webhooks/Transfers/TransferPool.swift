@@ -83,6 +83,7 @@ final class TransferPool {
             curl_multi_remove_handle(waker.multi, handle)
             running[transfer.tag] = nil
             completions.append(Completion(tag: transfer.tag, result: transfer.result(code)))
+            transfer.forget()
             // Few are kept: most hooks are quiet most of the time.
             if idle.count < WebhookLimits.concurrencyMaximum { idle.append(transfer) }
         }
@@ -168,6 +169,9 @@ private final class Transfer {
                     address.pointee.protocol)
             }, context)
     }
+
+    /// Frees what the request needed.
+    func forget() { curl_easy_reset(handle) }
 
     private func permits(_ address: curl_address_bytes) -> Bool {
         let bytes = withUnsafeBytes(of: address.bytes) { Array($0.prefix(Int(address.byte_count))) }
