@@ -58,7 +58,7 @@ import Testing
                 kinds: ["message.user", "group.changed"], topics: ["a/+"], groups: ["g"],
                 presence: ["*"], order: "hook", batch: 10, timeoutSeconds: 3, concurrency: 2,
                 validitySeconds: 60, queueMaximum: 9, queueMaximumBytes: 2000000,
-                refusalsMaximum: 3, caFile: "x",
+                refusalsMaximum: 3, caFile: "\(secretFile)",
               }],
             }
             """
@@ -82,6 +82,10 @@ import Testing
         (#"topics: ["a/#/b"]"#, "f:3:10: hooks[0].topics[0] is no topic filter"),
         (#"groups: ["a/b"]"#, "f:3:10: hooks[0].groups[0] is no id"),
         (#"groups: ["*"]"#, ""),
+        (
+            #"caFile: "/nowhere/ca.pem""#,
+            "hooks[0].caFile names /nowhere/ca.pem, which cannot be read"
+        ),
         (#"concurrency: 65"#, "hooks[0].concurrency must be a whole number from 1 to 64"),
     ])
     func `an error in a hook names its place`(_ members: String, _ complaint: String) {

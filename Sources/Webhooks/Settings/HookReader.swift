@@ -1,6 +1,7 @@
 // Reads one hook of the configuration, and checks its URL and secrets.
 
 import ClientProgram
+import Files
 import JSON5
 import WireFormat
 
@@ -33,7 +34,7 @@ struct HookReader {
                 hook.presence = readNames(node, key: path, reader: &r)
                 if !hook.presence.isEmpty { hook.kinds.insert(.presenceChanged) }
             case "order": hook.order = r.choice(node, path, as: EventOrder.self) ?? hook.order
-            case "caFile": hook.authorityFile = r.text(node, path)
+            case "caFile": hook.authorityFile = readFile(node, key: path, reader: &r)
             default: readNumber(node, key: key, path: path, into: &hook, &r)
             }
         }
@@ -115,6 +116,19 @@ struct HookReader {
                 at: node.offset)
         }
         return url
+    }
+
+    /// The path of a file that can be read.
+    private func readFile(
+        _ node: JSON5Node, key: String, reader r: inout SectionReader
+    ) -> String? {
+        guard let path = r.text(node, key) else { return nil }
+        do throws(FileFailure) {
+            _ = try SmallFile.read(path)
+        } catch {
+            r.complain(key, "names \(path), which cannot be read: \(error)", at: node.offset)
+        }
+        return path
     }
 
     private func readSecrets(
