@@ -122,10 +122,22 @@ let package = Package(
                 "NetTransport", "Threads", "CommandLineOptions",
             ]),
         .target(
+            name: "ClientProgram",
+            dependencies: [
+                "MartletClient", "WireFormat", "NetTransport", "CommandLineOptions", "Files",
+                "JSON5",
+            ]),
+        .target(
             name: "Bridge",
             dependencies: [
-                "MartletClient", "ClientCore", "WireFormat", "BrokerTerms", "Primitives",
-                "NetTransport", "Threads", "CommandLineOptions", "Files", "JSON5",
+                "ClientProgram", "MartletClient", "ClientCore", "WireFormat", "BrokerTerms",
+                "Primitives", "NetTransport", "Threads", "CommandLineOptions", "JSON5",
+            ]),
+        .target(
+            name: "Webhooks",
+            dependencies: [
+                "ClientProgram", "MartletClient", "WireFormat", "BrokerTerms", "Primitives",
+                "Threads", "CommandLineOptions", "Files", "JSON5", "CCurl", "COpenSSL",
             ]),
 
         // Programs.
@@ -142,7 +154,7 @@ let package = Package(
         .executableTarget(
             name: "martlet-gateway",
             dependencies: [
-                "Gateway", "Bridge", "MartletClient", "NetTransport", "Threads",
+                "Gateway", "Bridge", "Webhooks", "MartletClient", "NetTransport", "Threads",
                 "CommandLineOptions", "Files",
             ]),
         .executableTarget(
@@ -225,8 +237,15 @@ let package = Package(
         .testTarget(
             name: "BridgeTests",
             dependencies: [
-                "Bridge", "ClientCore", "MartletClient", "WireFormat", "BrokerTerms", "Primitives",
-                "CommandLineOptions", "NetTransport", "TestSurroundings",
+                "Bridge", "ClientProgram", "ClientCore", "MartletClient", "WireFormat",
+                "BrokerTerms", "Primitives", "CommandLineOptions", "NetTransport",
+                "TestSurroundings",
+            ]),
+        .testTarget(
+            name: "WebhooksTests",
+            dependencies: [
+                "Webhooks", "ClientProgram", "MartletClient", "BrokerTerms", "Primitives",
+                "CommandLineOptions", "Files", "TestSurroundings",
             ]),
         .testTarget(name: "MartletClientTests", dependencies: ["MartletClient"]),
         .testTarget(
@@ -246,6 +265,7 @@ let package = Package(
                 "RealClients/websockets.py", "RealClients/dashboard.py", "RealClients/requests.py",
                 "RealClients/actuator.py", "RealClients/frames.py", "RealClients/http_exchange.py",
                 "RealClients/json_clients.py", "RealClients/event_streams.py",
+                "RealClients/webhook_receiver.py",
                 "Full/snapshot.c",
             ]),
         .testTarget(

@@ -3,6 +3,7 @@
 
 import BrokerTerms
 import ClientCore
+import ClientProgram
 import Primitives
 import WireFormat
 

@@ -11,6 +11,7 @@
 //     new ones, and under their old number or packet identifier.
 
 import ClientCore
+import ClientProgram
 import Primitives
 import WireFormat
 
@@ -278,18 +279,4 @@ package struct MessageBridge: ~Copyable {
         let wait = BridgeLimits.retryMillisecondsMinimum << min(attempts, 7)
         return now.advanced(byMilliseconds: min(wait, BridgeLimits.retryMillisecondsMaximum))
     }
-}
-
-/// Untrusted text in quotes, so that it can end neither a line of the log nor a value.
-func quoted(_ bytes: some Collection<UInt8>) -> String {
-    let shown = String(decoding: bytes.prefix(BridgeLimits.loggedByteCountMaximum), as: UTF8.self)
-    var text = "\""
-    for scalar in shown.unicodeScalars {
-        switch scalar {
-        case "\"", "\\": text += "\\\(scalar)"
-        case _ where scalar.value < 0x20 || scalar.value == 0x7F: text += "?"
-        default: text.unicodeScalars.append(scalar)
-        }
-    }
-    return text + "\""
 }

@@ -1,7 +1,15 @@
 // The system's libcurl (Debian: libcurl4-openssl-dev). Swift cannot call functions with variable
-// arguments: they become inline functions here, and nothing else. No logic lives in this header.
+// arguments, nor read addresses of all families: that becomes inline functions here, and nothing
+// else. No logic lives in this header.
 #define CURL_DISABLE_TYPECHECK
+#include <arpa/inet.h>
 #include <curl/curl.h>
+#include <string.h>
+
+// Names for Swift, which imports them as pointers.
+typedef CURL *curl_handle;
+typedef CURLM *curl_multi_handle;
+typedef struct curl_slist *curl_fields;
 
 typedef size_t (*curl_receiver)(char *bytes, size_t size, size_t count, void *context);
 
@@ -25,4 +33,43 @@ static inline long curl_status(CURL *handle) {
     long status = 0;
     curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
     return status;
+}
+static inline CURLcode curl_set_address_opener(CURL *handle, curl_opensocket_callback opener,
+                                               void *context) {
+    CURLcode code = curl_easy_setopt(handle, CURLOPT_OPENSOCKETFUNCTION, opener);
+    return code == CURLE_OK ? curl_easy_setopt(handle, CURLOPT_OPENSOCKETDATA, context) : code;
+}
+static inline CURLcode curl_set_context(CURL *handle, void *context) {
+    return curl_easy_setopt(handle, CURLOPT_PRIVATE, context);
+}
+static inline void *curl_context(CURL *handle) {
+    char *context = NULL;
+    curl_easy_getinfo(handle, CURLINFO_PRIVATE, &context);
+    return context;
+}
+static inline curl_off_t curl_retry_after(CURL *handle) {
+    curl_off_t seconds = 0;
+    curl_easy_getinfo(handle, CURLINFO_RETRY_AFTER, &seconds);
+    return seconds;
+}
+static inline CURLMcode curl_multi_set_number(CURLM *multi, CURLMoption option, long value) {
+    return curl_multi_setopt(multi, option, value);
+}
+
+// The address that a connection is made to: 4 or 16 bytes, or none of another family.
+typedef struct {
+    unsigned char bytes[16];
+    int byte_count;
+} curl_address_bytes;
+static inline curl_address_bytes curl_bytes_of(const struct curl_sockaddr *address) {
+    curl_address_bytes result = {{0}, 0};
+    const void *value = &address->addr;
+    if (address->family == AF_INET) {
+        memcpy(result.bytes, &((const struct sockaddr_in *)value)->sin_addr, 4);
+        result.byte_count = 4;
+    } else if (address->family == AF_INET6) {
+        memcpy(result.bytes, &((const struct sockaddr_in6 *)value)->sin6_addr, 16);
+        result.byte_count = 16;
+    }
+    return result;
 }

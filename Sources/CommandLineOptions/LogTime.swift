@@ -12,13 +12,22 @@ public enum LogTime {
     }
 
     static func prefix(seconds: Int, milliseconds: Int) -> String {
+        "time=\(text(seconds: seconds, milliseconds: milliseconds)) "
+    }
+
+    /// The same form of another time: `2026-11-20T11:04:25.120Z`.
+    public static func text(unixMilliseconds time: UInt64) -> String {
+        text(seconds: Int(time / 1_000), milliseconds: Int(time % 1_000))
+    }
+
+    private static func text(seconds: Int, milliseconds: Int) -> String {
         var seconds = time_t(seconds)
         var date = tm()
         gmtime_r(&seconds, &date)
-        return "time=\(padded(Int(date.tm_year) + 1900, 4))-\(padded(Int(date.tm_mon) + 1, 2))"
+        return "\(padded(Int(date.tm_year) + 1900, 4))-\(padded(Int(date.tm_mon) + 1, 2))"
             + "-\(padded(Int(date.tm_mday), 2))T\(padded(Int(date.tm_hour), 2))"
             + ":\(padded(Int(date.tm_min), 2)):\(padded(Int(date.tm_sec), 2))"
-            + ".\(padded(milliseconds, 3))Z "
+            + ".\(padded(milliseconds, 3))Z"
     }
 
     private static func padded(_ number: Int, _ width: Int) -> String {

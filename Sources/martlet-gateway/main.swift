@@ -8,6 +8,9 @@ StandardStream.takeClosed()
 for number in [SIGUSR1, SIGUSR2] { signal(number, SIG_IGN) }
 let arguments = CommandLine.arguments.dropFirst()
 let exitCode =
-    arguments.first == "bridge"
-    ? BridgeProgram.run(arguments.dropFirst()) : GatewayProgram.run(arguments)
+    switch arguments.first {
+    case "bridge": BridgeProgram.run(arguments.dropFirst())
+    case "webhook": WebhookProgram.run(arguments.dropFirst())
+    default: GatewayProgram.run(arguments)
+    }
 exit(exitCode.afterOutput(of: "martlet-gateway").rawValue)

@@ -1,5 +1,6 @@
 // Filters, templates and rules: the destination and the form of each message.
 
+import ClientProgram
 import Testing
 import WireFormat
 

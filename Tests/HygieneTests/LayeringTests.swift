@@ -47,9 +47,16 @@ private let allowedImports: [String: Set<String>] = [
         "MartletClient", "ClientCore", "WireFormat", "BrokerTerms", "Primitives", "NetTransport",
         "Threads", "CommandLineOptions", "Glibc",
     ],
+    "ClientProgram": [
+        "MartletClient", "WireFormat", "NetTransport", "CommandLineOptions", "Files", "JSON5",
+    ],
     "Bridge": [
-        "MartletClient", "ClientCore", "WireFormat", "BrokerTerms", "Primitives", "NetTransport",
-        "Threads", "CommandLineOptions", "Files", "JSON5", "Glibc", "Synchronization",
+        "ClientProgram", "MartletClient", "ClientCore", "WireFormat", "BrokerTerms", "Primitives",
+        "NetTransport", "Threads", "CommandLineOptions", "JSON5", "Glibc", "Synchronization",
+    ],
+    "Webhooks": [
+        "ClientProgram", "MartletClient", "WireFormat", "BrokerTerms", "Primitives", "Threads",
+        "CommandLineOptions", "Files", "JSON5", "CCurl", "COpenSSL", "Glibc", "Synchronization",
     ],
     // Programs.
     "martletd": ["BrokerRuntime", "Configuration", "CommandLineOptions", "JSON5", "Glibc"],
@@ -58,8 +65,8 @@ private let allowedImports: [String: Set<String>] = [
         "JSON5", "CCurl", "FoundationEssentials", "Glibc",
     ],
     "martlet-gateway": [
-        "Gateway", "Bridge", "MartletClient", "NetTransport", "Threads", "CommandLineOptions",
-        "Files", "Glibc",
+        "Gateway", "Bridge", "Webhooks", "MartletClient", "NetTransport", "Threads",
+        "CommandLineOptions", "Files", "Glibc",
     ],
     "martlet-bench": [
         "NetTransport", "WireFormat", "BrokerTerms", "Primitives", "CommandLineOptions", "Files",

@@ -74,25 +74,31 @@ import Testing
             remedy: "Name a directory that martletd.service has in ReadWritePaths.")
     }
 
-    @Test func `bridge.md lists every event, number and key of the bridge`() throws {
-        let files = try Repository.files(in: ["Sources/Bridge"], endings: [".swift"])
+    @Test(arguments: [
+        ("bridge", "Sources/Bridge", "BridgeTotals"),
+        ("webhooks", "Sources/Webhooks", "WebhookTotals"),
+    ])
+    func `the page of a program lists every event, number and key of it`(
+        name: String, folder: String, totals: String
+    ) throws {
+        let files = try Repository.files(in: [folder], endings: [".swift"])
         let code = [Substring(files.flatMap(\.lines).joined(separator: " "))]
-        let page = try page("bridge")
+        let page = try page(name)
         let events = page.drop { $0 != "| event | means |" }.prefix { !$0.isEmpty }
         expectSame(
             try found(#"^\| `([a-z_]+)` \|"#, in: events),
-            try found(#"(?:log|print)\(\s*"([a-z_]+)","#, in: code), "bridge.md")
+            try found(#"(?:log|print)\(\s*"([a-z_]+)","#, in: code), "\(name).md")
         let numbers = page.drop { $0 != "| number of `totals` | counts |" }.dropFirst()
-        let totals = try Repository.file("Sources/Bridge/BridgeTotals.swift").lines
+        let totals = try Repository.file("\(folder)/\(totals).swift").lines
         expectSame(
             try found(#"`([a-z_]+)`(?=[^|]*\|[^|]*\|$)"#, in: numbers),
-            try found(#"([a-z_]+)=\\\("#, in: totals), "bridge.md")
+            try found(#"([a-z_]+)=\\\("#, in: totals), "\(name).md")
         let keys = try found(#"case "([a-zA-Z]+)":"#, in: code)
         let documented = page.joined(separator: "\n")
         expectNone(
             keys.filter { key in
                 !["`\(key)`", ".\(key)`", "{\(key):"].contains(where: documented.contains)
-            }, remedy: "Give each a row in bridge.md.")
+            }, remedy: "Give each a row in \(name).md.")
         #expect(keys.count > 20)
     }
 

@@ -4,6 +4,7 @@
 // knows no packets.
 
 import BrokerTerms
+import ClientProgram
 import Primitives
 
 struct DesiredSubscriptions {

@@ -100,6 +100,4 @@ public enum BridgeLimits {
     static let missingLinesMaximum = 20
     /// How long open exchanges may take to complete after SIGTERM: below systemd's 90 s.
     static let drainMilliseconds: UInt64 = 10_000
-    /// Bytes of a topic in a line of the log.
-    static let loggedByteCountMaximum = 200
 }

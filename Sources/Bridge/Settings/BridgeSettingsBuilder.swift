@@ -1,6 +1,7 @@
 // Builds a bridge's settings from the sections of its file, and checks what follows from several of
 // them: filters that overlap, and rules that form a loop.
 
+import ClientProgram
 import JSON5
 import MartletClient
 import NetTransport

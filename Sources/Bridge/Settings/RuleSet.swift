@@ -1,6 +1,7 @@
 // The rules: the destination and the form of each message. They decide, and send nothing.
 
 import BrokerTerms
+import ClientProgram
 import WireFormat
 
 /// Publications from the MQTT broker to Martlet.

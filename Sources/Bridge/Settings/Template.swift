@@ -4,6 +4,8 @@
 //     {2..}       all levels from 2 on, at the end          {group}   the group it was sent to
 //                                                           {topic}   the whole topic
 
+import ClientProgram
+
 /// The values that a message gives to a template.
 struct TemplateValues {
     var topic: TopicLevels?

@@ -55,16 +55,19 @@ extension EndToEndTests {
             #expect(try await broker.exit() == .code(0))
         }
 
-        @Test(arguments: ["martletd", "martlet-gateway"])
-        func `systemd accepts the unit`(name: String) async throws {
+        @Test(arguments: [
+            ("martletd", "martletd"), ("martlet-gateway", "martlet-gateway"),
+            ("martlet-webhook", "martlet-gateway"),
+        ])
+        func `systemd accepts the unit`(name: String, program: String) async throws {
             let analyze = "/usr/bin/systemd-analyze"
             // Where there is no systemd, there is nobody to take it either.
             guard FileManager.default.isExecutableFile(atPath: analyze) else { return }
             let directory = try TemporaryDirectory()
             let unit = SourceTree.root.appending(path: "docs/operating/\(name).service")
             let text = try String(contentsOf: unit, encoding: .utf8)
-            let program = ChildProcess.programs.appending(path: name).path
-            let installed = text.replacing("/usr/local/bin/\(name)", with: program)
+            let path = ChildProcess.programs.appending(path: program).path
+            let installed = text.replacing("/usr/local/bin/\(program)", with: path)
             #expect(installed != text)
             try write(installed, to: directory.file("\(name).service"))
             let verdict = try ChildProcess(

@@ -4,29 +4,29 @@
 import WireFormat
 
 /// The levels of a topic or filter, in order.
-struct TopicLevels: Hashable, Sendable {
-    private(set) var levels: [ArraySlice<UInt8>]
+package struct TopicLevels: Hashable, Sendable {
+    package private(set) var levels: [ArraySlice<UInt8>]
 
-    init(_ topic: [UInt8]) {
+    package init(_ topic: [UInt8]) {
         levels = topic.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
     }
 
-    var count: Int { levels.count }
-    subscript(index: Int) -> ArraySlice<UInt8> { levels[index] }
+    package var count: Int { levels.count }
+    package subscript(index: Int) -> ArraySlice<UInt8> { levels[index] }
 
     /// All levels from `index` on, with the slashes between them.
-    func rest(from index: Int) -> [UInt8] {
+    package func rest(from index: Int) -> [UInt8] {
         Array(levels.dropFirst(index).joined(separator: CollectionOfOne(UInt8(ascii: "/"))))
     }
 }
 
 /// A topic filter with `+` and `#`.
-struct TopicFilter: Hashable, Sendable {
-    let text: String
-    let levels: TopicLevels
+package struct TopicFilter: Hashable, Sendable {
+    package let text: String
+    package let levels: TopicLevels
 
     /// Nil if the text is no filter. Shared subscriptions are not allowed here: they keep no order.
-    init?(_ text: String) {
+    package init?(_ text: String) {
         let bytes = Array(text.utf8)
         guard TextRules.isTopicFilter(bytes.span.bytes), !text.hasPrefix("$share/")
         else { return nil }
@@ -38,10 +38,10 @@ struct TopicFilter: Hashable, Sendable {
     private static let all = ArraySlice("#".utf8)
 
     /// The number of levels that every matching topic has at least.
-    var levelCountMinimum: Int { endsOpen ? levels.count - 1 : levels.count }
+    package var levelCountMinimum: Int { endsOpen ? levels.count - 1 : levels.count }
 
     /// Whether it ends in `#`.
-    var endsOpen: Bool { levels[levels.count - 1] == Self.all }
+    package var endsOpen: Bool { levels[levels.count - 1] == Self.all }
 
     /// Filters that begin with a wildcard do not match topics that begin with `$` [MQTT-4.7.2-1].
     private static func isHidden(_ level: ArraySlice<UInt8>, from other: ArraySlice<UInt8>) -> Bool
@@ -49,7 +49,7 @@ struct TopicFilter: Hashable, Sendable {
         level.first == UInt8(ascii: "$") && (other == one || other == all)
     }
 
-    func matches(_ topic: TopicLevels) -> Bool {
+    package func matches(_ topic: TopicLevels) -> Bool {
         if Self.isHidden(topic[0], from: levels[0]) { return false }
         for (index, level) in levels.levels.enumerated() {
             if level == Self.all { return true }
@@ -61,7 +61,7 @@ struct TopicFilter: Hashable, Sendable {
     }
 
     /// Whether some topic matches both.
-    func overlaps(_ other: TopicFilter) -> Bool {
+    package func overlaps(_ other: TopicFilter) -> Bool {
         let (ours, theirs) = (levels, other.levels)
         if Self.isHidden(ours[0], from: theirs[0]) || Self.isHidden(theirs[0], from: ours[0]) {
             return false

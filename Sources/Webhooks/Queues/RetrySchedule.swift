@@ -1,0 +1,93 @@
+// When something that failed is tried again: exponential backoff with jitter, and the circuit of a
+// destination. Time and random numbers are handed in.
+
+import Primitives
+
+/// The waits between two attempts.
+struct RetrySchedule: Sendable {
+    let firstMilliseconds: UInt64
+    let longestMilliseconds: UInt64
+
+    /// Half of the bound that doubles with each failure, and a random part of the other half: hooks
+    /// and keys that failed together do not come back together.
+    ///
+    /// - Parameters:
+    ///   - failureCount: consecutive failures, from 1.
+    ///   - random: any number.
+    func milliseconds(afterFailures failureCount: Int, random: UInt64) -> UInt64 {
+        let doublings = UInt64(min(max(failureCount, 1) - 1, 32))
+        let bound = min(longestMilliseconds, firstMilliseconds << doublings)
+        return bound / 2 + random % (bound - bound / 2 + 1)
+    }
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014): enough to spread retries.
+struct Jitter: Sendable {
+    private var state: UInt64
+
+    init(seed: UInt64) {
+        state = seed
+    }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+}
+
+/// Whether a destination is tried at all. Closed: requests may begin. Open: none until a time, then
+/// one, whose result closes the circuit or opens it again.
+struct Circuit: Sendable {
+    /// Failures in a row.
+    private(set) var failureCount = 0
+    /// How often it was opened in a row.
+    private(set) var openingCount = 0
+    /// The end of the wait; nil while it is closed.
+    private(set) var openUntil: Instant?
+    private(set) var isProbing = false
+
+    func mayBegin(now: Instant) -> Bool {
+        guard let openUntil else { return true }
+        return !isProbing && now >= openUntil
+    }
+
+    /// A request begins.
+    mutating func begin() { isProbing = openUntil != nil }
+
+    /// The destination has answered.
+    ///
+    /// - Returns: whether the circuit was open.
+    mutating func succeeded() -> Bool {
+        defer { self = Circuit() }
+        return openUntil != nil
+    }
+
+    /// The destination failed.
+    ///
+    /// - Parameters:
+    ///   - advised: the wait that it asked for, in milliseconds; 0 for none. It opens the circuit.
+    ///   - now: the time.
+    ///   - wait: the wait after so many openings, in milliseconds.
+    /// - Returns: whether the circuit was closed and is open now.
+    mutating func failed(
+        advised: UInt64, now: Instant, wait: (Int) -> UInt64
+    ) -> Bool {
+        failureCount += 1
+        let wasOpen = openUntil != nil
+        // Requests that began before the circuit opened say nothing new.
+        if wasOpen, !isProbing, advised == 0 { return false }
+        guard wasOpen || advised > 0 || failureCount >= WebhookLimits.circuitFailuresMaximum else {
+            return false
+        }
+        isProbing = false
+        openingCount += 1
+        openUntil = now.advanced(byMilliseconds: max(advised, wait(openingCount)))
+        return !wasOpen
+    }
+
+    /// Ends the wait: an operator says that the destination is well.
+    mutating func close() { self = Circuit() }
+}

@@ -1,0 +1,93 @@
+// The state that a record describes: what is left of its entries when they are replayed in order.
+
+import MartletClient
+
+package struct RecordContent: Sendable {
+    package private(set) var position: InboxRecord?
+    package private(set) var filters: [String] = []
+    /// Undelivered events by their numbers, which are their order.
+    private var live: [UInt64: Delivery] = [:]
+    private var dead: [UInt64: DeadLetter] = [:]
+    /// The highest number that was used.
+    package private(set) var highestSequence: UInt64 = 0
+
+    package init() {}
+
+    package var deliveries: [Delivery] { live.values.sorted { $0.sequence < $1.sequence } }
+
+    package var deadLetters: [DeadLetter] {
+        dead.values.sorted {
+            ($0.time, $0.delivery.sequence) < ($1.time, $1.delivery.sequence)
+        }
+    }
+
+    package mutating func apply(_ entry: RecordEntry) {
+        switch entry {
+        case .position(let position): self.position = position
+        case .filters(let filters): self.filters = filters
+        case .event(let delivery):
+            live[delivery.sequence] = delivery
+            highestSequence = max(highestSequence, delivery.sequence)
+        case .done(let sequence):
+            live[sequence] = nil
+            dead[sequence] = nil
+        case .dead(let sequence, let cause, let status, let time):
+            guard let delivery = live.removeValue(forKey: sequence) else { return }
+            dead[sequence] = DeadLetter(
+                delivery: delivery, cause: cause, status: status, time: time)
+        case .resent(let sequence, let newSequence, let expiry):
+            guard var delivery = dead.removeValue(forKey: sequence)?.delivery else { return }
+            delivery.sequence = newSequence
+            delivery.expiry = expiry
+            live[newSequence] = delivery
+            highestSequence = max(highestSequence, newSequence)
+        }
+    }
+
+    /// The shortest list of entries with the same state.
+    package var entries: [RecordEntry] {
+        var entries: [RecordEntry] = []
+        if let position { entries.append(.position(position)) }
+        entries.append(.filters(filters))
+        for letter in deadLetters {
+            entries.append(.event(letter.delivery))
+            entries.append(
+                .dead(
+                    sequence: letter.delivery.sequence, cause: letter.cause, status: letter.status,
+                    time: letter.time))
+        }
+        return entries + deliveries.map { .event($0) }
+    }
+
+    /// Reads a whole record.
+    ///
+    /// - Returns: the state, and the offset of the end of the last complete entry.
+    /// - Throws: if it is none, or if an entry in the middle is damaged.
+    package static func read(
+        _ bytes: [UInt8], path: String
+    ) throws(RecordFailure) -> (content: RecordContent, end: Int) {
+        var content = RecordContent()
+        let magic = RecordEntry.magic
+        guard bytes.starts(with: magic) else {
+            // Nothing was confirmed before the first bytes were complete.
+            if magic.starts(with: bytes) { return (content, 0) }
+            throw .damaged("\(path): no record of a webhook relay")
+        }
+        var offset = magic.count
+        while let (entry, end) = RecordEntry.decode(bytes, at: offset) {
+            content.apply(entry)
+            offset = end
+        }
+        // Behind an incomplete write there is nothing complete.
+        var next = offset + 1
+        while next + RecordEntry.frameByteCount <= bytes.count {
+            if bytes[next] == RecordEntry.mark[0], RecordEntry.decode(bytes, at: next) != nil {
+                throw .damaged(
+                    "\(path): the entry at byte \(offset) is damaged, and others follow it; "
+                        + "without this file undelivered events are lost")
+            }
+            next += 1
+        }
+        return (content, offset)
+    }
+}

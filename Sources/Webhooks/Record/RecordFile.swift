@@ -1,0 +1,166 @@
+// The record on disk: a file that entries are appended to, written anew when most of it is
+// obsolete. When a synced write returns, it survives a loss of power.
+
+import Files
+import Glibc
+
+/// The reason why the record cannot be kept.
+public enum RecordFailure: Error, Hashable, CustomStringConvertible {
+    /// It cannot be read, or another relay uses it.
+    case damaged(String)
+    /// The disk is full; the file is as before.
+    case noRoom(String)
+    /// The state of the disk is unknown.
+    case failed(String)
+
+    public var description: String {
+        switch self {
+        case .damaged(let text), .noRoom(let text), .failed(let text): text
+        }
+    }
+}
+
+struct RecordFile: ~Copyable {
+    private let path: String
+    private var descriptor: Int32
+    /// Its lock file stays when the record is replaced.
+    private let lock: Int32
+    private(set) var byteCount: Int
+    /// What the file had when it was opened.
+    let stored: RecordContent
+
+    private init(
+        path: String, descriptor: Int32, lock: Int32, byteCount: Int, stored: RecordContent
+    ) {
+        self.path = path
+        self.descriptor = descriptor
+        self.lock = lock
+        self.byteCount = byteCount
+        self.stored = stored
+    }
+
+    deinit {
+        close(descriptor)
+        close(lock)
+    }
+
+    /// Opens or creates the file. No other process writes it while this value exists.
+    static func open(_ path: String) throws(RecordFailure) -> RecordFile {
+        let lock = Glibc.open(path + ".lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        guard lock >= 0 else { throw failure("open", path + ".lock") }
+        guard flock(lock, LOCK_EX | LOCK_NB) == 0 else {
+            close(lock)
+            throw .damaged("\(path): another relay uses it")
+        }
+        let descriptor = Glibc.open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else {
+            close(lock)
+            throw failure("open", path)
+        }
+        let content: RecordContent
+        let end: Int
+        do throws(RecordFailure) {
+            (content, end) = try RecordContent.read(readAll(descriptor, path), path: path)
+        } catch {
+            close(descriptor)
+            close(lock)
+            throw error
+        }
+        var file = RecordFile(
+            path: path, descriptor: descriptor, lock: lock, byteCount: end, stored: content)
+        try file.cut()
+        if end == 0 { try file.begin() }
+        return file
+    }
+
+    /// Reads the file of a relay that may run.
+    static func content(of path: String) throws(RecordFailure) -> RecordContent {
+        let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw failure("open", path) }
+        defer { close(descriptor) }
+        return try RecordContent.read(readAll(descriptor, path), path: path).content
+    }
+
+    private static func readAll(
+        _ descriptor: Int32, _ path: String
+    ) throws(RecordFailure) -> [UInt8] {
+        do throws(SystemError) {
+            return try DescriptorIO.read(from: descriptor, byteCountMaximum: .max)
+        } catch {
+            throw .damaged("cannot read \(path): \(error)")
+        }
+    }
+
+    /// Removes what follows the last complete entry.
+    private mutating func cut() throws(RecordFailure) {
+        guard ftruncate(descriptor, off_t(byteCount)) == 0,
+            lseek(descriptor, off_t(byteCount), SEEK_SET) >= 0
+        else { throw Self.failure("truncate", path) }
+    }
+
+    private mutating func begin() throws(RecordFailure) {
+        try append(RecordEntry.magic, isSynced: true)
+        try Self.syncDirectory(of: path)
+    }
+
+    private static func syncDirectory(of path: String) throws(RecordFailure) {
+        let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
+        let directory = Glibc.open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard directory >= 0 else { throw failure("open", folder) }
+        defer { close(directory) }
+        guard fsync(directory) == 0 else { throw failure("sync", folder) }
+    }
+
+    // MARK: - Writing
+
+    /// Appends entries.
+    ///
+    /// - Parameter isSynced: whether they survive a loss of power when this returns.
+    mutating func append(_ entries: [RecordEntry], isSynced: Bool) throws(RecordFailure) {
+        var bytes: [UInt8] = []
+        for entry in entries { bytes += entry.encoded }
+        try append(bytes, isSynced: isSynced)
+    }
+
+    private mutating func append(_ bytes: [UInt8], isSynced: Bool) throws(RecordFailure) {
+        do throws(SystemError) {
+            try DescriptorIO.write(bytes, to: descriptor)
+        } catch {
+            guard error.code == ENOSPC || error.code == EDQUOT else {
+                throw .failed("cannot write \(path): \(error)")
+            }
+            try cut()
+            throw .noRoom("cannot write \(path): \(error)")
+        }
+        byteCount += bytes.count
+        if isSynced, fdatasync(descriptor) != 0 { throw Self.failure("sync", path) }
+    }
+
+    /// Replaces the file by one with these entries only.
+    mutating func replace(with entries: [RecordEntry]) throws(RecordFailure) {
+        let staging = path + ".new"
+        let new = Glibc.open(staging, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+        guard new >= 0 else { throw Self.failure("open", staging) }
+        var bytes = RecordEntry.magic
+        for entry in entries { bytes += entry.encoded }
+        do throws(SystemError) {
+            try DescriptorIO.write(bytes, to: new)
+        } catch {
+            close(new)
+            unlink(staging)
+            throw .noRoom("cannot write \(staging): \(error)")
+        }
+        guard fdatasync(new) == 0, rename(staging, path) == 0 else {
+            close(new)
+            throw Self.failure("replace", path)
+        }
+        close(descriptor)
+        descriptor = new
+        byteCount = bytes.count
+        try Self.syncDirectory(of: path)
+    }
+
+    private static func failure(_ call: String, _ path: String) -> RecordFailure {
+        .failed("cannot \(call) \(path): \(SystemError.last)")
+    }
+}

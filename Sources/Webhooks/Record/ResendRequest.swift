@@ -1,0 +1,44 @@
+// How another process asks the relay to send dead letters again: a file beside the record, which
+// appears complete and which the relay removes.
+
+import Files
+import Glibc
+
+struct ResendRequest {
+    private let path: String
+
+    init(stateFile: String) {
+        path = stateFile + ".resend"
+    }
+
+    /// The numbers of dead letters; nil if there is no request.
+    func read() -> [UInt64]? {
+        guard let bytes = try? SmallFile.read(path) else { return nil }
+        return bytes.split(separator: UInt8(ascii: "\n")).compactMap {
+            UInt64(String(decoding: $0, as: UTF8.self))
+        }
+    }
+
+    func remove() { unlink(path) }
+
+    /// Asks for dead letters.
+    ///
+    /// - Throws: also if an earlier request waits.
+    func write(_ sequences: [UInt64]) throws(RecordFailure) {
+        let staging = "\(path).\(getpid())"
+        let text = sequences.map { "\($0)\n" }.joined()
+        do throws(FileFailure) {
+            try SmallFile.write(text, to: staging)
+        } catch {
+            throw .failed("cannot write \(staging): \(error)")
+        }
+        defer { unlink(staging) }
+        // A link, unlike a new name, does not replace what is there.
+        guard link(staging, path) == 0 else {
+            if errno == EEXIST {
+                throw .failed("\(path): an earlier request waits for the relay")
+            }
+            throw .failed("cannot create \(path): \(SystemError.last)")
+        }
+    }
+}

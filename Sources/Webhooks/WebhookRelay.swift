@@ -1,0 +1,224 @@
+// The relay's thread: it takes inputs, makes requests, keeps the record, and acknowledges.
+
+import ClientProgram
+import CommandLineOptions
+import Glibc
+import MartletClient
+import Primitives
+
+struct WebhookRelay: ~Copyable {
+    private let settings: WebhookSettings
+    private let inputs: InputQueue
+    private let session: BrokerSession
+    private let pool: TransferPool
+    private var dispatcher: EventDispatcher
+    private var record: RecordFile
+    private let obsolete: [String]
+    private var attempts: [UInt64: EventDispatcher.Attempt] = [:]
+    private var lastTag: UInt64 = 0
+    private var drainDeadline: Instant?
+    private var nextTotals = Instant.never
+    private var nextResendLook = Instant(milliseconds: 0)
+    /// A request whose dead letters are events again, in the record with the next write.
+    private var answeredRequest: ResendRequest?
+    private var stopReason: String?
+
+    init(
+        _ settings: WebhookSettings, record: consuming RecordFile, session: BrokerSession,
+        inputs: InputQueue, waker: RelayWaker
+    ) {
+        self.settings = settings
+        self.inputs = inputs
+        self.session = session
+        let concurrency = settings.hooks.reduce(0) { $0 + $1.concurrency }
+        pool = TransferPool(
+            waker, rules: AddressRules(allowed: settings.privateNetworks),
+            requestsMaximum: concurrency)
+        dispatcher = EventDispatcher(
+            settings, stored: record.stored, seed: .random(in: 0...(.max)),
+            time: Self.now.unixMilliseconds)
+        self.record = record
+        obsolete = dispatcher.replaceFilters(settings.filters)
+    }
+
+    private static var now: Moment {
+        func milliseconds(_ clock: clockid_t) -> UInt64 {
+            var time = timespec()
+            clock_gettime(clock, &time)
+            return UInt64(time.tv_sec) * 1_000 + UInt64(time.tv_nsec) / 1_000_000
+        }
+        return Moment(
+            instant: Instant(milliseconds: milliseconds(CLOCK_MONOTONIC)),
+            unixMilliseconds: milliseconds(CLOCK_REALTIME))
+    }
+
+    /// Runs until the relay has stopped.
+    mutating func run() throws(RecordFailure) -> WebhookProcess.End {
+        let start = Self.now
+        if settings.totalsSeconds > 0 {
+            nextTotals = start.instant.advanced(bySeconds: UInt64(settings.totalsSeconds))
+        }
+        // The list of subscriptions is in the record before the session has them.
+        try save(start.instant)
+        session.start(
+            wants: settings.filters.map { .filter($0) } + settings.groups.map { .group($0) },
+            obsolete: obsolete)
+        while true {
+            let now = Self.now
+            for input in inputs.takeAll() { take(input, now) }
+            turn(now)
+            try save(now.instant)
+            if let position = dispatcher.takeAcknowledgement() { session.acknowledge(position) }
+            print()
+            if let stopReason { return .refused(stopReason) }
+            if let drainDeadline, dispatcher.inFlightCount == 0 || now.instant >= drainDeadline {
+                try leave()
+                return .stopped
+            }
+            wait()
+        }
+    }
+
+    private mutating func take(_ input: RelayInput, _ now: Moment) {
+        switch input {
+        case .connected(let terms):
+            dispatcher.connected(as: terms.user)
+            dispatcher.log(
+                "connected",
+                "server=\(settings.server) user=\(quoted(terms.user.utf8)) "
+                    + "session=\(terms.isNewInbox ? "new" : "present")")
+        case .disconnected(let end):
+            let reason = end.reason.map { " reason=\($0.name)" } ?? ""
+            dispatcher.log(
+                "disconnected",
+                "detail=\(quoted(end.detail.utf8))\(reason) retry_ms=\(end.retryMilliseconds)")
+        case .message(let message):
+            // Those that come now are delivered again after the next login.
+            if drainDeadline == nil { dispatcher.accept(message, now: now) }
+        case .dropped(let count): dispatcher.totals.dropped += UInt64(clamping: count)
+        case .subscribed(let count): dispatcher.log("subscribed", "count=\(count)")
+        case .subscriptionRefused(let name, let reason):
+            dispatcher.log("subscription_refused", "\(name) reason=\(reason.name)")
+        case .unsubscribed: dispatcher.forgetObsoleteFilters()
+        case .stopped(let reason): if drainDeadline == nil { stopReason = reason }
+        case .drain:
+            guard drainDeadline == nil else { return }
+            drainDeadline = now.instant.advanced(byMilliseconds: WebhookLimits.drainMilliseconds)
+            dispatcher.drain()
+        }
+    }
+
+    /// Makes requests until none may begin, and takes results.
+    private mutating func turn(_ now: Moment) {
+        dispatcher.timePassed(now: now)
+        if now.instant >= nextTotals {
+            dispatcher.logTotals()
+            nextTotals = now.instant.advanced(bySeconds: UInt64(settings.totalsSeconds))
+        }
+        lookForResends(now)
+        begin(now)
+        var completions = pool.perform()
+        // A result may permit the next request of its key, whose bytes are sent in this turn too.
+        var rounds = 0
+        while !completions.isEmpty, rounds < 16 {
+            for completion in completions {
+                guard let attempt = attempts.removeValue(forKey: completion.tag) else {
+                    preconditionFailure("request \(completion.tag) has ended before")
+                }
+                dispatcher.finish(attempt, with: completion.result, now: now)
+            }
+            begin(now)
+            completions = pool.perform()
+            rounds += 1
+        }
+        for completion in completions {
+            guard let attempt = attempts.removeValue(forKey: completion.tag) else {
+                preconditionFailure("request \(completion.tag) has ended before")
+            }
+            dispatcher.finish(attempt, with: completion.result, now: now)
+        }
+    }
+
+    private mutating func begin(_ now: Moment) {
+        while let attempt = dispatcher.nextAttempt(now: now) {
+            let hook = settings.hooks[attempt.hook]
+            let seconds = now.unixSeconds
+            let signatures = hook.secrets.map {
+                $0.signature(identifier: attempt.identifier, seconds: seconds, body: attempt.body)
+            }
+            lastTag += 1
+            attempts[lastTag] = attempt
+            pool.begin(
+                HookRequest(
+                    url: hook.url, authorityFile: hook.authorityFile,
+                    timeoutSeconds: hook.timeoutSeconds,
+                    fields: [
+                        "webhook-id: \(attempt.identifier)", "webhook-timestamp: \(seconds)",
+                        "webhook-signature: \(signatures.joined(separator: " "))",
+                    ], body: attempt.body), tag: lastTag)
+        }
+    }
+
+    private mutating func lookForResends(_ now: Moment) {
+        guard !dispatcher.deadLetters.letters.isEmpty, drainDeadline == nil,
+            now.instant >= nextResendLook
+        else { return }
+        nextResendLook = now.instant.advanced(byMilliseconds: WebhookLimits.resendMilliseconds)
+        let request = ResendRequest(stateFile: settings.stateFile)
+        guard let sequences = request.read() else { return }
+        dispatcher.resend(sequences, now: now)
+        answeredRequest = request
+    }
+
+    // MARK: - The record
+
+    private mutating func save(_ now: Instant) throws(RecordFailure) {
+        guard let write = dispatcher.nextWrite(now: now) else { return }
+        do throws(RecordFailure) {
+            try record.append(write.entries, isSynced: write.isSynced)
+            dispatcher.written(write)
+            if write.isComplete {
+                answeredRequest?.remove()
+                answeredRequest = nil
+            }
+            try compact()
+        } catch {
+            guard case .noRoom(let reason) = error else { throw error }
+            dispatcher.notWritten(reason, now: now)
+        }
+    }
+
+    private mutating func compact() throws(RecordFailure) {
+        let slack = WebhookLimits.recordSlackByteCount
+        guard record.byteCount > 2 * dispatcher.liveByteCount + slack else { return }
+        guard let entries = dispatcher.snapshot else { return dispatcher.requestRecord() }
+        try record.replace(with: entries)
+    }
+
+    private mutating func leave() throws(RecordFailure) {
+        dispatcher.requestRecord()
+        try save(Self.now.instant)
+        if let position = dispatcher.takeAcknowledgement() { session.acknowledge(position) }
+        session.close()
+        dispatcher.logTotals()
+        print()
+    }
+
+    // MARK: - The end of a turn
+
+    private mutating func print() {
+        for line in dispatcher.takeLines() {
+            StandardStream.error.print("\(LogTime.prefix())\(line)")
+        }
+    }
+
+    private func wait() {
+        let now = Self.now.instant
+        var deadline = min(dispatcher.nextDeadline(now: now), nextTotals)
+        if let drainDeadline { deadline = min(deadline, drainDeadline) }
+        if !dispatcher.deadLetters.letters.isEmpty, drainDeadline == nil {
+            deadline = min(deadline, nextResendLook)
+        }
+        pool.wait(milliseconds: min(deadline.milliseconds(since: now), 3_600_000))
+    }
+}

@@ -1,0 +1,150 @@
+// The program `martlet-gateway webhook`, from its arguments to its exit code.
+
+import CommandLineOptions
+import Files
+import Glibc
+import Threads
+import Webhooks
+
+enum WebhookOption: String, OptionRules {
+    case config
+    case checkConfig = "check-config"
+    case resend
+    case help
+
+    var shape: OptionShape {
+        switch self {
+        case .config, .resend: .value
+        case .checkConfig, .help: .flag
+        }
+    }
+
+    static let helpPage = """
+        martlet-gateway webhook: HTTP requests for what an ordinary client of Martlet receives
+
+        Usage: martlet-gateway webhook --config=FILE [--check-config]
+               martlet-gateway webhook dead-letters --config=FILE [--resend=NUMBER|all]
+
+          --config=FILE    the broker and the hooks, as JSON5
+          --check-config   check the file and exit
+          --resend=NUMBER  send a dead letter again, or all of them
+          -h, --help       print this page and exit
+
+        A file to begin with:
+
+          {
+            martlet: { server: "tls://broker.example:8883", tokenFile: "webhook.token" },
+            stateFile: "/var/lib/martlet-webhook/state",
+            hooks: [
+              {
+                name: "orders",
+                url: "https://shop.example/hooks/martlet",
+                secretFiles: ["orders.secret"],
+                kinds: ["message.user", "receipt"],
+                topics: ["plant/+/alarm"],
+              },
+            ],
+          }
+
+        Each request is one of Standard Webhooks: webhook-id, webhook-timestamp and
+        webhook-signature, and a JSON body with type, timestamp and data. Events are delivered at
+        least once, and in order for each sender, group or topic.
+
+        Martlet's token may also be in MARTLET_TOKEN. dead-letters prints the events that could not
+        be delivered, also while the relay runs. After SIGTERM, SIGINT or SIGHUP the relay waits for
+        open requests and stops; a second SIGTERM or SIGINT stops it at once. No event is lost by
+        that or by a kill. docs/operating/webhooks.md lists all keys and the guarantees.
+        """
+}
+
+enum WebhookProgram {
+    static func run(_ arguments: ArraySlice<String>) -> ExitCode {
+        var arguments = arguments
+        let isForDeadLetters = arguments.first == "dead-letters"
+        if isForDeadLetters { arguments.removeFirst() }
+        do throws(UsageError) {
+            switch try OptionParser<WebhookOption>.parse(arguments) {
+            case .help:
+                StandardStream.output.print(WebhookOption.helpPage)
+                return .success
+            case .run(let parsed):
+                let path = try parsed.required(.config)
+                if parsed.has(.resend), !isForDeadLetters {
+                    throw UsageError("--resend is an option of webhook dead-letters")
+                }
+                let settings = try WebhookFile.settings(
+                    text: try read(path), path: path,
+                    token: getenv("MARTLET_TOKEN").map { String(cString: $0) })
+                if parsed.has(.checkConfig) {
+                    StandardStream.output.print("the configuration is valid")
+                    return .success
+                }
+                guard isForDeadLetters else { return run(settings) }
+                return try deadLetters(settings, resend: parsed[.resend])
+            }
+        } catch {
+            StandardStream.error.print(
+                "martlet-gateway webhook: \(error.message)\nSee martlet-gateway webhook --help")
+            return .usage
+        }
+    }
+
+    private static func read(_ path: String) throws(UsageError) -> [UInt8] {
+        do throws(FileFailure) {
+            return try SmallFile.read(path)
+        } catch {
+            throw UsageError("\(path) cannot be read: \(error)")
+        }
+    }
+
+    private static func run(_ settings: WebhookSettings) -> ExitCode {
+        let signals = StopSignals()
+        // A destination may close a connection that is written to.
+        signal(SIGPIPE, SIG_IGN)
+        let control = WebhookControl()
+        signals.whenFirstComes { _ in control.drain() }
+        do throws(WebhookProcess.Failure) {
+            switch try WebhookProcess.run(settings, control) {
+            case .stopped: return .success
+            case .refused(let reason):
+                StandardStream.error.print("martlet-gateway webhook: \(reason)")
+                return .notConnected
+            }
+        } catch {
+            switch error {
+            case .record(let failure): return fail("\(failure)", .storeUnusable)
+            case .client(let failure): return fail("\(failure)", .failure)
+            }
+        }
+    }
+
+    private static func fail(_ text: String, _ code: ExitCode) -> ExitCode {
+        StandardStream.error.print("martlet-gateway webhook: \(text)")
+        return code
+    }
+
+    private static func deadLetters(
+        _ settings: WebhookSettings, resend: String?
+    ) throws(UsageError) -> ExitCode {
+        let number = resend.flatMap { UInt64($0) }
+        guard resend == nil || resend == "all" || number != nil else {
+            throw UsageError("--resend must be the number of a dead letter, or all")
+        }
+        do throws(RecordFailure) {
+            guard resend != nil else {
+                for line in try WebhookDeadLetters.list(settings) {
+                    StandardStream.output.print(line)
+                }
+                return .success
+            }
+            let count = try WebhookDeadLetters.resend(settings, number: number)
+            guard count > 0 else {
+                return fail("there is no such dead letter of a hook of this file", .failure)
+            }
+            StandardStream.output.print("requested=\(count)")
+            return .success
+        } catch {
+            return fail("\(error)", .storeUnusable)
+        }
+    }
+}

@@ -1,0 +1,99 @@
+// What the tests of the relay's values have in common: hooks, messages, and a time that they move.
+
+import MartletClient
+import Primitives
+
+@testable import Webhooks
+
+enum Fixture {
+    static let secret = WebhookSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")!
+
+    static func hook(_ name: String = "a", _ change: (inout HookSettings) -> Void = { _ in })
+        -> HookSettings
+    {
+        var hook = HookSettings(name: name, url: "http://x/\(name)", secrets: [secret])
+        hook.kinds = [.messageUser, .messageGroup]
+        change(&hook)
+        return hook
+    }
+
+    static func settings(_ hooks: [HookSettings]) -> WebhookSettings {
+        var settings = WebhookSettings(
+            server: ServerAddress(host: "b", port: 1), token: "t", stateFile: "s", hooks: hooks)
+        settings.retryMilliseconds = 100
+        settings.retrySecondsMaximum = 10
+        return settings
+    }
+
+    static func message(
+        _ text: String, from: String = "alice", number: UInt64, epoch: UInt64 = 1
+    ) -> IncomingMessage {
+        IncomingMessage(
+            kind: .unicast, from: from, time: 1_000, content: .text(text),
+            record: number == 0 ? nil : InboxRecord(epoch: epoch, number: number))
+    }
+
+    static func moment(_ milliseconds: UInt64) -> Moment {
+        Moment(
+            instant: Instant(milliseconds: milliseconds),
+            unixMilliseconds: 1_800_000_000_000 + milliseconds)
+    }
+}
+
+/// A dispatcher with its record, without sockets and files.
+struct Relay {
+    var dispatcher: EventDispatcher
+    /// What is on disk.
+    var content: RecordContent
+    /// Entries that a loss of power may take.
+    var unsynced: [RecordEntry] = []
+    var acknowledged: InboxRecord?
+    var time: UInt64 = 1_000
+    /// Requests under way.
+    var attempts: [EventDispatcher.Attempt] = []
+
+    var now: Moment { Fixture.moment(time) }
+
+    init(_ settings: WebhookSettings, content: RecordContent = RecordContent(), seed: UInt64 = 1) {
+        self.content = content
+        dispatcher = EventDispatcher(
+            settings, stored: content, seed: seed, time: Fixture.moment(1_000).unixMilliseconds)
+        dispatcher.connected(as: "relay")
+    }
+
+    mutating func accept(_ message: IncomingMessage) { dispatcher.accept(message, now: now) }
+
+    /// Begins what may begin.
+    mutating func begin() {
+        dispatcher.timePassed(now: now)
+        while let attempt = dispatcher.nextAttempt(now: now) { attempts.append(attempt) }
+    }
+
+    mutating func finish(_ status: Int, at index: Int = 0, retryAfter: UInt64 = 0) {
+        dispatcher.finish(
+            attempts.remove(at: index),
+            with: .answered(status: status, retryAfterSeconds: retryAfter), now: now)
+    }
+
+    mutating func save() {
+        if let write = dispatcher.nextWrite(now: now.instant) {
+            unsynced += write.entries
+            if write.isSynced {
+                for entry in unsynced { content.apply(entry) }
+                unsynced = []
+            }
+            dispatcher.written(write)
+        }
+        if let position = dispatcher.takeAcknowledgement() { acknowledged = position }
+    }
+
+    /// The texts of the events of the requests under way.
+    var texts: [String] { attempts.map(\.text) }
+}
+
+extension EventDispatcher.Attempt {
+    var text: String {
+        let body = String(decoding: body, as: UTF8.self)
+        return body.matches(of: /"b":"([^"]*)"/).map { String($0.output.1) }.joined(separator: "+")
+    }
+}
