@@ -204,14 +204,20 @@ extension QuickBloxInterface {
         return (type, address)
     }
 
+    /// Messages among which a new one is looked for.
+    private static let newestCount = 20
+
     /// The message as it is kept: the newest one of the user with this content.
     private func created(
         _ message: SendMessage, in dialog: DialogName
     ) throws(SourceRefusal) -> [String: SourceValue] {
         var request = history(of: dialog)
         request.from = user
+        // Others may have written since; more of them than this is unlikely.
+        request.limit = Self.newestCount
         let newest = try operations.list(request, seenBy: user).messages
-        guard let kept = newest.first(where: { $0.content.text == message.b }) ?? newest.first
+        guard
+            let kept = newest.first(where: { $0.content.isCut || $0.content.text == message.b })
         else { throw SourceRefusal(507, "the message was not kept: a limit of history is reached") }
         var object = object(of: kept, in: dialog, readThrough: 0)
         object["read"] = nil
