@@ -39,7 +39,8 @@ PACKAGES := libssl-dev liblmdb-dev libcurl4-openssl-dev pkg-config
 TEST_PACKAGES := mosquitto mosquitto-clients libpaho-mqtt-dev python3-paho-mqtt gcc libc6-dev \
     fail2ban systemd-journal-remote nftables jq python3-prometheus-client python3-websockets curl \
     python3-h11 python3-wsproto chromium chromium-driver python3-selenium python3-systemd \
-    prometheus haproxy node-mqtt golang-go golang-github-eclipse-paho.mqtt.golang-dev
+    python3-requests prometheus haproxy node-mqtt golang-go \
+    golang-github-eclipse-paho.mqtt.golang-dev
 
 # Targets that firmware uses, each after those it imports, and the processor that they are checked
 # for: a Cortex-M4, as in the samples.
@@ -273,6 +274,7 @@ test-deps:
 	    && [ -d /usr/share/gocode/src/github.com/eclipse/paho.mqtt.golang ] \
 	    && /usr/bin/python3 -c \
 	        'import paho.mqtt.client, prometheus_client, selenium, systemd.journal, websockets' \
+	        2>/dev/null && /usr/bin/python3 -c 'import requests' \
 	        2>/dev/null || { \
 	    set -e; \
 	    command -v apt-get >/dev/null || { \

@@ -78,6 +78,8 @@ let package = Package(
             dependencies: ["BrokerTerms", "CommandLineOptions", "Files", "JSON5"]),
         .target(name: "Administration", dependencies: ["BrokerTerms"]),
         .target(
+            name: "SourceInterfaces", dependencies: ["Administration", "BrokerTerms", "COpenSSL"]),
+        .target(
             name: "Dashboard",
             resources: [
                 .embedInCode("Page/index.html"),
@@ -101,7 +103,7 @@ let package = Package(
             dependencies: [
                 "BrokerTerms", "Primitives", "WireFormat", "BrokerCore", "Dialects", "Credentials",
                 "QueueStore", "NetTransport", "Configuration", "Administration", "Dashboard",
-                "Threads", "CLinuxShims",
+                "SourceInterfaces", "Threads", "CLinuxShims",
             ],
             swiftSettings: hot + spans),
         .target(
@@ -213,6 +215,8 @@ let package = Package(
         .testTarget(name: "FilesTests", dependencies: ["Files"]),
         .testTarget(name: "JSON5Tests", dependencies: ["JSON5"]),
         .testTarget(name: "ConfigurationTests", dependencies: ["Configuration", "BrokerTerms"]),
+        .testTarget(
+            name: "SourceInterfacesTests", dependencies: ["SourceInterfaces", "Administration"]),
         .testTarget(name: "AdministrationTests", dependencies: ["Administration", "WireFormat"]),
         .testTarget(
             name: "BrokerRuntimeTests",
@@ -266,6 +270,7 @@ let package = Package(
                 "RealClients/actuator.py", "RealClients/frames.py", "RealClients/http_exchange.py",
                 "RealClients/json_clients.py", "RealClients/event_streams.py",
                 "RealClients/webhook_receiver.py",
+                "SourceInterfaces/rest_client.py", "SourceInterfaces/quickblox_client.py",
                 "Full/snapshot.c",
             ]),
         .testTarget(

@@ -18,6 +18,8 @@ let package = Package(
         .executableTarget(
             name: "backend",
             dependencies: ["Shared", .product(name: "MartletClient", package: "martlet")]),
+        // For the REST interface, without the SDK.
+        .executableTarget(name: "conversations"),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -1,7 +1,7 @@
 // Settings of one app that differ from the broker's, as written in the configuration:
 //
 //     {app: "plant", refusedPublish: "count", joinsGroups: false, takeoversPerMinute: 20,
-//      keepsHistory: true, recall: false}
+//      keepsHistory: true, recall: false, interfaces: ["rest"]}
 
 import JSON5
 
@@ -18,6 +18,9 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
     public var keepsHistory: Bool?
     /// Whether its users may recall and replace their messages; nil: they may.
     public var recall: Bool?
+
+    /// The interfaces of other messaging systems that its users may use.
+    public var interfaces: [AppInterface] = []
 
     public init(
         app: String = "", refusedPublish: RefusedPublish? = nil, joinsGroups: Bool? = nil,
@@ -58,11 +61,27 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
             takeoversPerMinute = try Setting.integer(node, in: Setting.takeoversPerMinute)
         case "keepsHistory": keepsHistory = try Setting.boolean(node)
         case "recall": recall = try Setting.boolean(node)
+        case "interfaces": interfaces = try Self.interfaces(node)
         default:
             throw SettingFault(
                 "is unknown; known are app, refusedPublish, joinsGroups, takeoversPerMinute, "
-                    + "keepsHistory, recall")
+                    + "keepsHistory, recall, interfaces")
         }
+    }
+
+    private static func interfaces(_ node: JSON5Node) throws(SettingFault) -> [AppInterface] {
+        guard case .array(let elements) = node.value else {
+            throw SettingFault("must be a list, not \(node.kindName)")
+        }
+        var interfaces: [AppInterface] = []
+        for (index, element) in elements.enumerated() {
+            do throws(SettingFault) {
+                interfaces.append(try Setting.choice(element))
+            } catch {
+                throw SettingFault("has entry \(index + 1), which \(error.message)")
+            }
+        }
+        return interfaces
     }
 
     func fault(beside others: [Self]) -> String? {
@@ -79,8 +98,17 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
         if let takeoversPerMinute { members.append("takeoversPerMinute: \(takeoversPerMinute)") }
         if let keepsHistory { members.append("keepsHistory: \(keepsHistory)") }
         if let recall { members.append("recall: \(recall)") }
+        if !interfaces.isEmpty {
+            let names = interfaces.map { JSONText.quoted($0.rawValue) }
+            members.append("interfaces: [\(names.joined(separator: ", "))]")
+        }
         return "{\(members.joined(separator: ", "))}"
     }
+}
+
+/// An interface of another messaging system (docs/operating/source-systems.md).
+public enum AppInterface: String, Hashable, Sendable, CaseIterable {
+    case rest, registration, quickblox
 }
 
 extension Setting {

@@ -55,10 +55,12 @@ public enum SettingTable {
         .objects(
             "apps", at: \.apps, reload: .newConnections,
             "Settings of single apps, as `{app, refusedPublish, joinsGroups, "
-                + "takeoversPerMinute, keepsHistory, recall}`. They override the keys of the same "
-                + "names below, and keepsHistory overrides `history.byDefault`; a member that is "
-                + "left out has the value of its key. With `recall: false` users may not recall "
-                + "or replace their messages.")
+                + "takeoversPerMinute, keepsHistory, recall, interfaces}`. They override the keys "
+                + "of the same names below, and keepsHistory overrides `history.byDefault`; a "
+                + "member that is left out has the value of its key. With `recall: false` users "
+                + "may not recall or replace their messages. `interfaces` lists the interfaces of "
+                + "other systems that are open ([source-systems.md](source-systems.md)); none by "
+                + "default.")
     ]
 
     private static let tls: [Setting] = [

@@ -33,6 +33,17 @@ public enum PrivateDirectory {
     }
 }
 
+extension PrivateDirectory {
+    /// Makes the names in a directory durable. Without it a loss of power may bring a replaced file
+    /// back.
+    public static func sync(_ path: String) throws(CredentialError) {
+        let descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw .file(call: "open", path: path, code: errno) }
+        defer { close(descriptor) }
+        guard fsync(descriptor) == 0 else { throw .file(call: "fsync", path: path, code: errno) }
+    }
+}
+
 /// A file that only its owner, who is this process's user, may read.
 public enum PrivateFile {
     /// The bytes of a file; nil where there is none. A symbolic link is not followed.

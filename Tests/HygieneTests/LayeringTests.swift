@@ -29,11 +29,12 @@ private let allowedImports: [String: Set<String>] = [
     "Configuration": ["BrokerTerms", "CommandLineOptions", "Files", "JSON5"],
     "Administration": ["BrokerTerms", "FoundationEssentials", "Glibc"],
     "Dashboard": [],
+    "SourceInterfaces": ["Administration", "BrokerTerms", "COpenSSL", "FoundationEssentials"],
     // Composition.
     "BrokerRuntime": [
         "BrokerTerms", "Primitives", "WireFormat", "BrokerCore", "Dialects", "Credentials",
-        "QueueStore", "NetTransport", "Configuration", "Administration", "Dashboard", "Threads",
-        "CLinuxShims",
+        "QueueStore", "NetTransport", "Configuration", "Administration", "Dashboard",
+        "SourceInterfaces", "Threads", "CLinuxShims",
         "Glibc", "Synchronization",
     ],
     "BrokerSimulation": [

@@ -8,7 +8,7 @@ import Testing
     /// Modules on the way of a packet, and in the composition the files that it passes.
     private static let modules = [
         "WireFormat", "Dialects", "BrokerCore", "BrokerRuntime", "Credentials", "NetTransport",
-        "BrokerTerms", "Primitives",
+        "BrokerTerms", "Primitives", "SourceInterfaces",
     ]
     private static let runtimeFiles: Set<String> = [
         "BrokerLoopHandler", "ConnectionLog", "BrokerLoop", "SharedBroker", "CredentialVerifier",
@@ -16,7 +16,8 @@ import Testing
         "RateLimiter", "ClientRates", "BrokerClock", "WebConnections", "WebConnections+Routes",
         "WebListeners", "WebServices", "BrokerHealth", "MetricsPage", "WebConnections+API",
         "WebConnections+Streams", "WebRequest", "WebAction", "WebOrigin", "HTTPResponse+Contents",
-        "APIQueue", "AwaitedAnswers", "IdempotencyKey", "Operators",
+        "APIQueue", "AwaitedAnswers", "IdempotencyKey", "Operators", "SourceQueue",
+        "WebConnections+Interfaces", "AdministrationService+Interfaces", "PasswordFile",
     ]
 
     @Test func `each trap that a packet could reach has its reason`() throws {

@@ -138,6 +138,7 @@ public enum OpenAPIDocument {
         "Access-Control-Request-Method": "Sent by browsers in a preflight (OPTIONS).",
         "X-Forwarded-For": "The client, from reverse proxies that the listener names.",
         "Accept": "application/openmetrics-text, for /metrics.",
+        "QB-Token": "A user's token, for the interface of QuickBlox.",
         "Upgrade": "websocket, for /socket, /mqtt and /mrt.",
         "Sec-WebSocket-Key": "Required for /socket, /mqtt and /mrt.",
         "Sec-WebSocket-Version": "13, for /socket, /mqtt and /mrt.",

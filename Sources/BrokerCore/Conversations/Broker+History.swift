@@ -74,20 +74,35 @@ extension Broker {
     ///     may have fewer, or none, before the end: of those that the store reads, only those that
     ///     `search` finds.
     ///   - contentMaximum: bytes of each message's content.
+    ///   - reader: a user who sees a part of it, from when it joined or what it has hidden; nil for
+    ///     all of it.
     /// - Returns: the number under which ``takeHistory(_:)`` has the page when the batch that is
     ///   pending now has its result; 0 for a conversation without messages; nil if there is no
-    ///   such user or group.
+    ///   such user or group, or the reader is no member of it.
     public mutating func readHistory(
         of selection: ConversationSelection, before number: UInt64, search: HistorySearch,
-        countMaximum: Int, contentMaximum: Int
+        countMaximum: Int, contentMaximum: Int, seenBy reader: [UInt8]? = nil
     ) -> UInt64? {
         guard let app = app(named: selection.app),
             let parties = parties(of: selection, app: app)
         else { return nil }
+        var start: UInt64 = 0
+        if let reader {
+            guard let user = user(named: reader, app: app) else { return nil }
+            if case .group(let group) = parties, membership(of: user, in: group) == nil {
+                return nil
+            }
+            guard let index = conversationTable.find(parties) else { return 0 }
+            start =
+                conversationTable.reading(
+                    of: ConversationTable.Reader(conversation: index, user: user)
+                ).start
+        }
         guard let index = conversationTable.find(parties) else { return 0 }
         let read = HistoryRead(search: search, contentMaximum: contentMaximum)
         return readHistory(
-            of: index, before: number, countMaximum: countMaximum, for: .history(read))
+            of: index, after: start, before: number, countMaximum: countMaximum,
+            for: .history(read))
     }
 
     /// Removes and returns a page; nil if it is not complete.
@@ -126,11 +141,11 @@ extension Broker {
 
     /// Asks the store for messages before a number.
     mutating func readHistory(
-        of index: Index<KeptConversation>, before number: UInt64, countMaximum: Int,
-        for purpose: Inspections.Purpose
+        of index: Index<KeptConversation>, after start: UInt64 = 0, before number: UInt64,
+        countMaximum: Int, for purpose: Inspections.Purpose
     ) -> UInt64 {
         inspect(
-            conversationTable.conversations[index].kept.queue, after: 0, before: number,
+            conversationTable.conversations[index].kept.queue, after: start, before: number,
             countMaximum: min(max(countMaximum, 1), CoreLimits.inspectionCountMaximum),
             for: purpose)
     }

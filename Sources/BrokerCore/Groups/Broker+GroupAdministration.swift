@@ -79,6 +79,44 @@ extension Broker {
         return found
     }
 
+    /// The groups that a user is a member of, in the order of their ids.
+    public func groups(
+        ofMember user: [UInt8], app appName: [UInt8], countMaximum: Int
+    ) -> [GroupDescription] {
+        guard let app = app(named: appName), let user = self.user(named: user, app: app) else {
+            return []
+        }
+        return registry.users[user].memberships.prefix(countMaximum).map {
+            description(ofGroup: groupTable.memberships[$0].group)
+        }
+    }
+
+    /// Whether a user is a member of a group.
+    public func isMember(_ user: [UInt8], ofGroup name: [UInt8], app appName: [UInt8]) -> Bool {
+        guard let app = app(named: appName), let user = self.user(named: user, app: app),
+            let group = group(named: name, app: appName)
+        else { return false }
+        return membership(of: user, in: group) != nil
+    }
+
+    /// Groups that everybody may join, among the oldest ones of the broker.
+    ///
+    /// - Parameter examinedMaximum: the groups of all apps that are looked at.
+    public func openGroups(app appName: [UInt8], examinedMaximum: Int) -> [GroupDescription] {
+        guard let app = app(named: appName) else { return [] }
+        var found: [GroupDescription] = []
+        var examinedCount = 0
+        for group in groupTable.groups.places.after(nil) {
+            guard examinedCount < examinedMaximum else { break }
+            examinedCount += 1
+            guard groupTable.groups.contains(group), groupTable.groups[group].app == app,
+                groupTable.groups[group].allowed == nil
+            else { continue }
+            found.append(description(ofGroup: group))
+        }
+        return found
+    }
+
     /// One group; nil if there is none with this id.
     public func groupDescription(app appName: [UInt8], _ name: [UInt8]) -> GroupDescription? {
         guard let group = group(named: name, app: appName) else { return nil }

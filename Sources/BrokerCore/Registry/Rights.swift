@@ -133,6 +133,9 @@ public struct Rights: Hashable, Sendable {
         for right in list.rights { hasher.combine(right.text) }
     }
 
+    /// Whether they allow to create groups.
+    public var mayCreateGroups: Bool { allowsAll(.createGroup) }
+
     /// Whether a kind is allowed for every subject: one load and one branch.
     @inline(__always)
     func allowsAll(_ kind: RightKind) -> Bool {

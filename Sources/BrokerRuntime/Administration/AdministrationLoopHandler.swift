@@ -2,6 +2,7 @@
 // * the administration socket, a Unix socket in the data directory: `martlet` sends requests on it
 //   and reads replies, one JSON object per line;
 // * requests of the HTTP API, which the clients' loops put into a queue;
+// * requests to interfaces of other systems, from a queue of their own;
 // * the text of the metrics, when one of these loops asks for it;
 // * the statistics as `$SYS` topics, at intervals;
 // * the ends of traces whose time is over.
@@ -87,6 +88,7 @@ struct AdministrationLoopHandler: LoopHandler, ~Copyable {
     mutating func woken(in loop: inout EventLoop) {
         service.writeMetrics(at: loop.now)
         service.answerRequests()
+        service.answerInterfaces()
     }
     mutating func stopping(in loop: inout EventLoop) {}
 }

@@ -38,12 +38,7 @@ extension AdministrationService {
                 after: request.after, countMaximum: countMaximum)
         }
         return ListGroups.Reply(
-            groups: groups.map {
-                ListGroups.Group(
-                    groupid: Self.text($0.name), title: Self.text($0.title),
-                    owner: Self.text($0.owner), memberCount: $0.memberCount,
-                    isLimited: $0.allowed != nil)
-            },
+            groups: groups.map(ListGroups.Group.init),
             next: groups.count == countMaximum ? groups.last?.cursor : nil)
     }
 
@@ -196,5 +191,15 @@ extension AdministrationService {
                 "request": .text(name), "app": .text(app), "group": .text(group),
                 "user": .text(user),
             ])
+    }
+}
+
+extension ListGroups.Group {
+    init(_ group: GroupDescription) {
+        self.init(
+            groupid: AdministrationService.text(group.name),
+            title: AdministrationService.text(group.title),
+            owner: AdministrationService.text(group.owner), memberCount: group.memberCount,
+            isLimited: group.allowed != nil)
     }
 }

@@ -60,7 +60,10 @@ extension AdministrationService {
         }
     }
 
-    func list(_ request: ListHistory) throws(AdministrationRefusal) -> ListHistory.Reply {
+    /// - Parameter reader: a user who sees a part of it; nil for all of it.
+    func list(
+        _ request: ListHistory, seenBy reader: String? = nil
+    ) throws(AdministrationRefusal) -> ListHistory.Reply {
         let name = try ConversationName(
             user: request.user, with: request.with, groupid: request.groupid)
         let selection = ConversationSelection(app: request.app, name)
@@ -80,7 +83,8 @@ extension AdministrationService {
             state.broker.readHistory(
                 of: selection, before: request.before ?? .max, search: search,
                 countMaximum: request.limit ?? ListHistory.countMaximum,
-                contentMaximum: ListQueueMessages.contentByteCountMaximum)
+                contentMaximum: ListQueueMessages.contentByteCountMaximum,
+                seenBy: reader.map { Array($0.utf8) })
         }
         guard let number else { throw noConversation(request.app, name) }
         guard number > 0 else { return ListHistory.Reply(messages: [], next: nil) }

@@ -94,7 +94,7 @@ extension AdministrationService {
 
     /// Adds a user, unless it is known. Waits for no commit: a message that is answered after one
     /// is in the same batch or a later one, and messages that are begun together share it.
-    private func makeKnown(_ user: [UInt8], app: [UInt8]) throws(AdministrationRefusal) {
+    func makeKnown(_ user: [UInt8], app: [UInt8]) throws(AdministrationRefusal) {
         let outcome = shared.enter { state in
             Result { () throws(NoRoom) in try state.broker.addUser(user, app: app) }
         }

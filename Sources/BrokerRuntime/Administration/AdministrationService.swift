@@ -24,6 +24,7 @@ struct AdministrationService {
     let reloads: ReloadRequests
     let credentials: APICredentials
     let traces: TraceRegistry
+    let interfaces: SourceServices
     let started: Moment
     let version: String
 
@@ -36,6 +37,7 @@ struct AdministrationService {
         metrics = web.metrics
         requests = web.requests
         operators = web.operators
+        interfaces = web.interfaces
         self.reloads = reloads
         credentials = APICredentials(shared: shared, operators: operators)
         self.rates = rates

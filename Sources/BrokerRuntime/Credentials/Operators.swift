@@ -98,19 +98,9 @@ final class Operators: Sendable {
 
     private func replace(with list: [Operator]) throws(CredentialError) {
         try PrivateFile.write(OperatorFile.text(of: list), to: path)
-        try syncDirectory()
+        // Without it a loss of power may bring an operator back.
+        try PrivateDirectory.sync(String(path.dropLast(Self.fileName.utf8.count + 1)))
         operators.withLock { $0 = list }
-    }
-
-    /// Without it a loss of power may bring an operator back.
-    private func syncDirectory() throws(CredentialError) {
-        let directory = String(path.dropLast(Self.fileName.utf8.count + 1))
-        let descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        guard descriptor >= 0 else { throw .file(call: "open", path: directory, code: errno) }
-        defer { close(descriptor) }
-        guard fsync(descriptor) == 0 else {
-            throw .file(call: "fsync", path: directory, code: errno)
-        }
     }
 
     /// Whether a name can stand in the file, in a path and in the log as it is.

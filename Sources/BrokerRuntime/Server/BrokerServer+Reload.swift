@@ -83,6 +83,7 @@ extension BrokerServer {
         files = watched
         rates.change(ClientRates.Values(new))
         listenerSet.web.change(new)
+        web.interfaces.change(new)
         connectionLimiter.change(maximumPerAddress: new.limits.connectionsPerAddress)
         let moment = clock.moment()
         let vouchers = material.vouchers

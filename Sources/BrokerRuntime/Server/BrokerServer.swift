@@ -11,6 +11,7 @@ import Glibc
 import NetTransport
 import Primitives
 import QueueStore
+import SourceInterfaces
 import Threads
 
 /// A broker that is running.
@@ -39,6 +40,7 @@ public final class BrokerServer {
     private var loops: [Thread] = []
     private var administration: Thread?
     private var writer: Thread?
+    private var passwordHashing: Thread?
 
     /// Ends the process of a broker that cannot continue.
     public typealias Failure = @Sendable (StartError.Kind) -> Never
@@ -71,7 +73,8 @@ public final class BrokerServer {
         trust = ClientTrust(try TrustMaterial(settings))
         operators = try Self.readOperators(settings)
         listenerSet = try ListenerSet(settings, preSharedKeys: trust.preSharedKeys)
-        web = WebServices(listenerSet.web, operators: operators)
+        let interfaces = SourceServices(settings, passwords: try Self.readPasswords(settings))
+        web = WebServices(listenerSet.web, operators: operators, interfaces: interfaces)
         var store = try Self.openStore(settings)
         if let older = store.upgradedFormat {
             log.write(
@@ -213,6 +216,8 @@ public final class BrokerServer {
         log.write(.info, .brokerStopping)
         web.health.set(.draining, true)
         reloads.close()
+        web.interfaces.queue.stopHashing()
+        passwordHashing?.join()
         // Administration stops first: it waits for commits too, and only one thread at a time may.
         administrationHandle.requestStop()
         administration?.join()
@@ -291,6 +296,16 @@ public final class BrokerServer {
     ) throws(StartError) -> Operators {
         do throws(CredentialError) {
             return try Operators(dataDirectory: settings.dataDirectory)
+        } catch {
+            throw .credentials(error)
+        }
+    }
+
+    private static func readPasswords(
+        _ settings: BrokerSettings
+    ) throws(StartError) -> PasswordFile {
+        do throws(CredentialError) {
+            return try PasswordFile(dataDirectory: settings.dataDirectory)
         } catch {
             throw .credentials(error)
         }
@@ -388,6 +403,11 @@ public final class BrokerServer {
             listeners: [listener])
         web.metrics.setWriter(administrationHandle)
         web.requests.setExecutor(administrationHandle)
+        web.interfaces.queue.setExecutor(administrationHandle)
+        let interfaces = web.interfaces
+        passwordHashing = Thread(name: "passwords") {
+            interfaces.hashPasswords(with: ScryptHasher())
+        }
         // The first statistics are due now.
         administrationHandle.wake()
     }

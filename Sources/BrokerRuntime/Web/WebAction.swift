@@ -19,6 +19,8 @@ enum WebAction {
     case metrics(PrometheusText.Form)
     /// A request for the administration thread, which has no content.
     case api(APIRequest)
+    /// A request to an interface of another system, without content.
+    case interface(SourceCall)
     /// A request for the administration thread whose content follows.
     case content(APIContent)
     /// The handshake is the whole response; then the client speaks WebSocket.
@@ -29,7 +31,7 @@ enum WebAction {
     /// Why bytes after the head are refused; nil if they may be another request or its content.
     var refusalOfMore: StaticString? {
         switch self {
-        case .respond, .metrics, .api, .content: nil
+        case .respond, .metrics, .api, .interface, .content: nil
         // A client sends no frame before it has the answer (RFC 6455, 4.1).
         case .webSocket: "data before the answer to the handshake"
         case .eventStream, .logStream: "data after the request of a stream"

@@ -11,7 +11,22 @@ import WireFormat
 
 /// A request to the API whose content is read.
 struct APIContent {
-    var request: APIRequest
+    /// Whose content it is.
+    enum Purpose {
+        case api(APIRequest)
+        case interface(SourceCall)
+
+        var holder: RequestHolder {
+            switch self {
+            case .api(let request): request.holder
+            case .interface(let call): call.holder
+            }
+        }
+    }
+
+    let purpose: Purpose
+    /// As far as it has arrived.
+    var content: [UInt8] = []
     var decoder: HTTPContentDecoder
     let answer: WebConnections.Answer
     /// Whether the client waits for 100 Continue before it sends the content.
@@ -56,7 +71,7 @@ extension WebConnections {
                 actingUser: actingUser, address: peer, target: request.target)
             try Self.readPayloadType(of: request, into: &waiting)
             try Self.readIdempotencyKey(of: request, into: &waiting)
-            return content(of: request, for: waiting)
+            return content(of: request, for: .api(waiting))
         } catch {
             return error.answer
         }
@@ -164,7 +179,7 @@ extension WebConnections {
     }
 
     /// Whether and how the content of a request is read.
-    private func content(of request: WebRequest, for waiting: APIRequest) -> WebAction {
+    func content(of request: WebRequest, for purpose: APIContent.Purpose) -> WebAction {
         let head = request.head
         func refused(
             _ status: HTTPStatus, _ detail: StaticString, reason: ReasonCode = .malformedPacket
@@ -174,12 +189,21 @@ extension WebConnections {
         if head.traits.contains(.expectsOther) {
             return refused(.expectationFailed, "only 100-continue can be expected")
         }
-        guard head.hasContent else { return .api(waiting) }
-        guard waiting.operation.takesContent else {
-            return refused(
-                .contentTooLarge, "this operation takes no content", reason: .packetTooLarge)
+        let takesAnyType: Bool
+        switch purpose {
+        case .api(let waiting):
+            guard head.hasContent else { return .api(waiting) }
+            guard waiting.operation.takesContent else {
+                return refused(
+                    .contentTooLarge, "this operation takes no content", reason: .packetTooLarge)
+            }
+            takesAnyType = waiting.isPayload
+        case .interface(let call):
+            guard head.hasContent else { return .interface(call) }
+            // The interface refuses what it does not read.
+            takesAnyType = true
         }
-        guard !head.traits.contains(.isCoded), request.hasJSON || waiting.isPayload else {
+        guard !head.traits.contains(.isCoded), request.hasJSON || takesAnyType else {
             return refused(
                 .unsupportedMediaType, "the content must be application/json without a coding",
                 reason: .payloadFormatInvalid)
@@ -187,7 +211,7 @@ extension WebConnections {
         do throws(HTTPContentFault) {
             return .content(
                 APIContent(
-                    request: waiting, decoder: try HTTPContentDecoder(head),
+                    purpose: purpose, decoder: try HTTPContentDecoder(head),
                     answer: WebConnections.Answer(
                         isHead: false, closes: !head.isPersistent, client: request.client,
                         cors: request.cors),
@@ -219,7 +243,8 @@ extension WebConnections {
     ) -> Bool {
         guard let range = request.bearerToken else { return true }
         let token = range.bytes(in: request.bytes).bytes
-        guard APICredentials.isWebToken(token), let part = request.part,
+        guard APICredentials.isWebToken(token),
+            let part = isForInterface(request) ? .api : request.part,
             connections[connection]?.terms.parts.contains(part) == true,
             part == .api || request.mustBeVerified
         else { return true }
@@ -365,7 +390,10 @@ extension WebRequest {
     }
 
     /// Whether the content is JSON, which is UTF-8 whatever a parameter says (RFC 8259, 8.1).
-    fileprivate var hasJSON: Bool {
+    fileprivate var hasJSON: Bool { hasContent(ofType: "application/json") }
+
+    /// Whether `Content-Type` names a type, whatever its parameters say.
+    func hasContent(ofType type: StaticString) -> Bool {
         guard let field = head.contentType else { return false }
         let text = field.bytes(in: bytes).bytes
         var count = 0
@@ -374,6 +402,6 @@ extension WebRequest {
         {
             count += 1
         }
-        return text.extracting(first: count).isEqual(ignoringCase: "application/json")
+        return text.extracting(first: count).isEqual(ignoringCase: type)
     }
 }

@@ -14,6 +14,9 @@ extension WebConnections {
         _ request: WebRequest, from connection: ConnectionID, isDraining: Bool,
         in loop: borrowing some BrokerLoop & ~Copyable
     ) -> WebAction {
+        if isForInterface(request) {
+            return routeInterface(request, from: connection, isDraining: isDraining, in: loop)
+        }
         guard let part = request.part, connections[connection]?.terms.parts.contains(part) == true
         else { return .respond(.text(.notFound, "there is nothing here")) }
         if part == .api {

@@ -273,6 +273,9 @@ struct WebConnections: ~Copyable {
         case .api(let waiting):
             execute(waiting, answering: request.answer, in: &loop)
             if isHeld(connection) { return .consumed(offset) }
+        case .interface(let call):
+            execute(call, answering: request.answer, in: &loop)
+            if isHeld(connection) { return .consumed(offset) }
         case .content(let content):
             startContent(content, of: connection, in: &loop)
         case .eventStream(let login):
@@ -412,20 +415,17 @@ struct WebConnections: ~Copyable {
         _ request: APIRequest, answering answer: Answer, in loop: inout some BrokerLoop & ~Copyable
     ) {
         let connection = request.connection
+        guard
+            let number = beginAwaiting(
+                connection, answer, contentByteCount: request.content.count)
+        else { return }
         connections[connection]?.hasCredential = true
-        if !isAwaiting(connection) {
-            connections[connection]?.awaited = AwaitedAnswers()
-            awaitingCount += 1
-        }
-        let number = connections[connection]?.awaited?.append(
-            answer, contentByteCount: request.content.count)
-        // Only a connection that is open has requests.
-        guard let number else { return }
         var request = request
         request.number = number
-        if answer.closes { finish(connection) }
         let perSecond = rates.values.messagesPerSecond
-        if let wait = services.requests.count(request, perSecond: perSecond, at: loop.now) {
+        if let wait = services.requests.count(
+            request.holder, perSecond: perSecond, at: loop.now)
+        {
             connections[connection]?.awaited?.complete(
                 request.number, with: Self.tooFast(waiting: wait))
             sendAnswers(of: connection, in: &loop)
@@ -441,7 +441,24 @@ struct WebConnections: ~Copyable {
         connections[connection]?.awaited?.hold = .untilAnswered
     }
 
-    private static func tooFast(waiting seconds: UInt64) -> HTTPResponse {
+    /// Notes that a connection waits for an answer. Returns the number of its request; nil if the
+    /// connection is not open.
+    mutating func beginAwaiting(
+        _ connection: ConnectionID, _ answer: Answer, contentByteCount: Int
+    ) -> UInt32? {
+        // Only a connection that is open has requests.
+        guard connections[connection] != nil else { return nil }
+        if !isAwaiting(connection) {
+            connections[connection]?.awaited = AwaitedAnswers()
+            awaitingCount += 1
+        }
+        let number = connections[connection]?.awaited?.append(
+            answer, contentByteCount: contentByteCount)
+        if answer.closes { finish(connection) }
+        return number
+    }
+
+    static func tooFast(waiting seconds: UInt64) -> HTTPResponse {
         var response = HTTPResponse.problem(
             .tooManyRequests, "more than limits.messagesPerSecond requests of this user or key",
             reason: .messageRateTooHigh)
@@ -449,7 +466,7 @@ struct WebConnections: ~Copyable {
         return response
     }
 
-    private static var busy: HTTPResponse {
+    static var busy: HTTPResponse {
         var response = HTTPResponse.problem(
             .unavailable, "too many requests wait", reason: .serverBusy)
         response.retryAfterSeconds = 1
@@ -466,7 +483,7 @@ struct WebConnections: ~Copyable {
     }
 
     /// Sends the answers that wait for no earlier one, and reads on if there is no reason to wait.
-    private mutating func sendAnswers(
+    mutating func sendAnswers(
         of connection: ConnectionID, in loop: inout some BrokerLoop & ~Copyable
     ) {
         while let next = connections[connection]?.awaited?.takeFirst() {
@@ -490,12 +507,12 @@ struct WebConnections: ~Copyable {
         _ content: APIContent, of connection: ConnectionID,
         in loop: inout some BrokerLoop & ~Copyable
     ) {
-        guard readingCounts.admits(1, for: content.request.holder) else {
+        guard readingCounts.admits(1, for: content.purpose.holder) else {
             respond(Self.busy, to: content.answer.closing, of: connection, in: &loop)
             return
         }
-        readingCounts.add(1, for: content.request.holder)
-        connections[connection]?.hasCredential = true
+        readingCounts.add(1, for: content.purpose.holder)
+        if case .api = content.purpose { connections[connection]?.hasCredential = true }
         connections[connection]?.phase = .content(content)
         if content.awaitsContinue { append(HTTPResponse.continuation, to: connection, in: &loop) }
         // It has as much time as a head.
@@ -511,7 +528,7 @@ struct WebConnections: ~Copyable {
     private mutating func takeContent(of connection: ConnectionID) -> APIContent? {
         guard case .content(let content)? = connections[connection]?.phase else { return nil }
         connections[connection]?.phase = .head(isBegun: false)
-        readingCounts.add(-1, for: content.request.holder)
+        readingCounts.add(-1, for: content.purpose.holder)
         return content
     }
 
@@ -532,7 +549,7 @@ struct WebConnections: ~Copyable {
                 switch piece {
                 case .content(let range):
                     range.bytes(in: bytes).withUnsafeBytes {
-                        content.request.content.append(contentsOf: $0)
+                        content.content.append(contentsOf: $0)
                     }
                 case .end: isComplete = true
                 }
@@ -550,7 +567,14 @@ struct WebConnections: ~Copyable {
                 to: content.answer.closing, of: connection, detail: fault.text, in: &loop)
         } else if isComplete {
             takeContent(of: connection)
-            execute(content.request, answering: content.answer, in: &loop)
+            switch content.purpose {
+            case .api(var request):
+                request.content = content.content
+                execute(request, answering: content.answer, in: &loop)
+            case .interface(var call):
+                call.request.content = content.content
+                execute(call, answering: content.answer, in: &loop)
+            }
         }
         return offset
     }

@@ -8,13 +8,15 @@ package struct WebServices: Sendable {
     let metrics: MetricsPage
     let requests: APIQueue
     let operators: Operators
+    let interfaces: SourceServices
 
     /// Without a web listener.
     package init() {
-        self.init(WebListeners(), operators: Operators())
+        self.init(WebListeners(), operators: Operators(), interfaces: SourceServices())
     }
 
-    init(_ listeners: WebListeners, operators: Operators) {
+    init(_ listeners: WebListeners, operators: Operators, interfaces: SourceServices) {
+        self.interfaces = interfaces
         self.listeners = listeners
         self.operators = operators
         health = BrokerHealth()

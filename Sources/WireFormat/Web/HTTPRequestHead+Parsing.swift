@@ -57,6 +57,7 @@ private struct HeadReader: ~Escapable {
         static let lastEventID = Seen(rawValue: 1 << 9)
         static let idempotencyKey = Seen(rawValue: 1 << 10)
         static let actingUser = Seen(rawValue: 1 << 11)
+        static let sessionToken = Seen(rawValue: 1 << 12)
     }
 
     @_lifetime(copy bytes)
@@ -216,6 +217,9 @@ private struct HeadReader: ~Escapable {
                     head.traits.insert(.offersWebSocket)
                 }
             }
+        case 8 where name.isEqual(ignoringCase: "qb-token"):
+            try note(.sessionToken)
+            head.sessionToken = range(value)
         case 10 where name.isEqual(ignoringCase: "connection"): readConnection(value)
         case 12 where name.isEqual(ignoringCase: "content-type"):
             try note(.contentType)

@@ -67,6 +67,9 @@ public struct HTTPRequestHead: Sendable, Equatable {
     /// `Martlet-User`: the user for whom the request is made. Nil if there is none. The value is
     /// not checked.
     public internal(set) var actingUser: ByteRange?
+    /// `QB-Token`: the session of a client of QuickBlox. Nil if there is none. The value is not
+    /// checked.
+    public internal(set) var sessionToken: ByteRange?
     /// Nil if there is none. The value is not checked.
     public internal(set) var lastEventID: ByteRange?
     /// Nil if there is none. The value is not checked.

@@ -45,6 +45,19 @@ import Testing
         #expect(world.history(of: "ann", and: "bob").count == 4)
     }
 
+    @Test func `begins there for a program that reads it for the user`() {
+        begin()
+        world.markRead("ann/1", of: .user("bob"), through: 2, hides: true)
+        world.settle()
+        func numbers(_ reader: String?) -> [UInt64]? {
+            world.historyPage(.pair("ann", "bob"), seenBy: reader)?.messages.map(\.number)
+        }
+        #expect(numbers("ann") == [4, 3])
+        #expect(numbers("bob") == [4, 3, 2, 1])
+        #expect(numbers(nil) == [4, 3, 2, 1])
+        #expect(numbers("nobody") == nil)
+    }
+
     @Test func `stays read where it was read, and does not come back`() {
         begin()
         world.markRead("ann/1", of: .user("bob"), through: 3)

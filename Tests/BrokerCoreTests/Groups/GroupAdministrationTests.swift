@@ -130,6 +130,35 @@ import Testing
         #expect(describe(group) == nil)
     }
 
+    @Test func `lists the groups of a member, and those that everybody may join`() {
+        let open = world.operatorGroup(owner: "ann")
+        let closed = world.operatorGroup(owner: "ann", allowed: [])
+        #expect(world.operate(closed, .join(user: user("bob"))) == .success)
+        func names(_ groups: [GroupDescription]) -> Set<String> {
+            Set(groups.map { String(decoding: $0.name, as: UTF8.self) })
+        }
+        func own(_ name: String, _ count: Int = 100) -> [GroupDescription] {
+            world.broker.groups(ofMember: user(name), app: World.app, countMaximum: count)
+        }
+        #expect(names(own("ann")) == [open, closed])
+        #expect(own("ann", 1).count == 1)
+        #expect(names(own("bob")) == [closed])
+        #expect(own("nobody").isEmpty)
+        func openGroups(_ count: Int) -> Set<String> {
+            names(world.broker.openGroups(app: World.app, examinedMaximum: count))
+        }
+        #expect(openGroups(100) == [open])
+        #expect(openGroups(0).isEmpty)
+        func isMember(_ name: String, _ group: String) -> Bool {
+            world.broker.isMember(user(name), ofGroup: user(group), app: World.app)
+        }
+        #expect(isMember("bob", closed) && !isMember("bob", open))
+        #expect(!isMember("nobody", open) && !isMember("ann", "no such group"))
+        // A page of a group is for its members.
+        #expect(world.historyPage(.group(open), seenBy: "bob") == nil)
+        #expect(world.historyPage(.group(open), seenBy: "ann")?.messages == [])
+    }
+
     @Test func `lists groups page by page, or those of one user`() {
         let groups = (0..<5).map { _ in world.operatorGroup(owner: "ann") }
         let one = world.operatorGroup(owner: "bob")

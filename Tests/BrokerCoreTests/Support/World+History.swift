@@ -34,11 +34,11 @@ extension World {
     /// One page; nil if there are no such parties.
     func historyPage(
         _ selection: ConversationSelection, before number: UInt64 = .max, count: Int = 100,
-        search: HistorySearch = HistorySearch()
+        search: HistorySearch = HistorySearch(), seenBy reader: String? = nil
     ) -> HistoryPage? {
         let inspection = broker.readHistory(
             of: selection, before: number, search: search, countMaximum: count,
-            contentMaximum: 100)
+            contentMaximum: 100, seenBy: reader.map { Array($0.utf8) })
         guard let inspection else { return nil }
         guard inspection > 0 else { return HistoryPage(messages: [], next: nil) }
         settle()

@@ -45,9 +45,22 @@ extension EndToEndTests {
             await display.close()
         }
 
+        @Test func `a user of the REST interface registers and has a conversation`() async throws {
+            let broker = try await TestBroker(
+                "apps=[{app: \"demo\", interfaces: [\"rest\", \"registration\"]}]",
+                listeners: ["http://localhost:0"])
+            let server = "http://localhost:\(try await broker.port("http"))"
+            for count in 1...2 {
+                let program = try start(
+                    "conversations", server, "rosa", "geheim", "Team", user: "other", of: broker)
+                #expect(try await program.exit() == .code(0), "\(program.text)")
+                #expect(program.lines.count { $0.hasSuffix(" Team") } == count, "\(program.text)")
+            }
+        }
+
         @Test func `no example is too long to read`() throws {
             let sources = Self.root.appending(path: "Examples/Sources")
-            for program in ["sensor", "controller", "backend"] {
+            for program in ["sensor", "controller", "backend", "conversations"] {
                 let file = sources.appending(path: "\(program)/main.swift")
                 let lines = try String(contentsOf: file, encoding: .utf8).split(separator: "\n")
                 #expect(lines.count < 80, "\(program)")

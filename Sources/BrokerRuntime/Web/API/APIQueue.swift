@@ -87,6 +87,12 @@ final class APIQueue: Sendable {
             others[holder, default: []].append(request)
         }
 
+        mutating func append(_ answer: Answer, for loop: UInt8) {
+            while answers.count <= Int(loop) { answers.append([]) }
+            answers[Int(loop)].append(answer)
+            answered += 1
+        }
+
         /// Takes one request of each holder that is not a message.
         mutating func takeTurns() -> [APIRequest] {
             var taken: [APIRequest] = []
@@ -138,9 +144,9 @@ final class APIQueue: Sendable {
     ///
     /// - Parameter perSecond: the limit; 0 for none.
     /// - Returns: the seconds to wait if the holder exceeds it; nil otherwise.
-    func count(_ request: APIRequest, perSecond: Int, at now: Instant) -> UInt64? {
+    func count(_ holder: RequestHolder, perSecond: Int, at now: Instant) -> UInt64? {
         guard perSecond > 0 else { return nil }
-        return rates.withLock { $0.take(for: request.holder, perSecond: perSecond, at: now) }
+        return rates.withLock { $0.take(for: holder, perSecond: perSecond, at: now) }
     }
 
     /// Adds a request. Returns false if too many wait, of all or of its holder.
@@ -226,11 +232,15 @@ final class APIQueue: Sendable {
             state.count(request, by: -1)
             state.reading.remove(request.connection)
             state.abandoned.remove(request.connection)
-            state.answered += 1
-            while state.answers.count <= Int(request.loop) { state.answers.append([]) }
-            state.answers[Int(request.loop)].append(
-                (request.connection, request.number, response))
+            state.append((request.connection, request.number, response), for: request.loop)
         }
+    }
+
+    /// Gives the answer of a request that did not wait here to its loop.
+    func deliver(
+        _ response: HTTPResponse, to connection: ConnectionID, number: UInt32, on loop: UInt8
+    ) {
+        state.withLock { $0.append((connection, number, response), for: loop) }
     }
 
     /// Takes the answers for a loop.

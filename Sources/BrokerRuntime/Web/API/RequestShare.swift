@@ -8,6 +8,8 @@ enum RequestHolder: Hashable {
     case user(app: String, user: String)
     case appKey(app: String, name: String)
     case `operator`(name: String)
+    /// Somebody who has not proved who he is.
+    case stranger(address: String)
 
     init(_ principal: APIPrincipal) {
         switch principal {
@@ -21,13 +23,13 @@ enum RequestHolder: Hashable {
     var app: String? {
         switch self {
         case .user(let app, _), .appKey(let app, _): app
-        case .operator: nil
+        case .operator, .stranger: nil
         }
     }
 
     var kind: APIPrincipal.Kind {
         switch self {
-        case .user: .user
+        case .user, .stranger: .user
         case .appKey: .appKey
         case .operator: .operator
         }

@@ -1,0 +1,56 @@
+// Executes requests of clients of other systems on the administration thread, one at a time.
+
+import Administration
+import BrokerTerms
+import SourceInterfaces
+import WireFormat
+
+extension AdministrationService {
+    /// Executes the requests for interfaces that wait, and wakes the loops that have answers.
+    func answerInterfaces() {
+        for call in interfaces.queue.takeReady() {
+            let answer = answer(call)
+            // Guesses are counted by address, as those of tokens.
+            if call.check?.isWrong == true {
+                _ = operators.failures.note(call.address, at: clock.moment().instant)
+            }
+            interfaces.queue.finish(call)
+            requests.deliver(
+                HTTPResponse(answer), to: call.connection, number: call.number, on: call.loop)
+            shared.loopHandles[Int(call.loop)].wake()
+        }
+    }
+
+    private func answer(_ call: SourceCall) -> SourceAnswer {
+        var credential = call.credential
+        if let presented = credential {
+            // The content may have taken seconds, in which the token was revoked.
+            credential = credentials.renewed(presented, unixSeconds: clock.moment().unixSeconds)
+            guard credential != nil else {
+                return SourceExecutor.answer(
+                    SourceRefusal(403, "the token is not valid any more"),
+                    at: call.request.route.interface)
+            }
+        }
+        // A user becomes known with the first use of a web token, as with the first login.
+        if case .presented(.verified, _)? = credential, let user = call.request.user {
+            do throws(AdministrationRefusal) {
+                try makeKnown(Array(user.user.utf8), app: Array(user.app.utf8))
+            } catch {
+                return SourceExecutor.answer(SourceRefusal(error), at: call.request.route.interface)
+            }
+        }
+        let backend = SourceBackend(service: self, credential: credential)
+        return SourceExecutor(operations: backend, passwords: interfaces.passwords)
+            .answer(call.request, check: call.check)
+    }
+}
+
+extension HTTPResponse {
+    /// The answer of an interface as a response.
+    init(_ answer: SourceAnswer) {
+        self.init(
+            HTTPStatus(rawValue: answer.status) ?? .badRequest, contentType: "application/json",
+            content: answer.content)
+    }
+}

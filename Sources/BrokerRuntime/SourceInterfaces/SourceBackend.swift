@@ -1,0 +1,112 @@
+// The operations of an interface, carried out by the administration service with the rights of the
+// user's token.
+
+import Administration
+import BrokerCore
+import SourceInterfaces
+
+/// What a request to an interface of another system can do.
+struct SourceBackend: SourceOperations {
+    let service: AdministrationService
+    /// Nil for a request that needs no token.
+    let credential: APICredential?
+
+    var mayCreateGroups: Bool {
+        guard case .presented(_, let holder)? = credential else { return false }
+        return holder.rights.mayCreateGroups
+    }
+
+    func isKnown(_ user: String, app: String) -> Bool {
+        service.shared.look { $0.hasUser(Array(user.utf8), app: Array(app.utf8)) }
+    }
+
+    func addUser(_ request: AddUser) throws(SourceRefusal) -> AddUser.Reply {
+        try refusing { () throws(AdministrationRefusal) in try service.addUser(request) }
+    }
+
+    func mint(_ request: MintTokens) throws(SourceRefusal) -> MintTokens.Reply {
+        try refusing { () throws(AdministrationRefusal) in try service.mint(request) }
+    }
+
+    func list(_ request: ListTokens) throws(SourceRefusal) -> ListTokens.Reply {
+        try refusing { () throws(AdministrationRefusal) in try service.listTokens(request) }
+    }
+
+    func revoke(_ request: RevokeTokens) throws(SourceRefusal) -> RevokeTokens.Reply {
+        try refusing { () throws(AdministrationRefusal) in try service.revoke(request) }
+    }
+
+    func create(_ request: CreateGroup) throws(SourceRefusal) -> CreateGroup.Reply {
+        try refusing { () throws(AdministrationRefusal) in try service.createGroup(request) }
+    }
+
+    func groups(of user: String, app: String) -> [ListGroups.Group] {
+        service.shared.look {
+            $0.groups(
+                ofMember: Array(user.utf8), app: Array(app.utf8),
+                countMaximum: SourceLimits.dialogsMaximum)
+        }.map(ListGroups.Group.init)
+    }
+
+    func openGroups(app: String) -> [ListGroups.Group] {
+        service.shared.look {
+            $0.openGroups(app: Array(app.utf8), examinedMaximum: SourceLimits.dialogsMaximum)
+        }.map(ListGroups.Group.init)
+    }
+
+    func isMember(_ user: String, of group: String, app: String) -> Bool {
+        service.shared.look {
+            $0.isMember(
+                Array(user.utf8), ofGroup: Array(group.utf8), app: Array(app.utf8))
+        }
+    }
+
+    func show(_ request: ShowGroup) throws(SourceRefusal) -> ShowGroup.Reply {
+        try refusing { () throws(AdministrationRefusal) in try service.showGroup(request) }
+    }
+
+    func change(_ request: ChangeMember) throws(SourceRefusal) -> ChangeMember.Reply {
+        try refusing { () throws(AdministrationRefusal) in try service.change(request) }
+    }
+
+    func change(_ request: ChangeGroup) throws(SourceRefusal) -> ChangeGroup.Reply {
+        try refusing { () throws(AdministrationRefusal) in try service.change(request) }
+    }
+
+    func list(_ request: ListConversations) throws(SourceRefusal) -> ListConversations.Reply {
+        try refusing { () throws(AdministrationRefusal) in try service.list(request) }
+    }
+
+    func list(
+        _ request: ListHistory, seenBy user: String
+    ) throws(SourceRefusal) -> ListHistory.Reply {
+        try refusing { () throws(AdministrationRefusal) in
+            try service.list(request, seenBy: user)
+        }
+    }
+
+    func mark(_ request: MarkConversation) throws(SourceRefusal) -> MarkConversation.Reply {
+        try refusing { () throws(AdministrationRefusal) in try service.mark(request) }
+    }
+
+    func send(_ request: SendMessage) throws(SourceRefusal) -> SendMessage.Reply {
+        try refusing { () throws(AdministrationRefusal) in
+            switch try service.begin(request, by: credential) {
+            case .complete(let reply): return reply
+            case .pending(let send):
+                service.shared.waitForCommit(of: send.sequence)
+                return try service.finish(send)
+            }
+        }
+    }
+
+    private func refusing<Reply>(
+        _ body: () throws(AdministrationRefusal) -> Reply
+    ) throws(SourceRefusal) -> Reply {
+        do throws(AdministrationRefusal) {
+            return try body()
+        } catch {
+            throw SourceRefusal(error)
+        }
+    }
+}

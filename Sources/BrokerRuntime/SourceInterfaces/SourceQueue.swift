@@ -1,0 +1,113 @@
+// Requests to interfaces of other systems on their way from an event loop: those with a password to
+// the thread that hashes it, and then all to the administration thread. Their answers go back with
+// those of the API.
+
+import BrokerTerms
+import NetTransport
+import Primitives
+import SourceInterfaces
+import Threads
+
+/// A request to an interface from a client who may make it.
+struct SourceCall: Sendable {
+    let connection: ConnectionID
+    /// Its place among the requests of the connection that wait for answers.
+    var number: UInt32 = 0
+    let loop: UInt8
+    var request: SourceRequest
+    /// As it was when the head of the request arrived; nil for a request that needs none.
+    let credential: APICredential?
+    let address: SocketAddress
+    /// Of the password; nil until it is hashed, and for other requests.
+    var check: PasswordCheck?
+
+    /// Who has the share of the limits that it uses.
+    var holder: RequestHolder {
+        credential.map { RequestHolder($0.principal) }
+            ?? .stranger(address: "\(address.withoutPort)")
+    }
+}
+
+/// The requests that wait.
+final class SourceQueue: Sendable {
+    private struct State {
+        /// Their passwords are to be hashed, the oldest first.
+        var unhashed: [SourceCall] = []
+        var ready: [SourceCall] = []
+        var counts = RequestShareCounts(SourceQueue.share)
+        var passwordCounts = RequestShareCounts(SourceQueue.passwordShare)
+    }
+
+    private let state = Locked(State())
+    private let executor = Locked<LoopHandle?>(nil)
+    let hashing = WakeSignal()
+
+    /// Requests that may wait: as many as of the API, and one that waits for a commit is executed
+    /// in the time of a sync.
+    static let share = RequestShare(users: 64, oneUser: 8, oneKey: 8)
+    /// Requests among them whose passwords wait to be hashed, which takes 0.2 s each: the last one
+    /// waits for three seconds. Strangers with one address have two of them.
+    static let passwordShare = RequestShare(users: 16, oneUser: 2, oneKey: 2)
+
+    /// - Parameter thread: executes the requests.
+    func setExecutor(_ thread: LoopHandle) { executor.withLock { $0 = thread } }
+
+    /// Adds a request. Returns false if too many wait, of all or of its holder.
+    func add(_ call: SourceCall) -> Bool {
+        let needsPassword = call.request.route.needsPassword
+        let isTaken = state.withLock { state in
+            guard state.counts.admits(1, for: call.holder),
+                !needsPassword || state.passwordCounts.admits(1, for: call.holder)
+            else { return false }
+            state.counts.add(1, for: call.holder)
+            if needsPassword {
+                state.passwordCounts.add(1, for: call.holder)
+                state.unhashed.append(call)
+            } else {
+                state.ready.append(call)
+            }
+            return true
+        }
+        guard isTaken else { return false }
+        if needsPassword { hashing.notify() } else { wakeExecutor() }
+        return true
+    }
+
+    /// Hashes no more passwords: their clients get no answers, as the broker stops.
+    func stopHashing() {
+        state.withLock { $0.unhashed = [] }
+        hashing.stop()
+    }
+
+    /// The next request whose password is to be hashed.
+    func takeUnhashed() -> SourceCall? {
+        state.withLock { $0.unhashed.isEmpty ? nil : $0.unhashed.removeFirst() }
+    }
+
+    /// Lets a request go on whose password is hashed.
+    func addHashed(_ call: SourceCall) {
+        state.withLock { state in
+            state.passwordCounts.add(-1, for: call.holder)
+            state.ready.append(call)
+        }
+        wakeExecutor()
+    }
+
+    /// Takes the requests of one turn, the oldest first.
+    func takeReady() -> [SourceCall] {
+        let (taken, hasMore) = state.withLock { state in
+            let taken = Array(state.ready.prefix(SourceLimits.requestsPerTurnMaximum))
+            state.ready.removeFirst(taken.count)
+            return (taken, !state.ready.isEmpty)
+        }
+        if hasMore { wakeExecutor() }
+        return taken
+    }
+
+    /// Notes that a request is answered.
+    func finish(_ call: SourceCall) {
+        state.withLock { $0.counts.add(-1, for: call.holder) }
+    }
+
+    private func wakeExecutor() { executor.withLock { $0 }?.wake() }
+}

@@ -1,0 +1,64 @@
+// What the event loops, the administration thread and the thread that hashes passwords share about
+// interfaces.
+
+import Configuration
+import SourceInterfaces
+import Threads
+
+/// The interfaces of other systems that a broker has.
+final class SourceServices: Sendable {
+    private let openApps: Locked<SourceApps>
+    let passwords: PasswordFile
+    let queue = SourceQueue()
+
+    /// Without an interface.
+    init() {
+        openApps = Locked(SourceApps([:]))
+        passwords = PasswordFile()
+    }
+
+    init(_ settings: BrokerSettings, passwords: PasswordFile) {
+        openApps = Locked(SourceApps(settings))
+        self.passwords = passwords
+    }
+
+    /// The apps with interfaces.
+    var apps: SourceApps { openApps.withLock { $0 } }
+
+    func change(_ settings: BrokerSettings) {
+        let apps = SourceApps(settings)
+        openApps.withLock { $0 = apps }
+    }
+
+    /// Hashes passwords until ``SourceQueue/hashing`` is stopped. Runs on a thread of its own: no
+    /// event loop and no operator waits for it.
+    func hashPasswords(with hasher: any PasswordHasher) {
+        while queue.hashing.wait() {
+            while var call = queue.takeUnhashed() {
+                call.check = PasswordCheck(
+                    call.request, apps: apps, passwords: passwords, hasher: hasher)
+                queue.addHashed(call)
+            }
+        }
+    }
+}
+
+extension SourceApps {
+    init(_ settings: BrokerSettings) {
+        var interfaces: [String: Set<SourceInterface>] = [:]
+        for app in settings.apps {
+            interfaces[app.app] = Set(app.interfaces.map(SourceInterface.init))
+        }
+        self.init(interfaces)
+    }
+}
+
+extension SourceInterface {
+    fileprivate init(_ interface: AppInterface) {
+        switch interface {
+        case .rest: self = .rest
+        case .registration: self = .registration
+        case .quickblox: self = .quickblox
+        }
+    }
+}

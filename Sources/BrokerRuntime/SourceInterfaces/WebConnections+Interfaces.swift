@@ -1,0 +1,139 @@
+// Requests to interfaces of other systems on an event loop: which interface and app they belong to,
+// and the content. The administration thread executes them.
+
+import BrokerTerms
+import Credentials
+import NetTransport
+import Primitives
+import SourceInterfaces
+import WireFormat
+
+extension WebRequest {
+    /// Whether the path begins like one of an interface.
+    var beginsLikeInterface: Bool {
+        let path = head.path.bytes(in: bytes).bytes
+        return SourceRoute.starts.contains { start in
+            let count = start.utf8CodeUnitCount
+            return path.byteCount >= count && path.extracting(first: count).isEqual(start)
+        }
+    }
+
+    fileprivate var sourceMethod: SourceRoute.Method? {
+        switch head.method {
+        case .get, .head: .get
+        case .post: .post
+        case .put: .put
+        case .delete: .delete
+        case .options, .other: nil
+        }
+    }
+
+    fileprivate var sourceContentForm: SourceRequest.ContentForm {
+        if hasContent(ofType: "application/json") { return .json }
+        return hasContent(ofType: "application/x-www-form-urlencoded") ? .form : .other
+    }
+
+    /// The host of the authority, without the port.
+    fileprivate var host: String {
+        let text = String(decoding: head.authority.bytes(in: bytes), as: UTF8.self)
+        guard let colon = text.lastIndex(of: ":"), !text.hasSuffix("]") else { return text }
+        return String(text[..<colon])
+    }
+}
+
+extension WebConnections {
+    /// Whether a request is for an interface that an app has.
+    func isForInterface(_ request: WebRequest) -> Bool {
+        request.beginsLikeInterface && !services.interfaces.apps.isEmpty
+    }
+
+    /// Decides on a request to an interface, as far as its head tells.
+    func routeInterface(
+        _ request: WebRequest, from connection: ConnectionID, isDraining: Bool,
+        in loop: borrowing some BrokerLoop & ~Copyable
+    ) -> WebAction {
+        let nothing = WebAction.respond(.text(.notFound, "there is nothing here"))
+        let apps = services.interfaces.apps
+        let segments = HTTPTarget.segments(of: request.head.path.bytes(in: request.bytes).bytes)
+        guard connections[connection]?.terms.parts.contains(.api) == true, let segments else {
+            return nothing
+        }
+        let place = request.sourceMethod.map { SourceRoute.find($0, segments) } ?? .otherMethods
+        let route: SourceRoute
+        switch place {
+        case .nothing: return nothing
+        case .otherMethods: return .respond(.text(.methodNotAllowed, "this path has other methods"))
+        case .route(let found): route = found
+        }
+        guard apps.has(route.interface) else { return nothing }
+        func refused(_ status: UInt16, _ detail: String) -> WebAction {
+            .respond(
+                HTTPResponse(
+                    SourceExecutor.answer(SourceRefusal(status, detail), at: route.interface)))
+        }
+        guard !isDraining, !services.health.current.contains(.draining) else {
+            return refused(503, "the broker is stopping")
+        }
+        let peer = peer(of: request, on: connection, in: loop)
+        let tooMany = "too many refused requests from this address"
+        if !route.needsToken, services.operators.failures.isExceeded(by: peer, at: loop.now) {
+            return refused(429, tooMany)
+        }
+        var credential: APICredential?
+        var user: SourceUser?
+        if route.needsToken {
+            guard let (found, holder) = holder(of: request, for: route, in: loop) else {
+                let isExceeded = services.operators.failures.note(peer, at: loop.now) != nil
+                return isExceeded ? refused(429, tooMany) : refused(403, "no valid token")
+            }
+            guard apps.has(route.interface, app: holder.app) else { return nothing }
+            (credential, user) = (found, holder)
+        }
+        let call = SourceCall(
+            connection: connection, loop: loopIndex,
+            request: SourceRequest(
+                route: route,
+                query: request.head.query?.bytes(in: request.bytes).map { $0 } ?? [],
+                content: [], contentForm: request.sourceContentForm, host: request.host,
+                user: user), credential: credential, address: peer)
+        return content(of: request, for: .interface(call))
+    }
+
+    /// The credential of a request, and the user whose it is; nil unless it is a user's.
+    private func holder(
+        of request: WebRequest, for route: SourceRoute,
+        in loop: borrowing some BrokerLoop & ~Copyable
+    ) -> (APICredential, SourceUser)? {
+        let place = route.hasBearerToken ? request.bearerToken : request.head.sessionToken
+        guard let place else { return nil }
+        let now = clock.moment(at: loop.now).unixSeconds
+        let credential = try? credentials.find(
+            place.bytes(in: request.bytes).bytes,
+            webToken: route.hasBearerToken ? request.webToken : nil, unixSeconds: now)
+        guard let credential, case .user(let user) = credential.principal else { return nil }
+        return (credential, SourceUser(app: user.app, user: user.user))
+    }
+
+    /// Gives a request to the threads that execute it. Until it is answered, nothing more is read.
+    mutating func execute(
+        _ call: SourceCall, answering answer: Answer, in loop: inout some BrokerLoop & ~Copyable
+    ) {
+        let connection = call.connection
+        guard
+            let number = beginAwaiting(
+                connection, answer, contentByteCount: call.request.content.count)
+        else { return }
+        var call = call
+        call.number = number
+        let wait = services.requests.count(
+            call.holder, perSecond: rates.values.messagesPerSecond, at: loop.now)
+        guard wait == nil, services.interfaces.queue.add(call) else {
+            connections[connection]?.awaited?.complete(
+                number, with: wait.map(Self.tooFast) ?? Self.busy)
+            sendAnswers(of: connection, in: &loop)
+            return
+        }
+        loop.pauseReading(connection, for: .answers)
+        connections[connection]?.awaited?.hold = .untilAnswered
+    }
+}

@@ -1,0 +1,68 @@
+// The part of a login or a registration that takes long: it runs on a thread of its own, and asks
+// for nothing but the registered hashes.
+
+/// The hashes of registered users.
+public protocol RegisteredPasswords: Sendable {
+    /// Nil for a user without a password.
+    func hash(of user: SourceUser) -> String?
+    /// Adds the hash of a user who has none, on disk too.
+    ///
+    /// - Throws: the status 409 for a user who has one, 507 above the limit.
+    func add(_ hash: String, of user: SourceUser) throws(SourceRefusal)
+}
+
+/// What came of hashing the password of a request.
+public struct PasswordCheck: Sendable {
+    enum Outcome: Sendable {
+        case correct(SourceUser)
+        /// For a registration.
+        case hash(String, SourceUser)
+        case refused(SourceRefusal)
+    }
+
+    let outcome: Outcome
+
+    /// Hashes the password of a login or a registration.
+    public init(
+        _ request: SourceRequest, apps: SourceApps, passwords: any RegisteredPasswords,
+        hasher: any PasswordHasher
+    ) {
+        do throws(SourceRefusal) {
+            outcome = try Self.outcome(request, apps, passwords: passwords, hasher: hasher)
+        } catch {
+            outcome = .refused(error)
+        }
+    }
+
+    private static func outcome(
+        _ request: SourceRequest, _ apps: SourceApps, passwords: any RegisteredPasswords,
+        hasher: any PasswordHasher
+    ) throws(SourceRefusal) -> Outcome {
+        let body = try SourceBody(json: request)
+        let name = try body.text("username")
+        let password = try body.text("password")
+        guard password.utf8.count <= SourceLimits.passwordBytesMaximum else {
+            throw SourceRefusal(
+                400, field: "password",
+                "has more than \(SourceLimits.passwordBytesMaximum) bytes")
+        }
+        let user = try apps.user(named: name, interface: request.route.interface)
+        guard request.route == .passwordLogin else {
+            return .hash(hasher.hash(password), user)
+        }
+        guard let hash = passwords.hash(of: user) else {
+            // As long as for a user who is registered.
+            _ = hasher.hash(password)
+            throw wrong
+        }
+        guard hasher.matches(password, hash) else { throw wrong }
+        return .correct(user)
+    }
+
+    private static let wrong = SourceRefusal(403, "wrong username or password")
+
+    /// Whether the password of a login was wrong, which counts as a guess.
+    public var isWrong: Bool {
+        if case .refused(Self.wrong) = outcome { true } else { false }
+    }
+}

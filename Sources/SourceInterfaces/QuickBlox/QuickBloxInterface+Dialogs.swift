@@ -1,0 +1,272 @@
+// Dialogs: list, create, change.
+
+import Administration
+
+extension QuickBloxInterface {
+    /// What a list knows of a dialog before its group is looked up.
+    private struct Outline {
+        let name: DialogName
+        var type: DialogType
+        var title: String?
+        var last: ListHistory.Message?
+        var unreadCount: UInt64 = 0
+    }
+
+    func listDialogs(_ request: SourceRequest) throws(SourceRefusal) -> SourceAnswer {
+        let filter = try QuickBloxFilter(SourceField.read(request.query), of: Self.dialogFields)
+        var items = try outlines().map { object(of: $0) }
+        // Names and members are in the groups themselves.
+        let needsGroups = filter.names("occupants_ids") || filter.names("name")
+        if needsGroups {
+            for index in items.indices { try complete(&items[index]) }
+        }
+        let selected = filter.select(items)
+        guard !filter.countsOnly else {
+            return SourceAnswer(
+                200, .object(["items": .object(["count": .count(selected.count)])]))
+        }
+        var page = filter.page(selected)
+        if !needsGroups {
+            for index in page.indices { try complete(&page[index]) }
+        }
+        return SourceAnswer(
+            200,
+            .object([
+                "limit": .count(filter.limit), "skip": .count(filter.skip),
+                "items": .array(page.map { .object($0) }),
+            ]))
+    }
+
+    /// The dialogs that the user is in, and those that everybody may join.
+    private func outlines() throws(SourceRefusal) -> [Outline] {
+        var found: [DialogName: Outline] = [:]
+        var order: [DialogName] = []
+        func note(_ outline: Outline) {
+            if found.updateValue(outline, forKey: outline.name) == nil {
+                order.append(outline.name)
+            }
+        }
+        for conversation in try conversations(hasMessages: true) {
+            let name: DialogName =
+                conversation.groupid.map { .group($0) }
+                ?? .between(user, conversation.user ?? user)
+            note(
+                Outline(
+                    name: name, type: conversation.groupid == nil ? .private : .group,
+                    last: conversation.lastMessage, unreadCount: conversation.unreadCount))
+        }
+        let groups = operations.groups(of: user, app: app) + operations.openGroups(app: app)
+        for group in groups where order.count < SourceLimits.dialogsMaximum {
+            var outline =
+                found[.group(group.groupid)]
+                ?? Outline(name: .group(group.groupid), type: .group)
+            outline.type = group.isLimited ? .group : .publicGroup
+            outline.title = group.title
+            note(outline)
+        }
+        return order.compactMap { found[$0] }
+    }
+
+    /// A dialog without what only its group knows.
+    private func object(of outline: Outline) -> [String: SourceValue] {
+        var object: [String: SourceValue] = [
+            "_id": .text(outline.name.identifier), "type": .number(outline.type.rawValue),
+            "name": .optional(outline.title), "photo": .null, "occupants_ids": .array([]),
+            "last_message": .null, "last_message_date_sent": .null,
+            "last_message_user_id": .null, "xmpp_room_jid": .null,
+            "unread_messages_count": .count(outline.unreadCount),
+        ]
+        if let last = outline.last {
+            object["last_message"] = .optional(last.content.text)
+            object["last_message_date_sent"] = .count(last.unixMilliseconds / 1_000)
+            object["last_message_user_id"] = .user(last.from)
+        }
+        switch outline.name {
+        case .users(let first, let second):
+            object["occupants_ids"] = .array([.user(first), .user(second)])
+        case .group(let group):
+            object["xmpp_room_jid"] = .text("\(app)_\(group)@muc.\(host)")
+        }
+        return object
+    }
+
+    /// Adds what the group of a dialog knows: its members, its name and its picture.
+    private func complete(_ object: inout [String: SourceValue]) throws(SourceRefusal) {
+        guard case .text(let identifier)? = object["_id"],
+            case .group(let name)? = DialogName(identifier: identifier)
+        else { return }
+        try complete(
+            &object, with: group(name, membersMaximum: SourceLimits.occupantsMaximum))
+    }
+
+    private func complete(_ object: inout [String: SourceValue], with group: ShowGroup.Reply) {
+        let data = Self.data(of: group) ?? [:]
+        object["name"] = data["name"] ?? .text(group.title)
+        object["photo"] = data["photo"] ?? .null
+        // Everybody may be an occupant of a public group.
+        object["occupants_ids"] =
+            group.allowed == nil ? .array([]) : .array(group.members.map(SourceValue.user))
+    }
+
+    // MARK: - Create
+
+    func createDialog(_ request: SourceRequest) throws(SourceRefusal) -> SourceAnswer {
+        let body = try SourceBody(request)
+        guard let text = try body.plain("type") else { throw .missing("type") }
+        guard let type = Int64(text).flatMap(DialogType.init) else {
+            throw SourceRefusal(400, field: "type", "must be 1, 2 or 3")
+        }
+        var occupants: [String] = []
+        if let value = body.members["occupants_ids"], value != .null {
+            occupants = try Self.users(value, field: "occupants_ids").filter { $0 != user }
+        } else if type != .publicGroup {
+            throw .missing("occupants_ids")
+        }
+        try checkKnown(occupants, field: "occupants_ids")
+        if type == .private {
+            guard let other = occupants.first, occupants.count == 1 else {
+                throw SourceRefusal(400, field: "occupants_ids", "must be one other user")
+            }
+            return SourceAnswer(201, .object(try privateDialog(with: other)))
+        }
+        guard operations.mayCreateGroups else { throw SourceRefusal(403, "no right group:create") }
+        var data: [String: SourceValue] = ["type": .number(type.rawValue)]
+        if let photo = try body.plain("photo") { data["photo"] = .text(photo) }
+        let group = try operations.create(
+            CreateGroup(
+                app: app, owner: user, title: try body.plain("name") ?? "",
+                allowed: type == .publicGroup ? nil : [user] + occupants,
+                meta: Self.text(data))
+        ).groupid
+        for occupant in occupants where type == .group {
+            _ = try operations.change(
+                ChangeMember(app: app, groupid: group, user: occupant, action: .join))
+        }
+        return SourceAnswer(201, .object(try dialog(ofGroup: group)))
+    }
+
+    /// A dialog with a user exists without being made.
+    private func privateDialog(with other: String) throws(SourceRefusal) -> [String: SourceValue] {
+        let name = DialogName.between(user, other)
+        let known = try conversations(hasMessages: true).first { $0.user == other }
+        return object(
+            of: Outline(
+                name: name, type: .private, last: known?.lastMessage,
+                unreadCount: known?.unreadCount ?? 0))
+    }
+
+    private func dialog(ofGroup name: String) throws(SourceRefusal) -> [String: SourceValue] {
+        // Who has left is told nothing more of its messages.
+        let isOccupant = isOccupant(of: name)
+        let group = try group(
+            name, membersMaximum: SourceLimits.occupantsMaximum, hasMessage: isOccupant)
+        let known = try conversations(hasMessages: false).first { $0.groupid == name }
+        var dialog = object(
+            of: Outline(
+                name: .group(name), type: group.allowed == nil ? .publicGroup : .group,
+                title: group.title, last: known == nil ? nil : group.lastMessage,
+                unreadCount: known?.unreadCount ?? 0))
+        complete(&dialog, with: group)
+        return dialog
+    }
+
+    private static func text(_ data: [String: SourceValue]) -> String {
+        String(decoding: SourceValue.object(data).bytes, as: UTF8.self)
+    }
+
+    // MARK: - Change
+
+    func updateDialog(
+        _ identifier: String, _ request: SourceRequest
+    ) throws(SourceRefusal) -> SourceAnswer {
+        guard let dialog = DialogName(identifier: identifier) else { throw Self.noDialog }
+        guard case .group(let name) = dialog else {
+            throw SourceRefusal(403, "a private dialog is not changed")
+        }
+        let body = try SourceBody(request)
+        let added = try members("push_all", or: "push", in: body)
+        let removed = try members("pull_all", or: "pull", in: body)
+        let group = try group(name)
+        let isPublic = group.allowed == nil
+        guard isPublic || isOccupant(of: name) else {
+            throw SourceRefusal(403, "only for occupants")
+        }
+        // Whoever is in a dialog may leave it, and a public one is open to everybody.
+        let leavesOnly = added.isEmpty && removed == [user]
+        let joinsOnly = isPublic && removed.isEmpty && added == [user]
+        let (title, photo) = (try body.plain("name"), try body.plain("photo"))
+        let renames = title != nil || photo != nil
+        guard
+            group.owner == user || Self.isShared(group)
+                || !renames && (leavesOnly || joinsOnly)
+        else { throw SourceRefusal(403, "only the owner changes this dialog") }
+        try checkKnown(added, field: "push_all[occupants_ids]")
+        try change(group, title: title, photo: photo)
+        try add(added, to: group)
+        try remove(removed, from: group, keeping: added)
+        return SourceAnswer(200, .object(try self.dialog(ofGroup: name)))
+    }
+
+    /// Whether all occupants may change a group: those of type 2 that this interface has made, as
+    /// its data says, which only its owner writes elsewhere. Other groups belong to their owners.
+    private static func isShared(_ group: ShowGroup.Reply) -> Bool {
+        group.allowed != nil
+            && data(of: group)?["type"] == .number(DialogType.group.rawValue)
+    }
+
+    /// The users of `push_all[occupants_ids]`. The source's examples also write `push`.
+    private func members(
+        _ name: String, or other: String, in body: SourceBody
+    ) throws(SourceRefusal) -> [String] {
+        guard let value = body.members[name] ?? body.members[other] else { return [] }
+        guard case .object(let object) = value, object.count == 1,
+            let users = object["occupants_ids"]
+        else { throw SourceRefusal(400, field: name, "can only change occupants_ids") }
+        return try Self.users(users, field: "\(name)[occupants_ids]")
+    }
+
+    /// Writes the name and the picture.
+    private func change(
+        _ group: ShowGroup.Reply, title: String?, photo: String?
+    ) throws(SourceRefusal) {
+        guard title != nil || photo != nil else { return }
+        guard var data = Self.data(of: group) else {
+            throw SourceRefusal(409, "another program keeps other data in the group")
+        }
+        if let title { data["name"] = .text(title) }
+        if let photo { data["photo"] = .text(photo) }
+        _ = try operations.change(
+            ChangeGroup(app: app, groupid: group.groupid, change: .meta(Self.text(data))))
+    }
+
+    private func add(_ users: [String], to group: ShowGroup.Reply) throws(SourceRefusal) {
+        guard !users.isEmpty else { return }
+        if let allowed = group.allowed {
+            let new = users.filter { !allowed.contains($0) }
+            _ = try operations.change(
+                ChangeGroup(app: app, groupid: group.groupid, change: .allowed(allowed + new)))
+        }
+        for user in users {
+            _ = try operations.change(
+                ChangeMember(app: app, groupid: group.groupid, user: user, action: .join))
+        }
+    }
+
+    /// Removes users, and first from the list of those who may join, so that nobody comes back.
+    private func remove(
+        _ users: [String], from group: ShowGroup.Reply, keeping added: [String]
+    ) throws(SourceRefusal) {
+        guard !users.isEmpty else { return }
+        if let allowed = group.allowed {
+            let rest = (allowed + added).filter { !users.contains($0) }
+            _ = try operations.change(
+                ChangeGroup(app: app, groupid: group.groupid, change: .allowed(rest)))
+        }
+        for user in users {
+            _ = try operations.change(
+                ChangeMember(
+                    app: app, groupid: group.groupid, user: user,
+                    action: user == self.user ? .leave : .kick))
+        }
+    }
+}

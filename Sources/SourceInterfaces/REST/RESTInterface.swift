@@ -1,0 +1,48 @@
+// The interface of a small REST server: registration and login with a password, and conversations
+// with a label. A conversation is a group.
+
+import Administration
+
+struct RESTInterface {
+    let operations: any SourceOperations
+
+    /// Finishes a login or a registration whose password was hashed.
+    func finish(
+        _ check: PasswordCheck, passwords: any RegisteredPasswords
+    ) throws(SourceRefusal) -> SourceAnswer {
+        switch check.outcome {
+        case .refused(let refusal): throw refusal
+        case .correct(let user):
+            let token = try SourceSessions(operations: operations).make(for: user, interface: .rest)
+            return SourceAnswer(200, .object(["jwt": .text(token)]))
+        case .hash(let hash, let user):
+            // Nobody takes over a user who is known by another way.
+            guard try operations.addUser(AddUser(app: user.app, user: user.user)).isNew else {
+                throw SourceRefusal(409, field: "username", "is taken")
+            }
+            try passwords.add(hash, of: user)
+            return SourceAnswer(200, .object(["success": .boolean(true)]))
+        }
+    }
+
+    func create(_ request: SourceRequest) throws(SourceRefusal) -> SourceAnswer {
+        let holder = try request.holder()
+        let label = try SourceBody(json: request).text("label")
+        guard operations.mayCreateGroups else {
+            throw SourceRefusal(403, "no right group:create")
+        }
+        let group = try operations.create(
+            CreateGroup(app: holder.app, owner: holder.user, title: label))
+        return SourceAnswer(
+            200, .object(["label": .text(label), "token": .text(group.groupid)]))
+    }
+
+    func list(_ request: SourceRequest) throws(SourceRefusal) -> SourceAnswer {
+        let holder = try request.holder()
+        let groups = operations.groups(of: holder.user, app: holder.app)
+        let conversations = groups.map {
+            SourceValue.object(["token": .text($0.groupid), "label": .text($0.title)])
+        }
+        return SourceAnswer(200, .object(["conversations": .array(conversations)]))
+    }
+}

@@ -1,0 +1,39 @@
+// The limits of the interfaces, each with the reason for its number.
+
+/// Limits of what clients of the interfaces may ask for.
+public enum SourceLimits {
+    /// Seconds for which a login through an interface is valid: 30 days. These systems have no
+    /// refresh, and their clients log in again after a refusal.
+    public static let sessionSeconds: UInt64 = 30 * 86_400
+    /// Logins of a user through one interface at a time. The oldest one ends with the next login,
+    /// so that a client which logs in at each start does not fill the store. Phones, browsers and a
+    /// tablet of one person need fewer.
+    public static let sessionsPerUserMaximum = 16
+    /// Dialogs and conversations that one request reads: one page of groups.
+    public static let dialogsMaximum = 1_000
+    /// Kept messages that one request reads: ten pages of the store, about 100 ms.
+    public static let messagesMaximum = 1_000
+    /// Items of an answer unless the client asks for fewer, as the source documents.
+    public static let pageCountDefault = 100
+    /// Members that a request adds or removes, each of which waits for a commit.
+    public static let membersMaximum = 64
+    /// Messages that one request marks or deletes.
+    public static let messageIdentifiersMaximum = 100
+    /// Conditions of a request; the clients of these systems send a few.
+    public static let conditionsMaximum = 16
+    /// Values of one condition with several.
+    public static let conditionValuesMaximum = 100
+    /// Levels of JSON within each other.
+    public static let depthMaximum = 16
+    /// Bytes of a password: more only makes hashing slow.
+    public static let passwordBytesMaximum = 1_024
+    /// Registered passwords of a broker, at most 250 bytes each: the file of all of them, which
+    /// each registration writes, stays below the mebibyte that files of secrets may have.
+    public static let passwordsMaximum = 4_000
+    /// Requests that one turn of the administration thread executes; those of the API are between.
+    public static let requestsPerTurnMaximum = 16
+    /// Members of a form or a query.
+    public static let fieldsMaximum = 512
+    /// Members of a group that an answer names.
+    public static let occupantsMaximum = 100
+}

@@ -1,0 +1,30 @@
+// What an interface can do: some operations of the administrators, for one user.
+
+import Administration
+
+/// Carries out operations. Each returns when its change is on disk.
+public protocol SourceOperations {
+    /// Whether the user of the request may create groups.
+    var mayCreateGroups: Bool { get }
+    func isKnown(_ user: String, app: String) -> Bool
+    func addUser(_ request: AddUser) throws(SourceRefusal) -> AddUser.Reply
+    func mint(_ request: MintTokens) throws(SourceRefusal) -> MintTokens.Reply
+    func list(_ request: ListTokens) throws(SourceRefusal) -> ListTokens.Reply
+    func revoke(_ request: RevokeTokens) throws(SourceRefusal) -> RevokeTokens.Reply
+    func create(_ request: CreateGroup) throws(SourceRefusal) -> CreateGroup.Reply
+    /// The groups that a user is in, at most ``SourceLimits/dialogsMaximum``.
+    func groups(of user: String, app: String) -> [ListGroups.Group]
+    /// Groups that everybody may join, at most ``SourceLimits/dialogsMaximum``.
+    func openGroups(app: String) -> [ListGroups.Group]
+    func isMember(_ user: String, of group: String, app: String) -> Bool
+    func show(_ request: ShowGroup) throws(SourceRefusal) -> ShowGroup.Reply
+    func change(_ request: ChangeMember) throws(SourceRefusal) -> ChangeMember.Reply
+    func change(_ request: ChangeGroup) throws(SourceRefusal) -> ChangeGroup.Reply
+    func list(_ request: ListConversations) throws(SourceRefusal) -> ListConversations.Reply
+    /// Lists what the user sees of a conversation.
+    func list(_ request: ListHistory, seenBy user: String) throws(SourceRefusal)
+        -> ListHistory.Reply
+    func mark(_ request: MarkConversation) throws(SourceRefusal) -> MarkConversation.Reply
+    /// Sends a message with the rights of the token.
+    func send(_ request: SendMessage) throws(SourceRefusal) -> SendMessage.Reply
+}

@@ -1,0 +1,103 @@
+// The paths of the interfaces.
+
+/// What a method on a path of an interface means.
+public enum SourceRoute: Hashable, Sendable {
+    case register
+    case passwordLogin
+    case createConversation
+    case listConversations
+    case listDialogs
+    case createDialog
+    case updateDialog(String)
+    case listMessages
+    case createMessage
+    /// - Parameter identifiers: several, joined by commas.
+    case updateMessages(identifiers: String)
+    case deleteMessages(identifiers: String)
+
+    public enum Method: Hashable, Sendable {
+        case get, post, put, delete
+    }
+
+    /// What is at a path.
+    public enum Place: Hashable, Sendable {
+        case route(SourceRoute)
+        /// The path is an interface's, and has no such method.
+        case otherMethods
+        case nothing
+    }
+
+    public var interface: SourceInterface {
+        switch self {
+        case .register: .registration
+        case .passwordLogin, .createConversation, .listConversations: .rest
+        case .listDialogs, .createDialog, .updateDialog, .listMessages, .createMessage,
+            .updateMessages, .deleteMessages:
+            .quickblox
+        }
+    }
+
+    /// Whether a request has to present the token of a user.
+    public var needsToken: Bool {
+        switch self {
+        case .register, .passwordLogin: false
+        default: true
+        }
+    }
+
+    /// Whether the token is in `Authorization: Bearer`, and not in a field of the interface's own.
+    public var hasBearerToken: Bool { interface == .rest }
+
+    /// Whether a password is hashed for it, which takes as long as many other requests.
+    public var needsPassword: Bool { self == .register || self == .passwordLogin }
+
+    /// The first segments of all paths. Other requests pay for one comparison with each.
+    public static let starts: [StaticString] = ["/auth/", "/conversations", "/chat/"]
+
+    /// - Parameter path: its segments, without escapes.
+    public static func find(_ method: Method, _ path: [String]) -> Place {
+        let places = routes(path)
+        guard !places.isEmpty else { return .nothing }
+        let found = places.first { $0.method == method }
+        return found.map { .route($0.route) } ?? .otherMethods
+    }
+
+    private static func routes(_ path: [String]) -> [(method: Method, route: SourceRoute)] {
+        switch (path.first, path.count) {
+        case ("auth", 2) where path[1] == "register": return [(.post, .register)]
+        case ("auth", 2) where path[1] == "login": return [(.post, .passwordLogin)]
+        case ("conversations", 1): return [(.get, .listConversations)]
+        case ("conversations", 2) where path[1] == "create": return [(.post, .createConversation)]
+        case ("chat", 2): return chatRoutes(withoutSuffix(path[1]))
+        case ("chat", 3): return chatRoutes(path[1], identifier: withoutSuffix(path[2]))
+        default: return []
+        }
+    }
+
+    private static func chatRoutes(_ name: String) -> [(method: Method, route: SourceRoute)] {
+        switch name {
+        case "Dialog": [(.get, .listDialogs), (.post, .createDialog)]
+        case "Message": [(.get, .listMessages), (.post, .createMessage)]
+        default: []
+        }
+    }
+
+    private static func chatRoutes(
+        _ name: String, identifier: String
+    ) -> [(method: Method, route: SourceRoute)] {
+        switch name {
+        case "Dialog" where !identifier.isEmpty: [(.put, .updateDialog(identifier))]
+        case "Message" where !identifier.isEmpty:
+            [
+                (.put, .updateMessages(identifiers: identifier)),
+                (.delete, .deleteMessages(identifiers: identifier)),
+            ]
+        default: []
+        }
+    }
+
+    /// The name before `.json`, which may be left out. `.xml` stays, and leads to nothing.
+    private static func withoutSuffix(_ segment: String) -> String {
+        segment.hasSuffix(".json") ? String(segment.dropLast(5)) : segment
+    }
+}

@@ -1,0 +1,206 @@
+// The interfaces of other systems, with clients written as theirs are, against a real broker.
+
+import Administration
+import Foundation
+import TestSurroundings
+import Testing
+
+extension EndToEndTests {
+    @Suite(.timeLimit(.minutes(3 * Sanitizer.patience))) struct SourceClientTests {
+        private static let folder = URL(filePath: #filePath).deletingLastPathComponent().path
+
+        private static func broker(_ interfaces: String...) async throws -> TestBroker {
+            let list = interfaces.map { "\"\($0)\"" }.joined(separator: ", ")
+            return try await TestBroker(
+                "apps=[{app: \"demo\", interfaces: [\(list)]}]", listeners: ["http://localhost:0"])
+        }
+
+        /// Runs a client, which prints a line for each of its parts.
+        private func run(_ script: String, _ words: [String], partCount: Int) async throws {
+            let client = try ChildProcess(
+                "/usr/bin/python3", ["-B", "\(Self.folder)/\(script).py"] + words)
+            let exit = try await client.exit()
+            #expect(exit == .code(0), "is python3-requests there? \(client.text)")
+            #expect(
+                client.lines.filter { $0.hasSuffix(" well") }.count == partCount,
+                "\(client.text)")
+        }
+
+        @Test func `a client of the small REST server registers, logs in and has conversations`()
+            async throws
+        {
+            let broker = try await Self.broker("rest", "registration")
+            let port = try await broker.port("http")
+            try await run(
+                "rest_client", ["\(port)", try broker.token("alice")], partCount: 4)
+            // A login is an ordinary token, which lists show with its interface.
+            let administration = try AdministrationClient(dataDirectory: broker.directory)
+            let tokens = try administration.send(
+                ListTokens(TokenSelection(app: "demo", user: "rosa"))
+            ).tokens
+            #expect(tokens.map(\.batch) == ["interface:rest", "interface:rest"])
+            #expect(tokens.allSatisfy { $0.expiresUnixSeconds != nil })
+            // The file has no password, and survives a restart.
+            let file = try String(
+                contentsOfFile: "\(broker.directory)/registered-passwords", encoding: .utf8)
+            #expect(file.contains("\tscrypt:") || file.contains("scrypt:"))
+            #expect(!file.contains("geheim"))
+            try await broker.stop()
+            try await broker.start()
+            let again = try await Self.status(
+                "POST", "/auth/login", #"{"username": "rosa", "password": "geheim"}"#,
+                port: try await broker.port("http"))
+            #expect(again == 200)
+        }
+
+        @Test func `a client of QuickBlox has dialogs, messages, filters and read marks`()
+            async throws
+        {
+            let broker = try await Self.broker("quickblox")
+            let administration = try AdministrationClient(dataDirectory: broker.directory)
+            _ = try administration.send(CreateApp(app: "other"))
+            let stranger = try administration.send(MintTokens(app: "other", users: ["298"]))
+            try await run(
+                "quickblox_client",
+                ["\(try await broker.port("http"))"]
+                    + ["298", "299", "carol"].map { try broker.token($0) }
+                    + stranger.tokens.map(\.token),
+                partCount: 6)
+        }
+
+        @Test func `without an interface there is nothing at its paths`() async throws {
+            let broker = try await TestBroker(listeners: ["http://localhost:0"])
+            let port = try await broker.port("http")
+            for (method, path) in [
+                ("POST", "/auth/login"), ("GET", "/conversations"), ("GET", "/chat/Dialog.json"),
+            ] {
+                #expect(try await Self.status(method, path, port: port) == 404)
+            }
+            let restOnly = try await Self.broker("rest")
+            let restPort = try await restOnly.port("http")
+            #expect(try await Self.status("POST", "/auth/register", "{}", port: restPort) == 404)
+            #expect(try await Self.status("GET", "/chat/Dialog.json", port: restPort) == 404)
+        }
+
+        @Test func `a wrong password is counted, and ten more are refused for a minute`()
+            async throws
+        {
+            let broker = try await Self.broker("rest")
+            let port = try await broker.port("http")
+            let wrong = #"{"username": "x", "password": "y"}"#
+            var statuses: [Int] = []
+            for _ in 0..<12 {
+                statuses.append(
+                    try await Self.status("POST", "/auth/login", wrong, port: port))
+            }
+            #expect(statuses.prefix(10).allSatisfy { $0 == 403 }, "\(statuses)")
+            #expect(statuses.last == 429, "\(statuses)")
+        }
+
+        @Test func `a message through one interface arrives through all others`() async throws {
+            let broker = try await Self.broker("rest", "registration", "quickblox")
+            let port = try await broker.port("http")
+            let (anna, bert) = (try broker.token("298"), try broker.token("299"))
+            // Bert has a device of MRT, and one of MQTT.
+            let mrt = try ChildProcess(
+                "martlet", ["listen", "--json", "--device", "mrt"],
+                environment: broker.environment("299"))
+            let mqtt = try ChildProcess(
+                "/usr/bin/stdbuf",
+                ["-oL", "/usr/bin/mosquitto_sub", "-d", "-i", "mqtt", "-t", "$u/299"]
+                    + Self.mosquitto(broker, "299", bert))
+            _ = try await mqtt.line(with: "Subscribed")
+            _ = try await mrt.line(with: "connected as 299")
+            let sent = try await Self.call(
+                "POST", "/chat/Message.json", anna, port: port,
+                #"{"recipient_id": 299, "message": "from QuickBlox", "send_to_chat": 1}"#)
+            _ = try await mrt.line(with: #""b":"from QuickBlox""#)
+            _ = try await mqtt.line(with: "from QuickBlox")
+            // Bert answers through both, and Anna reads it where she began.
+            let answer = try ChildProcess(
+                "martlet", ["send", "--to", "298", "--history", "from MRT"],
+                environment: broker.environment("299"))
+            #expect(try await answer.exit() == .code(0), "\(answer.text)")
+            let publisher = try ChildProcess(
+                "/usr/bin/mosquitto_pub",
+                [
+                    "-t", "$u/298", "-m", #"{"t":"0","b":"from MQTT"}"#, "-q", "1",
+                    "-D", "publish", "user-property", "history", "1",
+                ] + Self.mosquitto(broker, "299", bert))
+            #expect(try await publisher.exit() == .code(0), "\(publisher.text)")
+            let dialogs = try await Self.call(
+                "GET", "/chat/Dialog.json?type=3", anna, port: port)
+            #expect(dialogs.contains(#""unread_messages_count":2"#), "\(dialogs)")
+            let dialog = sent.split(separator: #""chat_dialog_id":""#)[1].prefix { $0 != "\"" }
+            let messages = try await Self.call(
+                "GET", "/chat/Message.json?chat_dialog_id=\(dialog)", anna, port: port)
+            for text in ["from QuickBlox", "from MRT", "from MQTT"] {
+                #expect(messages.contains(#""message":"\#(text)""#), "\(messages)")
+            }
+            // What she has read there is read everywhere.
+            let unread = try ChildProcess(
+                "martlet", ["conversations", "--unread", "--json"],
+                environment: broker.environment("298"))
+            #expect(try await unread.exit() == .code(0), "\(unread.text)")
+            #expect(!unread.text.contains("299"), "\(unread.text)")
+            try await expectSessionOfREST(broker, port: port)
+        }
+
+        /// A user who registered and logged in with a password is one with the same token in
+        /// QuickBlox and MRT.
+        private func expectSessionOfREST(_ broker: TestBroker, port: UInt16) async throws {
+            let rosa = #"{"username": "rosa", "password": "geheim"}"#
+            _ = try await Self.call("POST", "/auth/register", nil, port: port, rosa)
+            let login = try await Self.call("POST", "/auth/login", nil, port: port, rosa)
+            let token = String(login.split(separator: "\"")[3])
+            _ = try await Self.call(
+                "POST", "/conversations/create", token, port: port, #"{"label": "Team"}"#)
+            let dialogs = try await Self.call("GET", "/chat/Dialog.json", token, port: port)
+            #expect(dialogs.contains(#""name":"Team""#), "\(dialogs)")
+            var environment = try broker.environment("298")
+            environment["MARTLET_TOKEN"] = token
+            let groups = try ChildProcess(
+                "martlet", ["conversations", "--json"], environment: environment)
+            #expect(try await groups.exit() == .code(0), "\(groups.text)")
+        }
+
+        private static func mosquitto(
+            _ broker: TestBroker, _ user: String, _ token: String
+        ) -> [String] {
+            [
+                "-V", "5", "-h", "localhost", "-p", "\(broker.tlsPort)", "--cafile",
+                broker.authority, "-u", "demo/\(user)", "-P", token,
+            ]
+        }
+
+        /// Makes a request with a token in the fields of all interfaces. Returns the answer.
+        private static func call(
+            _ method: String, _ target: String, _ token: String?, port: UInt16,
+            _ content: String? = nil
+        ) async throws -> String {
+            var words = ["-sS", "-w", "\n", "--fail-with-body", "-X", method]
+            if let token {
+                words += ["-H", "QB-Token: \(token)", "-H", "Authorization: Bearer \(token)"]
+            }
+            if let content { words += ["-H", "Content-Type: application/json", "-d", content] }
+            let child = try ChildProcess(
+                "/usr/bin/curl", words + ["http://localhost:\(port)\(target)"])
+            let exit = try await child.exit()
+            #expect(exit == .code(0), "\(method) \(target): \(child.text)")
+            return child.text
+        }
+
+        private static func status(
+            _ method: String, _ path: String, _ content: String? = nil, port: UInt16
+        ) async throws -> Int {
+            var words = ["-s", "-o", "/dev/null", "-w", "%{http_code}\n", "-X", method]
+            if let content {
+                words += ["-H", "Content-Type: application/json", "-d", content]
+            }
+            let child = try ChildProcess(
+                "/usr/bin/curl", words + ["http://localhost:\(port)\(path)"])
+            #expect(try await child.exit() == .code(0))
+            return Int(child.lines.first ?? "") ?? 0
+        }
+    }
+}

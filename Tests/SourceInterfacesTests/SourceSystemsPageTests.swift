@@ -1,0 +1,83 @@
+// docs/operating/source-systems.md against the code: each path has a row, each row a verdict and a
+// test, and each limit its number.
+
+import Foundation
+import Testing
+
+@testable import SourceInterfaces
+
+@Suite struct SourceSystemsPageTests {
+    private let lines: [Substring]
+
+    init() throws {
+        let root = URL(filePath: #filePath).deletingLastPathComponent()
+            .deletingLastPathComponent().deletingLastPathComponent()
+        let page = root.appending(path: "docs/operating/source-systems.md")
+        lines = try String(contentsOf: page, encoding: .utf8).split(separator: "\n")
+    }
+
+    /// The cells of the rows of tables with a verdict.
+    private var rows: [[Substring]] {
+        lines.filter { $0.hasPrefix("| ") }.map { line in
+            line.split(separator: "|").map { Substring($0.trimmingCharacters(in: .whitespaces)) }
+        }.filter { $0.count == 3 && $0[1] != "verdict" }
+    }
+
+    @Test func `each row works, differs or is not applicable, and names its test`() {
+        #expect(rows.count > 40)
+        for row in rows {
+            let verdict = row[1]
+            #expect(
+                verdict.hasPrefix("works") || verdict.hasPrefix("differs: ")
+                    || verdict.hasPrefix("not applicable: "), "\(row)")
+            let isTested = row[2].hasPrefix("*") && row[2].hasSuffix("*")
+            #expect(isTested != verdict.hasPrefix("not applicable"), "\(row)")
+        }
+    }
+
+    @Test(arguments: [
+        ("POST", ["auth", "register"]), ("POST", ["auth", "login"]),
+        ("POST", ["conversations", "create"]), ("GET", ["conversations"]),
+        ("GET", ["chat", "Dialog"]), ("POST", ["chat", "Dialog"]),
+        ("PUT", ["chat", "Dialog", "{id}"]), ("GET", ["chat", "Message"]),
+        ("POST", ["chat", "Message"]), ("PUT", ["chat", "Message", "{id},{id}"]),
+        ("DELETE", ["chat", "Message", "{id}"]),
+    ])
+    func `each method of a path has a row`(method: String, path: [String]) {
+        let methods: [String: SourceRoute.Method] = [
+            "GET": .get, "POST": .post, "PUT": .put, "DELETE": .delete,
+        ]
+        guard case .route? = methods[method].map({ SourceRoute.find($0, path) }) else {
+            Issue.record("\(method) \(path) has no route")
+            return
+        }
+        let name = "`\(method) /\(path.joined(separator: "/"))`"
+        #expect(rows.contains { $0[0] == name }, "\(name)")
+    }
+
+    @Test func `the limits are those of the code`() {
+        let limits: [(String, Int)] = [
+            ("items of an answer, and without `limit`", SourceLimits.pageCountDefault),
+            ("`skip`", SourceLimits.dialogsMaximum),
+            ("conditions of a request", SourceLimits.conditionsMaximum),
+            ("values of a condition", SourceLimits.conditionValuesMaximum),
+            ("users that a request adds or removes", SourceLimits.membersMaximum),
+            (
+                "messages that a request marks or deletes",
+                SourceLimits.messageIdentifiersMaximum
+            ),
+            ("members of a form or a query", SourceLimits.fieldsMaximum),
+            ("levels of JSON", SourceLimits.depthMaximum),
+            ("registered passwords", SourceLimits.passwordsMaximum),
+            ("bytes of a password", SourceLimits.passwordBytesMaximum),
+            ("logins of a user", SourceLimits.sessionsPerUserMaximum),
+        ]
+        for (what, number) in limits {
+            let digits =
+                number >= 1_000 ? "\(number / 1_000)," + "\(number + 1_000)".suffix(3) : "\(number)"
+            #expect(lines.contains("| \(what) | \(digits) |"), "\(what): \(digits)")
+        }
+        #expect(SourceLimits.sessionSeconds == 30 * 86_400)
+        #expect(SourceLimits.messagesMaximum == 1_000)
+    }
+}
