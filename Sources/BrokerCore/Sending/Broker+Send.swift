@@ -216,7 +216,8 @@ extension Broker {
         }
         if request.isTracked {
             let refusal = refusalToTrack(
-                request, to: receivers, fromUser: user, by: requester, in: bytes)
+                request, to: receivers, fromUser: user, by: requester,
+                collapseKey: Array(request.collapseKey.bytes(in: bytes)))
             if refusal.reason != .success { return .refused(refusal.reason, refusal.limit) }
         }
         return .allowed(receivers)

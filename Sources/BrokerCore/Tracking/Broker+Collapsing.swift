@@ -21,14 +21,14 @@ extension Broker {
     /// Whether the earlier message with the key of a send can give way now.
     mutating func decideCollapse(
         _ request: SendRequest, to target: AuthorizedTarget, fromUser user: Index<User>,
-        in bytes: UnsafeRawBufferPointer
+        key: [UInt8]
     ) -> CollapseDecision {
         let (kind, address) = addressTracked(by: target)
         var send = TrackedSend(
             reference: 0, app: registry.users[user].app, sender: user, session: 0, number: 0,
             messageIdentifier: [], asks: [], grade: request.grade, targetKind: kind,
             address: address, acceptedUnixMilliseconds: 0, deadline: Instant(milliseconds: 0))
-        send.collapseKey = Array(request.collapseKey.bytes(in: bytes))
+        send.collapseKey = key
         takeReceivers(of: target, into: &send)
         guard let earlier = tracking.find(collapsedBy: send) else {
             return .allowed(givesPlace: false)

@@ -13,7 +13,7 @@ extension Broker {
     @inline(never)
     mutating func refusalToTrack(
         _ request: SendRequest, to target: AuthorizedTarget, fromUser user: Index<User>,
-        by requester: Requester, in bytes: UnsafeRawBufferPointer
+        by requester: Requester, collapseKey: [UInt8]
     ) -> (reason: ReasonCode, limit: LimitName) {
         // A transient message has no result that could tell a reference.
         guard request.grade != .transient else { return (.qosNotSupported, .asksOfTransient) }
@@ -38,7 +38,7 @@ extension Broker {
             case .everybody, .topic: return (.topicNameInvalid, .collapseTarget)
             case .user, .users, .group, .mentioned: break
             }
-            switch decideCollapse(request, to: target, fromUser: user, in: bytes) {
+            switch decideCollapse(request, to: target, fromUser: user, key: collapseKey) {
             case .refused(let reason, let limit): return (reason, limit)
             case .allowed(let givesPlace): hasPlace = givesPlace
             }
@@ -120,7 +120,7 @@ extension Broker {
         fromUser user: Index<User>, session: Index<Session>?, in step: inout Step
     ) {
         let app = registry.users[user].app
-        // ``refusalToTrack(_:to:fromUser:by:)`` has checked the room in the same event.
+        // ``refusalToTrack(_:to:fromUser:by:collapseKey:)`` has checked the room in the same event.
         _ = commits.room.admitAuthorized(
             Records.trackedSendPageByteCount(
                 app: registry.apps[app].name, receiverByteCount: receiverByteCount(of: target)))
@@ -436,6 +436,12 @@ extension Broker {
     mutating func untrack(takenBack message: Index<Message>) {
         guard let index = tracked(message) else { return }
         if let revision = tracking.sends[index].revision {
+            if case .collapse(let newer) = tracking.revisions[revision].kind,
+                tracking.sends.contains(newer)
+            {
+                tracking.sends[newer.index].collapses = 0
+                tracking.noteChange(of: newer.index)
+            }
             // Nobody has the message, and its own result says so.
             end(revision, .topicNameInvalid)
         }

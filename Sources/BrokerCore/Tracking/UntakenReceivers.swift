@@ -1,5 +1,5 @@
-// The receivers that do not take the message with a collapse key that is being routed. What they have
-// of the earlier message stays.
+// The receivers that do not take the message with a collapse key that is being routed. What they
+// have of the earlier message stays.
 
 import Primitives
 

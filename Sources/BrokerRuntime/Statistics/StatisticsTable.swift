@@ -146,8 +146,8 @@ enum StatisticsTable {
         ) { $0.counters.messagesCollapsed },
         .counter(
             "messages/collapses/refused", of: "messages",
-            "Messages with a collapse key that were refused, because the earlier one could not give "
-                + "way"
+            "Messages with a collapse key that were refused, because the earlier one could not "
+                + "give way"
         ) { $0.counters.collapsesRefused },
         .counter(
             "messages/collapses/skipped", of: "messages",
