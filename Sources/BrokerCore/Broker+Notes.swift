@@ -39,6 +39,7 @@ extension Broker {
         user: Index<User>, device: Name?, _ limit: LimitName, in step: inout Step
     ) {
         counters.queueRefused += 1
+        untakenReceivers.note(user)
         guard queues.takesReceiverNote(at: step.moment) else { return }
         step.effects[0].effects.append(
             .note(

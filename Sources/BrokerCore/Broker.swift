@@ -38,6 +38,7 @@ public struct Broker: ~Copyable, Sendable {
     var operatorRecalls = OperatorRecalls()
     var sendKeys = SendKeys()
     var tracking = TrackedSends()
+    var untakenReceivers = UntakenReceivers()
     var inspections = Inspections()
 
     var deadlines: Deadlines

@@ -46,12 +46,26 @@ public struct CoreLimits: Sendable {
     public var trackedMembersMaximum = 1_000_000
     /// Of these, those whose rows one deadline removes.
     static let trackedMembersPerStepMaximum = 1_000
-    /// Maximum number of recalls, replacements and collapses under way. Each has about 300 bytes of
-    /// memory, and four for each member of its group.
-    static let revisionsMaximum = 1_024
+    /// Maximum number of recalls, replacements and collapses under way: 20 MB, at about 300 bytes
+    /// each, besides four for each member of its group and the new content.
+    static let revisionsMaximum = 65_536
+    /// Those of one app, so that no app takes the room of the others: half of all.
+    static let revisionsPerAppMaximum = 32_768
+    /// Those of one user's messages: four windows of an MQTT client (``publishWindowMaximum``) that
+    /// sends messages with collapse keys only. A collapse takes two commits after its send.
+    var revisionsPerUserMaximum = 4_096
     /// Maximum number of receivers of all of them together, four bytes each, when another one
     /// begins: two groups of the largest size.
     static let revisionUsersMaximum = 2_000_000
+    /// Maximum bytes of the new contents of all of them: 256 of the largest messages. A content is
+    /// in memory three times until it is stored.
+    static let revisionContentBytesMaximum = 16 << 20
+    /// Members of a group that do not take a message with a collapse key, and for whom the earlier
+    /// one stays: as many rows as one step writes for a list.
+    static let stayingMembersMaximum = 256
+    /// Withdrawals with which a batch is full; a piece may exceed it. Each takes some 20
+    /// microseconds of the store's time, so they are 20 ms of a commit. The others wait.
+    static let withdrawalsPerBatchMaximum = 1_024
     /// Receivers from whose queues one step takes a message: less than a millisecond, and some 30
     /// ms of the store's time.
     static let revisionUsersPerStepMaximum = 256
@@ -63,6 +77,9 @@ public struct CoreLimits: Sendable {
     /// Entries of a queue that are examined one by one for a message, if they are not in order:
     /// less than a millisecond of the store's time.
     public static let withdrawalScanMaximum = 1_024
+    /// The same for all withdrawals of a batch: 10 to 20 ms. Beyond it, the receiver of a message
+    /// that is not in its place counts as late.
+    public static let withdrawalScansPerBatchMaximum = 65_536
     /// Seconds for which a send with receipts is remembered after its message has expired, because
     /// a receiver that got it in the last second has to apply it.
     static let receiptGraceSeconds: UInt64 = 3_600
@@ -434,6 +451,9 @@ public struct CoreLimits: Sendable {
     /// Maximum number of conversations with unread messages that a login counts: more than a
     /// device shows.
     public static let unreadCountMaximum = 50
+    /// Pages of ``conversationLooksMaximum`` conversations of a user that a login looks at for
+    /// them: a millisecond. The client of a user with more is told of one at least.
+    static let unreadPagesMaximum = 10
     /// Maximum number of devices that are shown of one user: a reply of 4 MiB has room for them.
     public static let describedDevicesMaximum = 1_000
 }

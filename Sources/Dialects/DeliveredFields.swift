@@ -30,6 +30,13 @@ struct DeliveredFields {
         self.fields = fields
     }
 
+    /// The fields of a kept message on a page of its conversation, where each message has its
+    /// number beside them.
+    init(ofKept block: MessageBlock, to user: [UInt8]) {
+        self.init(of: block, to: user)
+        fields.keptNumber = 0
+    }
+
     /// The attributes of a publication of MQTT 5, as a run: none has more than 255 bytes.
     private static func attributes(of block: MessageBlock) -> [UInt8] {
         var run: [UInt8] = []

@@ -98,8 +98,8 @@ extension Client {
     ///   - type: as in ``MessageContent/text(_:type:)``.
     ///   - detail: as for ``recall(_:detail:)``.
     /// - Throws: as ``recall(_:detail:)``; also if the message was recalled, and
-    ///   ``MartletError/refused(_:_:)`` with `notAuthorized` if the user may not send to the receiver
-    ///   any more. Repeating it tells those who have the message again.
+    ///   ``MartletError/refused(_:_:)`` with `notAuthorized` if the user may not send to the
+    ///   receiver any more. Repeating it tells those who have the message again.
     public func replace(
         _ message: SentMessage, text: String, type: UInt8 = 0, detail: String = ""
     ) async throws(MartletError) -> RevisionResult {

@@ -57,6 +57,7 @@ extension Broker {
             takeBackSends(in: &step)
         }
         settleMessages(isStored: result.refusal == nil, in: &step)
+        if !tracking.superseded.isEmpty { finishSuperseded() }
         if sendKeys.awaitsCommit {
             settleKeys(batch: result.sequence, isStored: result.refusal == nil)
         }
@@ -173,6 +174,7 @@ extension Broker {
         for entry in commits.inFlightBatch.entries where !entry.isSettled {
             takeBack(entry, in: &step)
         }
+        if !tracking.superseded.isEmpty { takeBackSuperseded() }
         for message in commits.inFlightBatch.messages where memory.messages[message].awaitsRow {
             // Rows are stored also if messages are refused.
             memory.take(message)

@@ -186,9 +186,11 @@ extension Broker: StoreVisitor {
         var row = try RecordReader(value, version: 1, table: .users, key: key)
         let offlineQueue = try row.read(UInt64.self)
         let user = insertUser(name, app: app)
-        if offlineQueue != 0 {
-            insertOfflineQueue(Inbox(queue: QueueID(raw: offlineQueue)), of: user)
-        }
+        guard offlineQueue != 0 else { return }
+        let inbox = Inbox(queue: QueueID(raw: offlineQueue))
+        insertOfflineQueue(inbox, of: user)
+        // Rows of earlier versions, and of queues of which nothing was sent, do not tell it.
+        if !row.isAtEnd { queues.note(sentThrough: try row.read(UInt64.self), in: inbox) }
     }
 
     private mutating func restoreToken(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {

@@ -140,6 +140,11 @@ struct CommitPipeline: ~Copyable {
         pendingBatch.withdrawals[last].withdrawal.followsTransfers = pendingBatch.transfers.count
     }
 
+    /// Whether the pending batch has room for the withdrawals of another piece.
+    var takesWithdrawals: Bool {
+        pendingBatch.withdrawals.count < CoreLimits.withdrawalsPerBatchMaximum
+    }
+
     /// Sets the id of the message of a withdrawal.
     mutating func identify(withdrawal position: Int, as message: StoredMessageID) {
         pendingBatch.withdrawals[position].withdrawal.message = message

@@ -54,6 +54,9 @@ struct RecordReader {
         guard try read(UInt8.self) == version else { throw failure }
     }
 
+    /// Whether all fields have been read.
+    var isAtEnd: Bool { offset == bytes.count }
+
     mutating func read<Number: FixedWidthInteger>(
         _ type: Number.Type
     ) throws(RestoreError) -> Number {
@@ -147,9 +150,14 @@ enum Records {
         return RecordChange(table: .apps, key: name, value: row.bytes)
     }
 
-    static func user(app: [UInt8], _ name: [UInt8], offlineQueue: QueueID?) -> RecordChange {
+    /// - Parameter sentThrough: the last number of the offline queue that devices may have been
+    ///   sent; 0 for none.
+    static func user(
+        app: [UInt8], _ name: [UInt8], offlineQueue: QueueID?, sentThrough: UInt64 = 0
+    ) -> RecordChange {
         var row = RecordWriter(version: 1)
         row.write(offlineQueue?.raw ?? 0)
+        if sentThrough > 0 { row.write(sentThrough) }
         return RecordChange(
             table: .users, key: RecordKey.name(app: app, name), value: row.bytes)
     }

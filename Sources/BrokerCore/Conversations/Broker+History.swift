@@ -298,8 +298,8 @@ extension Broker {
         inspections.end(connection)
         commits.close(
             RequestKey(connection: connection, identifier: read.requestIdentifier))
-        guard session(of: connection) != nil else { return }
-        let loop = connection.loop
+        guard let session = session(of: connection) else { return }
+        let (loop, user) = (connection.loop, sessions[session].user)
         let leaving = leavingNumbers(of: load.queue)
         let room = min(read.byteCountMaximum, CoreLimits.groupAnswerMaximum)
         var next = load.reachedEnd ? 0 : load.examinedThrough
@@ -317,6 +317,7 @@ extension Broker {
                         ? HistoryEntry.fieldsOverhead + block.fieldsAndProperties.count : 0)
                 guard byteCount <= room else { return false }
                 step.effects[loop].bytes.append(block, number: entry.number)
+                noteRead(block, by: user)
                 return true
             }
             guard isWithin else {

@@ -114,6 +114,9 @@ extension Broker {
                 break
             }
             step.effects[loop].bytes.append(summary, newest: NewestKept(message: message))
+            if let message {
+                message.block.withUnsafeBytes { noteRead(MessageBlock($0), by: read.user) }
+            }
             last = summary.place
         }
         let entries = ByteRange(offset: start, count: step.effects[loop].bytes.count - start)
@@ -145,6 +148,7 @@ extension Broker {
             let byteCount = message.block.withUnsafeBytes { bytes in
                 let block = MessageBlock(bytes)
                 step.effects[loop].bytes.append(block, number: message.number)
+                noteRead(block, by: read.user)
                 return block.wireByteCount
             }
             let fixed = GroupHistoryReport.wireOverhead + HistoryEntry.wireOverhead

@@ -95,16 +95,31 @@ extension Broker {
     // MARK: - News
 
     /// The number of a user's conversations with unread messages, at most
-    /// ``CoreLimits/unreadCountMaximum``.
+    /// ``CoreLimits/unreadCountMaximum``. At least 1 for a user with more conversations than are
+    /// looked at: the client asks for them.
     mutating func unreadConversationCount(of user: Index<User>) -> UInt8 {
-        let page = conversations(
-            of: user, after: 0, isUnreadOnly: true, countMaximum: CoreLimits.unreadCountMaximum)
-        return UInt8(page.conversations.count)
+        var (count, place) = (0, UInt64(0))
+        for _ in 0..<CoreLimits.unreadPagesMaximum {
+            let page = conversations(
+                of: user, after: place, isUnreadOnly: true,
+                countMaximum: CoreLimits.unreadCountMaximum - count)
+            count += page.conversations.count
+            guard count < CoreLimits.unreadCountMaximum, let next = page.next else {
+                return UInt8(count)
+            }
+            place = next
+        }
+        return UInt8(max(count, 1))
     }
 
     /// Notes that a conversation keeps a message whose receivers have connected devices that pull.
     mutating func noteNews(in index: Index<KeptConversation>, for users: [Index<User>]) {
-        for user in users {
+        var pair: (Index<User>, Index<User>)?
+        if case .users(let first, let second) = conversationTable.conversations[index].parties {
+            pair = (first, second)
+        }
+        // A list is kept in many conversations, each of which has two of its users at most.
+        for user in users where pair.map({ user == $0.0 || user == $0.1 }) ?? true {
             let reader = ConversationTable.Reader(conversation: index, user: user)
             if mayRead(reader) { conversationTable.noteNews(for: reader) }
         }

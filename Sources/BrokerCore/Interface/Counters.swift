@@ -43,6 +43,10 @@ public struct Counters: Hashable, Sendable {
     /// Deliveries to members of groups that no receipt counts, because too many members are
     /// remembered.
     public var membersUncounted: UInt64 = 0
+    /// Sends with a collapse key that were refused because the earlier message could not give way
+    /// now, and those that left the earlier one, because too many members did not take them.
+    public var collapsesRefused: UInt64 = 0
+    public var collapsesSkipped: UInt64 = 0
     /// Messages that their senders recalled or replaced, and those that gave way to a newer one
     /// with the same key.
     public var messagesRecalled: UInt64 = 0

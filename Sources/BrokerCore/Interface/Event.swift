@@ -346,6 +346,9 @@ public struct SendRequest: Sendable {
     public private(set) var isUnusual = false
     /// What the reason of ``fault`` does not tell.
     public var faultCause = LimitName.none
+    /// Whether the message gets a reference: the sender asks for something, or it has a key.
+    @inlinable
+    public var needsReference: Bool { !asks.isEmpty || !collapseKey.isEmpty }
     /// What the sender asks for.
     public var asks: SendAsks = [] { didSet { isUnusual = true } }
     /// ``senderUnixMilliseconds`` is the time of a reading which the sender could not send earlier.

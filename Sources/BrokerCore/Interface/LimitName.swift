@@ -44,6 +44,10 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case trackedSendsOfApp
     case trackedSendsOfUser
     case trackedMembers
+    case revisions
+    case revisionsOfApp
+    case revisionsOfUser
+    case replacedBytes
 
     // The rules.
     case receiptsRight
@@ -70,6 +74,13 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case joinNotAllowed
     case ownerOnly
     case ownerStays
+    case sendRight
+    case recallsOff
+    case unknownSend
+    case recalledBefore
+    case revisionUnderWay
+    case replacementUnderWay
+    case collapseTarget
 
     /// Whether it is a rule, and ``key`` a clause that tells it.
     public var isRule: Bool { rawValue >= Self.receiptsRight.rawValue }
@@ -115,6 +126,10 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .trackedSendsOfApp: "limits.trackedSendsPerApp"
         case .trackedSendsOfUser: "limits.trackedSendsPerUser"
         case .trackedMembers: "1000000 remembered members of groups"
+        case .revisions: "65536 recalls, replacements and collapses, or 16 MiB of new contents"
+        case .revisionsOfApp: "32768 recalls, replacements and collapses of an app"
+        case .revisionsOfUser: "4096 recalls, replacements and collapses of a user"
+        case .replacedBytes: "queues.bytes / queues.messages more than the message had"
         case .sharesOfSession: "50 shared subscriptions of a session"
         case .receiptsRight: "no right receipts: covers a receiver or the group"
         case .receiptsTarget: "only messages to users or a group have receipts"
@@ -129,7 +144,7 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .mentionedName: "a mention is not the name of a user"
         case .lateTime: "the time of a late reading is missing, too old or too far ahead"
         case .attributeRule: "an attribute has a name or a value that is not allowed"
-        case .identifierRule: "the message id does not have 1 to 64 bytes without control characters"
+        case .identifierRule: "a message id does not have 1 to 64 bytes without control characters"
         case .propertyValue: "a user property of the broker has a value without a meaning"
         case .unknownReference: "no message with this reference waits for this user's answer"
         case .appliedText: "the text has more than 128 bytes or a control character"
@@ -140,6 +155,13 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .ownerOnly: "only the owner of the group may do it"
         case .ownerStays: "the owner of a group can be neither kicked nor banned"
         case .numberAhead: "the conversation has no message of this number yet"
+        case .sendRight: "the user may not send to the receivers of the message"
+        case .recallsOff: "recalls are switched off for the app"
+        case .unknownSend: "no message of this user with this reference or id can be recalled"
+        case .recalledBefore: "the message is recalled, or a newer one has taken its place"
+        case .revisionUnderWay: "a recall or a replacement of the message is under way"
+        case .replacementUnderWay: "the earlier message with the collapse key is being replaced"
+        case .collapseTarget: "only a message that users or a group get has a collapse key"
         }
     }
 }

@@ -6,11 +6,14 @@ import BrokerTerms
 public struct OperatorRecallResult: Hashable, Sendable {
     /// ``ReasonCode/success``, or the reason of the refusal.
     public var reason: ReasonCode
+    /// What caused a refusal, if its reason does not tell.
+    public var cause: LimitName
     /// Of a success.
     public var answer: RecallAnswer?
 
-    public init(reason: ReasonCode, answer: RecallAnswer? = nil) {
+    public init(reason: ReasonCode, cause: LimitName = .none, answer: RecallAnswer? = nil) {
         self.reason = reason
+        self.cause = cause
         self.answer = answer
     }
 }

@@ -51,7 +51,8 @@ public struct RecallAnswer: Hashable, Sendable {
     public var withdrawn: UInt32
     /// Users who have the message, or may have it. They are told.
     public var late: UInt32
-    /// The names of late users, at most ``CoreLimits/lateNamesMaximum``.
+    /// The names of late users, at most ``CoreLimits/lateNamesMaximum``; empty if the message was
+    /// to a group, or if the sender may not ask for receipts of all receivers.
     public var names: [[UInt8]]
 
     public init(withdrawn: UInt32, late: UInt32, names: [[UInt8]] = []) {

@@ -224,13 +224,18 @@ extension Broker {
         case .held where !mayBeSent(entry, session):
             awaitBatch(commits.pendingSequence, connected)
             return .waits
-        case .recalled where !mayBeSent(entry, session):
+        case .recalled where !mayBeSent(entry, session) && !stays(entry.message, of: session):
             noteWithdrawn(entry.message, of: session)
             drop(session, Int(live.connectedSessions[connected].sentCount), in: &step)
             return .isDropped
         case .held, .recalled: break
         }
         return .isSent
+    }
+
+    /// Whether the copy of a session stays, because its user did not take the newer message.
+    private func stays(_ message: Index<Message>, of session: Index<Session>) -> Bool {
+        tracked(message).map { tracking.stays($0, of: sessions[session].user) } ?? false
     }
 
     /// Whether a device may have been sent an entry on an earlier connection.

@@ -104,6 +104,7 @@ extension Broker {
             case .found: break
             case .dropped:
                 sessions[session].inbox.overflowCount += 1
+                untakenReceivers.note(sessions[session].user)
                 tally.taken += 1
                 return
             case .refused:
@@ -190,6 +191,7 @@ extension Broker {
             case .found: break
             case .dropped:
                 queues.noteOverflow(1, ofOfflineQueue: offlineQueue)
+                untakenReceivers.note(user)
                 tally.taken += 1
                 return
             case .refused:

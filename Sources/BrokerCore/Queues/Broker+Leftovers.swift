@@ -90,8 +90,8 @@ extension Broker {
         }
         if keepsUserMessages, amount.count > 0 {
             guard let successor = oldestReceiver(of: user) else {
-                giveOfflineQueue(inbox, to: user)
                 queues.note(sentThrough: sentThrough, in: inbox)
+                giveOfflineQueue(inbox, to: user)
                 return
             }
             transferToSuccessor(inbox.queue, amount, to: successor, sentThrough: sentThrough)

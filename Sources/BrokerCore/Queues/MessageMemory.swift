@@ -187,6 +187,12 @@ struct MessageMemory: ~Copyable {
         messages[message].refusedCount += 1
     }
 
+    /// Counts receivers as refused that counted as such that have the message.
+    mutating func refuseTaken(_ count: UInt32, of message: Index<Message>) {
+        messages[message].takenCount -= count
+        messages[message].refusedCount += count
+    }
+
     /// Settles a receiver that has ended and has no successor.
     mutating func dropReceiver(of message: Index<Message>) {
         messages[message].unsettled -= 1

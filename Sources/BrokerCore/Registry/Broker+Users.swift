@@ -57,7 +57,10 @@ extension Broker {
     private func row(ofUser user: Index<User>) -> RecordChange {
         Records.user(
             app: registry.apps[registry.users[user].app].name, Array(registry.users[user].name),
-            offlineQueue: registry.users[user].offlineQueue.map { queues.offlineQueues[$0].queue })
+            offlineQueue: registry.users[user].offlineQueue.map { queues.offlineQueues[$0].queue },
+            sentThrough: registry.users[user].offlineQueue.flatMap {
+                queues.sentThrough[queues.offlineQueues[$0].queue.raw]
+            } ?? 0)
     }
 
     /// Writes the id of the offline queue into the user's row, which has room for it.

@@ -5,10 +5,9 @@ import BrokerTerms
 import Primitives
 
 extension SendRequest {
-    /// Whether the broker remembers it until its message expires: it asks for something, or has a
-    /// collapse key.
+    /// Whether the broker remembers it until its message expires.
     @inline(__always)
-    var isTracked: Bool { isUnusual && (!asks.isEmpty || !collapseKey.isEmpty) }
+    var isTracked: Bool { isUnusual && needsReference }
 
     /// Whether its message has fields.
     @inline(__always)

@@ -164,7 +164,9 @@ extension Broker {
         var request = request
         if request.reference != 0 {
             request.reference = freeReference(request.reference)
+            untakenReceivers.begin(isNoting: !request.collapseKey.isEmpty)
         }
+        defer { untakenReceivers.end() }
         let name = Array(registry.users[user].name)
         let keptNumber =
             mayBeKept(request) ? numberKept(of: request, sentTo: target, fromUser: user) : 0

@@ -90,7 +90,9 @@ extension Broker {
     ) {
         var request = request
         request.reference = freeReference(request.reference)
+        untakenReceivers.begin(isNoting: !request.collapseKey.isEmpty)
         route(request, to: target, from: sender, in: &step)
+        untakenReceivers.end()
     }
 
     @inline(__always)
@@ -213,7 +215,9 @@ extension Broker {
             if refusal.reason != .success { return .refused(refusal.reason, refusal.limit) }
         }
         if request.isTracked {
-            let refusal = refusalToTrack(request, to: receivers, fromUser: user, by: requester)
+            let refusal = refusalToTrack(
+                request, to: receivers, fromUser: user, by: requester,
+                collapseKey: Array(request.collapseKey.bytes(in: bytes)))
             if refusal.reason != .success { return .refused(refusal.reason, refusal.limit) }
         }
         return .allowed(receivers)

@@ -34,10 +34,10 @@ extension Broker {
         case .known(let answer):
             operatorRecalls.forget(number)
             return .complete(OperatorRecallResult(reason: .success, answer: answer))
-        case .refused(let reason):
+        case .refused(let reason, let cause):
             operatorRecalls.forget(number)
             counters.requestsRefused += 1
-            return .complete(OperatorRecallResult(reason: reason))
+            return .complete(OperatorRecallResult(reason: reason, cause: cause))
         }
     }
 

@@ -21,11 +21,23 @@ extension Broker {
             step.effects[connection.loop].respond(
                 to: connection, request: identifier, reason: .success,
                 body: encoded(answer, byteCountMaximum: request.byteCountMaximum))
-        case .refused(let reason):
+        case .refused(let reason, let cause):
             if reason == .quotaExceeded { counters.requestsOverQuota += 1 }
-            counters.requestsRefused += 1
-            step.effects[connection.loop].respond(
-                to: connection, request: identifier, reason: reason)
+            refuse(
+                connection, request: identifier, reason, cause: cause,
+                about: name(of: request.message, in: step), in: &step)
+        }
+    }
+
+    /// How the log names a message.
+    private func name(
+        of message: RecallRequest.Message, in step: borrowing Step
+    ) -> [UInt8] {
+        switch message {
+        case .messageIdentifier(let identifier): return Array(identifier.bytes(in: step.bytes))
+        case .reference(let reference):
+            let digits = Array(String(reference, radix: 16).utf8)
+            return [UInt8](repeating: UInt8(ascii: "0"), count: 16 - digits.count) + digits
         }
     }
 
@@ -34,7 +46,7 @@ extension Broker {
         case begun
         /// The message is recalled already.
         case known(RecallAnswer)
-        case refused(ReasonCode)
+        case refused(ReasonCode, LimitName)
     }
 
     /// Checks a request and begins to carry it out.
@@ -44,7 +56,7 @@ extension Broker {
     ) -> RevisionDecision {
         let app = registry.users[user].app
         guard limits.policy(ofApp: registry.apps[app].name).allowsRecall else {
-            return .refused(.notAuthorized)
+            return .refused(.notAuthorized, .recallsOff)
         }
         // The same answer for a message of others, one that has expired, and one that never was.
         guard let index = sentMessage(request.message, ofUser: user, in: step),
@@ -52,39 +64,70 @@ extension Broker {
                 || tracking.sends[index].targetKind == .group,
             !tracking.sends[index].marks.contains(.isOld),
             messageDeadline(of: index) > step.moment.instant
-        else { return .refused(.topicNameInvalid) }
-        guard tracking.sends[index].revision == nil else { return .refused(.serverBusy) }
-        if tracking.sends[index].revisionState != .none {
+        else { return .refused(.topicNameInvalid, .unknownSend) }
+        guard tracking.sends[index].revision == nil else {
+            return .refused(.serverBusy, .revisionUnderWay)
+        }
+        let (right, cause) = authorizeAgain(index, by: rights)
+        // Who may not send to the receivers any more takes the copies out, and learns and tells
+        // nothing else.
+        let maySend = right == .success
+        let namesLate = maySend && mayNameReceivers(of: index, rights)
+        let state = tracking.sends[index].revisionState
+        if state != .none, state != .collapsed || request.content != nil {
             return request.content == nil
-                ? .known(answer(ofRecalled: index)) : .refused(.topicNameInvalid)
+                ? .known(answer(ofRecalled: index, naming: namesLate))
+                : .refused(.topicNameInvalid, .recalledBefore)
         }
-        guard tracking.takesRevision else { return .refused(.quotaExceeded) }
+        let byteCount = Int(request.content?.payload.count ?? 0)
+        let limit = tracking.limitOfRevisions(
+            by: user, ofApp: app, userMaximum: limits.revisionsPerUserMaximum,
+            contentByteCount: byteCount)
+        guard limit == .none else { return .refused(.quotaExceeded, limit) }
         guard Int(request.detail.count) <= CoreLimits.revisionDetailBytesMaximum else {
-            return .refused(.packetTooLarge)
+            return .refused(.packetTooLarge, .none)
         }
-        let detail = Array(request.detail.bytes(in: step.bytes))
+        let detail = maySend ? Array(request.detail.bytes(in: step.bytes)) : []
         var content: [UInt8] = []
         if let new = request.content {
+            guard maySend else { return .refused(right, cause == .none ? .sendRight : cause) }
             content = Array(new.payload.bytes(in: step.bytes))
-            let reason = replace(
-                index, with: content, messageByteCount: new.messageByteCount, by: rights)
-            guard reason == .success else { return .refused(reason) }
+            let (reason, limit) = replace(
+                index, with: content, messageByteCount: new.messageByteCount)
+            guard reason == .success else { return .refused(reason, limit) }
             counters.messagesReplaced += 1
         } else {
             tracking.sends[index].revisionState = .recalling
             tracking.sends[index].detail = detail
-            tracking.noteChange(of: index)
             decide(.recalled, of: index)
             counters.messagesRecalled += 1
         }
+        tracking.clearStaying(of: index)
+        tracking.noteChange(of: index)
         let revision = tracking.insert(
             Revision(
                 request.content == nil ? .recall : .replacement, of: index,
                 users: receivers(of: index), for: requester, detail: detail, content: content,
-                byteCountMaximum: request.byteCountMaximum))
+                namesLate: namesLate, byteCountMaximum: request.byteCountMaximum))
         withdrawFromHistory(revision)
         withdrawPiece(of: revision, in: &step)
         return .begun
+    }
+
+    /// Whether an answer names the receivers who have a message: those that the sender named, if
+    /// the sender may ask all of them for receipts.
+    private mutating func mayNameReceivers(
+        of index: Index<TrackedSend>, _ requester: Requester
+    ) -> Bool {
+        guard tracking.sends[index].targetKind == .users else { return false }
+        for position in tracking.sends[index].receivers.indices {
+            let user = tracking.sends[index].receivers[position].user
+            let isAllowed = Array(registry.users[user].name).withUnsafeBytes {
+                allows(.receipts(of: $0), requester)
+            }
+            guard isAllowed else { return false }
+        }
+        return true
     }
 
     /// The message that a user names, if that user sent it.
@@ -102,7 +145,7 @@ extension Broker {
     }
 
     /// When the message of a send expires.
-    private func messageDeadline(of index: Index<TrackedSend>) -> Instant {
+    func messageDeadline(of index: Index<TrackedSend>) -> Instant {
         let deadline = tracking.sends[index].deadline
         guard !tracking.sends[index].asks.isDisjoint(with: .receipts) else { return deadline }
         let grace = CoreLimits.receiptGraceSeconds * 1_000
@@ -127,18 +170,20 @@ extension Broker {
 
     /// Gives a message new content, wherever it waits.
     ///
-    /// - Returns: the reason of a refusal, or success.
+    /// - Returns: the reason of a refusal and its cause, or success.
     private mutating func replace(
-        _ index: Index<TrackedSend>, with content: [UInt8], messageByteCount: UInt32,
-        by rights: Requester
-    ) -> ReasonCode {
-        guard Int(messageByteCount) <= limits.messageMaximum else { return .packetTooLarge }
-        let right = authorizeAgain(index, by: rights)
-        guard right == .success else { return right }
-        guard !commits.room.isFull else { return .quotaExceeded }
+        _ index: Index<TrackedSend>, with content: [UInt8], messageByteCount: UInt32
+    ) -> (ReasonCode, LimitName) {
+        guard Int(messageByteCount) <= limits.messageMaximum else {
+            return (.packetTooLarge, .messageBytes)
+        }
+        guard !commits.room.isFull else { return (.quotaExceeded, .store) }
         let block = block(of: index, content: content)
+        guard block.count <= replacedBytesMaximum(of: index) else {
+            return (.quotaExceeded, .replacedBytes)
+        }
         let byteCount = RecordChange.pageByteCount(key: 8, value: block.count)
-        guard let permit = admitGrowth(of: byteCount) else { return .quotaExceeded }
+        guard let permit = admitGrowth(of: byteCount) else { return (.quotaExceeded, .store) }
         let stamp = makeStamp()
         if let message = messageInMemory(of: index) {
             memory.replace(message, block: block, stamp: stamp)
@@ -153,13 +198,25 @@ extension Broker {
             tracking.decide(
                 .replaced(block: block, batch: commits.pendingSequence), of: index)
         }
-        return .success
+        return (.success, .none)
+    }
+
+    /// Bytes that the block of a message may have with new content. Its entries count with the
+    /// bytes that it had, so it may grow by what a queue has for each of its messages: then all
+    /// messages of a queue that are replaced take no more than twice its bytes.
+    private func replacedBytesMaximum(of index: Index<TrackedSend>) -> Int {
+        var growth = limits.queueBytesMaximum / UInt64(max(limits.queueCountMaximum, 1))
+        if tracking.sends[index].keptNumber != 0 {
+            growth = min(
+                growth, limits.historyBytesMaximum / UInt64(max(limits.historyCountMaximum, 1)))
+        }
+        return Int(tracking.sends[index].blockByteCount) + Int(min(growth, UInt64(UInt32.max)))
     }
 
     /// Whether the sender may still send to the receivers of a message.
     private mutating func authorizeAgain(
         _ index: Index<TrackedSend>, by rights: Requester
-    ) -> ReasonCode {
+    ) -> (ReasonCode, LimitName) {
         var bytes = tracking.sends[index].address
         var target = SendTarget.group(ByteRange(offset: 0, count: bytes.count))
         if tracking.sends[index].targetKind == .users {
@@ -174,8 +231,14 @@ extension Broker {
         }
         return bytes.withUnsafeBytes { bytes in
             switch authorize(target, by: rights, in: bytes) {
-            case .refused(let reason, _): reason
-            case .allowed: .success
+            case .refused(let reason, let cause): (reason, cause)
+            case .allowed(let target):
+                // One of a list is enough: the detail would reach it.
+                if case .users(_, _, let refused) = target.receivers, !refused.isEmpty {
+                    (.notAuthorized, .sendRight)
+                } else {
+                    (.success, .none)
+                }
             }
         }
     }
@@ -186,6 +249,9 @@ extension Broker {
         var fields = MessageFields()
         fields.reference = send.reference
         fields.receipts = send.asks.intersection(.receipts)
+        fields.keptNumber = send.keptNumber
+        fields.isLate = send.marks.contains(.isLate)
+        fields.isUndelivered = send.marks.contains(.isUndelivered)
         let (name, section) = (Array(registry.users[send.sender].name), fields.section())
         let bytes = name + send.address + section + content
         return bytes.withUnsafeBytes { bytes in
@@ -210,16 +276,18 @@ extension Broker {
 
     // MARK: - The answer
 
-    private func answer(ofRecalled index: Index<TrackedSend>) -> RecallAnswer {
+    /// - Parameter namesLate: whether the sender is told who is late.
+    private func answer(
+        ofRecalled index: Index<TrackedSend>, naming namesLate: Bool
+    ) -> RecallAnswer {
         let send = tracking.sends[index]
-        let late = send.receivers.filter { !$0.facts.contains(.withdrawn) }
-        return RecallAnswer(
-            withdrawn: send.withdrawnCount, late: send.lateCount,
-            names: send.lateCount == 0
-                ? []
-                : late.prefix(CoreLimits.lateNamesMaximum).map {
-                    Array(registry.users[$0.user].name)
-                })
+        var answer = RecallAnswer(withdrawn: send.withdrawnCount, late: send.lateCount)
+        guard namesLate, send.lateCount > 0 else { return answer }
+        let late = send.receivers.lazy.filter { !$0.facts.contains(.withdrawn) }
+        answer.names = late.prefix(CoreLimits.lateNamesMaximum).map {
+            Array(registry.users[$0.user].name)
+        }
+        return answer
     }
 
     func encoded(_ answer: RecallAnswer, byteCountMaximum: Int) -> [UInt8] {
@@ -234,6 +302,25 @@ extension Broker {
         let answer = RecallAnswer(
             withdrawn: revision.withdrawnCount, late: revision.lateCount, names: revision.names)
         respond(to: revision.requester, of: revision, reason: reason, answer: answer)
+    }
+
+    /// Ends a recall or a replacement whose answer need not wait for a commit.
+    mutating func endAtOnce(_ index: Index<Revision>, in step: inout Step) {
+        let revision = tracking.remove(revision: index)
+        let answer = RecallAnswer(
+            withdrawn: revision.withdrawnCount, late: revision.lateCount, names: revision.names)
+        switch revision.requester {
+        case .client(let connection, let identifier):
+            commits.close(RequestKey(connection: connection, identifier: identifier))
+            guard session(of: connection) != nil else { return }
+            step.effects[connection.loop].respond(
+                to: connection, request: identifier, reason: .success,
+                body: encoded(answer, byteCountMaximum: revision.byteCountMaximum))
+        case .operator(let number):
+            operatorRecalls.complete(
+                number, reason: .success, answer: answer, batch: commits.pendingSequence - 1)
+        case .nobody: break
+        }
     }
 
     /// Answers a request with the pending batch.

@@ -16,6 +16,13 @@ extension Broker {
         defer { memory.release(message) }
         var tally = RoutingTally(stamp: memory.messages[message].stamp)
         for user in tracking.revisions[index].late {
+            let (taken, refused) = (tally.taken, tally.refusedCount)
+            // The queues of a user may be full: then it is told later.
+            defer {
+                if tally.taken == taken, tally.refusedCount > refused {
+                    tracking.revisions[index].untold.append(user)
+                }
+            }
             if hasReceiver(user) {
                 enqueueReceipt(message, of: user, tally: &tally, in: &step)
             } else {
@@ -62,16 +69,20 @@ extension Broker {
         }
     }
 
-    /// Tells the late receivers of a piece after an interval: the store had no room.
+    /// Tells late receivers after an interval: the store or their queues had no room.
     mutating func tellLater(_ index: Index<Revision>, at moment: Moment) {
         counters.revisionsDelayed += 1
-        // The sender knows already what there is to know.
+        // The counts are final, so the sender does not wait for room.
         if tracking.revisions[index].next == tracking.revisions[index].users.count {
             answerEarly(index)
         }
+        let attempts = tracking.revisions[index].attemptCount
+        tracking.revisions[index].attemptCount = min(
+            attempts + 1, CoreLimits.receiptDoublingsMaximum)
         wait(
             index,
-            until: moment.instant.advanced(byMilliseconds: CoreLimits.receiptMilliseconds))
+            until: moment.instant.advanced(
+                byMilliseconds: CoreLimits.receiptMilliseconds << UInt64(attempts)))
     }
 
     private mutating func answerEarly(_ index: Index<Revision>) {
@@ -95,20 +106,30 @@ extension Broker {
     }
 
     /// Ends a recall, a replacement or a collapse whose receivers are all told.
-    mutating func complete(_ index: Index<Revision>) {
+    mutating func complete(_ index: Index<Revision>, in step: inout Step) {
         let revision = tracking.revisions[index]
         switch revision.kind {
+        // All that the answer tells is on disk: with the messages to the last late receivers, or
+        // with the new content.
+        case .recall
+        where tracking.sends[revision.send].revisionState == .recalled
+            && !tracking.sends[revision.send].isChanged:
+            return endAtOnce(index, in: &step)
+        case .replacement: return endAtOnce(index, in: &step)
         case .recall: noteRecalled(index)
-        case .replacement: break
         case .collapse(let newer):
-            noteRecalled(index)
+            tracking.sends[revision.send].revisionState = .collapsed
+            tracking.noteChange(of: revision.send)
+            completeCollapse(of: revision.send)
             if tracking.sends.contains(newer) {
                 tracking.sends[newer.index].collapses = 0
                 tracking.noteChange(of: newer.index)
+                settleIfTold(newer.index)
             }
         }
         commits.commitSoon()
         end(index, .success)
+        if !revision.tells { forgetCollapsed(revision.send) }
     }
 
     /// Continues a recall or a collapse after a restart. A replacement had its effect with its
@@ -116,7 +137,7 @@ extension Broker {
     mutating func resumeRevision(of index: Index<TrackedSend>, at moment: Moment) {
         let send = tracking.sends[index]
         switch send.revisionState {
-        case .none, .recalled: break
+        case .none, .recalled, .collapsed: break
         case .recalling: resume(.recall, of: index, detail: send.detail, at: moment)
         case .collapsing: resume(.collapse(by: .none), of: index, detail: [], at: moment)
         }
@@ -138,8 +159,14 @@ extension Broker {
         _ kind: Revision.Kind, of index: Index<TrackedSend>, detail: [UInt8], at moment: Moment
     ) {
         guard tracking.sends[index].revision == nil else { return }
+        let users: [Index<User>]
+        if case .collapse = kind {
+            users = receiversCollapsing(index)
+        } else {
+            users = receivers(of: index)
+        }
         let new = tracking.insert(
-            Revision(kind, of: index, users: receivers(of: index), for: .nobody, detail: detail))
+            Revision(kind, of: index, users: users, for: .nobody, detail: detail))
         wait(new, until: moment.instant)
     }
 }

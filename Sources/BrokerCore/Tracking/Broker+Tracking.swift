@@ -13,7 +13,7 @@ extension Broker {
     @inline(never)
     mutating func refusalToTrack(
         _ request: SendRequest, to target: AuthorizedTarget, fromUser user: Index<User>,
-        by requester: Requester
+        by requester: Requester, collapseKey: [UInt8]
     ) -> (reason: ReasonCode, limit: LimitName) {
         // A transient message has no result that could tell a reference.
         guard request.grade != .transient else { return (.qosNotSupported, .asksOfTransient) }
@@ -29,22 +29,28 @@ extension Broker {
                 }
             }
         }
+        var hasPlace = false
         if !request.collapseKey.isEmpty {
             guard !request.isUndelivered, !request.isRetained else {
-                return (.topicNameInvalid, .none)
+                return (.topicNameInvalid, .collapseTarget)
             }
             switch target.receivers {
-            case .everybody, .topic: return (.topicNameInvalid, .none)
+            case .everybody, .topic: return (.topicNameInvalid, .collapseTarget)
             case .user, .users, .group, .mentioned: break
+            }
+            switch decideCollapse(request, to: target, fromUser: user, key: collapseKey) {
+            case .refused(let reason, let limit): return (reason, limit)
+            case .allowed(let givesPlace): hasPlace = givesPlace
             }
         }
         let app = registry.users[user].app
         // Those of which everything is told make room.
         let isFullForUser = tracking.count(ofUser: user) >= limits.trackedSendsPerUserMaximum
-        if isFullForUser, tracking.oldestSettled(ofUser: user) == nil {
+        if !hasPlace, isFullForUser, tracking.oldestSettled(ofUser: user) == nil {
             return (.quotaExceeded, .trackedSendsOfUser)
         }
-        if !isFullForUser, tracking.count(ofApp: app) >= limits.trackedSendsPerAppMaximum,
+        if !hasPlace, !isFullForUser,
+            tracking.count(ofApp: app) >= limits.trackedSendsPerAppMaximum,
             tracking.oldestSettled(ofApp: app) == nil
         {
             return (.quotaExceeded, .trackedSendsOfApp)
@@ -114,7 +120,7 @@ extension Broker {
         fromUser user: Index<User>, session: Index<Session>?, in step: inout Step
     ) {
         let app = registry.users[user].app
-        // ``refusalToTrack(_:to:fromUser:by:)`` has checked the room in the same event.
+        // ``refusalToTrack(_:to:fromUser:by:collapseKey:)`` has checked the room in the same event.
         _ = commits.room.admitAuthorized(
             Records.trackedSendPageByteCount(
                 app: registry.apps[app].name, receiverByteCount: receiverByteCount(of: target)))
@@ -127,28 +133,49 @@ extension Broker {
             acceptedUnixMilliseconds: step.moment.unixMilliseconds,
             deadline: trackingDeadline(of: message, request))
         takeReceivers(of: target, into: &send)
-        makeRoomToTrack(fromUser: user, app: app)
+        if !request.collapseKey.isEmpty {
+            send.collapseKey = Array(request.collapseKey.bytes(in: step.bytes))
+            send.entries = entriesInBatch(of: message)
+        }
+        let earlier = send.collapseKey.isEmpty ? nil : tracking.find(collapsedBy: send)
+        makeRoomToTrack(fromUser: user, app: app, besides: earlier)
         send.batch = commits.pendingSequence
         send.message = message
         send.stamp = memory.messages[message].stamp
         if request.expirySeconds != nil { send.marks.insert(.expires) }
-        if !request.collapseKey.isEmpty {
-            send.collapseKey = Array(request.collapseKey.bytes(in: step.bytes))
-        }
-        let earlier = send.collapseKey.isEmpty ? nil : tracking.find(collapsedBy: send)
+        if request.isLate { send.marks.insert(.isLate) }
+        if request.isUndelivered { send.marks.insert(.isUndelivered) }
+        let block = MessageBlock(memory.messages[message].block)
+        send.keptNumber = MessageFields(of: block).keptNumber
+        send.blockByteCount = UInt32(block.bytes.count)
         let index = tracking.insert(send)
         startExpiry(ofTracked: index)
         noteTransientReceivers(of: index)
+        noteReceiversInMemory(of: index)
         attachToBatch(message)
-        if let earlier { beginCollapse(of: earlier, by: index) }
+        if let earlier { beginCollapse(of: earlier, by: index, in: &step) }
         memory.awaitTracking(of: message)
         tracking.noteChange(of: index)
         counters.sendsTracked += 1
         settleIfTold(index)
     }
 
+    /// The entries of a message at the end of the pending batch.
+    private func entriesInBatch(of message: Index<Message>) -> Range<Int> {
+        let end = commits.pendingBatch.entries.count
+        var start = end
+        while start > 0, commits.pendingBatch.entries[start - 1].message == message { start -= 1 }
+        return start..<end
+    }
+
     /// Forgets the oldest settled sends, if a user or its app has as many as may be.
-    private mutating func makeRoomToTrack(fromUser user: Index<User>, app: Index<App>) {
+    ///
+    /// - Parameter earlier: the send whose place the new one takes. It is forgotten when it has
+    ///   given way, so that the others keep their places.
+    private mutating func makeRoomToTrack(
+        fromUser user: Index<User>, app: Index<App>, besides earlier: Index<TrackedSend>?
+    ) {
+        if let earlier, mayCollapse(earlier), tracking.sends[earlier].isSettled { return }
         // A limit that became lower is reached in steps.
         if tracking.count(ofUser: user) >= limits.trackedSendsPerUserMaximum,
             let oldest = tracking.oldestSettled(ofUser: user)
@@ -179,7 +206,7 @@ extension Broker {
             ? deadline : deadline.advanced(bySeconds: CoreLimits.receiptGraceSeconds)
     }
 
-    private func addressTracked(
+    func addressTracked(
         by target: AuthorizedTarget
     ) -> (kind: TrackedSend.TargetKind, address: [UInt8]) {
         switch target.receivers {
@@ -191,7 +218,7 @@ extension Broker {
         }
     }
 
-    private func takeReceivers(of target: AuthorizedTarget, into send: inout TrackedSend) {
+    func takeReceivers(of target: AuthorizedTarget, into send: inout TrackedSend) {
         switch target.receivers {
         case .user(let name):
             if let user = user(named: name, app: send.app) {
@@ -281,6 +308,83 @@ extension Broker {
         }
     }
 
+    /// Notes the receivers of whom a session in memory gets a message, beside other queues. After a
+    /// failure of the broker nothing else tells that its device may have it.
+    private mutating func noteReceiversInMemory(of index: Index<TrackedSend>) {
+        guard tracking.sends[index].targetKind == .group,
+            tracking.sends[index].receivers.isEmpty
+        else {
+            for position in tracking.sends[index].receivers.indices {
+                let user = tracking.sends[index].receivers[position].user
+                if isSentInMemory(index, to: user) { noteSent(index, to: user) }
+            }
+            return
+        }
+        let (app, name) = (tracking.sends[index].app, tracking.sends[index].address)
+        let group = name.withUnsafeBytes { registry.apps[app].groups.value(for: $0) }
+        let audiences = [
+            group.map { groupTable.groups[$0].audience },
+            audience(ofAddress: .group, name, app: app),
+        ]
+        var count = 0
+        for case let audience? in audiences {
+            workload.charge(routing.audiences[audience].subscribers.count / CoreLimits.looksPerWork)
+            for position in 0..<routing.audiences[audience].subscribers.count {
+                let subscriber = routing.audiences[audience].subscribers[position]
+                guard subscriber.connection != .none,
+                    isInMemoryBesideOthers(subscriber.session),
+                    !isReadInstead(index, by: subscriber.session)
+                else { continue }
+                count += 1
+                guard count <= CoreLimits.trackedMembersPerStepMaximum else {
+                    tracking.sends[index].marks.insert(.isSentUnknown)
+                    return
+                }
+                noteSent(index, to: sessions[subscriber.session].user)
+            }
+        }
+    }
+
+    /// Whether a session in memory of a user gets a message, and the user has other queues.
+    private func isSentInMemory(_ index: Index<TrackedSend>, to user: Index<User>) -> Bool {
+        var next = registry.users[user].firstSession
+        while let session = next {
+            next = sessions[session].nextOfUser
+            if isInMemoryBesideOthers(session),
+                !sessions[session].dialect.isMQTT || sessions[session].receivesUserMessages,
+                !isReadInstead(index, by: session)
+            {
+                return true
+            }
+        }
+        return false
+    }
+
+    private func isInMemoryBesideOthers(_ session: Index<Session>) -> Bool {
+        let user = sessions[session].user
+        return !sessions[session].isPersistent
+            && (registry.users[user].firstSession != session
+                || sessions[session].nextOfUser != nil
+                || registry.users[user].offlineQueue != nil)
+    }
+
+    /// Whether a session gets no copy of a kept message, because its device reads the history.
+    private func isReadInstead(_ index: Index<TrackedSend>, by session: Index<Session>) -> Bool {
+        sessions[session].pulls && tracking.sends[index].keptNumber != 0
+            && tracking.sends[index].asks.isDisjoint(with: .receipts)
+    }
+
+    /// Notes that a device of a user is given a message that is kept.
+    mutating func noteRead(_ block: MessageBlock, by user: Index<User>) {
+        guard !tracking.isEmpty, block.hasFields else { return }
+        let reference = MessageFields(of: block).reference
+        guard reference != 0, let index = tracking.find(reference),
+            tracking.sends[index].sender != user
+        else { return }
+        noteSent(index, to: user)
+        if tracking.sends[index].isChanged { commits.commitSoon() }
+    }
+
     // MARK: - The end
 
     private mutating func startExpiry(ofTracked index: Index<TrackedSend>) {
@@ -332,6 +436,12 @@ extension Broker {
     mutating func untrack(takenBack message: Index<Message>) {
         guard let index = tracked(message) else { return }
         if let revision = tracking.sends[index].revision {
+            if case .collapse(let newer) = tracking.revisions[revision].kind,
+                tracking.sends.contains(newer)
+            {
+                tracking.sends[newer.index].collapses = 0
+                tracking.noteChange(of: newer.index)
+            }
             // Nobody has the message, and its own result says so.
             end(revision, .topicNameInvalid)
         }

@@ -68,7 +68,9 @@ extension Broker {
         guard case .recalled? = tracking.fate(ofStored: entry.message.raw) else { return false }
         let session = live.connectedSessions[connected].session
         guard entry.number > sessions[session].sentThrough,
-            entry.state.options.isDisjoint(with: [.sentBefore, .received])
+            entry.state.options.isDisjoint(with: [.sentBefore, .received]),
+            let send = tracking.revised[entry.message.raw],
+            !tracking.stays(send, of: sessions[session].user)
         else { return false }
         live.connectedSessions[connected].noteRead(entry.number)
         countOut(session: session, count: 1, byteCount: UInt64(entry.byteCount))
@@ -110,6 +112,11 @@ extension Broker {
 
     /// Takes the message from the next receivers. The result follows the commit.
     mutating func withdrawPiece(of index: Index<Revision>, in step: inout Step) {
+        guard commits.takesWithdrawals else {
+            // The store's time is for all: the piece is a part of a later batch.
+            tracking.revisions[index].phase = .queued
+            return commits.continueAtCommit(tracking.revisions.handle(index))
+        }
         let start = tracking.revisions[index].next
         let end = min(
             start + CoreLimits.revisionUsersPerStepMaximum, tracking.revisions[index].users.count)
@@ -147,7 +154,7 @@ extension Broker {
     }
 
     /// Whether a device of a user may have been sent a message, as far as it was noted.
-    private func isKnownSent(_ send: Index<TrackedSend>, to user: Index<User>) -> Bool {
+    func isKnownSent(_ send: Index<TrackedSend>, to user: Index<User>) -> Bool {
         let known: TrackedSend.Facts = [.sent, .delivered, .applied]
         if let receiver = tracking.sends[send].receivers.first(where: { $0.user == user }),
             !receiver.facts.isDisjoint(with: known)
@@ -259,6 +266,8 @@ extension Broker {
         }
         for parties in parties {
             guard let conversation = conversationTable.find(parties) else { continue }
+            // With the newest message the store forgets its number, which must not be used again.
+            storeLastNumber(of: conversation)
             withdraw(
                 from: conversationTable.conversations[conversation].kept.queue, after: 0, nil,
                 of: index)
@@ -302,6 +311,7 @@ extension Broker {
             let index = handle.index
             switch tracking.revisions[index].phase {
             case .awaiting: continueCollapse(index, isStored: result.refusal == nil, in: &step)
+            case .queued: withdrawPiece(of: index, in: &step)
             case .removing: finishPiece(of: index, in: &step)
             case .telling where result.refusal != nil: tellLater(index, at: step.moment)
             case .telling: advance(index, in: &step)
@@ -328,7 +338,9 @@ extension Broker {
                 tracking.revisions[index].early.contains(receiver.user)
                 || !tracking.revisions[index].keepsCopies
                     && tracking.isWithdrawn(send, of: receiver.user)
-            if !receiver.isSent && (receiver.isFound || isEarly) {
+            // A device may have read it meanwhile in the history.
+            let isSent = receiver.isSent || isKnownSent(send, to: receiver.user)
+            if !isSent && (receiver.isFound || isEarly) {
                 tracking.revisions[index].withdrawnCount += 1
                 if !tracking.revisions[index].keepsCopies {
                     tracking.noteWithdrawn(send, of: receiver.user)
@@ -337,7 +349,9 @@ extension Broker {
             }
             tracking.revisions[index].lateCount += 1
             late.append(receiver.user)
-            if tracking.revisions[index].names.count < CoreLimits.lateNamesMaximum {
+            if tracking.revisions[index].namesLate,
+                tracking.revisions[index].names.count < CoreLimits.lateNamesMaximum
+            {
                 tracking.revisions[index].names.append(Array(registry.users[receiver.user].name))
             }
         }
@@ -354,7 +368,12 @@ extension Broker {
     private mutating func advance(_ index: Index<Revision>, in step: inout Step) {
         tracking.revisions[index].late = []
         guard tracking.revisions[index].next < tracking.revisions[index].users.count else {
-            return complete(index)
+            guard !tracking.revisions[index].untold.isEmpty,
+                messageDeadline(of: tracking.revisions[index].send) > step.moment.instant
+            else { return complete(index, in: &step) }
+            let untold = tracking.revisions[index].untold
+            (tracking.revisions[index].late, tracking.revisions[index].untold) = (untold, [])
+            return tellLater(index, at: step.moment)
         }
         // The next piece follows at once, between events.
         wait(index, until: step.moment.instant)

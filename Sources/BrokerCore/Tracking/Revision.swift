@@ -5,7 +5,9 @@
 //                                                ▲   └──nobody is late──► │ ▲        │
 //                                                └──────── next piece ────┘ └─later──┘ no room
 //
-// Only a collapse begins with `awaiting`, and it tells nobody.
+// Only a collapse begins with `awaiting`, and it tells nobody. A piece is `queued` before it is
+// `removing` while the batch is full of withdrawals, and `waiting` for a timer between pieces and
+// while there is no room.
 
 import BrokerTerms
 import Primitives
@@ -21,11 +23,13 @@ struct Revision {
     enum Phase {
         /// The batch of the newer message is not committed.
         case awaiting
+        /// A piece waits for a batch that has room for its withdrawals.
+        case queued
         /// The withdrawals of a piece are not committed.
         case removing
         /// The messages to the late receivers of a piece are not committed.
         case telling
-        /// They could not be stored, and are tried again.
+        /// A timer continues: at once with the next piece, and later if there was no room.
         case waiting
     }
 
@@ -54,6 +58,8 @@ struct Revision {
     let detail: [UInt8]
     /// `t` as one byte, then `b`; empty for a recall.
     let content: [UInt8]
+    /// Whether the answer names late receivers.
+    let namesLate: Bool
     var phase = Phase.removing
     /// The timer of the next turn.
     var token = TimerWheel.Token.none
@@ -63,6 +69,10 @@ struct Revision {
     var piece: [Receiver] = []
     /// The late receivers of the current piece.
     var late: [Index<User>] = []
+    /// Late receivers of earlier pieces whose queues were full.
+    var untold: [Index<User>] = []
+    /// How often in a row late receivers could not be told.
+    var attemptCount: UInt8 = 0
     /// Receivers whose copies were withdrawn before their piece.
     var early: Set<Index<User>> = []
     var withdrawnCount: UInt32 = 0
@@ -72,7 +82,8 @@ struct Revision {
 
     init(
         _ kind: Kind, of send: Index<TrackedSend>, users: [Index<User>], for requester: Requester,
-        detail: [UInt8] = [], content: [UInt8] = [], byteCountMaximum: Int = .max
+        detail: [UInt8] = [], content: [UInt8] = [], namesLate: Bool = false,
+        byteCountMaximum: Int = .max
     ) {
         self.kind = kind
         self.send = send
@@ -80,6 +91,7 @@ struct Revision {
         self.requester = requester
         self.detail = detail
         self.content = content
+        self.namesLate = namesLate
         self.byteCountMaximum = byteCountMaximum
     }
 

@@ -96,6 +96,8 @@ extension Broker {
         row.write(send.lateCount)
         row.write(send.detail)
         row.write(send.collapses)
+        row.write(send.keptNumber)
+        row.write(send.blockByteCount)
     }
 
     // MARK: - Restore
@@ -203,6 +205,10 @@ extension Broker {
         send.lateCount = try row.read(UInt32.self)
         send.detail = try row.readString()
         send.collapses = try row.read(UInt64.self)
+        // Earlier versions do not tell them.
+        guard !row.isAtEnd else { return }
+        send.keptNumber = try row.read(UInt64.self)
+        send.blockByteCount = try row.read(UInt32.self)
     }
 
     private func readReceipts(

@@ -15,7 +15,7 @@ struct TrackedSend {
         case topic = 4
     }
 
-    /// What is known of one receiver's copy. On disk.
+    /// What is known of the copies of one receiver. On disk.
     struct Facts: OptionSet, Hashable {
         var rawValue: UInt8
 
@@ -29,6 +29,8 @@ struct TrackedSend {
         static let sent = Facts(rawValue: 8)
         /// The message was withdrawn from all its queues.
         static let withdrawn = Facts(rawValue: 16)
+        /// Its copies stay: the receiver did not take the message that takes its place.
+        static let stays = Facts(rawValue: 32)
     }
 
     /// A user that the send named.
@@ -89,6 +91,12 @@ struct TrackedSend {
     var message: Index<Message>?
     /// Distinguishes its message in memory; 0 after a restart.
     var stamp: UInt64 = 0
+    /// The number that its message has in its conversation; 0 for none, or for several.
+    var keptNumber: UInt64 = 0
+    /// Bytes of its message's block as it was sent; 0 if they are not known.
+    var blockByteCount: UInt32 = 0
+    /// Where the entries of its message begin and end in the batch that stores it, if it has a key.
+    var entries = 0..<0
     /// The sender's key; empty for none.
     var collapseKey: [UInt8] = []
     /// The reference of the earlier send whose place it takes, until that one is withdrawn; 0 for
@@ -116,6 +124,12 @@ struct TrackedSend {
         static let isSentUnknown = Marks(rawValue: 2)
         /// It was restored from a row that does not contain its stored message.
         static let isOld = Marks(rawValue: 4)
+        /// Its time is that of a late reading.
+        static let isLate = Marks(rawValue: 8)
+        /// It is kept and was delivered to nobody.
+        static let isUndelivered = Marks(rawValue: 16)
+        /// Some receivers have the fact ``Facts/stays``.
+        static let hasStays = Marks(rawValue: 32)
     }
 
     /// Raw values are on disk.
@@ -125,6 +139,8 @@ struct TrackedSend {
         case recalled = 2
         /// A newer message takes its place.
         case collapsing = 3
+        /// A newer message has taken its place. Who has it is told if it is recalled.
+        case collapsed = 4
     }
 
     /// The timer that ends it.
@@ -154,8 +170,8 @@ struct TrackedSend {
     /// Whether it is among those that make room for others.
     var isSettled = false
 
-    /// Whether all receipts that it asks for are told and stored: nothing is lost if it is
-    /// forgotten.
+    /// Whether all receipts that it asks for are told and stored. A send that is forgotten then can
+    /// still not be recalled, and makes no room for a newer one with its key.
     var hasNothingToTell: Bool {
         guard revision == nil, collapses == 0, untold.isEmpty, underWay.isEmpty,
             counts == toldCounts || targetKind != .group

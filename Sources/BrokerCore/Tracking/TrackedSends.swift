@@ -1,8 +1,9 @@
 // The sends of all apps that have a reference.
 //
 // It owns the sends and finds them by their reference, by their sender and the application's id,
-// and by the session and number of the send. It refers to apps and users by index, and sees no
-// messages.
+// and by the session and number of the send, and has the recalls, replacements and collapses that
+// are under way. It refers to apps and users by index, and to messages by their ids, and by their
+// index until they are stored; it reads none.
 //
 // It also numbers the receipts that are in a batch.
 //
@@ -32,7 +33,8 @@ struct TrackedSends: ~Copyable {
             sender = send.sender
             key = send.collapseKey
             group = send.address
-            receivers = send.receivers.map(\.user)
+            // A list in another order has the same receivers.
+            receivers = send.receivers.map(\.user).sorted { $0.place < $1.place }
         }
     }
 
@@ -51,6 +53,12 @@ struct TrackedSends: ~Copyable {
     var revisions = Slab<Revision>()
     /// Receivers of all of them.
     private var revisionUserCount = 0
+    /// Bytes of the new contents of all of them.
+    private var revisionContentBytes = 0
+    private var revisionsOfApps: [Index<App>: Int] = [:]
+    private var revisionsOfUsers: [Index<User>: Int] = [:]
+    /// Sends that a later one of their batch has superseded, until the batch is committed.
+    var superseded: [SupersededSend] = []
     /// Sends whose copies are not simply delivered when they are loaded, by the ids of their stored
     /// messages.
     private(set) var revised: [UInt64: Index<TrackedSend>] = [:]
@@ -135,7 +143,8 @@ struct TrackedSends: ~Copyable {
     }
 
     /// Whether a send was accepted after another one. Those that are restored come in the order of
-    /// their references, which is random.
+    /// their references, which is that of their times within some milliseconds, and none across a
+    /// clock that was set.
     private func isLater(_ send: TrackedSend, than other: Index<TrackedSend>?) -> Bool {
         guard let other, send.batch == 0 else { return true }
         let (time, otherTime) = (
@@ -245,10 +254,27 @@ struct TrackedSends: ~Copyable {
         }
     }
 
-    /// Whether one more recall, replacement or collapse may begin.
-    var takesRevision: Bool {
-        revisions.count < CoreLimits.revisionsMaximum
-            && revisionUserCount < CoreLimits.revisionUsersMaximum
+    /// The limit that does not allow one more recall, replacement or collapse.
+    ///
+    /// - Parameters:
+    ///   - userMaximum: those that one user may have.
+    ///   - byteCount: of its new content.
+    func limitOfRevisions(
+        by user: Index<User>, ofApp app: Index<App>, userMaximum: Int,
+        contentByteCount byteCount: Int = 0
+    ) -> LimitName {
+        if revisionsOfUsers[user] ?? 0 >= userMaximum {
+            return .revisionsOfUser
+        }
+        if revisionsOfApps[app] ?? 0 >= CoreLimits.revisionsPerAppMaximum {
+            return .revisionsOfApp
+        }
+        let isFull =
+            revisions.count >= CoreLimits.revisionsMaximum
+            || revisionUserCount >= CoreLimits.revisionUsersMaximum
+            || byteCount > 0
+                && revisionContentBytes + byteCount > CoreLimits.revisionContentBytesMaximum
+        return isFull ? .revisions : .none
     }
 
     /// Begins a recall, a replacement or a collapse.
@@ -257,6 +283,9 @@ struct TrackedSends: ~Copyable {
         let index = revisions.insert(revision).index
         sends[send].revision = index
         revisionUserCount += count
+        revisionContentBytes += revision.content.count
+        revisionsOfApps[sends[send].app, default: 0] += 1
+        revisionsOfUsers[sends[send].sender, default: 0] += 1
         return index
     }
 
@@ -264,8 +293,52 @@ struct TrackedSends: ~Copyable {
     mutating func remove(revision index: Index<Revision>) -> Revision {
         let revision = revisions.remove(index)
         revisionUserCount -= revision.users.count
+        revisionContentBytes -= revision.content.count
+        Self.subtract(&revisionsOfApps, sends[revision.send].app)
+        Self.subtract(&revisionsOfUsers, sends[revision.send].sender)
         sends[revision.send].revision = nil
         return revision
+    }
+
+    /// Makes a send the latest with its key again: the newer one was taken back.
+    mutating func noteLatest(_ index: Index<TrackedSend>) {
+        let key = CollapseKey(sends[index])
+        if !key.key.isEmpty, byCollapseKey[key] == nil { byCollapseKey[key] = index }
+    }
+
+    /// Notes that copies stay in the queues of a user who did not take the message that takes the
+    /// place of a send.
+    mutating func noteStaying(_ index: Index<TrackedSend>, of user: Index<User>) {
+        if let position = sends[index].receivers.firstIndex(where: { $0.user == user }) {
+            sends[index].receivers[position].facts.insert(.stays)
+        } else if sends[index].targetKind == .group {
+            let known = sends[index].members[user] ?? []
+            restore(known.union(.stays), ofMember: user, of: index)
+        } else {
+            return
+        }
+        sends[index].marks.insert(.hasStays)
+    }
+
+    /// Whether copies stay in the queues of a user.
+    func stays(_ index: Index<TrackedSend>, of user: Index<User>) -> Bool {
+        guard sends[index].marks.contains(.hasStays) else { return false }
+        if let receiver = sends[index].receivers.first(where: { $0.user == user }) {
+            return receiver.facts.contains(.stays)
+        }
+        return sends[index].members[user]?.contains(.stays) == true
+    }
+
+    /// Forgets for whom copies stay.
+    mutating func clearStaying(of index: Index<TrackedSend>) {
+        guard sends[index].marks.contains(.hasStays) else { return }
+        sends[index].marks.remove(.hasStays)
+        for position in sends[index].receivers.indices {
+            sends[index].receivers[position].facts.remove(.stays)
+        }
+        for (user, facts) in sends[index].members where facts.contains(.stays) {
+            sends[index].members[user] = facts.subtracting(.stays)
+        }
     }
 
     /// Notes that a message was withdrawn from all queues of a user that the send named.
@@ -430,6 +503,9 @@ struct TrackedSends: ~Copyable {
                 sends[revisions[index].send].revision == index,
                 "revision \(index.place) of send \(revisions[index].send.place)")
         }
+        expect(
+            revisionsOfUsers.values.reduce(0, +), equals: revisions.count,
+            "recalls, replacements and collapses, by sender")
         for (stored, index) in revised {
             precondition(
                 sends[index].stored == stored && sends[index].fate != nil,

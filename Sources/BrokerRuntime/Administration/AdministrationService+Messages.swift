@@ -222,7 +222,6 @@ private struct EncodedSend {
             target = .topic(append(name))
         case .everybody: target = .everybody
         }
-        var messageIdentifier = ByteRange.empty
         if let identifier = message.mid {
             let text = Array(identifier.utf8)
             guard (1...SendMessage.identifierByteCountMaximum).contains(text.count),
@@ -233,7 +232,6 @@ private struct EncodedSend {
                     "mid has 1 to \(SendMessage.identifierByteCountMaximum) bytes without control "
                         + "characters")
             }
-            messageIdentifier = append(text)
         }
         let isNamed =
             message.asksReference == true || message.receipts?.isEmpty == false
@@ -259,11 +257,10 @@ private struct EncodedSend {
             case .once: .once
             }
         var request = SendRequest(
-            number: 0, grade: grade, target: target, messageIdentifier: messageIdentifier,
-            expirySeconds: message.expirySeconds,
-            isRaw: isRaw, payload: payload, messageByteCount: UInt32(byteCount))
+            number: 0, grade: grade, target: target, messageIdentifier: identifier,
+            expirySeconds: message.expirySeconds, isRaw: isRaw, payload: payload,
+            messageByteCount: UInt32(byteCount))
         request.isRetained = isRetained
-        request.messageIdentifier = identifier
         request.isKept = message.isKept == true
         request.isNeverKept = message.isKept == false
         request.isUndelivered = message.isDelivered == false

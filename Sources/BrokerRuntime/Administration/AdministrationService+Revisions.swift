@@ -38,7 +38,8 @@ extension AdministrationService {
         }
         shared.enter { $0.broker.forgetResult(ofOperatorRecall: number) }
         throw AdministrationRefusal(
-            .serverBusy, "the group is large: it goes on; repeat the request for its result",
+            .serverBusy,
+            "the group is large, and the recall goes on; repeat a recall later to read its counts",
             cause: .underWay)
     }
 
@@ -114,15 +115,10 @@ extension AdministrationService {
                 lateUsers: answer.names.map { String(decoding: $0, as: UTF8.self) })
         }
         let message =
-            switch result.reason {
-            case .topicNameInvalid:
-                "\(revision.user) has no such message: it has a reference or the id, and has not "
-                    + "expired"
-            case .notAuthorized: "apps.\(revision.app).recall is false"
-            case .serverBusy: "another recall or replacement of this message is under way"
-            case .packetTooLarge: "the message is too long; see limits.messageMaximum"
-            case .quotaExceeded: "the store is full: it has no room for this"
-            case let reason: "refused: \(reason.name)"
+            switch result.cause {
+            case .recallsOff: "apps.\(revision.app).recall is false"
+            case .none: "refused: \(result.reason.name)"
+            case let cause: String(decoding: cause.text, as: UTF8.self)
             }
         let cause: AdministrationRefusal.Cause? =
             switch result.reason {

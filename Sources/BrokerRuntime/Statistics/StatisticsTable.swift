@@ -145,6 +145,16 @@ enum StatisticsTable {
             "Messages that gave way to a newer one with the same collapse key"
         ) { $0.counters.messagesCollapsed },
         .counter(
+            "messages/collapses/refused", of: "messages",
+            "Messages with a collapse key that were refused, because the earlier one could not "
+                + "give way"
+        ) { $0.counters.collapsesRefused },
+        .counter(
+            "messages/collapses/skipped", of: "messages",
+            "Messages with a collapse key that left the earlier one in the queues, because many "
+                + "members of the group did not take them"
+        ) { $0.counters.collapsesSkipped },
+        .counter(
             "messages/copies/withdrawn", of: "messages",
             "Copies that recalls and collapse keys took out of queues"
         ) { $0.counters.copiesWithdrawn },

@@ -287,8 +287,7 @@ struct JSONEffectEncoder {
         writer.write("time", block.time)
         if block.hasFieldsOrProperties {
             let user = context.conversations.user(of: connection)
-            var delivered = DeliveredFields(of: block, to: user)
-            delivered.fields.keptNumber = 0
+            let delivered = DeliveredFields(ofKept: block, to: user)
             delivered.writeAsks(to: &writer)
             delivered.write(to: &writer)
         }

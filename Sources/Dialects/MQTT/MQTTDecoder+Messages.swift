@@ -349,9 +349,6 @@ extension MQTTDecoder {
 }
 
 extension SendRequest {
-    /// Whether the message has a reference.
-    var isNamed: Bool { isUnusual && !(asks.isEmpty && collapseKey.isEmpty) }
-
     /// Whether the topic is plain, not an address.
     fileprivate var isForTopic: Bool {
         if case .topic = target { true } else { false }

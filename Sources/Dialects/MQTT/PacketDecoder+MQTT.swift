@@ -69,7 +69,7 @@ extension PacketDecoder {
                 return
             }
             var request = MQTTDecoder.request(of: publish, packet, topic: topic, name: name)
-            if request.isNamed { request.reference = context.makeReference() }
+            if request.needsReference { request.reference = context.makeReference() }
             events.append(.sendReceived(connection, request))
         case .puback:
             events.append(
@@ -142,7 +142,7 @@ extension PacketDecoder {
                 return
             }
             var request = MQTTDecoder.request(of: publish, packet, topic: topic, name: name)
-            if request.isNamed { request.reference = context.makeReference() }
+            if request.needsReference { request.reference = context.makeReference() }
             events.append(.sendReceived(connection, request))
             return
         }
@@ -166,7 +166,7 @@ extension PacketDecoder {
             burstEnd = max(burstEnd, place.endOffset)
             return MQTTDecoder.request(of: publish, packet, topic: place, name: name)
         }
-        if request.isNamed { request.reference = context.makeReference() }
+        if request.needsReference { request.reference = context.makeReference() }
         events.append(.sendReceived(connection, request))
     }
 

@@ -216,7 +216,7 @@ enum MRTDecoder {
         if let (fault, cause) = take(fields, packet, into: &request), request.fault == nil {
             (request.fault, request.faultCause) = (fault, cause)
         }
-        if !request.asks.isEmpty || !request.collapseKey.isEmpty {
+        if request.needsReference {
             request.reference = context.makeReference()
         }
         return request

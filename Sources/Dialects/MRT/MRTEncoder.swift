@@ -486,7 +486,7 @@ extension MRT.HistoryEntry {
         _ entry: HistoryEntry, readBy user: [UInt8]? = nil, block: MessageBlock,
         to source: inout ByteArena
     ) {
-        let fields = user.map { DeliveredFields(of: block, to: $0).fields.pairs() }
+        let fields = user.map { DeliveredFields(ofKept: block, to: $0).fields.pairs() }
         self.init(
             number: entry.number, from: source.append(block.sender), time: block.time,
             fields: fields?.withUnsafeBytes { source.append($0) },

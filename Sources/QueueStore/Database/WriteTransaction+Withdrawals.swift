@@ -71,9 +71,11 @@ extension WriteTransaction {
     ) throws(StoreError) -> (EntryKey, StoredEntry)? {
         var isThere = try entries.seek(notBefore: first)
         var count = 0
-        while isThere, count < CoreLimits.withdrawalScanMaximum, let key = EntryKey(entries.key),
-            key.queue == first.queue
+        while isThere, count < CoreLimits.withdrawalScanMaximum,
+            scanCount < CoreLimits.withdrawalScansPerBatchMaximum,
+            let key = EntryKey(entries.key), key.queue == first.queue
         {
+            scanCount += 1
             if let entry = StoredEntry(entries.value, key: key), entry.message == message {
                 return (key, entry)
             }

@@ -14,6 +14,8 @@ struct WriteTransaction: ~Copyable {
     /// without a search from the root.
     var entries: Cursor
     var messages: Cursor
+    /// Entries that withdrawals have examined one by one.
+    var scanCount = 0
 
     /// Begins a transaction on open tables.
     init(

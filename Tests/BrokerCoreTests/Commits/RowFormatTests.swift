@@ -67,9 +67,12 @@ import Testing
         #expect(try String(contentsOfFile: Self.path, encoding: .utf8) == text)
     }
 
-    /// The rows of today, those before a message could be recalled, and those of the time when an
-    /// app had one key, in its own row.
-    @Test(arguments: ["rows-1.txt", "rows-1-first-tracked.txt", "rows-1-one-key.txt"])
+    /// The rows of today, those of the time when the rows of sends did not tell the length of the
+    /// message, those before a message could be recalled, and those of the time when an app had one
+    /// key, in its own row.
+    @Test(arguments: [
+        "rows-1.txt", "rows-1-no-length.txt", "rows-1-first-tracked.txt", "rows-1-one-key.txt",
+    ])
     func `make the broker that wrote them`(file: String) throws {
         let world = world()
         var broker = Broker(at: world.now)

@@ -298,7 +298,7 @@ import Testing
         _ = world.lines()
         world.recall("ann/1", 0xA1, detail: "sorry")
         world.settleAll()
-        #expect(world.lastRecall == "1 withdrawn, 2 late: carl, dora")
+        #expect(world.lastRecall == "1 withdrawn, 2 late")
         let told = world.lines().filter { $0.contains("recall of") }
         #expect(
             told.sorted() == [
