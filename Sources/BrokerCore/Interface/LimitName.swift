@@ -43,7 +43,8 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case willBytes
     case trackedSendsOfApp
     case trackedSendsOfUser
-    case trackedMembers
+    case trackedMembersOfApp
+    case trackedMembersOfUser
 
     // The rules.
     case receiptsRight
@@ -111,7 +112,8 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .willBytes: "4096 bytes of a will"
         case .trackedSendsOfApp: "limits.trackedSendsPerApp"
         case .trackedSendsOfUser: "limits.trackedSendsPerUser"
-        case .trackedMembers: "1000000 remembered members of groups"
+        case .trackedMembersOfApp: "limits.trackedMembersPerApp"
+        case .trackedMembersOfUser: "limits.trackedMembersPerUser"
         case .sharesOfSession: "50 shared subscriptions of a session"
         case .receiptsRight: "no right receipts: names a receiver or the group"
         case .receiptsTarget: "only messages to users or a group have receipts"

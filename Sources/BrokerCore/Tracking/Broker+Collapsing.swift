@@ -37,8 +37,10 @@ extension Broker {
             if tracking.sends.contains(newer) {
                 tracking.sends[newer.index].collapses = 0
                 tracking.noteChange(of: newer.index)
+                settleIfTold(newer.index)
             }
             _ = tracking.remove(revision: index)
+            settleIfTold(earlier)
             return
         }
         counters.messagesCollapsed += 1

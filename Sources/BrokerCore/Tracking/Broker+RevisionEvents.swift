@@ -105,6 +105,7 @@ extension Broker {
             if tracking.sends.contains(newer) {
                 tracking.sends[newer.index].collapses = 0
                 tracking.noteChange(of: newer.index)
+                settleIfTold(newer.index)
             }
         }
         commits.commitSoon()
