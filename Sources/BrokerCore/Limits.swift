@@ -41,9 +41,23 @@ public struct CoreLimits: Sendable {
     /// The same for one user: a command each minute for a week, so that one sender does not fill
     /// the app's share.
     public var trackedSendsPerUserMaximum = 10_000
-    /// Maximum number of members of groups that are remembered one by one, of all sends: ten sends
-    /// to 100,000 members who all tell what they did. Each has about 40 bytes of memory.
-    public var trackedMembersMaximum = 1_000_000
+    /// Those of an app that nobody takes who has many, so that some users together cannot take all:
+    /// a tenth.
+    var trackedSendsOfManyPerAppMaximum: Int {
+        trackedSendsPerAppMaximum - trackedSendsPerAppMaximum / 10
+    }
+    /// As many are few: a hundred users who have no more have room in the last tenth.
+    var trackedSendsOfFewMaximum: Int { max(trackedSendsPerAppMaximum / 1_000, 1) }
+    /// Maximum number of members of groups that are remembered one by one, of all sends of an app:
+    /// ten sends to 100,000 members who all tell what they did. Each has about 40 bytes of memory.
+    public var trackedMembersPerAppMaximum = 1_000_000
+    /// The same for the sends of one user: two of these.
+    public var trackedMembersPerUserMaximum = 200_000
+    /// The last tenth is for the sends of users with few, as that of sends is.
+    var trackedMembersOfManyPerAppMaximum: Int {
+        trackedMembersPerAppMaximum - trackedMembersPerAppMaximum / 10
+    }
+    var trackedMembersOfFewMaximum: Int { max(trackedMembersPerAppMaximum / 1_000, 1) }
     /// Of these, those whose rows one deadline removes.
     static let trackedMembersPerStepMaximum = 1_000
     /// Maximum number of recalls, replacements and collapses under way: 20 MB, at about 300 bytes
@@ -92,6 +106,9 @@ public struct CoreLimits: Sendable {
     /// Receipts of one send to users that wait for room in the sender's queue, each of at most 450
     /// bytes. Beyond them, *delivered* is told later without its device, and *applied* is refused.
     static let untoldReceiptsMaximum = 8
+    /// Seconds for which a session that ends waits for what its client has to be read, so that
+    /// receipts are made of it: a store takes some milliseconds for a queue. Then it ends without.
+    static let endingReadSeconds: UInt64 = 30
     /// The work of a receipt that could not be sent: it was made, and looked for room.
     static let receiptRetryWork = 16
     /// Maximum number of an MQTT client's QoS 1 and 2 publications without an answer. 1,024 of them

@@ -63,6 +63,8 @@ public struct BrokerSettings: Hashable, Sendable {
         public var groupsPerUser = 1_000
         public var trackedSendsPerApp = 100_000
         public var trackedSendsPerUser = 10_000
+        public var trackedMembersPerApp = 1_000_000
+        public var trackedMembersPerUser = 200_000
         public var groupBytesPerApp = 64 << 20
         public var groupBytesPerUser = 4 << 20
         public var membersPerGroup = 1_000_000

@@ -237,10 +237,22 @@ public enum SettingTable {
             "Messages of an app that have a reference, because their senders asked for one or for "
                 + "receipts, until they expire (with receipts an hour longer), or a collapse key. "
                 + "At the limit the oldest one of which everything is told makes room; without "
-                + "one, sends that ask are refused (0x97). Each takes about 600 bytes of memory."),
+                + "one, sends that ask are refused (0x97). The last tenth is for users who have "
+                + "few: less than a thousandth. Each takes about 600 bytes of memory."),
         .integer(
             "limits.trackedSendsPerUser", at: \.limits.trackedSendsPerUser, in: 0...10_000_000,
             unit: "messages", reload: .atOnce, "The same for one user."),
+        .integer(
+            "limits.trackedMembersPerApp", at: \.limits.trackedMembersPerApp,
+            in: 0...100_000_000, unit: "members", reload: .atOnce,
+            "Members of groups of which the broker remembers one by one what they did with the "
+                + "messages of an app: those who told it, and those with several devices. Above, "
+                + "they cannot tell it (0x97), or are not counted. The last tenth is for the "
+                + "messages of users who have few. Each takes about 40 bytes of memory."),
+        .integer(
+            "limits.trackedMembersPerUser", at: \.limits.trackedMembersPerUser,
+            in: 0...100_000_000, unit: "members", reload: .atOnce,
+            "The same for the messages of one user."),
         .integer(
             "limits.groupBytesPerApp", at: \.limits.groupBytesPerApp, in: 0...1_099_511_627_776,
             unit: "bytes", reload: .atOnce,

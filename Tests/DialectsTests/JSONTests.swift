@@ -474,6 +474,9 @@ struct JSONWritingTests {
         let recalled = [UInt8](arrayLiteral: 0xAC, 2, 2, 3, 0x62, 0x6F, 0x62).withUnsafeBytes {
             loop.effects.bytes.append($0)
         }
+        let likeGroup = [UInt8](arrayLiteral: 0x30, 0x31).withUnsafeBytes {
+            loop.effects.bytes.append($0)
+        }
         let devices = loop.run("a", "b")
         let groups = loop.run("g1", "Title")
         let own = [UInt8(1)].withUnsafeBytes { loop.effects.bytes.append($0) }
@@ -490,9 +493,15 @@ struct JSONWritingTests {
                     + #""group":"37h1g2k3m4n5p"}"#
             ),
             (
-                .respond(loop.connection, requestIdentifier: 7, .success, body: recalled),
+                .reportRecall(loop.connection, requestIdentifier: 7, answer: recalled),
                 #"{"type":"response","request":7,"reason":0,"name":"success","withdrawn":300,"#
                     + #""late":2,"lateUsers":["bob"]}"#
+            ),
+            (
+                // Its bytes are no grade and could be the beginning of a group's id.
+                .reportRecall(loop.connection, requestIdentifier: 8, answer: likeGroup),
+                #"{"type":"response","request":8,"reason":0,"name":"success","withdrawn":48,"#
+                    + #""late":49,"lateUsers":[]}"#
             ),
             (
                 .reportPresence(

@@ -28,7 +28,7 @@ extension Broker {
         if conversationTable.hasChangedReaders { writeChangedReaders() }
         if conversationTable.hasNews { announceNewsAtCommit() }
         if !tracking.changed.isEmpty { writeChangedTracked() }
-        if !commits.pendingBatch.withdrawals.isEmpty { identifyWithdrawals() }
+        if commits.pendingBatch.revising.changeCount > 0 { identifyWithdrawals() }
         commits.handOver()
         requestWaitingLoads()
         writeMessages(to: &batch)
@@ -78,7 +78,7 @@ extension Broker {
         confirm(in: &step)
         settleQueues(result, in: &step)
         if result.isUnfinished { commits.commitSoon() }
-        if !commits.inFlightBatch.revisions.isEmpty { continueRevisions(result, in: &step) }
+        if !commits.inFlightBatch.revising.isEmpty { continueRevisions(result, in: &step) }
         commits.releaseDeliveries()
         // Entries that the store refused leave the windows at once.
         let end = result.refusal == nil ? start + limits.turnWorkMaximum : Int.max
@@ -276,6 +276,12 @@ extension Broker {
                 guard session(of: connection) != nil else { continue }
                 step.effects[connection.loop].respond(
                     to: connection, request: identifier, reason: reason, body: body)
+            case .reportRecall(let connection, let identifier, let answer):
+                commits.close(
+                    RequestKey(connection: connection, identifier: identifier))
+                guard session(of: connection) != nil else { continue }
+                step.effects[connection.loop].reportRecall(
+                    to: connection, request: identifier, answer: answer)
             case .answerFilters(let connection, let request, let identifier, let codes):
                 commits.close(
                     RequestKey(
@@ -409,6 +415,17 @@ extension Broker {
                 case .leftover(let owner):
                     correct(owner.index, after: result.loads[index], result)
                     handOn(result.loads[index], of: owner.index, bytes, in: &step)
+                case .ending(let owner):
+                    let through = numberAwaited(byEnding: owner)
+                    let messages = result.loads[index].entries.filter { $0.number <= through }
+                        .map { entry in
+                            let message = memory.resident(entry, in: bytes) {
+                                commits.identifiers.makeUnmeasuredStamp()
+                            }
+                            memory.retain(message)
+                            return message
+                        }
+                    takeLast(messages, in: result.loads[index], of: owner, in: &step)
                 case .inspection: continue
                 }
             }
@@ -488,9 +505,13 @@ extension Broker {
         }
         sessions[sender].outbox[position].isComplete = true
         sessions[sender].outbox[position].refusedCount += memory.messages[message].refusedCount
+        // The block tells what a look-up by session and number would find.
+        let reference =
+            sessions[sender].outbox[position].isTracked
+            ? MessageFields.reference(of: MessageBlock(memory.messages[message].block)) : 0
         let isTold = reportResult(
             sender, position, messageIdentifier: memory.messages[message].messageIdentifier,
-            in: &step)
+            reference: reference, in: &step)
         if isTold { measureAcknowledgement(of: memory.messages[message].stamp) }
     }
 
@@ -531,17 +552,20 @@ extension Broker {
     }
 
     /// Sends the result to a sender that is connected. Returns whether it is.
+    ///
+    /// - Parameter reference: that of the send, if it is known; nil to look it up.
     @discardableResult
     func reportResult(
         _ sender: Index<Session>, _ position: Int, messageIdentifier: UnsafeRawBufferPointer,
-        in step: inout Step
+        reference: UInt64? = nil, in step: inout Step
     ) -> Bool {
         let connection = liveConnection(of: sender)
         guard connection != .none else { return false }
         let entry = sessions[sender].outbox[position]
         step.effects[connection.loop].appendResult(
             connection, number: entry.number, reason: entry.reason,
-            messageIdentifier: messageIdentifier, reference: reference(of: entry, sender),
+            messageIdentifier: messageIdentifier,
+            reference: reference ?? self.reference(of: entry, sender),
             refusedCount: entry.refusedCount,
             refusals: refusals(of: entry, sender))
         return true

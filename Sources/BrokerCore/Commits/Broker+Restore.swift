@@ -144,7 +144,7 @@ extension Broker: StoreVisitor {
         case .groups:
             try restoreGroup(key, value)
         case .members:
-            try restoreMember(key)
+            try restoreMember(key, value)
         case .wills:
             try restoreWill(key, value)
         case .retained:

@@ -135,9 +135,9 @@ struct CommitPipeline: ~Copyable {
 
     /// Withdraws a stored entry of a message, after the transfers that were requested before.
     mutating func withdraw(_ new: PendingWithdrawal) {
-        pendingBatch.withdrawals.append(new)
-        let last = pendingBatch.withdrawals.count - 1
-        pendingBatch.withdrawals[last].withdrawal.followsTransfers = pendingBatch.transfers.count
+        var new = new
+        new.withdrawal.followsTransfers = pendingBatch.transfers.count
+        pendingBatch.revising.append(new)
     }
 
     /// Whether the pending batch has room for the withdrawals of another piece.
@@ -147,19 +147,19 @@ struct CommitPipeline: ~Copyable {
 
     /// Sets the id of the message of a withdrawal.
     mutating func identify(withdrawal position: Int, as message: StoredMessageID) {
-        pendingBatch.withdrawals[position].withdrawal.message = message
+        pendingBatch.revising.identify(withdrawal: position, as: message)
     }
 
     /// Gives a stored body another block.
     mutating func replace(
         _ message: StoredMessageID, block: [UInt8], _ permit: borrowing GrowthPermit
     ) {
-        pendingBatch.replacements.append(PendingReplacement(message: message, block: block))
+        pendingBatch.revising.append(PendingReplacement(message: message, block: block))
     }
 
     /// Continues a recall, a replacement or a collapse when the pending batch is committed.
     mutating func continueAtCommit(_ revision: Handle<Revision>) {
-        pendingBatch.revisions.append(revision)
+        pendingBatch.revising.append(revision)
         pendingBatch.isUrgent = true
     }
 
@@ -521,19 +521,22 @@ struct CommitPipeline: ~Copyable {
         swap(&batch.removals, &inFlightBatch.removals)
         swap(&batch.states, &inFlightBatch.states)
         if !inFlightBatch.transfers.isEmpty { batch.transfers = inFlightBatch.transfers }
-        if !inFlightBatch.withdrawals.isEmpty {
-            batch.withdrawals = inFlightBatch.withdrawals.map(\.withdrawal)
-        }
-        for replacement in inFlightBatch.replacements {
+        if inFlightBatch.revising.changeCount > 0 { writeRevising(to: &batch) }
+        swap(&batch.deletedQueues, &inFlightBatch.deletedQueues)
+        swap(&batch.records, &inFlightBatch.records)
+        swap(&batch.loads, &inFlightBatch.loads)
+        batch.sweepMaximum = inFlightBatch.sweepMaximum
+    }
+
+    @inline(never)
+    private func writeRevising(to batch: inout StoreBatch) {
+        batch.withdrawals = inFlightBatch.revising.withdrawals.map(\.withdrawal)
+        for replacement in inFlightBatch.revising.replacements {
             let range = ByteRange(offset: batch.blocks.count, count: replacement.block.count)
             batch.blocks.append(contentsOf: replacement.block)
             batch.replacements.append(
                 BodyReplacement(message: replacement.message, block: range))
         }
-        swap(&batch.deletedQueues, &inFlightBatch.deletedQueues)
-        swap(&batch.records, &inFlightBatch.records)
-        swap(&batch.loads, &inFlightBatch.loads)
-        batch.sweepMaximum = inFlightBatch.sweepMaximum
     }
 
     /// Takes the result of the in-flight batch. Its contents remain until ``finishResult()``.

@@ -57,10 +57,45 @@ struct PendingReplacement {
     let block: [UInt8]
 }
 
+/// What recalls, replacements and collapses add to a batch. Most batches have none of it, and look
+/// at one number only.
+struct RevisingChanges {
+    private(set) var withdrawals: [PendingWithdrawal] = []
+    private(set) var replacements: [PendingReplacement] = []
+    /// Recalls, replacements and collapses that continue when the batch is committed.
+    private(set) var revisions: [Handle<Revision>] = []
+    /// Withdrawals and replacements, which the store executes one by one.
+    private(set) var changeCount = 0
+    private(set) var isEmpty = true
+
+    mutating func append(_ withdrawal: PendingWithdrawal) {
+        withdrawals.append(withdrawal)
+        (changeCount, isEmpty) = (changeCount + 1, false)
+    }
+
+    mutating func append(_ replacement: PendingReplacement) {
+        replacements.append(replacement)
+        (changeCount, isEmpty) = (changeCount + 1, false)
+    }
+
+    mutating func append(_ revision: Handle<Revision>) {
+        revisions.append(revision)
+        isEmpty = false
+    }
+
+    /// Sets the id of the message of a withdrawal.
+    mutating func identify(withdrawal position: Int, as message: StoredMessageID) {
+        withdrawals[position].withdrawal.message = message
+    }
+
+    mutating func removeAll() { self = RevisingChanges() }
+}
+
 /// An answer that a client gets as soon as the batch is committed, and never earlier.
 enum Confirmation {
     case accept(ConnectionID)
     case respond(ConnectionID, requestIdentifier: UInt64, ReasonCode, body: [UInt8])
+    case reportRecall(ConnectionID, requestIdentifier: UInt64, answer: [UInt8])
     case answerFilters(
         ConnectionID, FilterAnswer.Request, requestIdentifier: UInt64, codes: [UInt8])
     case answerPacket(PacketAnswer)
@@ -76,6 +111,8 @@ enum Confirmation {
 enum LoadOwner {
     case connected(Handle<ConnectedSession>)
     case leftover(Handle<Leftover>)
+    /// A session that ends when it is read what its client has.
+    case ending(Handle<Session>)
     /// An operator's inspection, by its number.
     case inspection(UInt64)
 }
@@ -122,10 +159,7 @@ struct PendingBatch: ~Copyable {
     /// Sessions that began to receive the messages of their users, and how many messages of this
     /// batch came before.
     var newReceivers: [(session: Handle<Session>, messageCount: Int)] = []
-    var withdrawals: [PendingWithdrawal] = []
-    var replacements: [PendingReplacement] = []
-    /// Recalls, replacements and collapses that continue when the batch is committed.
-    var revisions: [Handle<Revision>] = []
+    var revising = RevisingChanges()
     var deletedQueues: [QueueID] = []
     var records: [RecordChange] = []
     var loads: [LoadRequest] = []
@@ -170,8 +204,7 @@ struct PendingBatch: ~Copyable {
         isUrgent || !messages.isEmpty || !moves.isEmpty || !acknowledgements.isEmpty
             || !removals.isEmpty || !trims.isEmpty || !states.isEmpty || !transfers.isEmpty
             || !deletedQueues.isEmpty || !records.isEmpty || !loads.isEmpty
-            || !confirmations.isEmpty || sweepMaximum > 0 || !withdrawals.isEmpty
-            || !replacements.isEmpty
+            || !confirmations.isEmpty || sweepMaximum > 0 || revising.changeCount > 0
     }
 
     /// Bytes of memory of clients' requests that wait for the commit.
@@ -182,7 +215,7 @@ struct PendingBatch: ~Copyable {
     /// The number of changes that the store executes one by one.
     var changeCount: Int {
         entries.count - settledCount + records.count + removals.count + acknowledgements.count
-            + moves.count + states.count + withdrawals.count + replacements.count
+            + moves.count + states.count + revising.changeCount
     }
 
     /// Whether there are rows that no client waits for.
@@ -208,9 +241,7 @@ struct PendingBatch: ~Copyable {
         successorTransfers.removeAllKeepingCapacity()
         if !arrivals.isEmpty { arrivals.removeAll() }
         newReceivers.removeAllKeepingCapacity()
-        withdrawals.removeAllKeepingCapacity()
-        replacements.removeAllKeepingCapacity()
-        revisions.removeAllKeepingCapacity()
+        if !revising.isEmpty { revising.removeAll() }
         deletedQueues.removeAllKeepingCapacity()
         records.removeAllKeepingCapacity()
         loads.removeAllKeepingCapacity()

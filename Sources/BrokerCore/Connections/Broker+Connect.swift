@@ -250,6 +250,7 @@ extension Broker {
         // after the commit.
         if endsStored { sessions[session].decisiveBatch = commits.pendingSequence }
         cancelExpiry(session)
+        if !tracking.ending.isEmpty { tracking.ending[session] = nil }
         stopWill(of: session)
         changeExpiry(session, expiry)
         if existing != nil { noteReturn(session, at: step.moment) }
@@ -324,7 +325,7 @@ extension Broker {
             resume.number > sessions[session].inbox.acknowledgedThrough
         else { return }
         if sessions[session].inbox.count > 0,
-            tracking.mayAwaitDelivery(to: sessions[session].user)
+            mayAwaitDelivery(to: sessions[session].user)
         {
             // Messages whose delivery is to be told are read before they are removed.
             tracking.resumed[session] = max(tracking.resumed[session] ?? 0, resume.number)

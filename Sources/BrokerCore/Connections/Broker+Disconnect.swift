@@ -120,7 +120,8 @@ extension Broker {
         if sessions[session].senderState.exists, sessions[session].senderState.value.isEmpty {
             sessions[session].senderState.reset()
         }
-        if endsSession {
+        let isEnding = endsSession && beginsEnding(session)
+        if endsSession, !isEnding {
             // The end of the session sends the will.
             if willFate != .starts { removeWill(of: session) }
             destroy(session, returnsUserMessages: true, in: &step)
@@ -128,7 +129,10 @@ extension Broker {
         }
         markDirty(session, .session, isUrgent: false)
         sessions[session].disconnected = step.moment.instant
-        startExpiry(session)
+        startExpiry(
+            session,
+            notBefore: isEnding
+                ? step.moment.instant.advanced(bySeconds: CoreLimits.endingReadSeconds) : nil)
         switch willFate {
         case .starts: startWill(of: session, in: &step)
         case .removed: removeWill(of: session)
@@ -175,8 +179,16 @@ extension Broker {
 
     mutating func expire(session: Index<Session>, in step: inout Step) {
         sessions[session].expiryToken = .none
-        counters.sessionsExpired += 1
-        note(.sessionExpired, session: session, reason: .success, in: &step)
+        if tracking.ending.isEmpty || tracking.ending[session] == nil {
+            counters.sessionsExpired += 1
+            note(.sessionExpired, session: session, reason: .success, in: &step)
+            if beginsEnding(session) {
+                return startExpiry(
+                    session,
+                    notBefore: step.moment.instant.advanced(
+                        bySeconds: CoreLimits.endingReadSeconds))
+            }
+        }
         destroy(session, returnsUserMessages: true, in: &step)
     }
 

@@ -171,6 +171,9 @@ struct ConnectedSession: ~Copyable {
     /// Notes that an entry was read that the receiver has: it does not enter the window.
     mutating func noteRead(_ number: UInt64) { loadedThrough = number }
 
+    /// Notes that all entries up to a number were read, or are gone.
+    mutating func noteRead(through number: UInt64) { loadedThrough = max(loadedThrough, number) }
+
     /// Adds entries that were queued after the window.
     @inline(__always)
     mutating func addToBacklog(_ count: UInt32) {

@@ -32,47 +32,100 @@ extension Broker {
         }
     }
 
-    /// The reason for which a send whose sender asks for history is refused.
-    ///
-    /// - Returns: ``ReasonCode/success`` if it can be kept.
+    /// Decides where a send is kept: once, and before it is composed and routed, because its fields
+    /// tell its number, and its copies depend on it. If its sender asks for history, all of its
+    /// conversations keep it, or it is refused. Otherwise a conversation without room is left out:
+    /// the room of history must not decide whether ordinary messages arrive.
     @inline(never)
-    func refusalToKeep(
-        _ request: SendRequest, to target: AuthorizedTarget, fromUser user: Index<User>
-    ) -> (reason: ReasonCode, limit: LimitName) {
+    func planHistory(
+        of request: SendRequest, sentTo target: AuthorizedTarget, fromUser user: Index<User>
+    ) -> HistoryDecision {
+        guard isKept(request, sentTo: target, fromUser: user) else { return .notKept }
         // A transient message is nowhere else either, and a topic has no members who could read.
-        guard request.grade != .transient else { return (.qosNotSupported, .historyOfTransient) }
-        let parties = parties(of: target, fromUser: user)
-        guard let parties else { return (.topicNameInvalid, .historyTarget) }
-        if parties.isEmpty, request.isUndelivered { return (.topicNameInvalid, .none) }
-        let app = registry.users[user].app
-        var newCount = 0
-        for parties in parties {
-            if conversationTable.find(parties) == nil { newCount += 1 }
-            let limit = limitOfKeeping(request, in: parties, ofApp: app, newCount: newCount)
-            if limit != .none { return (.quotaExceeded, limit) }
+        guard request.grade != .transient else {
+            return .refused(.qosNotSupported, .historyOfTransient)
         }
-        return (.success, .none)
+        let (app, name) = (registry.users[user].app, registry.users[user].name)
+        var plan = HistoryPlan()
+        // The size of the message but for its fields.
+        let byteCount = UInt64(
+            MessageBlock.headerByteCount + name.count + Int(request.payload.count)
+                + Int(request.properties.count))
+        switch target.receivers {
+        case .user(let receiver):
+            guard let receiver = self.user(named: receiver, app: app) else { break }
+            let limit = add(
+                .users(of: user, and: receiver), to: &plan, for: request, byteCount: byteCount,
+                ofApp: app)
+            if limit != .none { return .refused(.quotaExceeded, limit) }
+        case .users(let ids, let count, let refused):
+            var list = ListReader(ids)
+            var found: Set<Index<User>> = []
+            for index in 0..<count {
+                let receiver = list.next()
+                guard !refused.contains(index), let receiver = self.user(named: receiver, app: app),
+                    found.insert(receiver).inserted
+                else { continue }
+                let limit = add(
+                    .users(of: user, and: receiver), to: &plan, for: request,
+                    byteCount: byteCount, ofApp: app)
+                if limit != .none { return .refused(.quotaExceeded, limit) }
+            }
+        case .group(let group):
+            let limit = add(
+                .group(group), to: &plan, for: request, byteCount: byteCount, ofApp: app)
+            if limit != .none { return .refused(.quotaExceeded, limit) }
+        // All members could read what only some of them get.
+        case .everybody, .topic, .mentioned: return .refused(.topicNameInvalid, .historyTarget)
+        }
+        if plan.candidateCount == 0, request.isUndelivered {
+            return .refused(.topicNameInvalid, .none)
+        }
+        if plan.candidateCount == 1, let only = plan.first {
+            plan.number =
+                1 + (only.conversation.map { conversationTable.conversations[$0].lastNumber } ?? 0)
+        }
+        return .kept(plan)
+    }
+
+    /// Adds a conversation to a plan, or leaves it out.
+    ///
+    /// - Returns: the limit because of which the send is refused.
+    private func add(
+        _ parties: ConversationParties, to plan: inout HistoryPlan, for request: SendRequest,
+        byteCount: UInt64, ofApp app: Index<App>
+    ) -> LimitName {
+        let place = HistoryPlan.Place(
+            parties: parties, conversation: conversationTable.find(parties))
+        plan.candidateCount += 1
+        let isNew = place.conversation == nil
+        let limit = limitOfKeeping(
+            byteCount, isNew: isNew, newCount: plan.newCount + (isNew ? 1 : 0), ofApp: app,
+            besides: request.isKept ? 0 : UInt64(plan.count))
+        guard limit == .none else {
+            plan.refusedCount += 1
+            return request.isKept ? limit : .none
+        }
+        if isNew { plan.newCount += 1 }
+        plan.append(place)
+        return .none
     }
 
     /// The limit because of which a conversation does not take a message.
     ///
     /// - Parameters:
     ///   - newCount: the conversations that the message begins up to this one.
-    ///   - byteCount: the size of the message; nil while it is not composed.
     ///   - count: conversations that take the same message before this one.
     private func limitOfKeeping(
-        _ request: SendRequest, in parties: ConversationParties, ofApp app: Index<App>,
-        newCount: Int, byteCount: UInt64? = nil, besides count: UInt64 = 0
+        _ byteCount: UInt64, isNew: Bool, newCount: Int, ofApp app: Index<App>,
+        besides count: UInt64
     ) -> LimitName {
         let sum = conversationTable.sum(of: app)
-        let byteCount =
-            byteCount
-            ?? UInt64(MessageBlock.headerByteCount)
-            + UInt64(request.payload.count) + UInt64(request.properties.count)
-        let isNew = conversationTable.find(parties) == nil
+        let missing = (sum.stayingByteCount + byteCount * (count + 1)).missing(
+            from: limits.historyBytesPerAppMaximum)
         if byteCount > limits.historyBytesMaximum
             || byteCount > limits.historyBytesPerAppMaximum
-            || missingBytes(ofApp: app, for: byteCount * (count + 1)) > bytesToGiveUp(ofApp: app)
+            || missing > 0 && missing > bytesToGiveUp(ofApp: app)
         {
             return .historyBytesOfApp
         }
@@ -99,52 +152,7 @@ extension Broker {
         } ?? 0
     }
 
-    /// The conversations that a send belongs to, each once; nil for a send to topics or everybody.
-    private func parties(
-        of target: AuthorizedTarget, fromUser user: Index<User>
-    ) -> Set<ConversationParties>? {
-        let app = registry.users[user].app
-        switch target.receivers {
-        case .user(let name):
-            return Set(
-                self.user(named: name, app: app).map { [.users(of: user, and: $0)] } ?? [])
-        case .users(let ids, let count, let refused):
-            var list = ListReader(ids)
-            var found: Set<ConversationParties> = []
-            for index in 0..<count {
-                let name = list.next()
-                guard !refused.contains(index), let receiver = self.user(named: name, app: app)
-                else { continue }
-                found.insert(.users(of: user, and: receiver))
-            }
-            return found
-        case .group(let group): return [.group(group)]
-        // All members could read what only some of them get.
-        case .everybody, .topic, .mentioned: return nil
-        }
-    }
-
     // MARK: - Keeping
-
-    /// The number that a message gets in its conversation; 0 if it is not kept, or in several.
-    @inline(never)
-    func numberKept(
-        of request: SendRequest, sentTo target: AuthorizedTarget, fromUser user: Index<User>
-    ) -> UInt64 {
-        guard isKept(request, sentTo: target, fromUser: user),
-            let parties = parties(of: target, fromUser: user), parties.count == 1,
-            let only = parties.first
-        else { return 0 }
-        let app = registry.users[user].app
-        guard
-            request.isKept
-                || limitOfKeeping(request, in: only, ofApp: app, newCount: 1) == .none
-        else { return 0 }
-        let lastNumber = conversationTable.find(only).map {
-            conversationTable.conversations[$0].lastNumber
-        }
-        return (lastNumber ?? 0) + 1
-    }
 
     /// Counts the receivers of a message that is kept and not delivered. Those that do not exist
     /// are refused as those of any send. None of them takes the message: without its conversations
@@ -160,57 +168,6 @@ extension Broker {
         }
     }
 
-    /// The conversations that will keep a message if it is accepted; nil if it is not kept. What
-    /// keeps it is decided before it is routed, because its copies depend on it.
-    @inline(__always)
-    mutating func historyPlan(
-        of message: Index<Message>, _ request: SendRequest, sentTo target: AuthorizedTarget,
-        fromUser user: Index<User>, tally: inout RoutingTally
-    ) -> HistoryPlan? {
-        guard mayBeKept(request), isKept(request, sentTo: target, fromUser: user) else {
-            return nil
-        }
-        let plan = historyPlan(of: message, kept: request, sentTo: target, fromUser: user)
-        if conversationTable.pullingCount > 0 {
-            notePullable(plan, request, sentTo: target, fromUser: user, tally: &tally)
-        }
-        return plan
-    }
-
-    /// If its sender did not ask for it, a conversation without room is left out: the room of
-    /// history must not decide whether ordinary messages arrive.
-    @inline(never)
-    private func historyPlan(
-        of message: Index<Message>, kept request: SendRequest, sentTo target: AuthorizedTarget,
-        fromUser user: Index<User>
-    ) -> HistoryPlan {
-        guard let parties = parties(of: target, fromUser: user) else {
-            preconditionFailure("message \(message.place) was admitted to no conversation")
-        }
-        var plan = HistoryPlan()
-        // Its fields tell that it is kept: that was decided before it was composed.
-        let block = MessageBlock(memory.messages[message].block)
-        let isDecided =
-            request.isKept || block.hasFields && MessageFields(of: block).keptNumber != 0
-        let app = registry.users[user].app
-        var newCount = 0
-        for parties in parties {
-            let isNew = conversationTable.find(parties) == nil
-            if !isDecided,
-                limitOfKeeping(
-                    request, in: parties, ofApp: app, newCount: newCount + (isNew ? 1 : 0),
-                    byteCount: UInt64(memory.messages[message].blockByteCount),
-                    besides: UInt64(plan.parties.count)) != .none
-            {
-                plan.refusedCount += 1
-                continue
-            }
-            if isNew { newCount += 1 }
-            plan.parties.append(parties)
-        }
-        return plan
-    }
-
     /// Keeps an accepted message.
     ///
     /// - Parameter users: receivers whose connected devices pull, and are told.
@@ -219,12 +176,20 @@ extension Broker {
         news users: [Index<User>]
     ) {
         counters.historyRefused += plan.refusedCount
-        for parties in plan.parties {
-            let index = conversation(of: parties, fromUser: user)
-            keep(message, in: index)
-            countOwn(user, in: index)
-            if !users.isEmpty { noteNews(in: index, for: users) }
+        guard let first = plan.first else { return }
+        keep(message, in: conversation(of: first, fromUser: user), fromUser: user, news: users)
+        for place in plan.others {
+            keep(message, in: conversation(of: place, fromUser: user), fromUser: user, news: users)
         }
+    }
+
+    private mutating func keep(
+        _ message: Index<Message>, in index: Index<KeptConversation>, fromUser user: Index<User>,
+        news users: [Index<User>]
+    ) {
+        keep(message, in: index)
+        countOwn(user, in: index)
+        if !users.isEmpty { noteNews(in: index, for: users) }
     }
 
     private mutating func keep(_ message: Index<Message>, in index: Index<KeptConversation>) {
@@ -248,10 +213,17 @@ extension Broker {
         return told == 0 || told == number
     }
 
-    /// The conversation of some parties, which begins now if there is none.
+    /// The conversation of some parties, which begins now if there is none. One that begins may
+    /// end an empty one, which is perhaps a later one of the plan.
     private mutating func conversation(
-        of parties: ConversationParties, fromUser user: Index<User>
+        of place: HistoryPlan.Place, fromUser user: Index<User>
     ) -> Index<KeptConversation> {
+        let parties = place.parties
+        if let index = place.conversation, conversationTable.conversations.contains(index),
+            conversationTable.conversations[index].parties == parties
+        {
+            return index
+        }
         if let index = conversationTable.find(parties) { return index }
         let app = registry.users[user].app
         if conversationTable.sum(of: app).conversationCount >= limits.conversationsPerAppMaximum,
@@ -392,9 +364,36 @@ extension Broker {
     }
 }
 
-/// The conversations that keep a message.
+/// What is decided about keeping a send.
+enum HistoryDecision {
+    case notKept
+    case kept(HistoryPlan)
+    /// Its sender asks for history, and it cannot be kept.
+    case refused(ReasonCode, LimitName)
+}
+
+/// The conversations that keep a message. Most messages have one, for which nothing is allocated.
 struct HistoryPlan {
-    var parties: [ConversationParties] = []
+    /// Parties, and their conversation if there is one.
+    struct Place {
+        let parties: ConversationParties
+        let conversation: Index<KeptConversation>?
+    }
+
+    private(set) var first: Place?
+    private(set) var others: [Place] = []
+    /// Conversations that the message begins.
+    var newCount = 0
+    /// Conversations that were looked at.
+    var candidateCount = 0
     /// Those that have no room.
     var refusedCount: UInt64 = 0
+    /// The number that the message gets in its only conversation; 0 if there are several, or none.
+    var number: UInt64 = 0
+
+    var count: Int { first == nil ? 0 : 1 + others.count }
+
+    mutating func append(_ place: Place) {
+        if first == nil { first = place } else { others.append(place) }
+    }
 }

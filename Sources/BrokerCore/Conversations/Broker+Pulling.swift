@@ -59,14 +59,15 @@ extension Broker {
         _ plan: HistoryPlan, _ request: SendRequest, sentTo target: AuthorizedTarget,
         fromUser user: Index<User>, tally: inout RoutingTally
     ) {
-        guard request.asks.isDisjoint(with: .receipts), !plan.parties.isEmpty else { return }
+        guard request.asks.isDisjoint(with: .receipts), let kept = plan.first else { return }
         if case .group = target.receivers {
             conversationTable.pull = PullRouting(kept: .members)
             tally.isPullable = true
             return
         }
         var users: Set<Index<User>> = []
-        for case .users(let first, let second) in plan.parties {
+        for place in [kept] + plan.others {
+            guard case .users(let first, let second) = place.parties else { continue }
             users.insert(first == user ? second : first)
         }
         conversationTable.pull = PullRouting(kept: .users(users))

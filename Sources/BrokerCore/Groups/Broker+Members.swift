@@ -57,11 +57,15 @@ extension Broker {
         return groupTable.memberships[membership].group == group ? membership : nil
     }
 
-    mutating func addMember(_ user: Index<User>, to group: Index<Group>) {
+    /// - Parameter joinNumber: that of its row; nil for a user who joins now.
+    mutating func addMember(
+        _ user: Index<User>, to group: Index<Group>, joinNumber: UInt32? = nil
+    ) {
         let position = memberPosition(in: group, notBefore: registry.users[user].name)
         let ownPlace = groupPosition(of: user, notBefore: groupTable.groups[group].name)
         let membership = groupTable.insertMember(user, of: group, at: position)
         registry.insert(membership, at: ownPlace, of: user)
+        groupTable.setJoinNumber(joinNumber ?? nextJoinNumber(of: group), of: membership)
         var next = registry.users[user].firstSession
         while let session = next {
             if receivesGroups(session) {
@@ -72,6 +76,13 @@ extension Broker {
         // During a restore, all subscriptions are counted at the end.
         if commits.restoration == nil { countReceivers(of: membership) }
         groupTable.setWaiting(membership, isWaiting(membership))
+    }
+
+    /// The number of a join: only messages that are tracked already need it.
+    private func nextJoinNumber(of group: Index<Group>) -> UInt32 {
+        guard tracking.count(ofApp: groupTable.groups[group].app) > 0 else { return 0 }
+        let last = groupTable.groups[group].joinCount
+        return last < .max ? last + 1 : last
     }
 
     mutating func removeMember(_ index: Index<Membership>) {
@@ -302,12 +313,16 @@ extension Broker {
     ) {
         commits.put(
             Records.member(
-                group: groupTable.groups[group].identifier, user: Array(registry.users[user].name)),
+                group: groupTable.groups[group].identifier, user: Array(registry.users[user].name),
+                joinNumber: membership(of: user, in: group).map {
+                    groupTable.memberships[$0].joinNumber
+                } ?? 0),
             permit)
     }
 
     func growth(ofMember user: Index<User>) -> Int {
-        Records.member(group: 0, user: Array(registry.users[user].name)).pageByteCount
+        Records.member(group: 0, user: Array(registry.users[user].name), joinNumber: .max)
+            .pageByteCount
     }
 
     mutating func restoreGroup(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
@@ -338,10 +353,13 @@ extension Broker {
         groupTable.replace(group, history: history)
     }
 
-    mutating func restoreMember(_ key: [UInt8]) throws(RestoreError) {
+    mutating func restoreMember(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
+        let version: UInt8 = value.first == 2 ? 2 : 1
+        var row = try RecordReader(value, version: version, table: .members, key: key)
+        let joinNumber = version == 2 ? try row.read(UInt32.self) : 0
         guard key.count > 8, let group = commits.restoration!.groups[RecordKey.readNumber(key)],
             let user = user(named: Array(key[8...]), app: groupTable.groups[group].app)
         else { throw .danglingRecord(.members, key: key) }
-        addMember(user, to: group)
+        addMember(user, to: group, joinNumber: joinNumber)
     }
 }

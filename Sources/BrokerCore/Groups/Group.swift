@@ -20,6 +20,9 @@ struct Group: ~Copyable {
     private(set) var meta: [UInt8]
     /// What is kept of its messages, and what new members see of it.
     var history = GroupHistory()
+    /// Joins while its app has tracked sends, which the members are numbered by: who joined after a
+    /// message is none of its receivers.
+    var joinCount: UInt32 = 0
     /// Bytes of the list and the texts.
     @NarrowCount private(set) var byteCount = 0
     /// The sessions of members, for sends.
@@ -83,6 +86,8 @@ struct Membership {
     var waitingPosition = notWaiting
     /// Number of the user's sessions that subscribe to the group's address.
     var receiverCount: UInt32 = 0
+    /// ``Group/joinCount`` with this join; 0 if the app had no tracked sends.
+    var joinNumber: UInt32 = 0
 }
 
 /// An event in a group, as its members are told. Raw values are on the wire.
@@ -121,10 +126,12 @@ extension Records {
             table: .groups, key: RecordKey.number(group.identifier), value: row.bytes)
     }
 
-    /// A member has a separate row, so that a join does not rewrite the group.
-    static func member(group: UInt64, user: [UInt8]) -> RecordChange {
-        RecordChange(
-            table: .members, key: RecordKey.number(group) + user,
-            value: RecordWriter(version: 1).bytes)
+    /// A member has a separate row, so that a join does not rewrite the group. One that joined
+    /// while no send of its app was tracked has the row of the first version.
+    static func member(group: UInt64, user: [UInt8], joinNumber: UInt32) -> RecordChange {
+        var row = RecordWriter(version: joinNumber == 0 ? 1 : 2)
+        if joinNumber != 0 { row.write(joinNumber) }
+        return RecordChange(
+            table: .members, key: RecordKey.number(group) + user, value: row.bytes)
     }
 }

@@ -75,6 +75,17 @@ struct GroupTable: ~Copyable {
         return membership
     }
 
+    /// Numbers the join of a member, or takes the number of its row.
+    mutating func setJoinNumber(_ number: UInt32, of membership: Index<Membership>) {
+        memberships[membership].joinNumber = number
+        noteJoins(through: number, of: memberships[membership].group)
+    }
+
+    /// Continues the numbers of joins after one that is known.
+    mutating func noteJoins(through number: UInt32, of group: Index<Group>) {
+        groups[group].joinCount = max(groups[group].joinCount, number)
+    }
+
     /// Removes a member that does not wait, from its position in the order of the members' ids.
     mutating func removeMember(_ membership: Index<Membership>, at position: Int) {
         groups[memberships[membership].group].memberships.remove(at: position)

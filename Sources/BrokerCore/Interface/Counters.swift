@@ -47,6 +47,12 @@ public struct Counters: Hashable, Sendable {
     /// now, and those that left the earlier one, because too many members did not take them.
     public var collapsesRefused: UInt64 = 0
     public var collapsesSkipped: UInt64 = 0
+    /// Members of groups who could not tell what they did with a message, because too many are
+    /// remembered.
+    public var membersRefused: UInt64 = 0
+    /// Sends that asked for a reference or for receipts and were refused, because their user or app
+    /// has too many.
+    public var trackedRefused: UInt64 = 0
     /// Messages that their senders recalled or replaced, and those that gave way to a newer one
     /// with the same key.
     public var messagesRecalled: UInt64 = 0

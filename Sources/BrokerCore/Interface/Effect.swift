@@ -36,6 +36,9 @@ public enum Effect: BitwiseCopyable, Sendable {
 public enum MRTEffect: BitwiseCopyable, Sendable {
     /// Answer a request. `body` is the operation's result, or the text of a failure.
     case respond(ConnectionID, requestIdentifier: UInt64, ReasonCode, body: ByteRange)
+    /// Report what became of a recall or a replacement, which ``RecallAnswer/init(decoding:)``
+    /// reads.
+    case reportRecall(ConnectionID, requestIdentifier: UInt64, answer: ByteRange)
     /// Report whether a user is online, since when in Unix milliseconds, and on which devices:
     /// `count` names, each as one length byte and its bytes.
     case reportPresence(
@@ -289,7 +292,7 @@ extension MRTEffect {
         case .respond(let connection, _, _, _), .reportPresence(let connection, _, _, _, _, _),
             .reportGroups(let connection, _, _, _), .reportGroup(let connection, _, _),
             .reportGroupHistory(let connection, _, _),
-            .reportHistory(let connection, _, _, _, _),
+            .reportHistory(let connection, _, _, _, _), .reportRecall(let connection, _, _),
             .reportConversations(let connection, _, _, _):
             connection
         }
@@ -301,7 +304,7 @@ extension MRTEffect {
         case .respond(_, let identifier, _, _), .reportPresence(_, let identifier, _, _, _, _),
             .reportGroups(_, let identifier, _, _), .reportGroup(_, let identifier, _),
             .reportGroupHistory(_, let identifier, _),
-            .reportHistory(_, let identifier, _, _, _),
+            .reportHistory(_, let identifier, _, _, _), .reportRecall(_, let identifier, _),
             .reportConversations(_, let identifier, _, _):
             identifier
         }

@@ -43,7 +43,8 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case willBytes
     case trackedSendsOfApp
     case trackedSendsOfUser
-    case trackedMembers
+    case trackedMembersOfApp
+    case trackedMembersOfUser
     case revisions
     case revisionsOfApp
     case revisionsOfUser
@@ -125,7 +126,8 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .willBytes: "4096 bytes of a will"
         case .trackedSendsOfApp: "limits.trackedSendsPerApp"
         case .trackedSendsOfUser: "limits.trackedSendsPerUser"
-        case .trackedMembers: "1000000 remembered members of groups"
+        case .trackedMembersOfApp: "limits.trackedMembersPerApp"
+        case .trackedMembersOfUser: "limits.trackedMembersPerUser"
         case .revisions: "65536 recalls, replacements and collapses, or 16 MiB of new contents"
         case .revisionsOfApp: "32768 recalls, replacements and collapses of an app"
         case .revisionsOfUser: "4096 recalls, replacements and collapses of a user"

@@ -172,6 +172,17 @@ extension LoopEffects {
                         codes: bytes.append(codes)))))
     }
 
+    /// Answers a recall or a replacement.
+    mutating func reportRecall(
+        to connection: ConnectionID, request requestIdentifier: UInt64, answer: [UInt8]
+    ) {
+        effects.append(
+            .mrt(
+                .reportRecall(
+                    connection, requestIdentifier: requestIdentifier, answer: bytes.append(answer)))
+        )
+    }
+
     mutating func respond(
         to connection: ConnectionID, request requestIdentifier: UInt64, reason: ReasonCode,
         body: borrowing [UInt8] = []

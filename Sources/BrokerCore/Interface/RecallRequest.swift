@@ -43,7 +43,8 @@ public struct RecallRequest: Sendable {
     }
 }
 
-/// The answer, which is the body of the response. It has the layout of MRT:
+/// The answer, of ``MRTEffect/reportRecall(_:requestIdentifier:answer:)``. It has the layout of
+/// MRT:
 ///
 ///     | varint withdrawn | varint late | run of (u8 length, late user) |
 public struct RecallAnswer: Hashable, Sendable {

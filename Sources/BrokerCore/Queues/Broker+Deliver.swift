@@ -297,6 +297,7 @@ extension Broker {
             // A connected session that has ended needs no load.
             case .connected(let owner): if live.connectedSessions.contains(owner) { load(owner) }
             case .leftover(let owner): load(leftover: owner)
+            case .ending(let owner): load(ending: owner)
             // Operators inspect queues one after another, so these loads do not wait.
             case .inspection: continue
             }

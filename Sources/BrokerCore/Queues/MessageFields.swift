@@ -100,16 +100,57 @@ public struct MessageFields: Hashable, Sendable {
     /// The section with its length, which precedes the properties of a block with the mark
     /// ``MessageMarks/fields``.
     public func section() -> [UInt8] {
-        var bytes = pairs()
-        precondition(bytes.count <= Int(UInt16.max), "\(bytes.count) bytes of fields")
-        bytes.insert(
-            contentsOf: [UInt8(bytes.count & 0xFF), UInt8(bytes.count >> 8)], at: 0)
+        var bytes: [UInt8] = [0, 0]
+        appendPairs(to: &bytes)
+        let count = bytes.count - 2
+        precondition(count <= Int(UInt16.max), "\(count) bytes of fields")
+        (bytes[0], bytes[1]) = (UInt8(count & 0xFF), UInt8(count >> 8))
         return bytes
+    }
+
+    /// The section of a message that has nothing but a number in its conversation, and what follows
+    /// it: the same as of ``section()``, in one allocation.
+    static func section(
+        ofKept number: UInt64, _ properties: some Collection<UInt8>
+    ) -> [UInt8] {
+        let byteCount = (UInt64.bitWidth - number.leadingZeroBitCount + 7) / 8
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(4 + byteCount + properties.count)
+        guard number != 0 else {
+            bytes.append(contentsOf: [0, 0])
+            bytes.append(contentsOf: properties)
+            return bytes
+        }
+        // A number has at most eight bytes.
+        let count = UInt8(truncatingIfNeeded: byteCount)
+        bytes.append(2 + count)
+        bytes.append(0)
+        bytes.append(Identifier.keptNumber)
+        bytes.append(count)
+        for position in (0..<byteCount).reversed() {
+            bytes.append(UInt8(truncatingIfNeeded: number >> UInt64(8 * position)))
+        }
+        bytes.append(contentsOf: properties)
+        return bytes
+    }
+
+    /// The reference of a block with fields; 0 for none. It is the first of the fields.
+    static func reference(of block: MessageBlock) -> UInt64 {
+        let pairs = block.fields
+        guard pairs.count >= 10, pairs[0] == Identifier.reference, pairs[1] == 8 else { return 0 }
+        return UInt64(bigEndian: pairs.loadUnaligned(fromByteOffset: 2, as: UInt64.self))
     }
 
     /// The pairs alone.
     public func pairs() -> [UInt8] {
         var bytes: [UInt8] = []
+        appendPairs(to: &bytes)
+        return bytes
+    }
+
+    private func appendPairs(to bytes: inout [UInt8]) {
+        // Those of most messages: a reference, receipts and a number.
+        bytes.reserveCapacity(bytes.count + 32 + attributes.count + mentionedNames.count)
         func append(_ id: UInt8, _ value: some Collection<UInt8>) {
             precondition(value.count < 1 << 14, "a field of \(value.count) bytes")
             bytes.append(id)
@@ -118,9 +159,11 @@ public struct MessageFields: Hashable, Sendable {
             bytes.append(contentsOf: value)
         }
         if reference != 0 {
-            append(Identifier.reference, withUnsafeBytes(of: reference.bigEndian) { Array($0) })
+            bytes.append(Identifier.reference)
+            bytes.append(8)
+            withUnsafeBytes(of: reference.bigEndian) { bytes.append(contentsOf: $0) }
         }
-        if !receipts.isEmpty { append(Identifier.receipts, [receipts.rawValue]) }
+        if !receipts.isEmpty { append(Identifier.receipts, CollectionOfOne(receipts.rawValue)) }
         if mentionsSomeone {
             append(Identifier.mentions, [mentionOptions.rawValue] + mentionedNames)
         }
@@ -132,7 +175,6 @@ public struct MessageFields: Hashable, Sendable {
             append(Identifier.keptNumber, number.drop { $0 == 0 })
         }
         if isUndelivered { append(Identifier.undelivered, [1]) }
-        return bytes
     }
 
     /// Whether bytes that were read from disk are pairs.

@@ -230,6 +230,11 @@ struct Queues: ~Copyable {
         waitingLoads.append(.leftover(leftovers.handle(leftover)))
     }
 
+    /// Adds a session that ends to those that wait.
+    mutating func awaitLoad(ofEnding session: Handle<Session>) {
+        waitingLoads.append(.ending(session))
+    }
+
     /// Removes and returns the next waiting load.
     mutating func nextLoad() -> LoadOwner { waitingLoads.removeFirst() }
 

@@ -168,8 +168,17 @@ extension Broker {
         }
         defer { untakenReceivers.end() }
         let name = Array(registry.users[user].name)
-        let keptNumber =
-            mayBeKept(request) ? numberKept(of: request, sentTo: target, fromUser: user) : 0
+        var plan: HistoryPlan?
+        if mayBeKept(request) {
+            switch planHistory(of: request, sentTo: target, fromUser: user) {
+            case .notKept: break
+            case .kept(let decided): plan = decided
+            case .refused(let reason, let limit):
+                counters.sendsRefused += 1
+                return .complete(OperatorSendResult(reason: reason, limit: limit))
+            }
+        }
+        let keptNumber = plan?.number ?? 0
         let section =
             request.hasFields || keptNumber != 0 || request.isUndelivered
             ? section(of: request, keptNumber: keptNumber, in: step.bytes) : []
@@ -185,16 +194,19 @@ extension Broker {
                     : ByteRange(offset: name.count, count: section.count).bytes(in: both),
                 payload: request.payload.bytes(in: step.bytes))
             guard let key else {
-                return route(request, parts, to: target, fromUser: user, in: &step).send
+                return route(
+                    request, parts, to: target, keptBy: plan, fromUser: user, in: &step
+                ).send
             }
-            return route(request, parts, to: target, fromUser: user, key: key, in: &step)
+            return route(
+                request, parts, to: target, keptBy: plan, fromUser: user, key: key, in: &step)
         }
     }
 
     /// Routes a send with a key, whose result is final when its row is committed.
     private mutating func route(
         _ request: SendRequest, _ parts: MessageParts, to target: AuthorizedTarget,
-        fromUser user: Index<User>, key: SendKey, in step: inout Step
+        keptBy plan: HistoryPlan?, fromUser user: Index<User>, key: SendKey, in step: inout Step
     ) -> OperatorSend {
         let app = registry.users[user].app
         let owner = key.isOfUser ? user : nil
@@ -206,7 +218,8 @@ extension Broker {
             if error.limit != .store { counters.sendKeysRefused += 1 }
             return .complete(OperatorSendResult(reason: .quotaExceeded, limit: error.limit))
         }
-        let (send, accepted) = route(request, parts, to: target, fromUser: user, in: &step)
+        let (send, accepted) = route(
+            request, parts, to: target, keptBy: plan, fromUser: user, in: &step)
         guard let accepted else { return send }
         let number: UInt64
         if case .pending(let pending) = send {
@@ -225,7 +238,7 @@ extension Broker {
     /// - Returns: the send, and its result unless it was refused.
     private mutating func route(
         _ request: SendRequest, _ parts: MessageParts, to target: AuthorizedTarget,
-        fromUser user: Index<User>, in step: inout Step
+        keptBy plan: HistoryPlan?, fromUser user: Index<User>, in step: inout Step
     ) -> (send: OperatorSend, accepted: OperatorSendResult?) {
         if request.grade == .transient {
             let tally = sendTransient(
@@ -241,8 +254,9 @@ extension Broker {
         // Held until it is routed.
         defer { memory.release(message) }
         var tally = RoutingTally(stamp: stamp)
-        let plan = historyPlan(
-            of: message, request, sentTo: target, fromUser: user, tally: &tally)
+        if let plan, conversationTable.pullingCount > 0 {
+            notePullable(plan, request, sentTo: target, fromUser: user, tally: &tally)
+        }
         if request.isUndelivered {
             routeNowhere(target, grade: request.grade, fromUser: user, tally: &tally)
         } else {

@@ -100,15 +100,36 @@ extension Broker {
         _ request: SendRequest, to target: AuthorizedTarget, from sender: Index<Session>,
         in step: inout Step
     ) {
-        let keptNumber =
-            request.grade != .transient && mayBeKept(request)
-            ? numberKept(of: request, sentTo: target, fromUser: sessions[sender].user) : 0
+        if mayBeKept(request) { return routeKept(request, to: target, from: sender, in: &step) }
         let parts = self.parts(
-            of: request, keptNumber: keptNumber, from: sender, in: step.bytes, at: step.moment)
+            of: request, keptNumber: 0, from: sender, in: step.bytes, at: step.moment)
         if request.grade == .transient {
             routeTransient(request, parts, to: target, from: sender, in: &step)
         } else {
-            routeDurable(request, parts, to: target, from: sender, in: &step)
+            routeDurable(request, parts, to: target, keptBy: nil, from: sender, in: &step)
+        }
+    }
+
+    /// Routes a send that may be kept.
+    @inline(never)
+    private mutating func routeKept(
+        _ request: SendRequest, to target: AuthorizedTarget, from sender: Index<Session>,
+        in step: inout Step
+    ) {
+        var plan: HistoryPlan?
+        switch planHistory(of: request, sentTo: target, fromUser: sessions[sender].user) {
+        case .notKept: break
+        case .kept(let decided): plan = decided
+        case .refused(let reason, let limit):
+            return refuse(request, from: sender, reason, limit: limit, in: &step)
+        }
+        let parts = self.parts(
+            of: request, keptNumber: plan?.number ?? 0, from: sender, in: step.bytes,
+            at: step.moment)
+        if request.grade == .transient {
+            routeTransient(request, parts, to: target, from: sender, in: &step)
+        } else {
+            routeDurable(request, parts, to: target, keptBy: plan, from: sender, in: &step)
         }
     }
 
@@ -205,15 +226,10 @@ extension Broker {
             let limit = retainLimit(request, ofUser: user, in: bytes)
             guard limit == .none else { return .refused(.quotaExceeded, limit) }
         }
-        guard request.isKept || request.isUnusual, case .allowed(let target) = decision
-        else { return decision }
+        guard request.isUnusual, case .allowed(let target) = decision else { return decision }
         let receivers = restricted(
             target, by: request.mentions.options,
             names: ListReader(request.mentions.names.bytes(in: bytes)))
-        if request.isKept {
-            let refusal = refusalToKeep(request, to: receivers, fromUser: user)
-            if refusal.reason != .success { return .refused(refusal.reason, refusal.limit) }
-        }
         if request.isTracked {
             let refusal = refusalToTrack(
                 request, to: receivers, fromUser: user, by: requester,
@@ -370,7 +386,7 @@ extension Broker {
     /// batch.
     private mutating func routeDurable(
         _ request: SendRequest, _ parts: MessageParts, to target: AuthorizedTarget,
-        from sender: Index<Session>, in step: inout Step
+        keptBy plan: HistoryPlan?, from sender: Index<Session>, in step: inout Step
     ) {
         let stamp = makeStamp()
         // Held until it is routed and remembered.
@@ -381,8 +397,10 @@ extension Broker {
         defer { memory.release(message) }
         let excluded = excludedSession(request, sender)
         var tally = RoutingTally(stamp: stamp)
-        let plan = historyPlan(
-            of: message, request, sentTo: target, fromUser: sessions[sender].user, tally: &tally)
+        if let plan, conversationTable.pullingCount > 0 {
+            notePullable(
+                plan, request, sentTo: target, fromUser: sessions[sender].user, tally: &tally)
+        }
         if request.isUndelivered {
             routeNowhere(
                 target, grade: request.grade, fromUser: sessions[sender].user, tally: &tally)

@@ -132,6 +132,7 @@ extension Broker {
                 tracking.noteLatest(earlier)
             }
             _ = tracking.remove(revision: index)
+            settleIfTold(earlier)
             return
         }
         counters.messagesCollapsed += 1

@@ -26,7 +26,9 @@ extension Broker {
             registry.users[user].firstSession != session || sessions[session].nextOfUser != nil
         if hasOthers || registry.users[user].offlineQueue != nil { noteSent(index, to: user) }
         guard tracking.sends[index].asks.contains(.delivered) else { return }
-        guard !hasOthers || tracking.remembers(user, of: index) || hasRoomForMember(of: index)
+        guard
+            !hasOthers || tracking.remembers(user, of: index)
+                || limitOfRemembering(memberOf: index) == .none
         else {
             counters.membersUncounted += 1
             return
@@ -55,8 +57,11 @@ extension Broker {
         receipt.code = code
         receipt.text = text
         // The text is in the row until it is told.
-        guard tracking.remembers(user, of: index) || hasRoomForMember(of: index) else {
-            return (.quotaExceeded, .trackedMembers)
+        let limit =
+            tracking.remembers(user, of: index) ? .none : limitOfRemembering(memberOf: index)
+        guard limit == .none else {
+            counters.membersRefused += 1
+            return (.quotaExceeded, limit)
         }
         guard hasRoomForReceipt(of: index), hasRoom(for: receipt.rowByteCount) else {
             return (.quotaExceeded, .store)
@@ -72,12 +77,6 @@ extension Broker {
         return (.success, .none)
     }
 
-    /// Whether one more member of a group can be remembered. Users that the send named always are.
-    func hasRoomForMember(of index: Index<TrackedSend>) -> Bool {
-        tracking.sends[index].targetKind != .group
-            || tracking.memberFactCount < limits.trackedMembersMaximum
-    }
-
     /// Whether one more receipt of a send may wait.
     private func hasRoomForReceipt(of index: Index<TrackedSend>) -> Bool {
         tracking.sends[index].untold.count < CoreLimits.untoldReceiptsMaximum
@@ -88,17 +87,17 @@ extension Broker {
         switch tracking.sends[index].targetKind {
         case .users: return tracking.sends[index].receivers.contains { $0.user == user }
         case .group:
-            let app = tracking.sends[index].app
-            let group = tracking.sends[index].address.withUnsafeBytes {
-                registry.apps[app].groups.value(for: $0)
-            }
+            let group = group(of: tracking.sends[index])
             guard let group, user != tracking.sends[index].sender else { return false }
             // Of a message to those whom it mentions, they are known.
             let receivers = tracking.sends[index].receivers
             guard receivers.isEmpty || receivers.contains(where: { $0.user == user }) else {
                 return false
             }
-            return membership(of: user, in: group) != nil
+            // Who joined later did not get it.
+            return membership(of: user, in: group).map {
+                groupTable.memberships[$0].joinNumber <= tracking.sends[index].joinedThrough
+            } ?? false
         case .everybody, .topic: return false
         }
     }
@@ -126,11 +125,13 @@ extension Broker {
             return
         }
         writeMember(receipt.user, of: index)
-        let send = tracking.sends[index]
+        let (counts, memberCount) = (
+            tracking.sends[index].counts, tracking.sends[index].memberCount
+        )
         let isComplete =
-            send.counts.delivered == send.memberCount && receipt.kind == .delivered
-            || send.counts.applied == send.memberCount && receipt.kind == .applied
-        guard isComplete || send.paceToken == .none else { return }
+            counts.delivered == memberCount && receipt.kind == .delivered
+            || counts.applied == memberCount && receipt.kind == .applied
+        guard isComplete || tracking.sends[index].paceToken == .none else { return }
         tellCounts(of: index, by: receipt, in: &step)
     }
 
@@ -235,17 +236,18 @@ extension Broker {
         let (stamp, number) = (makeStamp(), tracking.begin(receipt, of: index))
         let sender = tracking.sends[index].sender
         let deadline = deadline(after: nil, at: step.moment)
-        let (name, payload) = (
-            Array(registry.users[receipt.user].name), payload(of: receipt, index)
-        )
-        let message = (name + payload).withUnsafeBytes { both in
+        var both = Array(registry.users[receipt.user].name)
+        let nameCount = both.count
+        both.reserveCapacity(nameCount + 96 + receipt.device.count + receipt.text.count)
+        tracking.sends[index].appendPayload(of: receipt, to: &both)
+        let message = both.withUnsafeBytes { both in
             let none = ByteRange.empty.bytes(in: both)
             return memory.insert(
                 MessageParts(
                     kind: .receipt, marks: [], grade: .durable, time: receipt.unixMilliseconds,
-                    sender: ByteRange(offset: 0, count: name.count).bytes(in: both), address: none,
+                    sender: ByteRange(offset: 0, count: nameCount).bytes(in: both), address: none,
                     properties: none,
-                    payload: ByteRange(offset: name.count, count: payload.count)
+                    payload: ByteRange(offset: nameCount, count: both.count - nameCount)
                         .bytes(in: both)),
                 messageIdentifier: none, stamp: stamp, deadline: deadline, sender: .none,
                 senderNumber: number, followsCommit: true)
@@ -307,40 +309,6 @@ extension Broker {
         startPace(of: index, at: step.moment)
     }
 
-    // MARK: - The message
-
-    /// The payload of a receipt: the fields that its kind has, in the form of MRT.
-    ///
-    ///     | kind | reference, 8 bytes | message id | device | code | text |
-    ///     | 3 | reference | message id | group | delivered | applied | failed | members |
-    ///
-    /// Texts have one byte of length, except the last one; counts have four bytes.
-    private func payload(of receipt: Receipt, _ index: Index<TrackedSend>) -> [UInt8] {
-        let send = tracking.sends[index]
-        var bytes = [receipt.kind.rawValue]
-        bytes += RecordKey.number(send.reference)
-        func append(_ text: [UInt8]) {
-            bytes.append(UInt8(text.count))
-            bytes += text
-        }
-        append(send.messageIdentifier)
-        switch receipt.kind {
-        case .delivered: append(Array(receipt.device.prefix(Int(UInt8.max))))
-        case .applied:
-            append(Array(receipt.device.prefix(Int(UInt8.max))))
-            bytes.append(receipt.code)
-            bytes += receipt.text
-        case .counts:
-            append(send.address)
-            for count in [
-                send.counts.delivered, send.counts.applied, send.counts.failed, send.memberCount,
-            ] {
-                withUnsafeBytes(of: count.bigEndian) { bytes.append(contentsOf: $0) }
-            }
-        }
-        return bytes
-    }
-
     // MARK: - Requests
 
     /// Notes what a receiving application did with a message. The answer waits until that is on
@@ -362,6 +330,36 @@ extension Broker {
             refuse(
                 connection, request: identifier, reason, cause: cause,
                 about: Array(zeros) + Array(digits.utf8), in: &step)
+        }
+    }
+}
+
+extension TrackedSend {
+    /// Appends the payload of a receipt: the fields that its kind has, in the form of MRT.
+    ///
+    ///     | kind | reference, 8 bytes | message id | device | code | text |
+    ///     | 3 | reference | message id | group | delivered | applied | failed | members |
+    ///
+    /// Texts have one byte of length, except the last one; counts have four bytes.
+    fileprivate func appendPayload(of receipt: Receipt, to bytes: inout [UInt8]) {
+        func append(_ text: some Collection<UInt8>) {
+            bytes.append(UInt8(text.count))
+            bytes.append(contentsOf: text)
+        }
+        bytes.append(receipt.kind.rawValue)
+        withUnsafeBytes(of: reference.bigEndian) { bytes.append(contentsOf: $0) }
+        append(messageIdentifier)
+        switch receipt.kind {
+        case .delivered: append(receipt.device.prefix(Int(UInt8.max)))
+        case .applied:
+            append(receipt.device.prefix(Int(UInt8.max)))
+            bytes.append(receipt.code)
+            bytes.append(contentsOf: receipt.text)
+        case .counts:
+            append(address)
+            for count in [counts.delivered, counts.applied, counts.failed, memberCount] {
+                withUnsafeBytes(of: count.bigEndian) { bytes.append(contentsOf: $0) }
+            }
         }
     }
 }

@@ -18,9 +18,9 @@ extension Broker {
         case .begun:
             commits.open(RequestKey(connection: connection, identifier: identifier))
         case .known(let answer):
-            step.effects[connection.loop].respond(
-                to: connection, request: identifier, reason: .success,
-                body: encoded(answer, byteCountMaximum: request.byteCountMaximum))
+            step.effects[connection.loop].reportRecall(
+                to: connection, request: identifier,
+                answer: encoded(answer, byteCountMaximum: request.byteCountMaximum))
         case .refused(let reason, let cause):
             if reason == .quotaExceeded { counters.requestsOverQuota += 1 }
             refuse(
@@ -152,18 +152,25 @@ extension Broker {
         return Instant(milliseconds: deadline.milliseconds - min(grace, deadline.milliseconds))
     }
 
-    /// The receivers of a send: those that it named, or the members of its group.
+    /// The receivers of a send: those that it named, or the members of its group that were members
+    /// when it was accepted.
     func receivers(of index: Index<TrackedSend>) -> [Index<User>] {
         let send = tracking.sends[index]
         guard send.targetKind == .group, send.receivers.isEmpty else {
             return send.receivers.map(\.user)
         }
-        let group = send.address.withUnsafeBytes {
-            registry.apps[send.app].groups.value(for: $0)
+        guard let group = group(of: send) else { return [] }
+        // Who joined later is not among them.
+        return groupTable.groups[group].memberships.compactMap {
+            let membership = groupTable.memberships[$0]
+            return membership.joinNumber <= send.joinedThrough ? membership.user : nil
         }
-        return group.map { group in
-            groupTable.groups[group].memberships.map { groupTable.memberships[$0].user }
-        } ?? []
+    }
+
+    /// The group that a send was addressed to; nil if it has ended.
+    func group(of send: borrowing TrackedSend) -> Index<Group>? {
+        guard send.targetKind == .group else { return nil }
+        return send.address.withUnsafeBytes { registry.apps[send.app].groups.value(for: $0) }
     }
 
     // MARK: - New content
@@ -298,6 +305,7 @@ extension Broker {
     /// Ends a recall, a replacement or a collapse, and answers it with the pending batch.
     mutating func end(_ index: Index<Revision>, _ reason: ReasonCode) {
         let revision = tracking.remove(revision: index)
+        settleIfTold(revision.send)
         if revision.token != .none { deadlines.cancel(revision.token) }
         let answer = RecallAnswer(
             withdrawn: revision.withdrawnCount, late: revision.lateCount, names: revision.names)
@@ -329,11 +337,14 @@ extension Broker {
         answer: RecallAnswer
     ) {
         switch requester {
+        case .client(let connection, let identifier) where reason == .success:
+            commits.answer(
+                RequestKey(connection: connection, identifier: identifier),
+                .reportRecall(
+                    connection, requestIdentifier: identifier,
+                    answer: encoded(answer, byteCountMaximum: revision.byteCountMaximum)))
         case .client(let connection, let identifier):
-            respondAtCommit(
-                to: connection, request: identifier, reason: reason,
-                body: reason == .success
-                    ? encoded(answer, byteCountMaximum: revision.byteCountMaximum) : [])
+            respondAtCommit(to: connection, request: identifier, reason: reason, body: [])
         case .operator(let number):
             operatorRecalls.complete(
                 number, reason: reason, answer: reason == .success ? answer : nil,

@@ -44,20 +44,48 @@ extension Broker {
             }
         }
         let app = registry.users[user].app
-        // Those of which everything is told make room.
-        let isFullForUser = tracking.count(ofUser: user) >= limits.trackedSendsPerUserMaximum
-        if !hasPlace, isFullForUser, tracking.oldestSettled(ofUser: user) == nil {
-            return (.quotaExceeded, .trackedSendsOfUser)
-        }
-        if !hasPlace, !isFullForUser,
-            tracking.count(ofApp: app) >= limits.trackedSendsPerAppMaximum,
-            tracking.oldestSettled(ofApp: app) == nil
-        {
-            return (.quotaExceeded, .trackedSendsOfApp)
+        let limit = hasPlace ? .none : limitOfTracking(fromUser: user, app: app)
+        guard limit == .none else {
+            counters.trackedRefused += 1
+            return (.quotaExceeded, limit)
         }
         let byteCount = Records.trackedSendPageByteCount(
             app: registry.apps[app].name, receiverByteCount: receiverByteCount(of: target))
         return hasRoom(for: byteCount) ? (.success, .none) : (.quotaExceeded, .store)
+    }
+
+    /// The limit because of which one more send of a user cannot be tracked. Those of which
+    /// everything is told make room.
+    private func limitOfTracking(fromUser user: Index<User>, app: Index<App>) -> LimitName {
+        if tracking.count(ofUser: user) >= limits.trackedSendsPerUserMaximum {
+            return tracking.oldestSettled(ofUser: user) == nil ? .trackedSendsOfUser : .none
+        }
+        // The last tenth is for those who have few.
+        if tracking.unsettledCount(ofApp: app) >= limits.trackedSendsOfManyPerAppMaximum,
+            tracking.unsettledCount(ofUser: user) >= limits.trackedSendsOfFewMaximum
+        {
+            return .trackedSendsOfApp
+        }
+        let isFull = tracking.count(ofApp: app) >= limits.trackedSendsPerAppMaximum
+        return isFull && tracking.oldestSettled(ofApp: app) == nil ? .trackedSendsOfApp : .none
+    }
+
+    /// The limit because of which one more member of a group cannot be remembered. Users that the
+    /// send named always are.
+    func limitOfRemembering(memberOf index: Index<TrackedSend>) -> LimitName {
+        guard tracking.sends[index].targetKind == .group else { return .none }
+        let (app, sender) = (tracking.sends[index].app, tracking.sends[index].sender)
+        let (count, senderCount) = (
+            tracking.memberCount(ofApp: app), tracking.memberCount(ofUser: sender)
+        )
+        if senderCount >= limits.trackedMembersPerUserMaximum { return .trackedMembersOfUser }
+        if count >= limits.trackedMembersPerAppMaximum
+            || count >= limits.trackedMembersOfManyPerAppMaximum
+                && senderCount >= limits.trackedMembersOfFewMaximum
+        {
+            return .trackedMembersOfApp
+        }
+        return .none
     }
 
     /// Whether a sender may ask all receivers of a target what they did with a message.
@@ -101,6 +129,9 @@ extension Broker {
     func section(
         of request: SendRequest, keptNumber: UInt64, in bytes: UnsafeRawBufferPointer
     ) -> [UInt8] {
+        guard request.hasFields || request.isUndelivered else {
+            return MessageFields.section(ofKept: keptNumber, request.properties.bytes(in: bytes))
+        }
         var fields = MessageFields()
         fields.keptNumber = keptNumber
         fields.isUndelivered = request.isUndelivered
@@ -236,9 +267,11 @@ extension Broker {
         case .group(let group):
             let sender = send.sender
             send.memberCount = UInt32(groupTable.groups[group].memberships.count)
+            send.joinedThrough = groupTable.groups[group].joinCount
             if membership(of: sender, in: group) != nil { send.memberCount -= 1 }
         case .mentioned(let group, let names):
             let sender = send.sender
+            send.joinedThrough = groupTable.groups[group].joinCount
             let receivers = members(of: group, namedIn: names, app: send.app)
             send.memberCount = UInt32(receivers.count { $0 != sender })
             // Only they have it.
@@ -278,7 +311,9 @@ extension Broker {
             if tracking.noteSent(index, to: user) { tracking.noteChange(of: index) }
             return
         }
-        guard tracking.remembers(user, of: index) || hasRoomForMember(of: index) else {
+        guard
+            tracking.remembers(user, of: index) || limitOfRemembering(memberOf: index) == .none
+        else {
             // All members with several devices count as late.
             tracking.sends[index].marks.insert(.isSentUnknown)
             tracking.noteChange(of: index)
@@ -452,7 +487,7 @@ extension Broker {
     func tracked(_ message: Index<Message>) -> Index<TrackedSend>? {
         guard memory.messages[message].hasFields else { return nil }
         let block = MessageBlock(memory.messages[message].block)
-        let reference = MessageFields(of: block).reference
+        let reference = MessageFields.reference(of: block)
         return reference == 0 ? nil : tracking.find(reference)
     }
 

@@ -49,8 +49,8 @@ extension Broker {
 
     /// Gives the withdrawals of the pending batch the ids of their messages.
     mutating func identifyWithdrawals() {
-        for position in commits.pendingBatch.withdrawals.indices {
-            let revision = commits.pendingBatch.withdrawals[position].revision
+        for position in commits.pendingBatch.revising.withdrawals.indices {
+            let revision = commits.pendingBatch.revising.withdrawals[position].revision
             guard tracking.revisions.contains(revision) else { continue }
             let send = tracking.revisions[revision.index].send
             commits.identify(
@@ -279,12 +279,12 @@ extension Broker {
     /// Subtracts the entries that withdrawals have taken out.
     mutating func countOut(withdrawn result: borrowing StoreResult) {
         precondition(
-            result.withdrawn.count == commits.inFlightBatch.withdrawals.count,
-            "\(result.withdrawn.count) answers to \(commits.inFlightBatch.withdrawals.count) "
-                + "withdrawals")
+            result.withdrawn.count == commits.inFlightBatch.revising.withdrawals.count,
+            "\(result.withdrawn.count) answers to "
+                + "\(commits.inFlightBatch.revising.withdrawals.count) withdrawals")
         for position in 0..<result.withdrawn.count {
             let outcome = result.withdrawn[position]
-            let pending = commits.inFlightBatch.withdrawals[position]
+            let pending = commits.inFlightBatch.revising.withdrawals[position]
             if outcome.state == .found, !pending.withdrawal.isProbe {
                 counters.copiesWithdrawn += 1
                 countOut(
@@ -307,7 +307,8 @@ extension Broker {
     mutating func continueRevisions(
         _ result: borrowing StoreResult, in step: inout Step
     ) {
-        for handle in commits.inFlightBatch.revisions where tracking.revisions.contains(handle) {
+        for handle in commits.inFlightBatch.revising.revisions
+        where tracking.revisions.contains(handle) {
             let index = handle.index
             switch tracking.revisions[index].phase {
             case .awaiting: continueCollapse(index, isStored: result.refusal == nil, in: &step)

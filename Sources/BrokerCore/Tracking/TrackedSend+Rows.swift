@@ -40,64 +40,28 @@ extension Broker {
     func row(
         ofTracked index: Index<TrackedSend>, untold: [Receipt], state: TrackedSend.RevisionState
     ) -> RecordChange {
-        let send = tracking.sends[index]
-        let app = registry.apps[send.app].name
-        guard send.isNew else {
+        // The send is used in place: a copy would retain each of its lists.
+        let app = registry.apps[tracking.sends[index].app].name
+        let reference = tracking.sends[index].reference
+        guard tracking.sends[index].isNew else {
             var row = RecordWriter(version: 1, byteCount: 192)
-            write(stateOf: send, untold: untold, state, to: &row)
+            tracking.sends[index].writeState(untold: untold, state, to: &row) {
+                Array(registry.users[$0].name)
+            }
             return RecordChange(
-                table: .trackedSends,
-                key: Records.key(ofTrackedState: send.reference, app: app), value: row.bytes)
+                table: .trackedSends, key: Records.key(ofTrackedState: reference, app: app),
+                value: row.bytes)
         }
-        var row = RecordWriter(version: 2, byteCount: 256)
-        row.write(Array(registry.users[send.sender].name))
-        row.write(send.session >= TrackedSends.memorySessions ? 0 : send.session)
-        row.write(send.number)
-        row.write(send.messageIdentifier)
-        row.write(send.asks.rawValue)
-        row.write(send.grade.rawValue)
-        row.write(send.targetKind.rawValue)
-        row.write(send.address)
-        row.write(send.acceptedUnixMilliseconds)
-        row.write(send.deadline.milliseconds)
-        row.write(send.memberCount)
-        row.write(send.collapseKey)
-        row.write(UInt16(send.receivers.count))
-        for receiver in send.receivers { row.write(Array(registry.users[receiver.user].name)) }
-        write(stateOf: send, untold: untold, state, to: &row)
+        // One to a group with numbered joins has their last number.
+        var row = RecordWriter(
+            version: tracking.sends[index].joinedThrough == 0 ? 2 : 3, byteCount: 320)
+        tracking.sends[index].write(to: &row) { Array(registry.users[$0].name) }
+        tracking.sends[index].writeState(untold: untold, state, to: &row) {
+            Array(registry.users[$0].name)
+        }
         return RecordChange(
-            table: .trackedSends, key: Records.key(ofTracked: send.reference, app: app),
+            table: .trackedSends, key: Records.key(ofTracked: reference, app: app),
             value: row.bytes)
-    }
-
-    private func write(
-        stateOf send: TrackedSend, untold: [Receipt], _ state: TrackedSend.RevisionState,
-        to row: inout RecordWriter
-    ) {
-        for counts in [send.counts, send.toldCounts] {
-            row.write(counts.delivered)
-            row.write(counts.applied)
-            row.write(counts.failed)
-        }
-        row.write(send.receivers.map(\.facts.rawValue))
-        row.write(UInt16(untold.count))
-        for receipt in untold {
-            row.write(receipt.kind.rawValue)
-            row.write(Array(registry.users[receipt.user].name))
-            row.write(receipt.device)
-            row.write(receipt.unixMilliseconds)
-            row.write(receipt.code)
-            row.write(receipt.text)
-        }
-        row.write(send.stored)
-        row.write(send.marks.rawValue)
-        row.write(state.rawValue)
-        row.write(send.withdrawnCount)
-        row.write(send.lateCount)
-        row.write(send.detail)
-        row.write(send.collapses)
-        row.write(send.keptNumber)
-        row.write(send.blockByteCount)
     }
 
     // MARK: - Restore
@@ -121,7 +85,7 @@ extension Broker {
             }
             return
         }
-        let version: UInt8 = value.first == 1 ? 1 : 2
+        let version: UInt8 = value.first.map { (1...3).contains($0) ? $0 : 2 } ?? 2
         var row = try RecordReader(value, version: version, table: .trackedSends, key: key)
         let sender = try user(try row.readString(), app: app, key)
         let (session, number) = (try row.read(UInt64.self), try row.read(UInt64.self))
@@ -148,7 +112,11 @@ extension Broker {
                 send.receivers.append(
                     TrackedSend.Receiver(user: try user(try row.readString(), app: app, key)))
             }
+            if version == 3 { send.joinedThrough = try row.read(UInt32.self) }
             try restore(stateOf: &send, from: &row, key)
+        }
+        if send.joinedThrough != 0, let group = group(of: send) {
+            groupTable.noteJoins(through: send.joinedThrough, of: group)
         }
         let index = tracking.insert(send)
         if send.revisionState != .none { tracking.decide(.recalled, of: index) }
@@ -249,6 +217,62 @@ extension Broker {
         }
         let facts = TrackedSend.Facts(rawValue: try row.read(UInt8.self))
         tracking.restore(facts, ofMember: user, of: index)
+    }
+}
+
+extension TrackedSend {
+    /// Writes what does not change.
+    fileprivate func write(to row: inout RecordWriter, name: (Index<User>) -> [UInt8]) {
+        row.write(name(sender))
+        row.write(session >= TrackedSends.memorySessions ? 0 : session)
+        row.write(number)
+        row.write(messageIdentifier)
+        row.write(asks.rawValue)
+        row.write(grade.rawValue)
+        row.write(targetKind.rawValue)
+        row.write(address)
+        row.write(acceptedUnixMilliseconds)
+        row.write(deadline.milliseconds)
+        row.write(memberCount)
+        row.write(collapseKey)
+        row.write(UInt16(receivers.count))
+        for receiver in receivers { row.write(name(receiver.user)) }
+        if joinedThrough != 0 { row.write(joinedThrough) }
+    }
+
+    fileprivate func writeState(
+        untold: [Receipt], _ state: RevisionState, to row: inout RecordWriter,
+        name: (Index<User>) -> [UInt8]
+    ) {
+        row.write(counts)
+        row.write(toldCounts)
+        row.write(receivers.map(\.facts.rawValue))
+        row.write(UInt16(untold.count))
+        for receipt in untold {
+            row.write(receipt.kind.rawValue)
+            row.write(name(receipt.user))
+            row.write(receipt.device)
+            row.write(receipt.unixMilliseconds)
+            row.write(receipt.code)
+            row.write(receipt.text)
+        }
+        row.write(stored)
+        row.write(marks.rawValue)
+        row.write(state.rawValue)
+        row.write(withdrawnCount)
+        row.write(lateCount)
+        row.write(detail)
+        row.write(collapses)
+        row.write(keptNumber)
+        row.write(blockByteCount)
+    }
+}
+
+extension RecordWriter {
+    fileprivate mutating func write(_ counts: TrackedSend.Counts) {
+        write(counts.delivered)
+        write(counts.applied)
+        write(counts.failed)
     }
 }
 

@@ -73,6 +73,8 @@ struct TrackedSend {
     var receivers: [Receiver] = []
     /// Members of the group but the sender, when the send was accepted.
     var memberCount: UInt32 = 0
+    /// Members whose joins have higher numbers joined later, and are no receivers.
+    var joinedThrough: UInt32 = 0
     var counts = Counts()
     /// The counts that the last receipt of a group told.
     var toldCounts = Counts()
@@ -167,8 +169,10 @@ struct TrackedSend {
     var isNew = true
     /// Whether a batch has a row of its state.
     var hasStateRow = false
+    /// Its number among those that make room for others; 0 if it is none of them.
+    var settledNumber: UInt64 = 0
     /// Whether it is among those that make room for others.
-    var isSettled = false
+    var isSettled: Bool { settledNumber != 0 }
 
     /// Whether all receipts that it asks for are told and stored. A send that is forgotten then can
     /// still not be recalled, and makes no room for a newer one with its key.

@@ -8,7 +8,7 @@
 // It also numbers the receipts that are in a batch.
 //
 // Sends of which everything is told are settled: they make room for later ones of their user, or
-// of their app, the oldest first.
+// of their app, the oldest first. One that is being recalled is not settled until that ends.
 //
 // Invariants: a reference is unique; the counts of an app and of a user are those of their sends;
 // a send of an application's id is the latest one; a settled send is in the lists of its user and
@@ -76,15 +76,20 @@ struct TrackedSends: ~Copyable {
     static let receiptNumbers: UInt64 = 1 << 63
     /// Set in what identifies a session that is not stored.
     static let memorySessions: UInt64 = 1 << 63
-    /// What is known of members of groups, of all sends.
-    private(set) var memberFactCount = 0
+    /// Members of groups of whom something is known, by the app and by the sender of the message.
+    private var membersOfApps: [Index<App>: Int] = [:]
+    private var membersOfUsers: [Index<User>: Int] = [:]
     /// Users that have messages whose delivery is to be told, with their number.
     private var awaited: [Index<User>: Int] = [:]
-    /// Sends to groups whose delivery is to be told.
-    private var awaitedGroupCount = 0
+    /// Sends to groups of an app whose delivery is to be told.
+    private var awaitedGroups: [Index<App>: Int] = [:]
+    /// The number that the last settled send got.
+    private var lastSettled: UInt64 = 0
     /// Sessions whose clients have told that they have messages up to a number, which are not read
     /// from the store yet.
     var resumed: [Index<Session>: UInt64] = [:]
+    /// Those of these sessions that end when this is read: the number up to which it is.
+    var ending: [Index<Session>: UInt64] = [:]
 
     var count: Int { sends.count }
 
@@ -94,6 +99,20 @@ struct TrackedSends: ~Copyable {
     func count(ofApp app: Index<App>) -> Int { countsOfApps[app] ?? 0 }
 
     func count(ofUser user: Index<User>) -> Int { countsOfUsers[user] ?? 0 }
+
+    /// Those of an app, or of a user, that do not make room for others.
+    func unsettledCount(ofApp app: Index<App>) -> Int {
+        count(ofApp: app) - (settledOfApps[app]?.count ?? 0)
+    }
+
+    func unsettledCount(ofUser user: Index<User>) -> Int {
+        count(ofUser: user) - (settledOfUsers[user]?.count ?? 0)
+    }
+
+    /// Members of groups that are remembered for the messages of an app, or of one of its users.
+    func memberCount(ofApp app: Index<App>) -> Int { membersOfApps[app] ?? 0 }
+
+    func memberCount(ofUser user: Index<User>) -> Int { membersOfUsers[user] ?? 0 }
 
     func find(_ reference: UInt64, ofApp app: Index<App>) -> Index<TrackedSend>? {
         guard let index = byReference[reference], sends[index].app == app else { return nil }
@@ -156,7 +175,7 @@ struct TrackedSends: ~Copyable {
     /// Removes a send and returns it.
     mutating func remove(_ index: Index<TrackedSend>) -> TrackedSend {
         awaitDelivery(of: index, by: -1)
-        memberFactCount -= sends[index].members.count
+        countMembers(of: index, by: -sends[index].members.count)
         for (number, _) in sends[index].underWay { receipts[number] = nil }
         let send = sends.remove(index)
         byReference[send.reference] = nil
@@ -172,11 +191,25 @@ struct TrackedSends: ~Copyable {
         if bySend[key] == index { bySend[key] = nil }
         Self.subtract(&countsOfApps, send.app)
         Self.subtract(&countsOfUsers, send.sender)
-        if send.isSettled {
-            Self.noteEnd(in: &settledOfApps, of: send.app, sends)
-            Self.noteEnd(in: &settledOfUsers, of: send.sender, sends)
-        }
+        if send.isSettled { noteEnd(ofSettled: send.app, send.sender) }
         return send
+    }
+
+    /// Counts members of a group of whom something is known.
+    private mutating func countMembers(of index: Index<TrackedSend>, by change: Int) {
+        guard change != 0 else { return }
+        Self.add(change, to: &membersOfApps, sends[index].app)
+        Self.add(change, to: &membersOfUsers, sends[index].sender)
+    }
+
+    private static func add<Key>(_ change: Int, to counts: inout [Key: Int], _ key: Key) {
+        let count = (counts[key] ?? 0) + change
+        counts[key] = count > 0 ? count : nil
+    }
+
+    private mutating func noteEnd(ofSettled app: Index<App>, _ sender: Index<User>) {
+        Self.noteEnd(in: &settledOfApps, of: app, sends)
+        Self.noteEnd(in: &settledOfUsers, of: sender, sends)
     }
 
     private static func noteEnd<Key>(
@@ -191,20 +224,28 @@ struct TrackedSends: ~Copyable {
     /// Notes that nothing is left to tell of a send.
     mutating func settle(_ index: Index<TrackedSend>) {
         guard !sends[index].isSettled else { return }
-        sends[index].isSettled = true
-        let handle = sends.handle(index)
-        settledOfApps[sends[index].app, default: SettledSends()].append(handle)
-        settledOfUsers[sends[index].sender, default: SettledSends()].append(handle)
+        lastSettled += 1
+        sends[index].settledNumber = lastSettled
+        let settled = SettledSends.Entry(send: sends.handle(index), number: lastSettled)
+        settledOfApps[sends[index].app, default: SettledSends()].append(settled)
+        settledOfUsers[sends[index].sender, default: SettledSends()].append(settled)
+    }
+
+    /// Notes that a send makes no room, because a recall of it begins.
+    private mutating func unsettle(_ index: Index<TrackedSend>) {
+        guard sends[index].isSettled else { return }
+        sends[index].settledNumber = 0
+        noteEnd(ofSettled: sends[index].app, sends[index].sender)
     }
 
     /// The settled send that makes room for one more of a user: its oldest one if the user is at
-    /// its limit, or that of the app. Nil while a recall of it is under way.
+    /// its limit, or that of the app.
     func oldestSettled(ofUser user: Index<User>) -> Index<TrackedSend>? {
-        settledOfUsers[user]?.oldest.flatMap { sends[$0].revision == nil ? $0 : nil }
+        settledOfUsers[user]?.oldest
     }
 
     func oldestSettled(ofApp app: Index<App>) -> Index<TrackedSend>? {
-        settledOfApps[app]?.oldest.flatMap { sends[$0].revision == nil ? $0 : nil }
+        settledOfApps[app]?.oldest
     }
 
     private static func subtract<Key>(_ counts: inout [Key: Int], _ key: Key) {
@@ -282,6 +323,7 @@ struct TrackedSends: ~Copyable {
         let (send, count) = (revision.send, revision.users.count)
         let index = revisions.insert(revision).index
         sends[send].revision = index
+        unsettle(send)
         revisionUserCount += count
         revisionContentBytes += revision.content.count
         revisionsOfApps[sends[send].app, default: 0] += 1
@@ -289,7 +331,7 @@ struct TrackedSends: ~Copyable {
         return index
     }
 
-    /// Ends a recall, a replacement or a collapse.
+    /// Ends a recall, a replacement or a collapse. The send may be settled again.
     mutating func remove(revision index: Index<Revision>) -> Revision {
         let revision = revisions.remove(index)
         revisionUserCount -= revision.users.count
@@ -361,7 +403,7 @@ struct TrackedSends: ~Copyable {
             return sends[index].receivers[position].facts.insert(.sent).inserted
         }
         guard sends[index].targetKind == .group else { return false }
-        if sends[index].members[user] == nil { memberFactCount += 1 }
+        if sends[index].members[user] == nil { countMembers(of: index, by: 1) }
         return sends[index].members[user, default: []].insert(.sent).inserted
     }
 
@@ -392,7 +434,7 @@ struct TrackedSends: ~Copyable {
             guard count < sends[index].memberCount else { return false }
             sends[index].counts[fact] = count + 1
             if remembers || known != nil {
-                if known == nil { memberFactCount += 1 }
+                if known == nil { countMembers(of: index, by: 1) }
                 sends[index].members[user, default: []].insert(fact)
             }
         case .everybody, .topic: return false
@@ -430,14 +472,16 @@ struct TrackedSends: ~Copyable {
     mutating func restore(
         _ facts: TrackedSend.Facts, ofMember user: Index<User>, of index: Index<TrackedSend>
     ) {
-        if sends[index].members.updateValue(facts, forKey: user) == nil { memberFactCount += 1 }
+        if sends[index].members.updateValue(facts, forKey: user) == nil {
+            countMembers(of: index, by: 1)
+        }
     }
 
     /// Removes what is known of some members, and returns their users.
     mutating func takeMembers(of index: Index<TrackedSend>, countMaximum: Int) -> [Index<User>] {
         let users = Array(sends[index].members.keys.prefix(countMaximum))
         for user in users { sends[index].members[user] = nil }
-        memberFactCount -= users.count
+        countMembers(of: index, by: -users.count)
         return users
     }
 
@@ -445,12 +489,18 @@ struct TrackedSends: ~Copyable {
 
     /// Whether a user may have messages whose delivery is to be told.
     func mayAwaitDelivery(to user: Index<User>) -> Bool {
-        awaitedGroupCount > 0 || awaited[user] != nil
+        awaited[user] != nil
     }
+
+    /// Whether members of the groups of an app may have such messages. Who left a group may still
+    /// have its messages.
+    func mayAwaitDelivery(toGroupsOf app: Index<App>) -> Bool { awaitedGroups[app] != nil }
 
     private mutating func awaitDelivery(of index: Index<TrackedSend>, by change: Int) {
         guard sends[index].asks.contains(.delivered) else { return }
-        if sends[index].targetKind == .group { awaitedGroupCount += change }
+        if sends[index].targetKind == .group {
+            Self.add(change, to: &awaitedGroups, sends[index].app)
+        }
         for position in sends[index].receivers.indices
         where !sends[index].receivers[position].facts.contains(.delivered) {
             count(awaited: sends[index].receivers[position].user, by: change)
@@ -458,8 +508,7 @@ struct TrackedSends: ~Copyable {
     }
 
     private mutating func count(awaited user: Index<User>, by change: Int) {
-        let count = (awaited[user] ?? 0) + change
-        awaited[user] = count > 0 ? count : nil
+        Self.add(change, to: &awaited, user)
     }
 
     // MARK: - Receipts under way
@@ -488,6 +537,11 @@ struct TrackedSends: ~Copyable {
         ] {
             expect(lists.reduce(0, +), equals: settledCount, "settled sends in the lists")
         }
+        let members = sends.places.reduce(0) {
+            $0 + (sends.contains($1) ? sends[$1].members.count : 0)
+        }
+        expect(membersOfApps.values.reduce(0, +), equals: members, "members known, by app")
+        expect(membersOfUsers.values.reduce(0, +), equals: members, "members known, by sender")
         precondition(
             byReference.count == sends.count,
             "\(byReference.count) references of \(sends.count) sends")
@@ -516,35 +570,4 @@ struct TrackedSends: ~Copyable {
                 sends[send.index].isChanged, "send \(send.index.place) is in the list of changes")
         }
     }
-}
-
-/// Settled sends in the order in which they were settled. Those that have ended stay in the list
-/// until they are as many as the others.
-private struct SettledSends {
-    private var handles: [Handle<TrackedSend>] = []
-    /// The position of the first one that has not ended.
-    private var start = 0
-    /// Those that have not ended.
-    private(set) var count = 0
-
-    /// Ended ones beyond those that are as many as the others: a short list is not rebuilt.
-    private static let spareCount = 64
-
-    mutating func append(_ send: Handle<TrackedSend>) {
-        handles.append(send)
-        count += 1
-    }
-
-    /// Notes that one of them has ended.
-    mutating func noteEnd(_ sends: borrowing Slab<TrackedSend>) {
-        count -= 1
-        while start < handles.count, !sends.contains(handles[start]) { start += 1 }
-        guard handles.count > 2 * count + Self.spareCount else { return }
-        var rest: [Handle<TrackedSend>] = []
-        rest.reserveCapacity(count)
-        for handle in handles[start...] where sends.contains(handle) { rest.append(handle) }
-        (handles, start) = (rest, 0)
-    }
-
-    var oldest: Index<TrackedSend>? { start < handles.count ? handles[start].index : nil }
 }

@@ -93,6 +93,12 @@ extension Broker {
         case .refused(let reason, let limit): return (reason, limit)
         case .allowed(let allowed): target = allowed
         }
+        if request.message.isKept,
+            case .refused(let reason, let limit) = planHistory(
+                of: request.message, sentTo: target, fromUser: user)
+        {
+            return (reason, limit)
+        }
         // When the will is sent, no client can be told which receivers of a list were refused.
         if target.hasRefusals { return (.notAuthorized, .none) }
         guard request.message.payload.count <= CoreLimits.willPayloadMaximum else {

@@ -21,6 +21,8 @@ extension CoreLimits {
         groupsPerUserMaximum = settings.limits.groupsPerUser
         trackedSendsPerAppMaximum = settings.limits.trackedSendsPerApp
         trackedSendsPerUserMaximum = settings.limits.trackedSendsPerUser
+        trackedMembersPerAppMaximum = settings.limits.trackedMembersPerApp
+        trackedMembersPerUserMaximum = settings.limits.trackedMembersPerUser
         groupBytesPerAppMaximum = settings.limits.groupBytesPerApp
         groupBytesPerUserMaximum = settings.limits.groupBytesPerUser
         groupMembersMaximum = settings.limits.membersPerGroup

@@ -131,8 +131,18 @@ enum StatisticsTable {
         .counter(
             "messages/receipts/uncounted", of: "deliveries",
             "Deliveries to members of groups with several devices that no receipt counts, because "
-                + "1,000,000 members are remembered"
+                + "as many members are remembered as `limits.trackedMembersPerApp` or "
+                + "`limits.trackedMembersPerUser` allow"
         ) { $0.counters.membersUncounted },
+        .counter(
+            "messages/receipts/refused", of: "requests",
+            "Members of groups who could not tell what they did with a message for the same reason"
+        ) { $0.counters.membersRefused },
+        .counter(
+            "messages/tracked/refused", of: "messages",
+            "Sends that asked for a reference or for receipts, or had a key, and were refused "
+                + "because of `limits.trackedSendsPerUser` or `limits.trackedSendsPerApp`"
+        ) { $0.counters.trackedRefused },
         .counter(
             "messages/recalled", of: "messages", "Messages that their senders recalled"
         ) { $0.counters.messagesRecalled },

@@ -58,6 +58,10 @@ extension SimulatedLoop {
         case (.forgottenExpiry, .sendReceived(let connection, var send)):
             send.expirySeconds = nil
             return .sendReceived(connection, send)
+        case (.ignoredKey, .sendReceived(let connection, var send))
+        where !send.collapseKey.isEmpty && send.number % 2 == 0:
+            send.collapseKey = .empty
+            return .sendReceived(connection, send)
         case (.ignoredWindow, .connectReceived(let connection, var request)):
             request.inboxWindow = .max
             return .connectReceived(connection, request)

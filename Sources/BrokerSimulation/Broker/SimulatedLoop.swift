@@ -279,12 +279,14 @@ struct SimulatedLoop: ~Copyable {
     }
 
     private func noteDeliveries() {
-        guard context.history.isRecording else { return }
+        let hasKeys = !context.oracle.revisionFacts.keys.isEmpty
+        guard context.history.isRecording || hasKeys else { return }
         for case .deliver(let delivery) in effects.effects.elements {
             let range = effects.publications[Int(delivery.publication)].block
             let block = MessageBlock(range.bytes(in: effects.bytes.bytes))
             let message = MessageText.message(
                 in: block.payload, isRaw: block.marks.contains(.raw))
+            if let message, hasKeys { context.oracle.copySent(message) }
             context.history.note(
                 .message(message ?? -1),
                 "delivered as #\(delivery.number) on \(delivery.connection)")

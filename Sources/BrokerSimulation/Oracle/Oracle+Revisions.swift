@@ -31,6 +31,8 @@ struct RevisionFacts {
     /// The ids of messages with a collapse key, in their order.
     var collapsing: [String: [String]] = [:]
     var keys: [String: String] = [:]
+    /// Those of which the broker has sent a copy.
+    var sent: Set<Int> = []
     var count = 0
 
     var isEmpty: Bool { count == 0 }

@@ -65,6 +65,9 @@ public enum Property: String, CaseIterable, Sendable {
     case recallsAreToldOnce = "recalls-are-told-once"
     /// A recall that is late for a user is told to its devices.
     case recallsAreTold = "recalls-are-told"
+    /// Of several messages with a collapse key, none begins to be sent after a newer one has its
+    /// result.
+    case newestIsDelivered = "newest-is-delivered"
     /// Stored data can be read at the next start.
     case startsAgain = "starts-again"
     /// A store that has reported that it is full gets little more than requests that remove

@@ -221,6 +221,9 @@ public enum Mutation: String, CaseIterable, Sendable {
     /// New contents are not stored.
     case keptContent = "kept-content"
 
+    /// Some collapse keys are not seen.
+    case ignoredKey = "ignored-key"
+
     // In the packets of gateways.
     /// Sometimes a packet is sent on another channel of its gateway.
     case crossedChannels = "crossed-channels"

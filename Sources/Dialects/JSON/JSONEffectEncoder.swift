@@ -163,16 +163,16 @@ struct JSONEffectEncoder {
             }
             writer.write(reason)
             guard !body.isEmpty else { break }
-            // A byte alone is a grade, 13 digits and letters are the id of a group. A recall has
-            // at least two bytes of counts and, with 13, a byte that is no letter: the high bit of
-            // a count goes on, and a name of at most ten bytes has a control character before it.
+            // A byte alone is a grade, as no id of a group is.
             if body.count == 1, let grade = Grade(rawValue: body[0]) {
                 writer.write("grade", grade.name)
-            } else if Self.isGroupIdentifier(body.bytes) {
-                writer.write("group", body.bytes)
             } else {
-                RevisionText.write(RecallAnswer(decoding: body.bytes), to: &writer)
+                writer.write("group", body.bytes)
             }
+        case .reportRecall(_, _, let answer):
+            writer.write(.success)
+            RevisionText.write(
+                RecallAnswer(decoding: answer.bytes(in: bytes).bytes), to: &writer)
         case .reportPresence(_, _, let isOnline, let since, let devices, _):
             writer.write(.success)
             writer.write("isOnline", isOnline)
@@ -228,14 +228,6 @@ struct JSONEffectEncoder {
                 }
             }
         }
-    }
-
-    private static func isGroupIdentifier(_ body: RawSpan) -> Bool {
-        body.byteCount == 13
-            && body.byteOffsets.allSatisfy {
-                (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(body[$0])
-                    || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(body[$0])
-            }
     }
 
     /// Writes the groups of a page: for each its id and its title, each after one length byte, and

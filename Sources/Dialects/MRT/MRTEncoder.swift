@@ -268,6 +268,10 @@ struct MRTEncoder: ~Copyable {
         case .respond(let connection, let identifier, let reason, let body):
             let response = MRT.Response(identifier: identifier, reason: reason, content: body)
             context.write(response, to: connection, from: context.bytes)
+        case .reportRecall(let connection, let identifier, let answer):
+            let response = MRT.Response(
+                identifier: identifier, reason: .success, content: answer)
+            context.write(response, to: connection, from: context.bytes)
         case .reportPresence(
             let connection, let identifier, let isOnline, let since, let devices, let count):
             let presence = MRT.PresenceAnswer(

@@ -55,6 +55,8 @@ extension LoopEffects {
             return "\(name(connection)): no reply \(identifier)"
         case .mrt(.respond(let connection, let identifier, let reason, _)):
             return "\(name(connection)): response \(identifier), \(reason)"
+        case .mrt(.reportRecall(let connection, let identifier, _)):
+            return "\(name(connection)): response \(identifier), success"
         case .mrt(
             .reportPresence(
                 let connection, let identifier, let isOnline, let since, let devices, _)):

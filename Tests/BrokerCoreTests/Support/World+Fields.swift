@@ -11,7 +11,8 @@ extension World {
         _ name: String, _ number: UInt64, to target: Target, _ text: String,
         grade: Grade = .durable, time: UInt64 = 0, isLate: Bool = false, isKept: Bool = false,
         priority: SendPriority = .normal, mentions users: [String] = [],
-        _ options: Mentions.Options = [], attributes: KeyValuePairs<String, String> = [:]
+        _ options: Mentions.Options = [], attributes: KeyValuePairs<String, String> = [:],
+        asks: SendAsks = []
     ) {
         var bytes: [UInt8] = []
         var request = SendRequest(
@@ -24,6 +25,10 @@ extension World {
         request.priority = priority
         request.mentions = Mentions(options: options, names: bytes.appendRun(users))
         request.attributes = bytes.appendRun(attributes.flatMap { [$0.key, $0.value] })
+        if !asks.isEmpty {
+            request.asks = asks
+            request.reference = 0xA0 + number
+        }
         step(.sendReceived(connections[name]!, request), bytes: bytes)
     }
 }

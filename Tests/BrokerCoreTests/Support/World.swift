@@ -607,7 +607,7 @@ final class World {
         case .mqtt(.answerFilters(let answer)):
             lastAnswer = Array(answer.codes.bytes(in: effects[loop].bytes.bytes))
             lastBody = ""
-        case .mrt(.respond(_, _, _, let body)):
+        case .mrt(.respond(_, _, _, let body)), .mrt(.reportRecall(_, _, let body)):
             lastAnswer = Array(body.bytes(in: effects[loop].bytes.bytes))
             lastBody = String(decoding: lastAnswer, as: UTF8.self)
         default:

@@ -352,7 +352,7 @@ import Testing
     }
 
     @Test func `a member with several devices is not counted past a limit, and never twice`() {
-        world.limits.trackedMembersMaximum = 1
+        world.limits.trackedMembersPerAppMaximum = 1
         world.begin("ann/1", "bob/pc", "bob/phone", "carl/pc", "carl/phone")
         let group = world.makeGroup(owner: "ann/1", members: ["bob/pc", "carl/pc"])
         let names = ["bob/pc", "bob/phone", "carl/pc", "carl/phone"]
