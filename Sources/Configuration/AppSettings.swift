@@ -1,7 +1,7 @@
 // Settings of one app that differ from the broker's, as written in the configuration:
 //
 //     {app: "plant", refusedPublish: "count", joinsGroups: false, takeoversPerMinute: 20,
-//      keepsHistory: true, recall: false}
+//      keepsHistory: true, historyTopics: ["plant/+/alarm"], recall: false}
 
 import JSON5
 
@@ -16,12 +16,15 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
     public var takeoversPerMinute: Int?
     /// nil: the value of `history.byDefault`.
     public var keepsHistory: Bool?
+    /// Filters of the topics whose publications are kept; none by default.
+    public var historyTopics: [String] = []
     /// Whether its users may recall and replace their messages; nil: they may.
     public var recall: Bool?
 
     public init(
         app: String = "", refusedPublish: RefusedPublish? = nil, joinsGroups: Bool? = nil,
-        takeoversPerMinute: Int? = nil, keepsHistory: Bool? = nil, recall: Bool? = nil
+        takeoversPerMinute: Int? = nil, keepsHistory: Bool? = nil,
+        historyTopics: [String] = [], recall: Bool? = nil
     ) {
         self.recall = recall
         self.app = app
@@ -29,6 +32,7 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
         self.joinsGroups = joinsGroups
         self.takeoversPerMinute = takeoversPerMinute
         self.keepsHistory = keepsHistory
+        self.historyTopics = historyTopics
     }
 
     /// Reads the written form: an object with `app` and any of the other members.
@@ -57,11 +61,12 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
         case "takeoversPerMinute":
             takeoversPerMinute = try Setting.integer(node, in: Setting.takeoversPerMinute)
         case "keepsHistory": keepsHistory = try Setting.boolean(node)
+        case "historyTopics": historyTopics = try HistoryFilters.read(node)
         case "recall": recall = try Setting.boolean(node)
         default:
             throw SettingFault(
                 "is unknown; known are app, refusedPublish, joinsGroups, takeoversPerMinute, "
-                    + "keepsHistory, recall")
+                    + "keepsHistory, historyTopics, recall")
         }
     }
 
@@ -78,6 +83,10 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
         if let joinsGroups { members.append("joinsGroups: \(joinsGroups)") }
         if let takeoversPerMinute { members.append("takeoversPerMinute: \(takeoversPerMinute)") }
         if let keepsHistory { members.append("keepsHistory: \(keepsHistory)") }
+        if !historyTopics.isEmpty {
+            let filters = historyTopics.map { JSONText.quoted($0) }
+            members.append("historyTopics: [\(filters.joined(separator: ", "))]")
+        }
         if let recall { members.append("recall: \(recall)") }
         return "{\(members.joined(separator: ", "))}"
     }

@@ -24,7 +24,9 @@ extension Broker {
         if request.isKept { return true }
         guard !request.isNeverKept, request.grade != .transient else { return false }
         switch target.receivers {
-        case .everybody, .topic, .mentioned: return false
+        case .everybody, .mentioned: return false
+        case .topic(let topic):
+            return keepsHistory(ofTopic: topic.bytes, registry.users[user].app)
         case .group(let group) where groupTable.groups[group].history.isKept: return true
         case .user, .users, .group:
             let app = registry.users[user].app
@@ -39,7 +41,7 @@ extension Broker {
     func refusalToKeep(
         _ request: SendRequest, to target: AuthorizedTarget, fromUser user: Index<User>
     ) -> (reason: ReasonCode, limit: LimitName) {
-        // A transient message is nowhere else either, and a topic has no members who could read.
+        // A transient message is nowhere else either, and everybody is no conversation.
         guard request.grade != .transient else { return (.qosNotSupported, .historyOfTransient) }
         let parties = parties(of: target, fromUser: user)
         guard let parties else { return (.topicNameInvalid, .historyTarget) }
@@ -77,6 +79,12 @@ extension Broker {
             return .historyBytesOfApp
         }
         // Conversations without messages make room.
+        if isNew, parties.isTopic,
+            sum.topicCount + newCount
+                > limits.historyTopicsPerAppMaximum + conversationTable.emptyTopicCount(of: app)
+        {
+            return .historyTopicsOfApp
+        }
         if isNew,
             sum.conversationCount + newCount
                 > limits.conversationsPerAppMaximum + conversationTable.emptyCount(of: app)
@@ -99,7 +107,8 @@ extension Broker {
         } ?? 0
     }
 
-    /// The conversations that a send belongs to, each once; nil for a send to topics or everybody.
+    /// The conversations that a send belongs to, each once; nil for a send to everybody, or to a
+    /// topic without history.
     private func parties(
         of target: AuthorizedTarget, fromUser user: Index<User>
     ) -> Set<ConversationParties>? {
@@ -119,8 +128,10 @@ extension Broker {
             }
             return found
         case .group(let group): return [.group(group)]
+        case .topic(let topic):
+            return keepsHistory(ofTopic: topic.bytes, app) ? [.topic(app, Array(topic))] : nil
         // All members could read what only some of them get.
-        case .everybody, .topic, .mentioned: return nil
+        case .everybody, .mentioned: return nil
         }
     }
 
@@ -254,7 +265,12 @@ extension Broker {
     ) -> Index<KeptConversation> {
         if let index = conversationTable.find(parties) { return index }
         let app = registry.users[user].app
-        if conversationTable.sum(of: app).conversationCount >= limits.conversationsPerAppMaximum,
+        let sum = conversationTable.sum(of: app)
+        if parties.isTopic, sum.topicCount >= limits.historyTopicsPerAppMaximum,
+            let empty = conversationTable.emptyTopic(of: app)
+        {
+            remove(conversation: empty)
+        } else if sum.conversationCount >= limits.conversationsPerAppMaximum,
             let empty = conversationTable.empty(of: app)
         {
             remove(conversation: empty)
@@ -360,6 +376,10 @@ extension Broker {
                 conversation.kept.queue, app: registry.apps[conversation.app].name,
                 users: Array(registry.users[first].name), Array(registry.users[second].name),
                 lastNumber: conversation.lastNumber)
+        case .topic(let app, let topic):
+            return Records.conversation(
+                conversation.kept.queue, app: registry.apps[app].name, topic: topic,
+                lastNumber: conversation.lastNumber)
         }
     }
 
@@ -385,6 +405,12 @@ extension Broker {
                 let second = user(named: second, app: found)
             else { throw .danglingRecord(.conversations, key: key) }
             (app, parties) = (found, .users(of: first, and: second))
+        case .topic:
+            let (appName, topic) = (try row.readString(), try row.readString())
+            guard let found = self.app(named: appName) else {
+                throw .danglingRecord(.conversations, key: key)
+            }
+            (app, parties) = (found, .topic(found, topic))
         }
         let queue = QueueID(raw: RecordKey.readNumber(key))
         let index = insert(KeptConversation(app: app, parties: parties, queue: queue))

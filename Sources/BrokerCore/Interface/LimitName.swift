@@ -44,6 +44,7 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case trackedSendsOfApp
     case trackedSendsOfUser
     case trackedMembers
+    case historyTopicsOfApp
 
     // The rules.
     case receiptsRight
@@ -67,6 +68,9 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case unknownParty
     case memberOnly
     case numberAhead
+    case topicRight
+    case topicNotKept
+    case topicMark
 
     /// Whether it is a rule, and ``key`` a clause that tells it.
     public var isRule: Bool { rawValue >= Self.receiptsRight.rawValue }
@@ -106,6 +110,7 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .sendKeysOfUsers: "900000 keys of an app's users"
         case .conversationsOfApp: "history.conversationsPerApp"
         case .historyBytesOfApp: "history.bytesPerApp"
+        case .historyTopicsOfApp: "history.topicsPerApp"
         case .messageBytes: "limits.messageMaximum"
         case .payloadBytes: "limits.payloadMaximum"
         case .willBytes: "4096 bytes of a will"
@@ -119,7 +124,8 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .receiptsWord: "receipts are delivered and applied"
         case .asksOfTransient: "a transient message has no reference and no receipts"
         case .historyOfTransient: "a transient message is not kept"
-        case .historyTarget: "only messages to users or to all members of a group are kept"
+        case .historyTarget:
+            "only messages to users, to all members of a group, or on topics with history are kept"
         case .priorityGrade: "only a transient message has a priority"
         case .mentionsTarget: "only messages to a group mention users"
         case .mentionsOfNobody: "the message is for mentioned members only and mentions nobody"
@@ -134,6 +140,9 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .unknownParty: "there is no such user or group"
         case .memberOnly: "the user is not a member of the group"
         case .numberAhead: "the conversation has no message of this number yet"
+        case .topicRight: "no right subscribe: covers the topic"
+        case .topicNotKept: "the topic has no history"
+        case .topicMark: "a topic has no members, and so no read marks"
         }
     }
 }

@@ -102,7 +102,7 @@ extension Broker {
     }
 
     /// When the message of a send expires.
-    private func messageDeadline(of index: Index<TrackedSend>) -> Instant {
+    func messageDeadline(of index: Index<TrackedSend>) -> Instant {
         let deadline = tracking.sends[index].deadline
         guard !tracking.sends[index].asks.isDisjoint(with: .receipts) else { return deadline }
         let grace = CoreLimits.receiptGraceSeconds * 1_000
