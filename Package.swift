@@ -95,6 +95,7 @@ let package = Package(
                 .embedInCode("Page/messages.js"),
                 .embedInCode("Page/navigation.js"),
                 .embedInCode("Page/overview.js"),
+                .embedInCode("Page/receipts.js"),
             ]),
 
         // Composition.

@@ -31,9 +31,11 @@ public enum AdministrationCommand: Hashable, Sendable {
     case dropQueueMessage(DropQueueMessage)
     case listConversations(ListConversations)
     case listHistory(ListHistory)
+    case listKeptTopics(ListKeptTopics)
     case removeFromHistory(RemoveFromHistory)
     case markConversation(MarkConversation)
     case reportApplied(ReportApplied)
+    case showReceipts(ShowReceipts)
     case purgeQueues(PurgeQueues)
     case listRetained(ListRetained)
     case showRetained(ShowRetained)
@@ -89,9 +91,11 @@ public enum AdministrationCommand: Hashable, Sendable {
         case dropQueueMessage = "queue.drop"
         case listConversations = "conversation.list"
         case listHistory = "history.list"
+        case listKeptTopics = "history.topics"
         case removeFromHistory = "history.remove"
         case markConversation = "conversation.mark"
         case reportApplied = "message.applied"
+        case showReceipts = "message.receipts"
         case purgeQueues = "queue.purge"
         case listRetained = "retained.list"
         case showRetained = "retained.show"
@@ -148,9 +152,11 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .dropQueueMessage: .dropQueueMessage
         case .listConversations: .listConversations
         case .listHistory: .listHistory
+        case .listKeptTopics: .listKeptTopics
         case .removeFromHistory: .removeFromHistory
         case .markConversation: .markConversation
         case .reportApplied: .reportApplied
+        case .showReceipts: .showReceipts
         case .purgeQueues: .purgeQueues
         case .listRetained: .listRetained
         case .showRetained: .showRetained
@@ -228,9 +234,11 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .dropQueueMessage: self = .dropQueueMessage(try Self.body(line))
         case .listConversations: self = .listConversations(try Self.body(line))
         case .listHistory: self = .listHistory(try Self.body(line))
+        case .listKeptTopics: self = .listKeptTopics(try Self.body(line))
         case .removeFromHistory: self = .removeFromHistory(try Self.body(line))
         case .markConversation: self = .markConversation(try Self.body(line))
         case .reportApplied: self = .reportApplied(try Self.body(line))
+        case .showReceipts: self = .showReceipts(try Self.body(line))
         case .purgeQueues: self = .purgeQueues(try Self.body(line))
         case .listRetained: self = .listRetained(try Self.body(line))
         case .showRetained: self = .showRetained(try Self.body(line))
@@ -290,6 +298,8 @@ public enum AdministrationCommand: Hashable, Sendable {
                 )
             }
         case .listHistory(let request): request.limit.map { ($0, ListHistory.countMaximum) }
+        case .showReceipts(let request): request.limit.map { ($0, ShowReceipts.countMaximum) }
+        case .listKeptTopics(let request): request.limit.map { ($0, ListKeptTopics.countMaximum) }
         case .listRetained(let request): request.limit.map { ($0, ListRetained.countMaximum) }
         case .listUsers(let request): request.limit.map { ($0, ListUsers.countMaximum) }
         case .listRefusals(let request): request.limit.map { ($0, ListRefusals.countMaximum) }

@@ -76,12 +76,14 @@ public struct ListHistory: AdministrationRequest {
     public static let name = "history.list"
     public var app: String
 
-    // The conversation: two users, or a group.
+    // The conversation: two users, a group, or a topic.
 
     public var user: String?
     /// The other user, or the same one for messages to oneself.
     public var with: String?
     public var groupid: String?
+    /// A topic whose publications the app keeps.
+    public var topic: String?
 
     /// Begins before this number, the `next` of the previous reply.
     public var before: UInt64?
@@ -101,13 +103,15 @@ public struct ListHistory: AdministrationRequest {
 
     public init(
         app: String, user: String? = nil, with: String? = nil, groupid: String? = nil,
-        before: UInt64? = nil, limit: Int? = nil, search: String? = nil, from: String? = nil,
+        topic: String? = nil, before: UInt64? = nil, limit: Int? = nil, search: String? = nil,
+        from: String? = nil,
         sinceUnixMilliseconds: UInt64? = nil, untilUnixMilliseconds: UInt64? = nil
     ) {
         self.app = app
         self.user = user
         self.with = with
         self.groupid = groupid
+        self.topic = topic
         self.before = before
         self.limit = limit
         self.search = search
@@ -179,21 +183,70 @@ public struct RemoveFromHistory: AdministrationRequest {
     public var user: String?
     public var with: String?
     public var groupid: String?
+    public var topic: String?
     public var number: UInt64
 
     public init(
         app: String, user: String? = nil, with: String? = nil, groupid: String? = nil,
-        number: UInt64
+        topic: String? = nil, number: UInt64
     ) {
         self.app = app
         self.user = user
         self.with = with
         self.groupid = groupid
+        self.topic = topic
         self.number = number
     }
 
     public struct Reply: Codable, Hashable, Sendable {
         public init() {}
+    }
+}
+
+/// Lists the topics of an app that have kept messages, in the order in which their history began.
+public struct ListKeptTopics: AdministrationRequest {
+    public static let name = "history.topics"
+    public var app: String
+    /// Continues after this place, the `next` of the previous reply.
+    public var after: UInt64?
+    /// Topics of the reply; nil for ``countMaximum``.
+    public var limit: Int?
+
+    /// Topics of one reply.
+    public static let countMaximum = 500
+
+    public init(app: String, after: UInt64? = nil, limit: Int? = nil) {
+        self.app = app
+        self.after = after
+        self.limit = limit
+    }
+
+    public struct Topic: Codable, Hashable, Sendable {
+        public var topic: String
+        /// The number of the newest message.
+        public var lastNumber: UInt64
+        /// Messages that are kept.
+        public var messageCount: UInt64
+        /// Bytes of these that count towards the limits of the history.
+        public var byteCount: UInt64
+
+        public init(topic: String, lastNumber: UInt64, messageCount: UInt64, byteCount: UInt64) {
+            self.topic = topic
+            self.lastNumber = lastNumber
+            self.messageCount = messageCount
+            self.byteCount = byteCount
+        }
+    }
+
+    public struct Reply: Codable, Hashable, Sendable {
+        public var topics: [Topic]
+        /// The place to continue after; nil at the end.
+        public var next: UInt64?
+
+        public init(topics: [Topic], next: UInt64?) {
+            self.topics = topics
+            self.next = next
+        }
     }
 }
 
@@ -235,15 +288,17 @@ public struct MarkConversation: AdministrationRequest {
 public enum ConversationName: Hashable, Sendable {
     case users(String, String)
     case group(String)
+    case topic(String)
 
-    /// - Throws: a refusal unless either two users or a group are given.
+    /// - Throws: a refusal unless two users, a group or a topic are given.
     public init(
-        user: String?, with: String?, groupid: String?
+        user: String?, with: String?, groupid: String?, topic: String? = nil
     ) throws(AdministrationRefusal) {
-        switch (user, with, groupid) {
-        case (let user?, let with?, nil): self = .users(user, with)
-        case (nil, nil, let group?): self = .group(group)
-        default: throw .malformed("missing conversation: user and with, or groupid")
+        switch (user, with, groupid, topic) {
+        case (let user?, let with?, nil, nil): self = .users(user, with)
+        case (nil, nil, let group?, nil): self = .group(group)
+        case (nil, nil, nil, let topic?): self = .topic(topic)
+        default: throw .malformed("missing conversation: user and with, groupid, or topic")
         }
     }
 }

@@ -16,7 +16,7 @@ public struct Broker: ~Copyable, Sendable {
     /// not mutate (docs/PERFORMANCE.md).
     private let handedByAddress: any Sendable = ()
 
-    public var limits: CoreLimits
+    public var limits: CoreLimits { didSet { renewHistoryFilters() } }
     public internal(set) var counters = Counters()
     /// How long durable sends took from their acceptance until their sender was told that they were
     /// accepted, in microseconds.

@@ -247,6 +247,9 @@ public struct CoreLimits: Sendable {
     public var historyAgeSecondsMaximum: UInt64 = 30 * 86_400
     /// Maximum number of conversations of one app. Each takes about 250 bytes of memory.
     public var conversationsPerAppMaximum = 100_000
+    /// Maximum number of topics of one app with kept messages: a tenth of its conversations, so
+    /// that devices with topics of their own leave room for users and groups.
+    public var historyTopicsPerAppMaximum = 10_000
     /// Maximum bytes of the kept messages of one app. The oldest ones of a conversation make room
     /// for its new ones.
     public var historyBytesPerAppMaximum: UInt64 = 1 << 30
@@ -460,6 +463,16 @@ public struct CoreLimits: Sendable {
     /// costs as much as a delivery: its reading and its messages are all over memory.
     static let conversationLooksMaximum = 1_000
     public static let inspectionBytesMaximum = 256 << 10
+    /// Maximum number of filters of an app whose topics have history: a publication is compared
+    /// with all of them in less than ten microseconds.
+    public static let historyFiltersMaximum = 64
+    /// Maximum bytes of a topic with history, which is in memory as long as its messages. Topics in
+    /// the field are below 200 bytes.
+    public static let historyTopicBytesMaximum = 1_024
+    /// Maximum number of topics of a page: 500 of 1,024 bytes take 0.5 MB, as JSON up to 3 MB.
+    public static let historyTopicsOfPageMaximum = 500
+    /// Maximum number of receivers of a page that tells who has a message.
+    public static let receiptStatesMaximum = 1_000
     /// Maximum number of conversations of an answer that has their newest messages: as many reads
     /// of the store as a page of history has, all over the disk.
     public static let newestMessagesMaximum = 100
@@ -489,10 +502,17 @@ public struct AppPolicy: Hashable, Sendable {
     /// Whether numbered messages to users and groups are kept in history unless their sender says
     /// no.
     public var keepsHistory = false
+    /// Filters of the topics whose numbered publications are kept unless their sender says no, at
+    /// most ``CoreLimits/historyFiltersMaximum``. Each keeps the rules of MQTT 4.7 and does not
+    /// begin with `$`.
+    public var historyTopics: [[UInt8]] = []
     /// Whether users may recall and replace their messages.
     public var allowsRecall = true
 
     public init() {}
+
+    /// Whether it keeps some messages whose senders do not ask for it.
+    fileprivate var isKeeping: Bool { keepsHistory || !historyTopics.isEmpty }
 }
 
 /// The policies of all apps. It is a type of its own because Swift does not call the observers of a
@@ -505,7 +525,7 @@ struct AppPolicies: Hashable, Sendable {
     private(set) var keepsHistory = false
 
     private mutating func noteHistory() {
-        keepsHistory = ofOthers.keepsHistory || byApp.values.contains { $0.keepsHistory }
+        keepsHistory = ofOthers.isKeeping || byApp.values.contains { $0.isKeeping }
     }
 }
 

@@ -1,7 +1,7 @@
 // Settings of one app that differ from the broker's, as written in the configuration:
 //
 //     {app: "plant", refusedPublish: "count", joinsGroups: false, takeoversPerMinute: 20,
-//      keepsHistory: true, recall: false, interfaces: ["rest"]}
+//      keepsHistory: true, historyTopics: ["plant/+/alarm"], recall: false, interfaces: ["rest"]}
 
 import JSON5
 
@@ -16,6 +16,8 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
     public var takeoversPerMinute: Int?
     /// nil: the value of `history.byDefault`.
     public var keepsHistory: Bool?
+    /// Filters of the topics whose publications are kept; none by default.
+    public var historyTopics: [String] = []
     /// Whether its users may recall and replace their messages; nil: they may.
     public var recall: Bool?
 
@@ -24,7 +26,8 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
 
     public init(
         app: String = "", refusedPublish: RefusedPublish? = nil, joinsGroups: Bool? = nil,
-        takeoversPerMinute: Int? = nil, keepsHistory: Bool? = nil, recall: Bool? = nil
+        takeoversPerMinute: Int? = nil, keepsHistory: Bool? = nil,
+        historyTopics: [String] = [], recall: Bool? = nil
     ) {
         self.recall = recall
         self.app = app
@@ -32,6 +35,7 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
         self.joinsGroups = joinsGroups
         self.takeoversPerMinute = takeoversPerMinute
         self.keepsHistory = keepsHistory
+        self.historyTopics = historyTopics
     }
 
     /// Reads the written form: an object with `app` and any of the other members.
@@ -60,12 +64,13 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
         case "takeoversPerMinute":
             takeoversPerMinute = try Setting.integer(node, in: Setting.takeoversPerMinute)
         case "keepsHistory": keepsHistory = try Setting.boolean(node)
+        case "historyTopics": historyTopics = try HistoryFilters.read(node)
         case "recall": recall = try Setting.boolean(node)
         case "interfaces": interfaces = try Self.interfaces(node)
         default:
             throw SettingFault(
                 "is unknown; known are app, refusedPublish, joinsGroups, takeoversPerMinute, "
-                    + "keepsHistory, recall, interfaces")
+                    + "keepsHistory, historyTopics, recall, interfaces")
         }
     }
 
@@ -97,6 +102,10 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
         if let joinsGroups { members.append("joinsGroups: \(joinsGroups)") }
         if let takeoversPerMinute { members.append("takeoversPerMinute: \(takeoversPerMinute)") }
         if let keepsHistory { members.append("keepsHistory: \(keepsHistory)") }
+        if !historyTopics.isEmpty {
+            let filters = historyTopics.map { JSONText.quoted($0) }
+            members.append("historyTopics: [\(filters.joined(separator: ", "))]")
+        }
         if let recall { members.append("recall: \(recall)") }
         if !interfaces.isEmpty {
             let names = interfaces.map { JSONText.quoted($0.rawValue) }

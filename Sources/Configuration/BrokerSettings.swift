@@ -88,6 +88,7 @@ public struct BrokerSettings: Hashable, Sendable {
         public var bytes = 16 << 20
         public var ageSeconds = 30 * 86_400
         public var conversationsPerApp = 100_000
+        public var topicsPerApp = 10_000
         public var bytesPerApp = 1 << 30
     }
 

@@ -55,12 +55,14 @@ public enum SettingTable {
         .objects(
             "apps", at: \.apps, reload: .newConnections,
             "Settings of single apps, as `{app, refusedPublish, joinsGroups, "
-                + "takeoversPerMinute, keepsHistory, recall, interfaces}`. They override the keys "
-                + "of the same names below, and keepsHistory overrides `history.byDefault`; a "
-                + "member that is left out has the value of its key. With `recall: false` users "
-                + "may not recall or replace their messages. `interfaces` lists the interfaces of "
-                + "other systems that are open ([source-systems.md](source-systems.md)); none by "
-                + "default.")
+                + "takeoversPerMinute, keepsHistory, historyTopics, recall, interfaces}`. They "
+                + "override the keys of the same names below, and keepsHistory overrides "
+                + "`history.byDefault`; a member that is left out has the value of its key. "
+                + "`historyTopics` lists up to 64 topic filters, such as `[\"plant/+/alarm\"]`: "
+                + "publications of QoS 1 and 2 on topics that match are kept, and whoever may "
+                + "subscribe reads them. With `recall: false` users may not recall or replace "
+                + "their messages. `interfaces` lists the interfaces of other systems that are "
+                + "open ([source-systems.md](source-systems.md)); none by default.")
     ]
 
     private static let tls: [Setting] = [
@@ -400,6 +402,13 @@ public enum SettingTable {
             unit: "conversations", reload: .atOnce,
             "Conversations of one app, each of which takes about 250 bytes of memory. Messages "
                 + "that would begin another one are refused (0x97); 0 keeps no messages."),
+        .integer(
+            "history.topicsPerApp", at: \.history.topicsPerApp, in: 0...1_000_000, unit: "topics",
+            reload: .atOnce,
+            "Topics of one app that have kept messages (`historyTopics` of `apps`); they count as "
+                + "conversations too. A publication that would begin another one is delivered and "
+                + "not kept (`history/messages/refused`), or refused (0x97) if its sender asked "
+                + "for history."),
         .integer(
             "history.bytesPerApp", at: \.history.bytesPerApp, in: 0...35_184_372_088_832,
             unit: "bytes", reload: .atOnce,

@@ -26,6 +26,7 @@ public struct DashboardFile: Sendable {
         script("/messages.js", PackageResources.messages_js),
         script("/navigation.js", PackageResources.navigation_js),
         script("/overview.js", PackageResources.overview_js),
+        script("/receipts.js", PackageResources.receipts_js),
     ]
 
     private static func script(_ path: StaticString, _ content: [UInt8]) -> DashboardFile {

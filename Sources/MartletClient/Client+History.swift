@@ -9,6 +9,9 @@ public enum ConversationParty: Hashable, Sendable {
     case user(String)
     /// A group of which this user is a member.
     case group(String)
+    /// A topic whose publications the app keeps (`historyTopics` of `apps`), and to which this user
+    /// may subscribe. It has no read marks, and no list of conversations has it.
+    case topic(String)
 }
 
 /// A kept message.
@@ -19,10 +22,12 @@ public struct KeptMessage: Hashable, Sendable {
     public var sender: String
     /// Unix milliseconds.
     public var time: UInt64
-    /// The type, 0 for text.
+    /// The type, 0 for text; also 0 for ``payload``.
     public var type: UInt8
-    /// The text, or for the types 1 to 4 a URL.
+    /// The text, or for the types 1 to 4 a URL; of ``payload`` the text that it is, if it is UTF-8.
     public var text: String
+    /// What was published on a topic as bytes, as MQTT clients do; nil for a message with a type.
+    public var payload: [UInt8]?
     /// Keys with values that the sender gave the message beside its content.
     public var attributes: [String: String] = [:]
     /// How a message to a group mentions this user; nil if it does not.
@@ -89,12 +94,12 @@ extension Client {
     /// (``OutgoingMessage/isKept``), from the newest to older ones.
     ///
     /// - Parameters:
-    ///   - party: the user or the group of the conversation.
+    ///   - party: the user or the group of the conversation, or the topic.
     ///   - number: the page begins before this number, the ``HistoryPage/next`` of another page;
     ///     nil for the newest message.
     ///   - count: 1...100; a page may have fewer, because it is one packet.
-    /// - Throws: ``MartletError/refused(_:_:)`` if there is no such user or group, or if the user
-    ///   is not a member.
+    /// - Throws: ``MartletError/refused(_:_:)`` if there is no such user or group, if the user is
+    ///   not a member, if it may not subscribe to the topic, or if the topic has no history.
     public func history(
         with party: ConversationParty, before number: UInt64? = nil, count: Int = 100
     ) async throws(MartletError) -> HistoryPage {
@@ -108,7 +113,7 @@ extension Client {
             part: MRT.HistoryQuery(
                 party: wire, before: number ?? 0, count: UInt8(count), wantsFields: true),
             bytes: bytes)
-        guard let page = HistoryPage(answer.content) else { throw .unreadableAnswer }
+        guard let page = HistoryPage(answer.content, of: party) else { throw .unreadableAnswer }
         return page
     }
 
@@ -135,7 +140,7 @@ extension Client {
         part.until = min(search.until ?? 0, WireLimits.varIntMaximum)
         part.text = bytes.append(search.text)
         let answer = try await request(.searchHistory, part: part, bytes: bytes)
-        guard let page = HistoryPage(answer.content) else { throw .unreadableAnswer }
+        guard let page = HistoryPage(answer.content, of: party) else { throw .unreadableAnswer }
         return page
     }
 
@@ -195,6 +200,7 @@ extension Client {
     private func mark(
         _ party: ConversationParty, through number: UInt64, _ operation: MRT.Operation
     ) async throws(MartletError) {
+        if case .topic = party { throw .invalid("a topic has no read marks") }
         guard (1...WireLimits.varIntMaximum).contains(number) else {
             throw .invalid("messages have numbers from 1 to \(WireLimits.varIntMaximum)")
         }
@@ -240,6 +246,9 @@ extension ByteBuilder {
         switch party {
         case .user(let user): .user(try append(identifier: user))
         case .group(let group): .group(try append(identifier: group))
+        case .topic(let topic) where topic.utf8.count > WireLimits.topicByteCountMaximum:
+            throw .refused(.topicNameInvalid, "")
+        case .topic(let topic): .topic(append(topic))
         }
     }
 }
@@ -259,6 +268,7 @@ extension ConversationList {
                 switch entry.party {
                 case .user: .user(name)
                 case .group: .group(name)
+                case .topic: .topic(name)
                 }
             conversations.append(
                 Conversation(
@@ -270,27 +280,47 @@ extension ConversationList {
 }
 
 extension HistoryPage {
-    init?(_ content: [UInt8]) {
+    init?(_ content: [UInt8], of party: ConversationParty) {
         let bytes = content.span.bytes
         guard let page = try? MRT.HistoryPage(bytes, hasFields: true) else { return nil }
         messages = []
         next = page.next == 0 ? nil : page.next
+        var isTopic = false
+        if case .topic = party { isTopic = true }
         var walk = MRT.HistoryEntryList(page, in: bytes)
         while let entry = walk.next() {
-            messages.append(KeptMessage(entry, in: content))
+            guard isTopic else {
+                messages.append(KeptMessage(entry, in: content))
+                continue
+            }
+            guard let message = KeptMessage(ofTopic: entry, in: content) else { return nil }
+            messages.append(message)
         }
     }
 }
 
 extension KeptMessage {
+    /// A message of a topic; nil if it has no form.
+    fileprivate init?(ofTopic entry: MRT.HistoryEntry, in content: [UInt8]) {
+        let payload = content[entry.payload.offsets]
+        guard let form = payload.first.flatMap({ MRT.KeptForm(rawValue: $0) }) else { return nil }
+        // What follows the form is a payload as of any other message.
+        var inner = entry
+        inner.payload = ByteRange(
+            offset: Int(entry.payload.offset) + 1, count: Int(entry.payload.count) - 1)
+        guard form == .raw || !inner.payload.isEmpty else { return nil }
+        self.init(inner, isRaw: form == .raw, in: content)
+    }
+
     /// A message of an answer.
-    init(_ entry: MRT.HistoryEntry, in content: [UInt8]) {
+    init(_ entry: MRT.HistoryEntry, isRaw: Bool = false, in content: [UInt8]) {
         let payload = content[entry.payload.offsets]
         self.init(
             number: entry.number,
             sender: String(decoding: content[entry.from.offsets], as: UTF8.self),
-            time: entry.time, type: payload[payload.startIndex],
-            text: String(decoding: payload.dropFirst(), as: UTF8.self))
+            time: entry.time, type: isRaw ? 0 : payload[payload.startIndex],
+            text: String(decoding: payload.dropFirst(isRaw ? 0 : 1), as: UTF8.self))
+        if isRaw { self.payload = Array(payload) }
         let bytes = content.span.bytes
         guard let fields = entry.fields, let told = try? MRT.DeliverFields(fields, in: bytes)
         else { return }

@@ -56,7 +56,7 @@ enum HelpPages {
           martlet presence USER
           martlet group (create | join | leave | kick | ban | list | show | meta | allow | history)
           martlet conversations [--unread]
-          martlet history (--with USER | --group ID) [--search TEXT]
+          martlet history (--with USER | --group ID | --topic TOPIC) [--search TEXT]
           martlet read (--with USER | --group ID) NUMBER
           martlet history (read | hide) (--with USER | --group ID) NUMBER
           martlet applied REFERENCE [--code N] [--text TEXT]
@@ -69,8 +69,9 @@ enum HelpPages {
           martlet session (list | show | kick | delete)
           martlet queue (show | messages | drop | purge) USER
           martlet conversations --user USER [--unread]
-          martlet history (--user USER --with USER | --group ID) [--search TEXT]
-          martlet history remove (--user USER --with USER | --group ID) NUMBER
+          martlet history (--user USER --with USER | --group ID | --topic TOPIC) [--search TEXT]
+          martlet history remove (--user USER --with USER | --group ID | --topic TOPIC) NUMBER
+          martlet history topics
           martlet retained (list | show | delete) [TOPIC]
           martlet group (create | join | leave | kick | ban | list | show | meta | allow)
           martlet group (history | delete) GROUP
@@ -423,11 +424,12 @@ enum HelpPages {
         """
 
     static let history = """
-        martlet history (--with USER | --group ID) [--before NUMBER] [--limit N]
+        martlet history (--with USER | --group ID | --topic TOPIC) [--before NUMBER] [--limit N]
                         [--search TEXT] [--from USER]
-        martlet history (--user USER --with USER | --group ID) [--before NUMBER] [--limit N]
-                        [--search TEXT] [--from USER]
-        martlet history remove --user USER --with USER | --group ID NUMBER
+        martlet history (--user USER --with USER | --group ID | --topic TOPIC) [--before NUMBER]
+                        [--limit N] [--search TEXT] [--from USER]
+        martlet history remove --user USER --with USER | --group ID | --topic TOPIC NUMBER
+        martlet history topics [--limit N]
         martlet read (--with USER | --group ID) NUMBER
         martlet history read (--with USER | --group ID) NUMBER, the same
         martlet history hide --with USER | --group ID NUMBER
@@ -435,6 +437,9 @@ enum HelpPages {
         Shows the messages that two users or a group sent each other and that their senders wanted
         kept (martlet send --history), from the newest to older ones. remove takes one of them out
         of the conversation, for all its readers; inboxes that have it keep it.
+
+        A topic has history if the settings of its app say so (historyTopics of apps); who may
+        subscribe to it may read it. topics lists the topics that have kept messages.
 
         With a token the command shows what its user may read; with --data or an operator's token,
         also the conversations of others.
@@ -445,6 +450,7 @@ enum HelpPages {
           --user USER          as the operator: one of the two users
           --with USER          the other one
           --group ID           the group
+          --topic TOPIC        the topic
           --before NUMBER      begin before this number
           --limit N            show at most N
           --search TEXT        only messages that contain this text

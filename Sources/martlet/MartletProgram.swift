@@ -38,6 +38,7 @@ enum Command: String, CaseIterable {
     case conversations
     case history
     case historyRemove = "history remove"
+    case historyTopics = "history topics"
     case historyRead = "history read"
     case historyHide = "history hide"
     case read
@@ -167,6 +168,7 @@ enum MartletProgram {
             case .conversations: try await ConversationsCommand.run(arguments)
             case .history: try await HistoryCommand.run(arguments)
             case .historyRemove: try HistoryRemoveCommand.run(arguments)
+            case .historyTopics: try HistoryTopicsCommand.run(arguments)
             case .historyRead, .read:
                 try await HistoryMarkCommand.run(arguments, hides: false)
             case .historyHide: try await HistoryMarkCommand.run(arguments, hides: true)

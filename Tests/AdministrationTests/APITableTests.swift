@@ -334,6 +334,8 @@ extension AdministrationCommand {
         case .dropQueueMessage(let request): request.line
         case .listConversations(let request): request.line
         case .listHistory(let request): request.line
+        case .listKeptTopics(let request): request.line
+        case .showReceipts(let request): request.line
         case .removeFromHistory(let request): request.line
         case .markConversation(let request): request.line
         case .reportApplied(let request): request.line

@@ -227,8 +227,10 @@ struct ListSearchTests {
         #expect(
             Set(lists.map(\.kind)) == [
                 .listApps, .listAppKeys, .listUsers, .listTokens, .listSessions,
-                .listQueueMessages, .listConversations, .listHistory, .listRetained, .listGroups,
-                .listListeners, .listRefusals, .listLogLines, .listTraces, .listOperators,
+                .listQueueMessages, .listConversations, .listHistory, .listKeptTopics,
+                .listRetained,
+                .listGroups, .listListeners, .listRefusals, .listLogLines, .listTraces,
+                .listOperators,
             ])
         for operation in lists {
             guard let list = operation.list else { continue }

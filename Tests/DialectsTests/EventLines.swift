@@ -12,6 +12,7 @@ func line(_ event: Event, _ bytes: UnsafeRawBufferPointer) -> String {
         switch party {
         case .user(let name): text(name)
         case .group(let name): "group \(text(name))"
+        case .topic(let name): "topic \(text(name))"
         }
     }
     switch event {

@@ -21,6 +21,7 @@ struct GroupRequestTests {
         ("request-group-describe", "group 9 describe 7h1g2k3m4n5p6 '' any"),
         ("request-group-set-allow-list", "group 10 allow 7h1g2k3m4n5p6 2 [bob,carol]"),
         ("request-history", "history 12: 2 of bob before 18"),
+        ("request-history-of-topic", "history 12: 2 of topic plant/1/alarm before 18"),
         ("request-conversations", "conversations 13: 50 after 0 with unread messages"),
         ("request-conversations-newest", "conversations 15: 20 after 0 with newest messages"),
         ("request-read", "read 14: bob up to 19"),

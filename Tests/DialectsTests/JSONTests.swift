@@ -174,6 +174,10 @@ struct JSONReadingTests {
                     allowList: .only(count: 1, ids: ByteRange(offset: 1, count: 2))), "g\u{1}b")
         ),
         (
+            #"{"type":"history","request":12,"topic":"plant/1/alarm","before":18,"count":2}"#,
+            packet("request-history-of-topic")
+        ),
+        (
             #"{"type":"history","request":12,"user":"bob","before":18,"count":2}"#,
             packet("request-history")
         ),
@@ -307,6 +311,9 @@ struct JSONReadingTests {
             "255"
         ),
         (#"{"type":"history","request":1,"user":"u","group":"g"}"#, "exactly one of user"),
+        (#"{"type":"history","request":1,"user":"u","topic":"t"}"#, "one of user, group and topic"),
+        (#"{"type":"history","request":1,"topic":""}"#, "1 to 65,535 bytes"),
+        (#"{"type":"read","request":1,"topic":"t","number":1}"#, "exactly one of user"),
         (#"{"type":"read","request":1,"number":1}"#, "exactly one of user"),
         (#"{"type":"read","request":1,"user":"u","number":0}"#, "of its range"),
         (#"{"type":"conversations","request":1,"count":101}"#, "of its range"),
@@ -519,7 +526,8 @@ struct JSONWritingTests {
             (
                 .reportHistory(
                     loop.connection, requestIdentifier: 5, next: 3,
-                    entries: loop.history([("bob", 3, 7, "\"on\"")]), hasFields: true),
+                    entries: loop.history([("bob", 3, 7, "\"on\"")]), hasFields: true,
+                    isTopic: false),
                 #"{"type":"response","request":5,"reason":0,"name":"success","next":3,"#
                     + #""messages":[{"number":3,"from":"bob","time":7,"t":0,"b":"\"on\""}]}"#
             ),

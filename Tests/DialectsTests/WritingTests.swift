@@ -193,9 +193,21 @@ struct WritingTests {
                 .mrt(
                     .reportHistory(
                         loop.connection, requestIdentifier: 12, next: 17, entries: range,
-                        hasFields: false)))
+                        hasFields: false, isTopic: false)))
         }
         #expect(loop.written() == packet("response-history"))
+    }
+
+    @Test func `answer a request for the history of a topic, with the form of each message`() {
+        let range = loop.history([("bob", 19, 1_790_000_000_005, "done")])
+        loop.carryOut {
+            $0.append(
+                .mrt(
+                    .reportHistory(
+                        loop.connection, requestIdentifier: 12, next: 0, entries: range,
+                        hasFields: false, isTopic: true)))
+        }
+        #expect(loop.written() == packet("response-history-of-topic"))
     }
 
     @Test func `answer a request for conversations`() {

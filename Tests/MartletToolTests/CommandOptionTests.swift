@@ -68,7 +68,9 @@ struct CommandOptionTests {
         await expectRefusals(by: .queueDrop, QueueOption.self, except: ["app", "device", "json"])
         await expectRefusals(
             by: .historyRemove, HistoryOption.self,
-            except: ["app", "user", "with", "group", "json"])
+            except: ["app", "user", "with", "group", "topic", "json"])
+        await expectRefusals(
+            by: .historyTopics, HistoryOption.self, except: ["app", "limit", "json"])
         await expectRefusals(by: .retainedShow, RetainedOption.self, except: ["app", "json"])
         await expectRefusals(by: .retainedDelete, RetainedOption.self, except: ["app", "json"])
         await expectRefusals(

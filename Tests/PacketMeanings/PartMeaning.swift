@@ -39,6 +39,7 @@ private func understandParameters(
         switch party {
         case .user(let name): text("user", name)
         case .group(let name): text("group", name)
+        case .topic(let name): text("topic", name)
         }
     }
     func sentMessage(_ message: MRT.SentMessage) -> String {

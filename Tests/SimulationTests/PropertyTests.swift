@@ -123,6 +123,7 @@ import Testing
         .forgottenDelay: 134,
         .deafHost: 8,
         .lostHistory: 5,
+        .lostTopicHistory: 24,
         .swappedHistory: 38,
         .skippedPage: 5,
         .forgottenMark: 18,

@@ -347,6 +347,8 @@ static void check_line(char *fields[5])
         && strcmp(fields[4], "unknown") != 0;
     // It joins groups with what they show.
     is_new |= strstr(fields[4], "backlog=") != NULL;
+    // It reads the history of users and groups.
+    is_new |= operation == LAST_OPERATION && strstr(fields[4], "topic=") != NULL;
     if (operation > LAST_OPERATION || is_new) {
         passed_over++;
     } else if (strcmp(fields[2], "c>b") == 0) {

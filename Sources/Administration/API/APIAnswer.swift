@@ -30,6 +30,7 @@ public struct APIAnswerMember: Hashable, Sendable {
     static func texts(_ name: String) -> Self { Self(name, .texts) }
     static func texts(optional name: String) -> Self { Self(name, .texts, isOptional: true) }
     static func boolean(_ name: String) -> Self { Self(name, .boolean) }
+    static func boolean(optional name: String) -> Self { Self(name, .boolean, isOptional: true) }
     static func number(_ name: String) -> Self { Self(name, .number) }
     static func number(optional name: String) -> Self { Self(name, .number, isOptional: true) }
     static func object(_ name: String, _ members: [APIAnswerMember]) -> Self {
@@ -229,6 +230,26 @@ extension APIOperation {
             ]
         case .listHistory:
             [.objects("messages", of: Self.keptMessage), .number(optional: "next")]
+        case .showReceipts:
+            [
+                .text("from"), .text(optional: "mid"), .text(optional: "groupid"),
+                .texts("receipts"), .number("unixMilliseconds"),
+                .number(optional: "expiresUnixSeconds"), .boolean("isExpired"),
+                .number("receiverCount"), .number("deliveredCount"), .number("appliedCount"),
+                .number(optional: "failedCount"), .boolean(optional: "isRecalled"),
+                .number(optional: "withdrawnCount"), .number(optional: "lateCount"),
+                .objects(
+                    "receivers", .text("user"), .boolean(optional: "isDelivered"),
+                    .boolean("isApplied"), .boolean(optional: "isWithdrawn")),
+                .text(optional: "next"),
+            ]
+        case .listKeptTopics:
+            [
+                .objects(
+                    "topics", .text("topic"), .number("lastNumber"), .number("messageCount"),
+                    .number("byteCount")),
+                .number(optional: "next"),
+            ]
         }
     }
 

@@ -111,6 +111,8 @@ extension Broker {
             summary.name = groupTable.groups[group].name
         case .users(let first, let second):
             summary.name = Array(registry.users[first == user ? second : first].name)
+        case .topic:
+            preconditionFailure("user \(user.place) has no part in conversation \(index.place)")
         }
         return summary
     }

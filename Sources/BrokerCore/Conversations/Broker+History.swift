@@ -10,6 +10,7 @@ public struct ConversationSelection: Hashable, Sendable {
         /// A group, by its id.
         case group([UInt8])
         case users([UInt8], [UInt8])
+        case topic([UInt8])
     }
 
     public var app: [UInt8]
@@ -136,6 +137,7 @@ extension Broker {
                 let second = user(named: second, app: app)
             else { return nil }
             return .users(of: first, and: second)
+        case .topic(let topic): return .topic(app, topic)
         }
     }
 
@@ -199,6 +201,8 @@ struct ClientHistoryRead {
     /// Bytes of the answer.
     let byteCountMaximum: Int
     let wantsFields: Bool
+    /// Whether it is of a topic, whose messages may be raw.
+    var isTopic = false
     let search: HistorySearch
 }
 
@@ -206,7 +210,8 @@ extension Broker {
     // MARK: - Users
 
     /// Answers a user's request, now or when the store has read the messages. A user reads the
-    /// conversations with other users, and of groups as a member, from the time of joining.
+    /// conversations with other users, of groups as a member, from the time of joining, and of
+    /// topics that it may subscribe to.
     mutating func requestHistory(
         _ connection: ConnectionID, identifier: UInt64, _ request: HistoryRequest,
         in step: inout Step
@@ -214,7 +219,7 @@ extension Broker {
         guard let session = session(of: connection) else { return }
         let user = sessions[session].user
         let parties: ConversationParties
-        switch self.parties(of: request.party, for: user, in: step) {
+        switch self.parties(of: request.party, for: session, in: step) {
         case .success(let found): parties = found
         case .failure(let refusal):
             return refuse(
@@ -226,7 +231,7 @@ extension Broker {
                 .mrt(
                     .reportHistory(
                         connection, requestIdentifier: identifier, next: 0, entries: .empty,
-                        hasFields: request.wantsFields)))
+                        hasFields: request.wantsFields, isTopic: parties.isTopic)))
             return
         }
         // A client waits for one answer before it asks again, and all together for their share.
@@ -246,14 +251,15 @@ extension Broker {
                 ClientHistoryRead(
                     connection: connection, requestIdentifier: identifier,
                     byteCountMaximum: request.byteCountMaximum,
-                    wantsFields: request.wantsFields,
+                    wantsFields: request.wantsFields, isTopic: parties.isTopic,
                     search: HistorySearch(request.search, in: step.bytes))))
     }
 
     /// The conversation that a user names by its other party, whether or not it has begun.
-    func parties(
-        of party: HistoryRequest.Party, for user: Index<User>, in step: borrowing Step
+    mutating func parties(
+        of party: HistoryRequest.Party, for session: Index<Session>, in step: borrowing Step
     ) -> Result<ConversationParties, ReadRefusal> {
+        let user = sessions[session].user
         let app = registry.users[user].app
         switch party {
         case .user(let name):
@@ -270,6 +276,7 @@ extension Broker {
                 return .failure(ReadRefusal(reason: .notAuthorized, cause: .memberOnly))
             }
             return .success(.group(group))
+        case .topic(let topic): return readableTopic(topic, by: session, in: step)
         }
     }
 
@@ -312,7 +319,8 @@ extension Broker {
                 workload.charge(read.search.work(in: block))
                 guard read.search.matches(block) else { return true }
                 byteCount +=
-                    HistoryEntry.wireOverhead + block.sender.count + block.payload.count
+                    HistoryEntry.wireOverhead + (read.isTopic ? HistoryEntry.formOverhead : 0)
+                    + block.sender.count + block.payload.count
                     + (read.wantsFields
                         ? HistoryEntry.fieldsOverhead + block.fieldsAndProperties.count : 0)
                 guard byteCount <= room else { return false }
@@ -337,7 +345,7 @@ extension Broker {
             .mrt(
                 .reportHistory(
                     connection, requestIdentifier: read.requestIdentifier, next: next,
-                    entries: entries, hasFields: read.wantsFields)))
+                    entries: entries, hasFields: read.wantsFields, isTopic: read.isTopic)))
     }
 }
 

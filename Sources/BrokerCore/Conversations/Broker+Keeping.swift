@@ -24,7 +24,9 @@ extension Broker {
         if request.isKept { return true }
         guard !request.isNeverKept, request.grade != .transient else { return false }
         switch target.receivers {
-        case .everybody, .topic, .mentioned: return false
+        case .everybody, .mentioned: return false
+        case .topic(let topic):
+            return keepsHistory(ofTopic: topic.bytes, registry.users[user].app)
         case .group(let group) where groupTable.groups[group].history.isKept: return true
         case .user, .users, .group:
             let app = registry.users[user].app
@@ -41,7 +43,7 @@ extension Broker {
         of request: SendRequest, sentTo target: AuthorizedTarget, fromUser user: Index<User>
     ) -> HistoryDecision {
         guard isKept(request, sentTo: target, fromUser: user) else { return .notKept }
-        // A transient message is nowhere else either, and a topic has no members who could read.
+        // A transient message is nowhere else either, and everybody is no conversation.
         guard request.grade != .transient else {
             return .refused(.qosNotSupported, .historyOfTransient)
         }
@@ -75,8 +77,16 @@ extension Broker {
             let limit = add(
                 .group(group), to: &plan, for: request, byteCount: byteCount, ofApp: app)
             if limit != .none { return .refused(.quotaExceeded, limit) }
+        case .topic(let topic):
+            guard keepsHistory(ofTopic: topic.bytes, app) else {
+                return .refused(.topicNameInvalid, .historyTarget)
+            }
+            let limit = add(
+                .topic(app, Array(topic)), to: &plan, for: request, byteCount: byteCount,
+                ofApp: app)
+            if limit != .none { return .refused(.quotaExceeded, limit) }
         // All members could read what only some of them get.
-        case .everybody, .topic, .mentioned: return .refused(.topicNameInvalid, .historyTarget)
+        case .everybody, .mentioned: return .refused(.topicNameInvalid, .historyTarget)
         }
         if plan.candidateCount == 0, request.isUndelivered {
             return .refused(.topicNameInvalid, .none)
@@ -100,7 +110,8 @@ extension Broker {
         plan.candidateCount += 1
         let isNew = place.conversation == nil
         let limit = limitOfKeeping(
-            byteCount, isNew: isNew, newCount: plan.newCount + (isNew ? 1 : 0), ofApp: app,
+            byteCount, isNew: isNew, isTopic: parties.isTopic,
+            newCount: plan.newCount + (isNew ? 1 : 0), ofApp: app,
             besides: request.isKept ? 0 : UInt64(plan.count))
         guard limit == .none else {
             plan.refusedCount += 1
@@ -117,7 +128,7 @@ extension Broker {
     ///   - newCount: the conversations that the message begins up to this one.
     ///   - count: conversations that take the same message before this one.
     private func limitOfKeeping(
-        _ byteCount: UInt64, isNew: Bool, newCount: Int, ofApp app: Index<App>,
+        _ byteCount: UInt64, isNew: Bool, isTopic: Bool, newCount: Int, ofApp app: Index<App>,
         besides count: UInt64
     ) -> LimitName {
         let sum = conversationTable.sum(of: app)
@@ -130,6 +141,12 @@ extension Broker {
             return .historyBytesOfApp
         }
         // Conversations without messages make room.
+        if isNew, isTopic,
+            sum.topicCount + newCount
+                > limits.historyTopicsPerAppMaximum + conversationTable.emptyTopicCount(of: app)
+        {
+            return .historyTopicsOfApp
+        }
         if isNew,
             sum.conversationCount + newCount
                 > limits.conversationsPerAppMaximum + conversationTable.emptyCount(of: app)
@@ -226,7 +243,12 @@ extension Broker {
         }
         if let index = conversationTable.find(parties) { return index }
         let app = registry.users[user].app
-        if conversationTable.sum(of: app).conversationCount >= limits.conversationsPerAppMaximum,
+        let sum = conversationTable.sum(of: app)
+        if parties.isTopic, sum.topicCount >= limits.historyTopicsPerAppMaximum,
+            let empty = conversationTable.emptyTopic(of: app)
+        {
+            remove(conversation: empty)
+        } else if sum.conversationCount >= limits.conversationsPerAppMaximum,
             let empty = conversationTable.empty(of: app)
         {
             remove(conversation: empty)
@@ -332,6 +354,10 @@ extension Broker {
                 conversation.kept.queue, app: registry.apps[conversation.app].name,
                 users: Array(registry.users[first].name), Array(registry.users[second].name),
                 lastNumber: conversation.lastNumber)
+        case .topic(let app, let topic):
+            return Records.conversation(
+                conversation.kept.queue, app: registry.apps[app].name, topic: topic,
+                lastNumber: conversation.lastNumber)
         }
     }
 
@@ -357,6 +383,12 @@ extension Broker {
                 let second = user(named: second, app: found)
             else { throw .danglingRecord(.conversations, key: key) }
             (app, parties) = (found, .users(of: first, and: second))
+        case .topic:
+            let (appName, topic) = (try row.readString(), try row.readString())
+            guard let found = self.app(named: appName) else {
+                throw .danglingRecord(.conversations, key: key)
+            }
+            (app, parties) = (found, .topic(found, topic))
         }
         let queue = QueueID(raw: RecordKey.readNumber(key))
         let index = insert(KeptConversation(app: app, parties: parties, queue: queue))

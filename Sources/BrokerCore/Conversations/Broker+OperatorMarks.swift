@@ -28,6 +28,7 @@ extension Broker {
         if case .group(let group) = parties, membership(of: user, in: group) == nil {
             return refuse(.notAuthorized, .memberOnly)
         }
+        guard !parties.isTopic else { return refuse(.topicNameInvalid, .topicMark) }
         guard let index = conversationTable.find(parties),
             number <= conversationTable.conversations[index].lastNumber
         else { return refuse(.topicNameInvalid, .numberAhead) }

@@ -4,7 +4,8 @@
 //
 // What is kept is decided before a message is routed. A message that is not kept for a receiver is
 // queued for all its devices, and so is one whose sender asks for receipts: reading tells nobody
-// that it arrived.
+// that it arrived. Publications on topics are queued as well, for a topic has no members and so
+// nothing that is unread.
 
 import Primitives
 
@@ -60,6 +61,7 @@ extension Broker {
         fromUser user: Index<User>, tally: inout RoutingTally
     ) {
         guard request.asks.isDisjoint(with: .receipts), let kept = plan.first else { return }
+        if case .topic = target.receivers { return }
         if case .group = target.receivers {
             conversationTable.pull = PullRouting(kept: .members)
             tally.isPullable = true

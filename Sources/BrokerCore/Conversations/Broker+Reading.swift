@@ -49,6 +49,7 @@ extension Broker {
         switch conversationTable.conversations[reader.conversation].parties {
         case .group(let group): membership(of: reader.user, in: group) != nil
         case .users(let first, let second): reader.user == first || reader.user == second
+        case .topic: false
         }
     }
 
@@ -71,11 +72,16 @@ extension Broker {
         guard let session = session(of: connection) else { return }
         let user = sessions[session].user
         let parties: ConversationParties
-        switch self.parties(of: request.party, for: user, in: step) {
+        switch self.parties(of: request.party, for: session, in: step) {
         case .success(let found): parties = found
         case .failure(let refusal):
             return refuse(
                 connection, request: identifier, refusal.reason, cause: refusal.cause,
+                about: Array(request.party.name.bytes(in: step.bytes)), in: &step)
+        }
+        guard !parties.isTopic else {
+            return refuse(
+                connection, request: identifier, .topicNameInvalid, cause: .topicMark,
                 about: Array(request.party.name.bytes(in: step.bytes)), in: &step)
         }
         guard let index = conversationTable.find(parties),

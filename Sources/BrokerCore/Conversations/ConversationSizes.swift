@@ -2,8 +2,8 @@
 // the app's room for history is full. A class has the conversations whose bytes have the same
 // number of bits: each of a class has less than twice the bytes of any other.
 //
-// Class 0 has the conversations of two users without messages, which may end to make room for
-// others.
+// Two more classes have the topics, and the conversations of two users, without messages, which may
+// end to make room for others.
 //
 // It refers to conversations by index. The position of a conversation within its class is in the
 // conversation, which `ConversationTable` keeps up to date.
@@ -11,22 +11,34 @@
 import Primitives
 
 struct ConversationSizes: Equatable {
-    /// By the number of bits; the last one is not empty, but for class 0.
-    private var classes: [[Index<KeptConversation>]] = [[]]
+    /// The class of topics without messages.
+    static let emptyTopics = 0
+    /// The class of conversations of two users without messages.
+    static let emptyPairs = 1
 
-    /// The class of a number of bytes; 0 for none.
+    /// Those of topics and of pairs without messages, and behind them by the number of bits; the
+    /// last one is not empty, but for these two.
+    private var classes: [[Index<KeptConversation>]] = [[], []]
+
+    /// The class of a number of bytes, at least 1.
     static func sizeClass(of byteCount: UInt64) -> Int {
-        UInt64.bitWidth - byteCount.leadingZeroBitCount
+        emptyPairs + UInt64.bitWidth - byteCount.leadingZeroBitCount
     }
 
     /// A conversation of the class of the largest ones; nil if none has messages to give up.
-    var largest: Index<KeptConversation>? { classes.count > 1 ? classes.last?.last : nil }
+    var largest: Index<KeptConversation>? { classes.count > 2 ? classes.last?.last : nil }
 
-    /// The conversations of two users without messages.
-    var emptyCount: Int { classes[0].count }
+    /// The topics without messages.
+    var emptyTopicCount: Int { classes[Self.emptyTopics].count }
 
     /// One of these.
-    var empty: Index<KeptConversation>? { classes[0].last }
+    var emptyTopic: Index<KeptConversation>? { classes[Self.emptyTopics].last }
+
+    /// The topics and the conversations of two users without messages.
+    var emptyCount: Int { emptyTopicCount + classes[Self.emptyPairs].count }
+
+    /// One of these.
+    var empty: Index<KeptConversation>? { classes[Self.emptyPairs].last ?? emptyTopic }
 
     /// Adds a conversation to a class, and returns its position there.
     mutating func insert(_ index: Index<KeptConversation>, sizeClass: Int) -> Int {
@@ -39,7 +51,7 @@ struct ConversationSizes: Equatable {
     /// position now; nil if it was the last.
     mutating func remove(at position: Int, sizeClass: Int) -> Index<KeptConversation>? {
         let last = classes[sizeClass].removeLast()
-        defer { while classes.count > 1, classes.last?.isEmpty == true { classes.removeLast() } }
+        defer { while classes.count > 2, classes.last?.isEmpty == true { classes.removeLast() } }
         guard position < classes[sizeClass].count else { return nil }
         classes[sizeClass][position] = last
         return last

@@ -15,6 +15,8 @@ struct ConversationTable: ~Copyable {
     private var indexes: [ConversationParties: Index<KeptConversation>] = [:]
     /// Conversations of two users, by each of them.
     private var ofUsers: [Index<User>: [Index<KeptConversation>]] = [:]
+    /// Conversations of topics, by app, in the order in which they began.
+    private var ofTopics: [Index<App>: [Index<KeptConversation>]] = [:]
     private var sums: [Index<App>: Sum] = [:]
     private var sizes: [Index<App>: ConversationSizes] = [:]
     private var readers: [Reader: Reading] = [:]
@@ -51,6 +53,8 @@ struct ConversationTable: ~Copyable {
     /// The conversations of one app.
     struct Sum: Equatable {
         var conversationCount = 0
+        /// Those of them that are of topics.
+        var topicCount = 0
         /// Bytes of their messages.
         var byteCount: UInt64 = 0
         /// Bytes of these that the store has been asked to remove.
@@ -75,17 +79,35 @@ struct ConversationTable: ~Copyable {
         ofUser user: Index<User>, behind queue: UInt64 = 0, countMaximum: Int = .max
     ) -> ArraySlice<Index<KeptConversation>> {
         guard let all = ofUsers[user] else { return [] }
-        var (start, end) = (0, all.count)
+        return all[position(behind: queue, in: all)...].prefix(countMaximum)
+    }
+
+    /// The conversations of topics of an app, in the order in which they began: those with queues
+    /// behind `queue`, at most `countMaximum`.
+    func topics(
+        ofApp app: Index<App>, behind queue: UInt64, countMaximum: Int
+    ) -> ArraySlice<Index<KeptConversation>> {
+        guard let all = ofTopics[app] else { return [] }
+        return all[position(behind: queue, in: all)...].prefix(countMaximum)
+    }
+
+    /// The position of the first conversation whose queue is behind another one, in a list in the
+    /// order of the queues.
+    private func position(behind queue: UInt64, in list: [Index<KeptConversation>]) -> Int {
+        var (start, end) = (0, list.count)
         while start < end {
             let middle = (start + end) / 2
-            if conversations[all[middle]].kept.queue.raw > queue {
+            if conversations[list[middle]].kept.queue.raw > queue {
                 end = middle
             } else {
                 start = middle + 1
             }
         }
-        return all[start...].prefix(countMaximum)
+        return start
     }
+
+    /// Topics with a conversation, of all apps.
+    var topicCount: Int { ofTopics.values.reduce(0) { $0 + $1.count } }
 
     // MARK: - Conversations
 
@@ -93,9 +115,14 @@ struct ConversationTable: ~Copyable {
         let index = conversations.insert(new).index
         indexes[new.parties] = index
         sums[new.app, default: Sum()].conversationCount += 1
-        if case .users(let first, let second) = new.parties {
+        switch new.parties {
+        case .users(let first, let second):
             ofUsers[first, default: []].append(index)
             if second != first { ofUsers[second, default: []].append(index) }
+        case .topic:
+            sums[new.app]!.topicCount += 1
+            ofTopics[new.app, default: []].append(index)
+        case .group: break
         }
         renewClass(of: index)
         return index
@@ -104,11 +131,13 @@ struct ConversationTable: ~Copyable {
     /// Removes a conversation with all its messages, and returns its queue.
     mutating func remove(_ index: Index<KeptConversation>) -> QueueID {
         leaveClass(index)
+        leaveTopics(index)
         let removed = conversations.remove(index)
         indexes[removed.parties] = nil
         keptCount -= UInt64(removed.kept.count)
         var sum = self.sum(of: removed.app)
         sum.conversationCount -= 1
+        if removed.parties.isTopic { sum.topicCount -= 1 }
         sum.byteCount -= removed.kept.byteCount
         sum.leavingByteCount -= removed.leavingByteCount
         sums[removed.app] = sum == Sum() ? nil : sum
@@ -119,6 +148,18 @@ struct ConversationTable: ~Copyable {
             }
         }
         return removed.kept.queue
+    }
+
+    /// Takes a conversation out of the list of topics, if it is in one.
+    private mutating func leaveTopics(_ index: Index<KeptConversation>) {
+        guard case .topic(let app, _) = conversations[index].parties else { return }
+        let position = position(
+            behind: conversations[index].kept.queue.raw - 1, in: ofTopics[app]!)
+        precondition(
+            ofTopics[app]![position] == index,
+            "conversation \(index.place) is not at \(position) in the list of topics")
+        ofTopics[app]!.remove(at: position)
+        if ofTopics[app]!.isEmpty { ofTopics[app] = nil }
     }
 
     // MARK: - Readers
@@ -242,7 +283,13 @@ struct ConversationTable: ~Copyable {
     /// if none has any.
     func largest(of app: Index<App>) -> Index<KeptConversation>? { sizes[app]?.largest }
 
-    /// Conversations of two users of an app that have no messages.
+    /// Topics of an app that have no messages.
+    func emptyTopicCount(of app: Index<App>) -> Int { sizes[app]?.emptyTopicCount ?? 0 }
+
+    /// One of these.
+    func emptyTopic(of app: Index<App>) -> Index<KeptConversation>? { sizes[app]?.emptyTopic }
+
+    /// Conversations of two users of an app, and topics, that have no messages.
     func emptyCount(of app: Index<App>) -> Int { sizes[app]?.emptyCount ?? 0 }
 
     /// One of these.
@@ -283,18 +330,23 @@ struct ConversationTable: ~Copyable {
             byApp[conversation.app, default: Sum()].byteCount += conversation.kept.byteCount
             byApp[conversation.app]!.leavingByteCount += conversation.leavingByteCount
             checkClass(of: index)
-            if case .users(let first, let second) = conversation.parties {
-                pairs += first == second ? 1 : 2
+            switch conversation.parties {
+            case .users(let first, let second): pairs += first == second ? 1 : 2
+            case .topic: byApp[conversation.app]!.topicCount += 1
+            case .group: break
             }
         }
+        expect(
+            topicCount, equals: byApp.values.reduce(0) { $0 + $1.topicCount },
+            "conversations in the lists of topics")
         expect(keptCount, equals: count, "messages in all conversations")
         expect(indexes.count, equals: conversations.count, "parties of conversations")
         expect(
             ofUsers.values.reduce(0) { $0 + $1.count }, equals: pairs,
             "conversations in the lists of users")
-        for list in ofUsers.values {
+        for list in Array(ofUsers.values) + Array(ofTopics.values) {
             let queues = list.map { conversations[$0].kept.queue.raw }
-            precondition(queues == queues.sorted(), "the order of a user's queues \(queues)")
+            precondition(queues == queues.sorted(), "the order of the queues \(queues)")
         }
         expect(
             sizes.values.reduce(0) { $0 + $1.count },

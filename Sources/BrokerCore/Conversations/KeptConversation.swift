@@ -1,5 +1,6 @@
-// A conversation: what a group, or two users of one app, said to each other. Messages that their
-// senders want kept have numbers in it, whoever received them and when.
+// A conversation: what a group, or two users of one app, said to each other, or what was published
+// on a topic. Messages that their senders want kept have numbers in it, whoever received them and
+// when.
 //
 // The store has its messages as a queue whose entries nobody acknowledges. Their bodies are stored
 // once for the conversation and for all inboxes.
@@ -11,6 +12,12 @@ enum ConversationParties: Hashable {
     case group(Index<Group>)
     /// Two users, the one of the lower place first; the same user twice for messages to oneself.
     case users(Index<User>, Index<User>)
+    /// What is published on a topic. It has no members.
+    case topic(Index<App>, [UInt8])
+
+    var isTopic: Bool {
+        if case .topic = self { true } else { false }
+    }
 
     static func users(of sender: Index<User>, and receiver: Index<User>) -> ConversationParties {
         sender.place <= receiver.place ? .users(sender, receiver) : .users(receiver, sender)
@@ -48,8 +55,12 @@ struct KeptConversation {
         guard stayingByteCount == 0 else {
             return ConversationSizes.sizeClass(of: stayingByteCount)
         }
-        if case .group = parties { return nil }
-        return kept.count == 0 && leavingByteCount == 0 ? 0 : nil
+        guard kept.count == 0 && leavingByteCount == 0 else { return nil }
+        return switch parties {
+        case .group: nil
+        case .users: ConversationSizes.emptyPairs
+        case .topic: ConversationSizes.emptyTopics
+        }
     }
 }
 
@@ -58,6 +69,7 @@ extension Records {
     enum ConversationKind: UInt8 {
         case users = 1
         case group = 2
+        case topic = 3
     }
 
     /// - Parameters:
@@ -72,6 +84,18 @@ extension Records {
         row.write(app)
         row.write(first)
         row.write(second)
+        return RecordChange(
+            table: .conversations, key: RecordKey.number(queue.raw), value: row.bytes)
+    }
+
+    static func conversation(
+        _ queue: QueueID, app: [UInt8], topic: [UInt8], lastNumber: UInt64
+    ) -> RecordChange {
+        var row = RecordWriter(version: 1)
+        row.write(ConversationKind.topic.rawValue)
+        row.write(lastNumber)
+        row.write(app)
+        row.write(topic)
         return RecordChange(
             table: .conversations, key: RecordKey.number(queue.raw), value: row.bytes)
     }

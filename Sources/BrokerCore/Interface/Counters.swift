@@ -159,6 +159,8 @@ public struct Gauges: Hashable, Sendable {
     /// Sends with a reference whose messages have not expired, of all apps.
     public var trackedSends: Int
     public var conversations: Int
+    /// Those of them that are of topics.
+    public var keptTopics: Int
     /// Kept messages of all conversations.
     public var keptMessages: UInt64
     public var messagesInMemory: Int

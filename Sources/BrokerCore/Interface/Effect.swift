@@ -53,10 +53,12 @@ public enum MRTEffect: BitwiseCopyable, Sendable {
     /// Report a page of a conversation, whose messages ``HistoryEntry/read(_:in:)`` reads. The next
     /// page begins before the number `next`, which is 0 at the end.
     ///
-    /// - Parameter hasFields: whether the answer has the fields of the messages.
+    /// - Parameters:
+    ///   - hasFields: whether the answer has the fields of the messages.
+    ///   - isTopic: whether it is of a topic, whose messages may be raw.
     case reportHistory(
         ConnectionID, requestIdentifier: UInt64, next: UInt64, entries: ByteRange,
-        hasFields: Bool)
+        hasFields: Bool, isTopic: Bool)
     /// Report a page of a user's conversations, which ``ConversationEntry/read(_:in:)`` reads. The
     /// next page begins after the place `next`, which is 0 at the end.
     case reportConversations(
@@ -292,7 +294,7 @@ extension MRTEffect {
         case .respond(let connection, _, _, _), .reportPresence(let connection, _, _, _, _, _),
             .reportGroups(let connection, _, _, _), .reportGroup(let connection, _, _),
             .reportGroupHistory(let connection, _, _),
-            .reportHistory(let connection, _, _, _, _), .reportRecall(let connection, _, _),
+            .reportHistory(let connection, _, _, _, _, _), .reportRecall(let connection, _, _),
             .reportConversations(let connection, _, _, _):
             connection
         }
@@ -304,7 +306,7 @@ extension MRTEffect {
         case .respond(_, let identifier, _, _), .reportPresence(_, let identifier, _, _, _, _),
             .reportGroups(_, let identifier, _, _), .reportGroup(_, let identifier, _),
             .reportGroupHistory(_, let identifier, _),
-            .reportHistory(_, let identifier, _, _, _), .reportRecall(_, let identifier, _),
+            .reportHistory(_, let identifier, _, _, _, _), .reportRecall(_, let identifier, _),
             .reportConversations(_, let identifier, _, _):
             identifier
         }

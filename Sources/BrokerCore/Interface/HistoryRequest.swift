@@ -8,11 +8,13 @@ public struct HistoryRequest: Sendable {
         /// The other user; the same user for messages to oneself.
         case user(ByteRange)
         case group(ByteRange)
+        /// A topic, which has no read marks.
+        case topic(ByteRange)
 
-        /// The name of the user or the group.
+        /// The name of the user, the group or the topic.
         var name: ByteRange {
             switch self {
-            case .user(let name), .group(let name): name
+            case .user(let name), .group(let name), .topic(let name): name
             }
         }
     }
@@ -61,6 +63,8 @@ extension HistoryEntry {
     static let headByteCount = 12
     /// Bytes that an entry takes on the wire besides its sender and its payload, at most.
     static let wireOverhead = 2 * 9 + 1 + 4
+    /// Bytes that tell the form of a message of a topic.
+    static let formOverhead = 1
     /// Bytes of the length of its fields, at most.
     static let fieldsOverhead = 2
 

@@ -49,6 +49,7 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case revisionsOfApp
     case revisionsOfUser
     case replacedBytes
+    case historyTopicsOfApp
 
     // The rules.
     case receiptsRight
@@ -82,6 +83,9 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case revisionUnderWay
     case replacementUnderWay
     case collapseTarget
+    case topicRight
+    case topicNotKept
+    case topicMark
 
     /// Whether it is a rule, and ``key`` a clause that tells it.
     public var isRule: Bool { rawValue >= Self.receiptsRight.rawValue }
@@ -121,6 +125,7 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .sendKeysOfUsers: "900000 keys of an app's users"
         case .conversationsOfApp: "history.conversationsPerApp"
         case .historyBytesOfApp: "history.bytesPerApp"
+        case .historyTopicsOfApp: "history.topicsPerApp"
         case .messageBytes: "limits.messageMaximum"
         case .payloadBytes: "limits.payloadMaximum"
         case .willBytes: "4096 bytes of a will"
@@ -139,7 +144,8 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .receiptsWord: "a receipt is neither delivered nor applied"
         case .asksOfTransient: "a transient message has no reference and no receipts"
         case .historyOfTransient: "a transient message is not kept"
-        case .historyTarget: "only messages to users or to all members of a group are kept"
+        case .historyTarget:
+            "only messages to users, to all members of a group, or on topics with history are kept"
         case .priorityGrade: "only a transient message has a priority"
         case .mentionsTarget: "only messages to a group mention users"
         case .mentionsOfNobody: "the message is for mentioned members only and mentions nobody"
@@ -164,6 +170,9 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .revisionUnderWay: "a recall or a replacement of the message is under way"
         case .replacementUnderWay: "the earlier message with the collapse key is being replaced"
         case .collapseTarget: "only a message that users or a group get has a collapse key"
+        case .topicRight: "no right subscribe: covers the topic"
+        case .topicNotKept: "the topic has no history"
+        case .topicMark: "a topic has no members, and so no read marks"
         }
     }
 }

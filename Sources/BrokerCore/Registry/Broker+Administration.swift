@@ -170,6 +170,7 @@ extension Broker {
             retainedBytes: retainedBytes, tokens: registry.tokens.count,
             sendKeys: sendKeys.count, trackedSends: tracking.count,
             conversations: conversationTable.conversations.count,
+            keptTopics: conversationTable.topicCount,
             keptMessages: conversationTable.keptCount,
             messagesInMemory: memory.messages.count, spareBytes: memory.spareByteCount,
             memoryQueueBytes: memory.memoryQueueByteCount,

@@ -11,7 +11,9 @@ extension Broker {
     @discardableResult
     mutating func insertApp(_ name: [UInt8], rights: Rights) -> Index<App> {
         let audience = routing.makeAudience()
-        return registry.insert(App(name: name, rights: rights, broadcastAudience: audience))
+        let app = registry.insert(App(name: name, rights: rights, broadcastAudience: audience))
+        registry.setHistoryFilters(limits.policy(ofApp: name).historyTopics, app: app)
+        return app
     }
 
     // MARK: - Users

@@ -235,6 +235,19 @@ struct Registry: ~Copyable {
         apps[app].shareNumbers[number] = count > 1 ? count - 1 : nil
     }
 
+    /// Sets the filters of the topics that have history.
+    mutating func setHistoryFilters(_ filters: [[UInt8]], app: Index<App>) {
+        guard apps[app].historyFilters != filters else { return }
+        apps[app].historyFilters = filters
+        apps[app].historyTopics = TopicTree<HistoryFilter>()
+        for (position, filter) in filters.enumerated() {
+            filter.withUnsafeBytes {
+                guard apps[app].historyTopics.target(of: $0) == nil else { return }
+                apps[app].historyTopics.insert($0, target: Index(place: UInt32(position)))
+            }
+        }
+    }
+
     // MARK: - Retained messages of an app
 
     /// Makes a message the retained one of its topic.

@@ -65,7 +65,8 @@ extension AdministrationService {
         _ request: ListHistory, seenBy reader: String? = nil
     ) throws(AdministrationRefusal) -> ListHistory.Reply {
         let name = try ConversationName(
-            user: request.user, with: request.with, groupid: request.groupid)
+            user: request.user, with: request.with, groupid: request.groupid,
+            topic: request.topic)
         let selection = ConversationSelection(app: request.app, name)
         var search = HistorySearch()
         let text = Array((request.search ?? "").utf8)
@@ -95,11 +96,27 @@ extension AdministrationService {
             messages: page.messages.map { ListHistory.Message($0, at: moment) }, next: page.next)
     }
 
+    func list(_ request: ListKeptTopics) throws(AdministrationRefusal) -> ListKeptTopics.Reply {
+        let page = shared.enter {
+            $0.broker.keptTopics(
+                ofApp: Array(request.app.utf8), after: request.after ?? 0,
+                countMaximum: request.limit ?? ListKeptTopics.countMaximum)
+        }
+        guard let page else { throw Self.unknownApp(request.app) }
+        return ListKeptTopics.Reply(
+            topics: page.topics.map {
+                ListKeptTopics.Topic(
+                    topic: String(decoding: $0.topic, as: UTF8.self), lastNumber: $0.lastNumber,
+                    messageCount: $0.messageCount, byteCount: $0.byteCount)
+            }, next: page.next)
+    }
+
     func remove(
         _ request: RemoveFromHistory
     ) throws(AdministrationRefusal) -> RemoveFromHistory.Reply {
         let name = try ConversationName(
-            user: request.user, with: request.with, groupid: request.groupid)
+            user: request.user, with: request.with, groupid: request.groupid,
+            topic: request.topic)
         let selection = ConversationSelection(app: request.app, name)
         var drop = changeAndCommit { state in
             state.broker.removeFromHistory(request.number, of: selection)
@@ -182,6 +199,8 @@ extension AdministrationService {
         case .group(let group):
             return AdministrationRefusal(
                 .topicNameInvalid, "unknown group \(group) in \(app)", cause: .unknown)
+        case .topic:
+            preconditionFailure("every topic of the app \(app) may have a conversation")
         case .users(let first, let second):
             let isFirstKnown = shared.enter {
                 $0.broker.hasUser(Array(first.utf8), app: Array(app.utf8))
@@ -197,6 +216,7 @@ extension ConversationName {
         switch self {
         case .users(let first, let second): "\(first) and \(second)"
         case .group(let group): "group \(group)"
+        case .topic(let topic): "topic \(topic)"
         }
     }
 }
@@ -207,6 +227,7 @@ extension ConversationSelection {
             switch name {
             case .users(let first, let second): .users(Array(first.utf8), Array(second.utf8))
             case .group(let group): .group(Array(group.utf8))
+            case .topic(let topic): .topic(Array(topic.utf8))
             }
         self.init(app: Array(app.utf8), parties: parties)
     }

@@ -106,10 +106,12 @@ struct AdministrationService {
         case .dropQueueMessage(let request): return answer(request, with: try drop(request))
         case .listConversations(let request): return answer(request, with: try list(request))
         case .listHistory(let request): return answer(request, with: try list(request))
+        case .listKeptTopics(let request): return answer(request, with: try list(request))
         case .removeFromHistory(let request):
             return answer(request, with: try remove(request))
         case .markConversation(let request): return answer(request, with: try mark(request))
         case .reportApplied(let request): return answer(request, with: try report(request))
+        case .showReceipts(let request): return answer(request, with: try show(request))
         case .purgeQueues(let request): return answer(request, with: try purge(request))
         case .listRetained(let request): return answer(request, with: try list(request))
         case .showRetained(let request): return answer(request, with: try show(request))

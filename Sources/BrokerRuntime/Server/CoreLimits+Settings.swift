@@ -52,6 +52,7 @@ extension CoreLimits {
         historyBytesMaximum = UInt64(settings.history.bytes)
         historyAgeSecondsMaximum = UInt64(settings.history.ageSeconds)
         conversationsPerAppMaximum = settings.history.conversationsPerApp
+        historyTopicsPerAppMaximum = settings.history.topicsPerApp
         historyBytesPerAppMaximum = UInt64(settings.history.bytesPerApp)
     }
 }
@@ -74,6 +75,7 @@ extension AppPolicy {
         acknowledgesRefused = (app.refusedPublish ?? settings.mqtt.refusedPublish) == .count
         takeoversPerMinute = app.takeoversPerMinute ?? settings.limits.takeoversPerMinute
         keepsHistory = app.keepsHistory ?? settings.history.byDefault
+        historyTopics = app.historyTopics.map { Array($0.utf8) }
         allowsRecall = app.recall ?? true
     }
 }

@@ -260,6 +260,9 @@ enum StatisticsTable {
             "conversations/count", of: "conversations",
             "Conversations that have or had kept messages"
         ) { UInt64($0.gauges.conversations) },
+        .gauge("history/topics", of: "topics", "Topics that have or had kept messages") {
+            UInt64($0.gauges.keptTopics)
+        },
         .gauge("history/messages", of: "messages", "Kept messages in all conversations") {
             $0.gauges.keptMessages
         },

@@ -279,6 +279,7 @@ extension PacketSummary {
         return switch party {
         case .user: name
         case .group: "group \(name)"
+        case .topic: "topic \(name)"
         }
     }
 }

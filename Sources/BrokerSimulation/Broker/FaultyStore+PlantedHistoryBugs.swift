@@ -8,6 +8,7 @@ extension FaultyStore {
     func tamperHistory(_ batch: inout StoreBatch) {
         switch context.options.mutation {
         case .lostHistory: loseKept(&batch)
+        case .lostTopicHistory: loseTopics(&batch)
         case .swappedHistory: swapKept(&batch)
         case .forgottenMark:
             batch.records.removeAll { $0.table == .readers && $0.value != nil }
@@ -53,6 +54,14 @@ extension FaultyStore {
             }
             batch.messages[index].receiverCount -= 1
             if batch.messages[index].receiverCount == 0 { batch.messages.remove(at: index) }
+        }
+    }
+
+    /// Leaves out the rows of topics, so that their messages belong to nothing after a restart.
+    private func loseTopics(_ batch: inout StoreBatch) {
+        batch.records.removeAll { record in
+            // The kind of the parties follows the version.
+            record.table == .conversations && record.value.map { $0[1] } == 3
         }
     }
 

@@ -238,7 +238,8 @@ final class FaultyStore {
             batch.records.removeAll {
                 $0.table == .users && $0.value != nil && !knownUsers.insert($0.key).inserted
             }
-        case .lostHistory, .swappedHistory, .forgottenMark, .ownIsUnread, .forgottenPull,
+        case .lostHistory, .lostTopicHistory, .swappedHistory, .forgottenMark, .ownIsUnread,
+            .forgottenPull,
             .forgottenNotices:
             tamperHistory(&batch)
         case .fastClock:

@@ -38,7 +38,7 @@ extension SimulatedClient {
         asked: PageRequest
     ) {
         guard !response.reason.isFailure else {
-            if !oracle.isPlausibleRefusal(response.reason, of: conversation) {
+            if !oracle.isPlausibleRefusal(response.reason, of: conversation, client: index) {
                 oracle.fail(
                     .historyIsKept, "a page is refused: \(response.reason.name)", client: index)
             }
@@ -57,12 +57,21 @@ extension SimulatedClient {
                 KeptFact(
                     number: entry.number,
                     sender: String(decoding: content[entry.from.offsets], as: UTF8.self),
-                    message: content[entry.payload.offsets].withUnsafeBytes {
-                        MessageText.message(in: $0, isRaw: false)
-                    }))
+                    message: message(in: content[entry.payload.offsets], of: conversation)))
         }
         oracle.pageReceived(
             messages, of: conversation, before: before, asked: asked, client: index)
+    }
+
+    /// The message whose payload a page has; nil if no client made it.
+    private func message(in payload: ArraySlice<UInt8>, of conversation: ConversationName) -> Int? {
+        guard case .topic = conversation else {
+            return payload.withUnsafeBytes { MessageText.message(in: $0, isRaw: false) }
+        }
+        guard let form = payload.first.flatMap({ MRT.KeptForm(rawValue: $0) }) else { return nil }
+        return payload.dropFirst().withUnsafeBytes {
+            MessageText.message(in: $0, isRaw: form == .raw)
+        }
     }
 
     private func party(
@@ -75,6 +84,9 @@ extension SimulatedClient {
         case .group(let group):
             let name = oracle.groups[group].name
             return (.group(ByteRange(offset: 0, count: name.count)), name)
+        case .topic(let topic):
+            let name = Array(Profile.topics[topic].utf8)
+            return (.topic(ByteRange(offset: 0, count: name.count)), name)
         }
     }
 }

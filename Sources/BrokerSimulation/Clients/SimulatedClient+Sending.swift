@@ -36,7 +36,7 @@ extension SimulatedClient {
             issuedAt: context.now, session: session,
             wasReachable: isReachable, deathsBefore: oracle.deaths,
             fullTimesBefore: oracle.pastFullTimes)
-        fact.isKept = order.isKept
+        fact.isKept = order.isKept || context.profile.keepsTopic(order.receivers, order.grade)
         // For a planted bug that must show in wills only.
         if context.has(.uncheckedWill), oracle.isForbidden(fact) { return }
         let message = oracle.issue(fact)

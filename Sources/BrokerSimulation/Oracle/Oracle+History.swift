@@ -10,9 +10,15 @@ enum ConversationName: Hashable {
     /// Two users, the lower one first; the same user twice for messages to oneself.
     case users(Int, Int)
     case group(Int)
+    /// Index of a topic.
+    case topic(Int)
 
     static func users(of first: Int, and second: Int) -> ConversationName {
         .users(min(first, second), max(first, second))
+    }
+
+    var isTopic: Bool {
+        if case .topic = self { true } else { false }
     }
 }
 
@@ -71,7 +77,8 @@ extension Oracle {
             return users.filter { $0 < profile.userCount && !isForbidden(send, to: $0) }
                 .map { .users(of: sender, and: $0) }
         case .group(let group): return [.group(group)]
-        case .everybody, .topic: return []
+        case .topic(let topic): return isForbidden(send) ? [] : [.topic(topic)]
+        case .everybody: return []
         }
     }
 
@@ -108,6 +115,8 @@ extension Oracle {
             switch conversation {
             case .users(let first, let second): first == user || second == user
             case .group: true
+            // Publications are queued all the same.
+            case .topic: false
             }
         }
     }
@@ -144,13 +153,16 @@ extension Oracle {
             switch conversation {
             case .users(let first, let second): user == first || user == second
             case .group(let group): !isStranger(user, to: group, from: asked.at, through: now)
+            case .topic(let topic): mayRead(topic, client: client)
             }
         if !isReader {
             fail(.addresseesOnly, "user \(user) reads \(conversation)", client: client)
         }
         let fact = conversationFacts[conversation] ?? ConversationFact()
         // What a page has shown is on disk, and the next one begins with it or with newer ones.
-        if before == 0, case .users = conversation, !page.isEmpty || asked.highestSeen > 0 {
+        var isGroup = false
+        if case .group = conversation { isGroup = true }
+        if before == 0, !isGroup, !page.isEmpty || asked.highestSeen > 0 {
             let newest = page.first?.number ?? 0
             let hiding = readingFact(conversation, client: client).hidingThrough
             let isGone = (newest + 1..<max(newest, asked.highestSeen) + 1).allSatisfy {
@@ -267,17 +279,20 @@ extension Oracle {
             if number > fact.confirmed { fact.confirmedAt = now }
             fact.confirmed = max(fact.confirmed, number)
             readingFacts[reader] = fact
-        } else if !isPlausibleRefusal(reason, of: conversation) {
+        } else if !isPlausibleRefusal(reason, of: conversation, client: client) {
             fail(.unreadIsRight, "a mark is refused: \(reason.name)", client: client)
         }
     }
 
     /// Whether a request about a conversation may have this answer.
-    func isPlausibleRefusal(_ reason: ReasonCode, of conversation: ConversationName) -> Bool {
+    func isPlausibleRefusal(
+        _ reason: ReasonCode, of conversation: ConversationName, client: Int
+    ) -> Bool {
         switch (reason, conversation) {
         case (.serverBusy, _), (.quotaExceeded, _): true
         // The user is no member, or the group has ended.
         case (.notAuthorized, .group), (.topicNameInvalid, .group): true
+        case (.notAuthorized, .topic(let topic)): !mayRead(topic, client: client)
         default: false
         }
     }

@@ -107,6 +107,12 @@ extension Oracle {
         }
     }
 
+    /// Whether a client may read the history of a topic: if it may subscribe to the topic.
+    func mayRead(_ topic: Int, client: Int) -> Bool {
+        guard let rights = restriction(of: client) else { return true }
+        return rights.subscribes.contains { Restriction.covers($0, Profile.topics[topic]) }
+    }
+
     /// A client was told that it is subscribed.
     func checkSubscribed(_ client: Int, to filter: FilterName) {
         guard !maySubscribe(client, to: filter) else { return }

@@ -5,6 +5,11 @@
 public enum Mutation: String, CaseIterable, Sendable {
     /// The conditions that a run needs for this bug to show.
     public var faults: Faults {
+        // The seeds of the other bugs are of runs without topics that have history.
+        self == .lostTopicHistory ? .all : faultsWithoutTopics.subtracting(.topicHistory)
+    }
+
+    private var faultsWithoutTopics: Faults {
         switch self {
         // If more happens, no early seed shows it.
         case .gatewayEndsWills: .all.subtracting([.rights, .leavers, .siblings, .backups, .rows])
@@ -191,6 +196,8 @@ public enum Mutation: String, CaseIterable, Sendable {
     // In conversations.
     /// Some kept messages are not stored.
     case lostHistory = "lost-history"
+    /// Which topics have kept messages is not stored.
+    case lostTopicHistory = "lost-topic-history"
     /// Two kept messages of one commit have each other's number.
     case swappedHistory = "swapped-history"
     /// A page lacks its newest message.

@@ -67,6 +67,36 @@ extension Profile {
             random.happens(perTenThousand: 5_000) && clients.allSatisfy { $0.mqtt == nil }
     }
 
+    /// Which topics have history; drawn apart from the other habits, so that runs without it are as
+    /// they were.
+    mutating func drawTopicHistory(_ options: SimulationOptions) {
+        var random = SimulationRandom(seed: options.seed ^ 0x74_6F_7069_6373)
+        // With history by default, clients say of each send to users whether it is kept.
+        guard options.faults.contains(.topicHistory), !limits.appPolicy.keepsHistory,
+            random.happens(perTenThousand: 2_000)
+        else { return }
+        if historyInterval == nil { historyInterval = random.pick([5, 20, 100]) }
+        limits.appPolicy.historyTopics = random.pick([["#"], ["a/+"], ["a", "+/c", "deep/#"]])
+            .map { Array($0.utf8) }
+    }
+
+    /// Whether a send is kept without its sender's asking.
+    func keepsTopic(_ receivers: Receivers, _ grade: MRT.Grade) -> Bool {
+        guard case .topic(let topic) = receivers, grade != .transient else { return false }
+        return keepsTopic(topic)
+    }
+
+    /// Whether numbered publications on a topic are kept.
+    func keepsTopic(_ topic: Int) -> Bool {
+        limits.appPolicy.historyTopics.contains {
+            Oracle.matches(
+                topic: Profile.topics[topic], filter: String(decoding: $0, as: UTF8.self))
+        }
+    }
+
+    /// Topics with history, by index.
+    var keptTopics: [Int] { Profile.topics.indices.filter(keepsTopic) }
+
     /// Whether clients ask for receipts; drawn apart from the other habits, so that runs without it
     /// are as they were.
     mutating func drawReceipts(_ options: SimulationOptions) {

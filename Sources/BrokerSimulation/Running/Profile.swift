@@ -134,6 +134,7 @@ struct Profile {
         drawReceipts(options)
         drawPulls(options)
         drawRevisions(options)
+        drawTopicHistory(options)
     }
 
     private mutating func drawLimits(_ random: inout SimulationRandom) {

@@ -45,6 +45,12 @@ extension Simulation {
             order.receivers = .users([user], isList: false)
         }
         order.isKept = true
+        let topics = context.profile.keptTopics
+        if !topics.isEmpty, context.historyRandom.happens(perTenThousand: 3_000) {
+            order.receivers = .topic(context.historyRandom.pick(topics))
+            order.isRaw = context.historyRandom.happens(perTenThousand: 5_000)
+            order.isKept = context.historyRandom.happens(perTenThousand: 5_000)
+        }
         client.send(order)
     }
 
@@ -54,7 +60,7 @@ extension Simulation {
         let own = oracle.conversationFacts.keys.filter { conversation in
             switch conversation {
             case .users(let first, let second): first == user || second == user
-            case .group: true
+            case .group, .topic: true
             }
         }
         // Not in the order of a dictionary, so that a run can be repeated.
@@ -71,6 +77,10 @@ extension Simulation {
             conversation = .group(context.historyRandom.below(oracle.groups.count))
         }
         if let drawn, context.historyRandom.happens(perTenThousand: 5_000) { conversation = drawn }
+        let topics = context.profile.keptTopics
+        if !topics.isEmpty, context.historyRandom.happens(perTenThousand: 3_000) {
+            conversation = .topic(context.historyRandom.pick(topics))
+        }
         var before: UInt64 = 0
         if let fact = oracle.conversationFacts[conversation], fact.highestSeen > 0,
             context.historyRandom.happens(perTenThousand: 3_000)
@@ -82,7 +92,7 @@ extension Simulation {
     }
 
     private func markRead(_ client: SimulatedClient) {
-        guard let conversation = drawConversation(of: client),
+        guard let conversation = drawConversation(of: client), !conversation.isTopic,
             let highest = oracle.conversationFacts[conversation]?.highestSeen, highest > 0
         else { return }
         let back = context.historyRandom.below(Int(min(highest, 5)))
@@ -155,6 +165,7 @@ extension Simulation {
             case .users(let first, let second):
                 .users(Array(Profile.userName(first).utf8), Array(Profile.userName(second).utf8))
             case .group(let group): .group(oracle.groups[group].name)
+            case .topic(let topic): .topic(Array(Profile.topics[topic].utf8))
             }
         return ConversationSelection(app: Array(Profile.app.utf8), parties: parties)
     }

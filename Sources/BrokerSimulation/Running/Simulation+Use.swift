@@ -127,6 +127,8 @@ extension Simulation {
         guard isTopic, context.useRandom.happens(perTenThousand: 3_000) else { return }
         order.isRetained = true
         order.isClearing = context.useRandom.happens(perTenThousand: 1_500)
+        // A message without content is not recognised in a page.
+        if context.profile.keepsTopic(order.receivers, order.grade) { order.isClearing = false }
     }
 
     private func drawReceivers() -> Receivers {

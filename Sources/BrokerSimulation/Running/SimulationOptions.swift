@@ -89,12 +89,14 @@ public struct Faults: OptionSet, Hashable, Sendable {
 
     /// Devices that pull what is kept, where messages are kept.
     public static let pulls = Faults(rawValue: 1 << 22)
+    /// Topics whose publications are kept.
+    public static let topicHistory = Faults(rawValue: 1 << 23)
 
     /// The default of a run.
     public static let all: Faults = [
         .cuts, .stalls, .power, .crashes, .restarts, .fullStore, .slowStore, .absences, .rivals,
         .clockSteps, .mqtt, .gateways, .repeats, .rights, .leavers, .siblings, .backups, .rows,
-        .history, .receipts, .revisions, .pulls,
+        .history, .receipts, .revisions, .pulls, .topicHistory,
     ]
 
     /// The names on the command line.
@@ -105,6 +107,6 @@ public struct Faults: OptionSet, Hashable, Sendable {
         ("mqtt", .mqtt), ("gateways", .gateways), ("rights", .rights), ("repeats", .repeats),
         ("leavers", .leavers), ("rows", .rows), ("siblings", .siblings),
         ("backups", .backups), ("history", .history), ("receipts", .receipts),
-        ("pulls", .pulls), ("revisions", .revisions),
+        ("pulls", .pulls), ("revisions", .revisions), ("topic-history", .topicHistory),
     ]
 }

@@ -198,7 +198,7 @@ struct JSONEffectEncoder {
                     Self.write(newest, to: connection, in: context, &$0)
                 }
             }
-        case .reportHistory(let connection, _, let next, let entries, _):
+        case .reportHistory(let connection, _, let next, let entries, _, _):
             writer.write(.success)
             if next > 0 { writer.write("next", next) }
             writer.write("messages") { (list: inout JSONList) in

@@ -465,7 +465,7 @@ struct JSONPacketReader {
                 MRT.GroupQuery(group: try group(), after: try shortText("after") ?? .empty))
         case .history:
             let query = MRT.HistoryQuery(
-                party: try conversationParty(),
+                party: try historyParty(),
                 before: try number("before", in: 1...WireLimits.varIntMaximum) ?? 0,
                 count: try pageCount(), wantsFields: true)
             if let search = try search(query) {
@@ -536,6 +536,19 @@ struct JSONPacketReader {
                 reason: .malformedPacket,
                 detail: "a conversation is named by exactly one of user and group")
         }
+    }
+
+    /// The other party of a conversation, or a topic.
+    private mutating func historyParty() throws(JSONFault) -> MRT.ConversationParty {
+        guard let topic = try text("topic") else { return try conversationParty() }
+        guard (1...WireLimits.topicByteCountMaximum).contains(Int(topic.count)) else {
+            throw fault("does not have 1 to 65,535 bytes", "topic")
+        }
+        guard value("user") == nil, value("group") == nil else {
+            throw JSONFault(
+                reason: .malformedPacket, detail: "history is of one of user, group and topic")
+        }
+        return .topic(topic)
     }
 
     /// A search in a page; nil if the message has none of its members.

@@ -120,13 +120,25 @@ extension MRTDecoder {
     // MARK: - Conversations
 
     static func queryHistory(_ request: ReceivedRequest) throws(WireError) -> Event {
-        .historyRequested(
+        let query = try MRT.HistoryQuery(request.content.bytes)
+        if let fault = topicFault(query, request) { return fault }
+        return .historyRequested(
             request.connection, requestIdentifier: request.identifier,
-            historyRequest(try MRT.HistoryQuery(request.content.bytes), request))
+            historyRequest(query, request))
+    }
+
+    /// The refusal of a topic that is no topic name; nil for a topic, a user and a group.
+    private static func topicFault(_ query: MRT.HistoryQuery, _ request: ReceivedRequest) -> Event?
+    {
+        guard case .topic(let topic) = query.party,
+            !TextRules.isTopicName(topic.bytes(in: request.content.bytes))
+        else { return nil }
+        return request.fault(.topicNameInvalid, .topicNotKept)
     }
 
     static func searchHistory(_ request: ReceivedRequest) throws(WireError) -> Event {
         let query = try MRT.HistorySearchQuery(request.content.bytes)
+        if let fault = topicFault(query.query, request) { return fault }
         guard Int(query.text.count) <= WireLimits.searchByteCountMaximum else {
             return request.fault(.packetTooLarge, .searchText)
         }
@@ -175,6 +187,7 @@ extension MRTDecoder {
         switch party {
         case .user(let name): .user(request.place(name))
         case .group(let name): .group(request.place(name))
+        case .topic(let name): .topic(request.place(name))
         }
     }
 

@@ -297,15 +297,16 @@ struct MRTEncoder: ~Copyable {
             respond(
                 to: connection, request: identifier, with: answer, from: source.bytes.bytes,
                 in: context)
-        case .reportHistory(let connection, let identifier, let next, let entries, let hasFields):
+        case .reportHistory(
+            let connection, let identifier, let next, let entries, let hasFields, let isTopic):
             var source = ByteArena(capacity: Int(entries.count))
             let page = RunAnswer(
                 next: next,
                 entries: HistoryEntry.read(entries, in: context.bytes.bytes).map { entry in
                     let user = context.conversations.user(of: connection)
                     return MRT.HistoryEntry(
-                        entry, readBy: hasFields ? user : nil, block: block(of: entry, in: context),
-                        to: &source)
+                        entry, readBy: hasFields ? user : nil, isOfTopic: isTopic,
+                        block: block(of: entry, in: context), to: &source)
                 })
             respond(
                 to: connection, request: identifier, with: page, from: source.bytes.bytes,
@@ -485,16 +486,20 @@ extension MRT.DeliveryKind {
 extension MRT.HistoryEntry {
     /// - Parameters:
     ///   - user: for whom it has its fields; nil for an entry without fields.
+    ///   - isOfTopic: whether its payload tells its form.
     ///   - source: gets the bytes of the entry.
     fileprivate init(
-        _ entry: HistoryEntry, readBy user: [UInt8]? = nil, block: MessageBlock,
-        to source: inout ByteArena
+        _ entry: HistoryEntry, readBy user: [UInt8]? = nil, isOfTopic: Bool = false,
+        block: MessageBlock, to source: inout ByteArena
     ) {
+        let form = block.marks.contains(.raw) ? MRT.KeptForm.raw : .text
         let fields = user.map { DeliveredFields(ofKept: block, to: $0).fields.pairs() }
         self.init(
             number: entry.number, from: source.append(block.sender), time: block.time,
             fields: fields?.withUnsafeBytes { source.append($0) },
-            payload: source.append(block.payload))
+            payload: isOfTopic
+                ? ([form.rawValue] + Array(block.payload)).withUnsafeBytes { source.append($0) }
+                : source.append(block.payload))
     }
 }
 

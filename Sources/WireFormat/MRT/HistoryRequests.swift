@@ -2,8 +2,10 @@
 // or the content, that was decoded.
 //
 //     25 history  | u8 0 user, 2 group | string8 name | varint before | u8 count |
+//                 | or u8 4 topic | stringv topic | varint before | u8 count |
 //       ->        | varint next, 0 at the end |
 //                 | run of: varint number, string8 from, varint time ms, stringv t and b |
+//                 |         of a topic: stringv u8 form, then for 0 t and b, for 1 raw bytes |
 //     26 list     | varint after | u8 options | u8 count |
 //                 | options: 1 with unread messages only, 2 with the newest message |
 //       ->        | varint next, 0 at the end |
@@ -12,7 +14,7 @@
 //                 |         string8 from, varint time ms, stringv t and b |
 //     27 read     | u8 0 user, 2 group | string8 name | varint number |
 //     42 hide     | the same |
-//     43 search   | u8 0 user, 2 group | string8 name | varint before | u8 count |
+//     43 search   | as of 25 |
 //                 | string8 from | varint since, ms | varint until, ms, 0 for now | rest: text |
 //       ->        | as of 25 |
 
@@ -23,37 +25,58 @@ extension MRT {
     public enum ConversationParty: Hashable, Sendable {
         case user(ByteRange)
         case group(ByteRange)
+        /// Only in ``HistoryQuery``: a topic has no members, and so no conversation in a list and
+        /// no read mark.
+        case topic(ByteRange)
 
         /// As in ``Target``.
         var code: UInt8 {
             switch self {
             case .user: 0
             case .group: 2
+            case .topic: 4
             }
         }
 
-        init(_ reader: inout PacketReader) throws(WireError) {
-            let kind = try reader.readByte()
-            let name = try reader.readString8()
-            switch kind {
-            case 0: self = .user(name)
-            case 2: self = .group(name)
+        init(_ reader: inout PacketReader, allowsTopic: Bool = false) throws(WireError) {
+            switch try reader.readByte() {
+            case 0: self = .user(try reader.readString8())
+            case 2: self = .group(try reader.readString8())
+            case 4 where allowsTopic:
+                self = .topic(try reader.readStringV(1...WireLimits.topicByteCountMaximum))
             default: throw .malformed
             }
         }
 
-        var byteCount: Int { 1 + name.string8ByteCount }
-        func write(to writer: inout PacketWriter, from source: RawSpan) {
-            writer.write(byte: code)
-            writer.write(string8: name.bytes(in: source))
-        }
-
-        /// The id of the user or the group.
-        public var name: ByteRange {
+        var byteCount: Int {
             switch self {
-            case .user(let name), .group(let name): name
+            case .user(let name), .group(let name): 1 + name.string8ByteCount
+            case .topic(let name): 1 + name.stringVByteCount
             }
         }
+        func write(to writer: inout PacketWriter, from source: RawSpan) {
+            writer.write(byte: code)
+            switch self {
+            case .user(let name), .group(let name):
+                writer.write(string8: name.bytes(in: source))
+            case .topic(let name): writer.write(stringV: name.bytes(in: source))
+            }
+        }
+
+        /// The id of the user or the group, or the topic.
+        public var name: ByteRange {
+            switch self {
+            case .user(let name), .group(let name), .topic(let name): name
+            }
+        }
+    }
+
+    /// The form of a message in a page of a topic: the first byte of its payload.
+    public enum KeptForm: UInt8, Hashable, Sendable {
+        /// `t` as one byte, then `b`.
+        case text = 0
+        /// The bytes as they were published.
+        case raw = 1
     }
 
     /// The parameters of ``Operation/history``: a page of kept messages, the newest first.
@@ -85,7 +108,7 @@ extension MRT {
         }
 
         init(_ reader: inout PacketReader) throws(WireError) {
-            party = try ConversationParty(&reader)
+            party = try ConversationParty(&reader, allowsTopic: true)
             before = try reader.readVarInt()
             let byte = try reader.readByte()
             count = byte & ~Self.fieldsBit
@@ -192,7 +215,8 @@ extension MRT {
         public var time: UInt64
         /// A block of ``DeliverFields``, maybe empty; nil in a page without fields.
         public var fields: ByteRange?
-        /// `t` as one byte, then `b`.
+        /// `t` as one byte, then `b`. In a page of a topic, a byte of ``KeptForm`` before the
+        /// content.
         public var payload: ByteRange
 
         public init(

@@ -38,7 +38,7 @@ extension LoopEffects {
             }
             return "\(name(connection)): conversations \(identifier) "
                 + "[\(lines.joined(separator: ", "))]" + (next == 0 ? "" : " and more")
-        case .mrt(.reportHistory(let connection, let identifier, let next, let entries, _)):
+        case .mrt(.reportHistory(let connection, let identifier, let next, let entries, _, _)):
             let texts = HistoryEntry.read(entries, in: bytes.bytes.bytes).map { text($0) }
             return "\(name(connection)): history \(identifier) [\(texts.joined(separator: ", "))]"
                 + (next == 0 ? "" : " before \(next)")

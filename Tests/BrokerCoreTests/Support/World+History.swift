@@ -87,6 +87,7 @@ extension World {
         switch party.append(to: &bytes) {
         case .user(let user): .user(user)
         case .group(let group): .group(group)
+        case .topic(let topic): .topic(topic)
         default: preconditionFailure("\(party) is no conversation")
         }
     }
@@ -149,5 +150,9 @@ extension ConversationSelection {
 
     static func group(_ group: String) -> ConversationSelection {
         ConversationSelection(app: World.app, parties: .group(Array(group.utf8)))
+    }
+
+    static func topic(_ topic: String) -> ConversationSelection {
+        ConversationSelection(app: World.app, parties: .topic(Array(topic.utf8)))
     }
 }

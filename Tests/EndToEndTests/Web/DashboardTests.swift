@@ -120,8 +120,9 @@ extension EndToEndTests {
         /// fields, contrast, the keyboard, the console and the requests that the page makes.
         @Test(arguments: [("light", 1200), ("dark", 390)])
         func `is clicked through in Chromium`(theme: String, width: Int) async throws {
-            let api = try await APIBroker()
-            try api.broker.addUsers("bob", "carol")
+            let api = try await APIBroker(
+                "apps=[{app: 'demo', historyTopics: ['plant/+/alarm']}]")
+            try api.broker.addUsers("bob", "carol", "dave", "erik", "fred")
             let device = try await api.broker.client("alice", device: "phone")
             _ = try api.broker.token("carol")
             let client = try AdministrationClient(dataDirectory: api.broker.directory)
@@ -134,6 +135,16 @@ extension EndToEndTests {
                 SendMessage(
                     app: "demo", from: "bob", users: ["carol"], b: "the valve is open",
                     isKept: true, isDelivered: false))
+            _ = try client.send(
+                SendMessage(
+                    app: "demo", from: "bob", topic: "plant/1/alarm", payload: "too hot"))
+            // Two receivers with receipts, of whom one has applied it.
+            let told = try client.send(
+                SendMessage(
+                    app: "demo", from: "dave", users: ["erik", "fred"], b: "close the valve",
+                    isKept: true, receipts: ["delivered", "applied"]))
+            _ = try client.send(
+                ReportApplied(app: "demo", user: "erik", reference: try #require(told.reference)))
             _ = try client.send(
                 SendMessage(
                     app: "demo", from: "alice", topic: "site/1/limit", payload: "forty",
@@ -159,7 +170,7 @@ extension EndToEndTests {
             // Ten seconds on two idle processors.
             let exit = try await chromium.exit(within: 180)
             #expect(exit == .code(0), "\(chromium.text)")
-            #expect(chromium.lines.filter { !$0.isEmpty } == ["done 123"], "\(chromium.text)")
+            #expect(chromium.lines.filter { !$0.isEmpty } == ["done 136"], "\(chromium.text)")
             await device.close()
         }
     }

@@ -61,6 +61,45 @@ extension EndToEndTests {
             await bob.close()
         }
 
+        @Test func `are shown with who has the message and who applied it`() async throws {
+            let api = try await APIBroker()
+            let alice = try await api.broker.client("alice")
+            let bob = try await api.broker.client("bob")
+            try api.broker.addUsers("carol")
+            var message = OutgoingMessage(to: .users(["bob", "carol"]), text: "open")
+            message.receipts = [.delivered, .applied]
+            let reference = try #require(try await alice.send(message).reference)
+            bob.acknowledge(try await bob.nextMessage())
+            try await bob.reportApplied(reference)
+            let path = "/api/v1/apps/demo/receipts/"
+            let token = api.tokens[.view]
+            let answers = try await ask(
+                api,
+                [
+                    APICall("GET", "\(path)\(reference)", token: token),
+                    APICall("GET", "\(path)\(reference)?limit=1", token: token),
+                    APICall("GET", "\(path)\(reference)?after=bob", token: token),
+                    APICall("GET", "\(path)00000000000000a1", token: token),
+                    APICall("GET", "\(path)a1", token: token),
+                    APICall(
+                        "GET", "/api/v1/apps/nobody/receipts/\(reference)", token: token),
+                ])
+            #expect(answers.map(\.status) == [200, 200, 200, 404, 400, 404])
+            let told = answers[0].object
+            #expect(told["receiverCount"] as? Int == 2 && told["appliedCount"] as? Int == 1)
+            #expect(told["from"] as? String == "alice" && told["isExpired"] as? Bool == false)
+            func users(_ answer: APIAnswer) -> [String] {
+                (answer.object["receivers"] as? [[String: Any]] ?? []).compactMap {
+                    $0["user"] as? String
+                }
+            }
+            #expect(users(answers[0]) == ["bob", "carol"])
+            #expect(users(answers[1]) == ["bob"] && answers[1].object["next"] as? String == "bob")
+            #expect(users(answers[2]) == ["carol"])
+            await alice.close()
+            await bob.close()
+        }
+
         @Test func `read marks are set for a user, own messages counted`() async throws {
             let api = try await APIBroker()
             let alice = try await api.broker.client("alice")

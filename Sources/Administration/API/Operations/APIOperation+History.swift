@@ -3,6 +3,8 @@
 extension APIOperation {
     private static let pair = "/apps/{app}/users/{user}/history/{with}"
     private static let group = "/apps/{app}/groups/{groupid}/history"
+    // Topics have slashes, so that one is a member of the query.
+    private static let topic = "/apps/{app}/topics/history"
 
     static var listConversations: [APIOperation] {
         let path = "/apps/{app}/users/{user}/conversations"
@@ -50,7 +52,27 @@ extension APIOperation {
             ) { values throws(AdministrationRefusal) in
                 .listHistory(try values.history(groupid: try values.text("groupid")))
             },
+            APIOperation(
+                .listHistory, .get, at: topic, role: .operate,
+                summary: "Lists the kept messages of a topic, the newest first.",
+                members: [.query("topic", required: true)] + members
+            ) { values throws(AdministrationRefusal) in
+                .listHistory(try values.history(topic: try values.text("topic")))
+            },
         ]
+    }
+
+    static let listKeptTopics = APIOperation(
+        .listKeptTopics, .get, at: "/apps/{app}/topics", role: .view,
+        summary: "Lists the topics with kept messages.",
+        members: [
+            .query("after", .number(maximum: .max)), .limit(ListKeptTopics.countMaximum),
+        ]
+    ) { values throws(AdministrationRefusal) in
+        .listKeptTopics(
+            ListKeptTopics(
+                app: try values.text("app"), after: values.number("after", as: UInt64.self),
+                limit: values.limit))
     }
 
     static var removeFromHistory: [APIOperation] {
@@ -74,6 +96,18 @@ extension APIOperation {
                 .removeFromHistory(
                     RemoveFromHistory(
                         app: try values.text("app"), groupid: try values.text("groupid"),
+                        number: try values.number(required: "number")))
+            },
+            APIOperation(
+                .removeFromHistory, .delete, at: topic + "/{number}", role: .operate,
+                summary: "Removes one kept message of a topic.",
+                members: [
+                    .path("number", .number(maximum: .max)), .query("topic", required: true),
+                ]
+            ) { values throws(AdministrationRefusal) in
+                .removeFromHistory(
+                    RemoveFromHistory(
+                        app: try values.text("app"), topic: try values.text("topic"),
                         number: try values.number(required: "number")))
             },
         ]
@@ -125,10 +159,10 @@ extension APIValues {
     }
 
     fileprivate func history(
-        user: String? = nil, with: String? = nil, groupid: String? = nil
+        user: String? = nil, with: String? = nil, groupid: String? = nil, topic: String? = nil
     ) throws(AdministrationRefusal) -> ListHistory {
         ListHistory(
-            app: try text("app"), user: user, with: with, groupid: groupid,
+            app: try text("app"), user: user, with: with, groupid: groupid, topic: topic,
             before: number("before", as: UInt64.self), limit: limit,
             search: text(optional: "search"), from: text(optional: "from"),
             sinceUnixMilliseconds: number("sinceUnixMilliseconds", as: UInt64.self),

@@ -1,6 +1,17 @@
 // The operations about what receivers did with messages.
 
 extension APIOperation {
+    static let showReceipts = APIOperation(
+        .showReceipts, .get, at: "/apps/{app}/receipts/{reference}", role: .view,
+        summary: "Shows who has a message with a reference, and who has applied it.",
+        members: [.query("after"), .limit(ShowReceipts.countMaximum)]
+    ) { values throws(AdministrationRefusal) in
+        .showReceipts(
+            ShowReceipts(
+                app: try values.text("app"), reference: try values.text("reference"),
+                after: values.text(optional: "after"), limit: values.limit))
+    }
+
     static var reportApplied: [APIOperation] {
         let members: [APIMember] = [
             .body("reference", required: true), .body("code", .number(maximum: 255)),

@@ -32,9 +32,11 @@ extension APIOperation {
         case .dropQueueMessage: [dropQueueMessage]
         case .listConversations: listConversations
         case .listHistory: listHistory
+        case .listKeptTopics: [listKeptTopics]
         case .removeFromHistory: removeFromHistory
         case .markConversation: markConversation
         case .reportApplied: reportApplied
+        case .showReceipts: [showReceipts]
         case .purgeQueues: [purgeQueues]
         case .listRetained: [listRetained]
         case .showRetained: [showRetained]

@@ -45,6 +45,7 @@ extension SimulatedMQTTClient {
             deathsBefore: oracle.deaths, fullTimesBefore: oracle.pastFullTimes)
         if context.has(.uncheckedWill), oracle.isForbidden(fact) { return }
         fact.isMQTT = true
+        fact.isKept = context.profile.keepsTopic(order.receivers, order.grade)
         fact.isRetained = order.isRetained
         fact.isClearing = order.isClearing
         if let repeated { fact.repeats = usedIdentifiers[repeated].message }

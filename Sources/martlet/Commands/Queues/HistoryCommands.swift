@@ -1,17 +1,18 @@
 // `martlet history` and `martlet history remove`: the kept messages of one conversation.
+// `martlet history topics`: the topics that have some.
 
 import Administration
 import CommandLineOptions
 
 enum HistoryOption: String, ConnectionRules, AppRules {
     case data, server, ca, token, device, timeout
-    case app, user, with, group, before, limit, search, from, json
+    case app, user, with, group, topic, before, limit, search, from, json
 
     var shape: OptionShape {
         switch self {
         case .json: .flag
-        case .data, .server, .ca, .token, .device, .timeout, .app, .user, .with, .group, .before,
-            .limit, .search, .from:
+        case .data, .server, .ca, .token, .device, .timeout, .app, .user, .with, .group, .topic,
+            .before, .limit, .search, .from:
             .value
         }
     }
@@ -21,10 +22,12 @@ enum HistoryOption: String, ConnectionRules, AppRules {
 
 extension ParsedOptions<HistoryOption> {
     fileprivate func checkConversation() throws {
-        let isPair = has(.user) && has(.with) && !has(.group)
-        let isGroup = has(.group) && !has(.user) && !has(.with)
-        guard isPair || isGroup else {
-            throw UsageError("missing conversation: --user USER --with USER, or --group ID")
+        let isPair = has(.user) && has(.with) && !has(.group) && !has(.topic)
+        let isGroup = has(.group) && !has(.user) && !has(.with) && !has(.topic)
+        let isTopic = has(.topic) && !has(.user) && !has(.with) && !has(.group)
+        guard isPair || isGroup || isTopic else {
+            throw UsageError(
+                "missing conversation: --user USER --with USER, --group ID, or --topic TOPIC")
         }
     }
 }
@@ -45,7 +48,7 @@ enum HistoryCommand {
             let reply = try broker.send(
                 ListHistory(
                     app: app, user: options[.user], with: options[.with],
-                    groupid: options[.group], before: before,
+                    groupid: options[.group], topic: options[.topic], before: before,
                     limit: pages.next(atMost: ListHistory.countMaximum),
                     search: options[.search], from: options[.from]))
             if options.has(.json) {
@@ -73,7 +76,7 @@ enum HistoryCommand {
 enum HistoryRemoveCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try OptionParser<HistoryOption>.options(
-            arguments, positionalMaximum: 1, accepting: [.app, .user, .with, .group, .json])
+            arguments, positionalMaximum: 1, accepting: [.app, .user, .with, .group, .topic, .json])
         try options.checkConversation()
         guard let text = options.positionals.first, let number = UInt64(text), number > 0 else {
             throw UsageError("missing NUMBER, a positive whole number: see martlet history")
@@ -82,8 +85,40 @@ enum HistoryRemoveCommand {
         _ = try broker.send(
             RemoveFromHistory(
                 app: try options.app(), user: options[.user], with: options[.with],
-                groupid: options[.group], number: number))
+                groupid: options[.group], topic: options[.topic], number: number))
         StandardStream.output.print(
             options.has(.json) ? "{}" : "message \(number) is removed")
+    }
+}
+
+enum HistoryTopicsCommand {
+    static func run(_ arguments: ArraySlice<String>) throws {
+        let options = try OptionParser<HistoryOption>.options(
+            arguments, positionalMaximum: 0, accepting: [.app, .limit, .json])
+        let app = try options.app()
+        var pages = PageLimit(try options.integer(.limit, in: 1...Int.max))
+        let broker = try options.administration()
+        var table = TextTable("TOPIC", "NEWEST", "MESSAGES", "BYTES")
+        var after: UInt64?
+        repeat {
+            let reply = try broker.send(
+                ListKeptTopics(
+                    app: app, after: after, limit: pages.next(atMost: ListKeptTopics.countMaximum)))
+            if options.has(.json) {
+                for topic in reply.topics {
+                    guard StandardStream.output.print(jsonLine(topic)) else { return }
+                }
+            } else {
+                for topic in reply.topics {
+                    table.add([
+                        topic.topic, "\(topic.lastNumber)", "\(topic.messageCount)",
+                        "\(topic.byteCount)",
+                    ])
+                }
+                guard table.printPage() else { return }
+            }
+            after = reply.next
+            pages.take(reply.topics.count)
+        } while after != nil && !pages.isOver
     }
 }

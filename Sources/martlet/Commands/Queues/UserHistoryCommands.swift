@@ -17,7 +17,8 @@ enum UserHistoryCommand {
     private static let pageCountMaximum = 100
 
     static func run(_ options: ParsedOptions<HistoryOption>) async throws {
-        let party = try ConversationParty(user: options[.with], group: options[.group])
+        let party = try ConversationParty(
+            user: options[.with], group: options[.group], topic: options[.topic])
         let before = try options.integer(.before, in: 1...Int.max).map(UInt64.init)
         let limit = PageLimit(try options.integer(.limit, in: 1...Int.max))
         var search = HistorySearch()
@@ -51,7 +52,8 @@ enum UserHistoryCommand {
     struct Line: Encodable {
         let number: UInt64
         let from: String
-        let t: UInt8
+        /// Nil for bytes.
+        let t: UInt8?
         let unixMilliseconds: UInt64
         let content: StoredContent
         let attributes: [String: String]?
@@ -61,9 +63,10 @@ enum UserHistoryCommand {
         let receipts: [String]?
 
         init(_ message: KeptMessage) {
-            (number, from, t) = (message.number, message.sender, message.type)
+            (number, from) = (message.number, message.sender)
+            t = message.payload == nil ? message.type : nil
             unixMilliseconds = message.time
-            let bytes = Array(message.text.utf8)
+            let bytes = message.payload ?? Array(message.text.utf8)
             content = StoredContent(bytes, of: bytes.count)
             attributes = message.attributes.isEmpty ? nil : message.attributes
             isLate = message.isLate ? true : nil
@@ -74,7 +77,8 @@ enum UserHistoryCommand {
 
         var fields: [String] {
             [
-                "\(number)", from, "\(t)", dateText(unixSeconds: unixMilliseconds / 1_000),
+                "\(number)", from, t.map { "\($0)" } ?? "",
+                dateText(unixSeconds: unixMilliseconds / 1_000),
                 QueueMessagesCommand.text(content),
             ]
         }
@@ -122,6 +126,7 @@ enum UserConversationsCommand {
             switch conversation.party {
             case .user(let name): user = name
             case .group(let name): groupid = name
+            case .topic(let name): preconditionFailure("the topic \(name) is in a list of a user")
             }
             lastNumber = conversation.lastNumber
             readThrough = conversation.readThrough
@@ -146,6 +151,18 @@ extension ConversationParty {
         case (nil, let group?): self = .group(group)
         case (nil, nil), (_?, _?):
             throw UsageError("missing conversation: one of --with USER and --group ID")
+        }
+    }
+
+    /// The same, or a topic.
+    init(user: String?, group: String?, topic: String?) throws(UsageError) {
+        switch (user, group, topic) {
+        case (nil, nil, let topic?): self = .topic(topic)
+        case (_, _, nil) where user != nil || group != nil:
+            try self.init(user: user, group: group)
+        default:
+            throw UsageError(
+                "missing conversation: one of --with USER, --group ID and --topic TOPIC")
         }
     }
 }
