@@ -226,7 +226,8 @@ struct ListSearchTests {
         let lists = APIOperation.all.filter { $0.list != nil }
         #expect(
             Set(lists.map(\.kind)) == [
-                .listApps, .listAppKeys, .listUsers, .listTokens, .listSessions,
+                .listApps, .listAppKeys, .listUsers, .listTokens, .listPasswords,
+                .listSessions,
                 .listQueueMessages, .listConversations, .listHistory, .listRetained, .listGroups,
                 .listListeners, .listRefusals, .listLogLines, .listTraces, .listOperators,
             ])
