@@ -9,8 +9,8 @@ import Testing
         try PasswordHash(Array(text.utf8))
     }
 
-    /// The password `pw1` by mosquitto_passwd 2.0.11, as it does by default and with `-H sha512`, and
-    /// by the argon2 program with a parallelism of one and of four.
+    /// The password `pw1` by mosquitto_passwd 2.0.11, as it does by default and with `-H sha512`,
+    /// and by the argon2 program with a parallelism of one and of four.
     private static let known = [
         "$7$101$EvkecEzTrIvfliNh$gK13wXey9RRCPFl9KdPUi09BdSRvIwcyZoHgeDoILchyyzVdAPWSmYxpXt6eYV/Z"
             + "3aMsj76osnvh56+ybNDmRg==",

@@ -78,8 +78,8 @@ package final class PasswordVerifier: Sendable {
     /// Logins that wait for a thread: at 15 ms for each, as many as are verified before the client
     /// gives up, or the broker does (`limits.authenticationSeconds`).
     static let waitingMaximum = 512
-    /// Passwords that are recognized: 100 bytes each, and a fleet that reconnects after a restart of
-    /// a switch costs one keyed hash for each.
+    /// Passwords that are recognized: 100 bytes each. A fleet that reconnects after a restart of a
+    /// switch costs one keyed hash for each.
     static let knownMaximum = 65_536
     /// Milliseconds from a login to its refusal. Hashes of different kinds take from microseconds
     /// to a third of a second; an answer at this time does not tell which a user name has, or

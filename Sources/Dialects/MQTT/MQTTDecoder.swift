@@ -76,8 +76,9 @@ enum MQTTDecoder {
     private static let clientIdentifierMaximum = 255
 
     /// The identity of the client. The password is the credential: an app key if the user name is
-    /// `APP/USER`, a password if the listener accepts user names, otherwise a token. Without a password, the transport may have verified the
-    /// client, or the listener accepts it without credentials.
+    /// `APP/USER`, a password if the listener accepts user names, otherwise a token. Without a
+    /// password, the transport may have verified the client, or the listener accepts it without
+    /// credentials.
     private static func claim(
         of connect: MQTT.Connect, _ packet: ReceivedPacket, terms: ListenerTerms,
         in context: inout some DecodingContext & ~Copyable

@@ -1,5 +1,5 @@
-// `martlet import mosquitto`: users, rights, retained messages and a configuration from the files of a
-// Mosquitto.
+// `martlet import mosquitto`: users, rights, retained messages and a configuration from the files
+// of a Mosquitto.
 
 import Administration
 import CommandLineOptions

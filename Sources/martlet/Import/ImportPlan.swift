@@ -1,5 +1,5 @@
-// What an import does: passwords to set, messages to retain, and a configuration to write. It is made
-// from the files alone, so that a dry run tells the same as the import.
+// What an import does: passwords to set, messages to retain, and a configuration to write. It is
+// made from the files alone, so that a dry run tells the same as the import.
 
 import Administration
 import JSON5

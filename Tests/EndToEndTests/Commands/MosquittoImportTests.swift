@@ -117,7 +117,7 @@ extension EndToEndTests {
             let lines = try await importAll()
             #expect(lines.filter { $0.contains("\t") } == dry.filter { $0.contains("\t") })
             for words in [
-                "changed\t\(files.file("passwd")):2\tuser bob/1, 2 rights; messages know it as bob_1",
+                "\(files.file("passwd")):2\tuser bob/1, 2 rights; messages know it as bob_1",
                 "NOT TAKEN\t\(files.file("acl")):2\ttopic read $SYS/# before the first user",
                 "changed\t\(mosquitto.directory)/mosquitto.db\tretained site/a"
                     .replacing("changed", with: "taken"),
