@@ -251,8 +251,8 @@ deps: toolchain
 	@pkg-config --exists $(LIBRARIES) 2>/dev/null || { \
 	    set -e; \
 	    command -v apt-get >/dev/null || { \
-	        echo "Missing: OpenSSL 3, LMDB, libargon2, libcurl or pkg-config. Install the counterparts of" \
-	            "$(PACKAGES), then run make again." >&2; exit 1; }; \
+	        echo "Missing: OpenSSL 3, LMDB, libargon2, libcurl or pkg-config. Install the" \
+	            "counterparts of $(PACKAGES), then run make again." >&2; exit 1; }; \
 	    echo "Installing $(PACKAGES) with apt-get"; \
 	    root=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	    $$root apt-get update -qq; \

@@ -33,16 +33,17 @@ struct Argon2Parameters: Hashable, Sendable {
         let passes = try Self.number(words[1], "t")
         let parallelism = try Self.number(words[2], "p")
         func check(
-            _ value: UInt64, _ parameter: String, _ maximum: UInt64
+            _ value: UInt64, of parameter: String, maximum: UInt64
         ) throws(PasswordHashError) {
             if value > maximum {
                 throw .tooCostly(parameter: parameter, value: value, maximum: maximum)
             }
         }
-        try check(memory, "the memory in KiB", Self.memoryKibibytesMaximum)
-        try check(parallelism, "the parallelism", Self.parallelismMaximum)
-        try check(passes, "the number of passes", Self.workMaximum)
-        try check(memory * passes, "the memory in KiB times the passes", Self.workMaximum)
+        try check(memory, of: "the memory in KiB", maximum: Self.memoryKibibytesMaximum)
+        try check(parallelism, of: "the parallelism", maximum: Self.parallelismMaximum)
+        try check(passes, of: "the number of passes", maximum: Self.workMaximum)
+        try check(
+            memory * passes, of: "the memory in KiB times the passes", maximum: Self.workMaximum)
         // RFC 9106, 3.1.
         guard parallelism > 0, passes > 0, memory >= 8 * parallelism else { throw .malformed }
         self.init(

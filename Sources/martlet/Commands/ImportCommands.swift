@@ -85,14 +85,14 @@ enum ImportMosquittoCommand {
                         rights: part.map { ($0.rights ?? []).joined(separator: "\n") }))
             } catch {
                 guard case .refused = error else { throw error }
-                for index in start..<end { try setPassword(index, &plan, broker) }
+                for index in start..<end { try setPassword(at: index, of: &plan, by: broker) }
             }
             start = end
         }
     }
 
     private static func setPassword(
-        _ index: Int, _ plan: inout ImportPlan, _ broker: borrowing AdministrationConnection
+        at index: Int, of plan: inout ImportPlan, by broker: borrowing AdministrationConnection
     ) throws {
         do throws(AdministrationError) {
             _ = try broker.send(plan.passwords[index])

@@ -46,7 +46,8 @@ enum PasswordSetCommand {
                 user: options[.user], device: options[.device],
                 rights: options.has(.right) ? options.all(.right) : nil, expirySeconds: expiry))
         PasswordLine.print(
-            "the password of \(name) is set", name, app: app, reply.connectionCount, options)
+            "the password of \(name) is set", name: name, app: app,
+            connectionCount: reply.connectionCount, by: options)
     }
 
     /// The password in a file that others may not read, or else in the first line of standard
@@ -121,7 +122,7 @@ enum PasswordExpireCommand {
         PasswordLine.print(
             "the password of \(name) "
                 + (expiry == nil ? "does not expire" : "expires in \(options[.expires] ?? "")"),
-            name, app: app, reply.connectionCount, options)
+            name: name, app: app, connectionCount: reply.connectionCount, by: options)
     }
 }
 
@@ -135,8 +136,8 @@ enum PasswordRevokeCommand {
         let broker = try options.administration()
         let reply = try broker.send(RevokePassword(app: app, name: name))
         PasswordLine.print(
-            "the password of \(name) is refused from now on", name, app: app,
-            reply.connectionCount, options)
+            "the password of \(name) is refused from now on", name: name, app: app,
+            connectionCount: reply.connectionCount, by: options)
     }
 }
 
@@ -147,8 +148,8 @@ private struct PasswordLine: Encodable {
     let connectionCount: Int
 
     static func print(
-        _ text: String, _ name: String, app: String, _ connectionCount: Int,
-        _ options: ParsedOptions<PasswordOption>
+        _ text: String, name: String, app: String, connectionCount: Int,
+        by options: ParsedOptions<PasswordOption>
     ) {
         StandardStream.output.print(
             options.has(.json)

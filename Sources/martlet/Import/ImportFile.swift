@@ -28,7 +28,7 @@ struct ImportFile {
             let place = "\(path):\(index + 1)"
             let bytes = bytes.last == UInt8(ascii: "\r") ? bytes.dropLast() : bytes
             guard let text = String(validating: bytes, as: UTF8.self) else {
-                report.add(.refused, place, "the line is no UTF-8")
+                report.add(.refused, at: place, "the line is no UTF-8")
                 continue
             }
             if !text.isEmpty { lines.append(Line(text: text, place: place)) }
@@ -43,7 +43,7 @@ struct ImportFile {
     ) -> [UInt8]? {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else {
-            report.add(.refused, path, "\(what) cannot be read: \(SystemError.last)")
+            report.add(.refused, at: path, "\(what) cannot be read: \(SystemError.last)")
             return nil
         }
         defer { close(descriptor) }
@@ -51,12 +51,12 @@ struct ImportFile {
             let content = try DescriptorIO.read(
                 from: descriptor, byteCountMaximum: byteCountMaximum + 1)
             guard content.count <= byteCountMaximum else {
-                report.add(.refused, path, "\(what) has more than \(byteCountMaximum) bytes")
+                report.add(.refused, at: path, "\(what) has more than \(byteCountMaximum) bytes")
                 return nil
             }
             return content
         } catch {
-            report.add(.refused, path, "\(what) cannot be read: \(error)")
+            report.add(.refused, at: path, "\(what) cannot be read: \(error)")
             return nil
         }
     }

@@ -31,9 +31,11 @@ struct ImportPlan {
         if let access { tellUnused(access) }
         takePreSharedKeys(settings, access)
         if let file = store ?? settings.storeFile?.text {
-            if let store = MosquittoStore(file, report: &report) { take(store, file, now) }
+            if let store = MosquittoStore(file, report: &report) {
+                take(store, of: file, unixSeconds: now)
+            }
         } else {
-            report.add(.ignored, path, "there is no store: persistence is off")
+            report.add(.ignored, at: path, "there is no store: persistence is off")
         }
         writeConfiguration(settings, path)
     }
@@ -58,23 +60,24 @@ struct ImportPlan {
         var users: [String: String] = [:]
         for line in file.lines where !line.text.hasPrefix("#") {
             guard let colon = line.text.firstIndex(of: ":"), colon > line.text.startIndex else {
-                report.add(.refused, line.place, "the line is not NAME:HASH")
+                report.add(.refused, at: line.place, "the line is not NAME:HASH")
                 continue
             }
             let name = String(line.text[..<colon])
             let hash = line.text[line.text.index(after: colon)...].trimmed
             if let fault = Self.fault(of: hash) ?? Self.fault(ofName: name) {
-                report.add(.refused, line.place, "user \(name): \(fault)")
+                report.add(.refused, at: line.place, "user \(name): \(fault)")
                 continue
             }
             guard names.insert(name).inserted else {
-                report.add(.refused, line.place, "user \(name) is there twice; the first is taken")
+                report.add(
+                    .refused, at: line.place, "user \(name) is there twice; the first is taken")
                 continue
             }
             let user = Self.userName(name)
             if let other = users.updateValue(name, forKey: user) {
                 report.add(
-                    .refused, line.place,
+                    .refused, at: line.place,
                     "user \(name) would be the user \(user), as \(other) is")
                 continue
             }
@@ -89,9 +92,9 @@ struct ImportPlan {
             passwordLines.append(report.lines.count)
             let text = "user \(name), \(rights.map { "\($0.count) rights" } ?? "the app's rights")"
             if user == name {
-                report.add(.taken, line.place, text)
+                report.add(.taken, at: line.place, text)
             } else {
-                report.add(.changed, line.place, "\(text); messages know it as \(user)")
+                report.add(.changed, at: line.place, "\(text); messages know it as \(user)")
             }
         }
     }
@@ -130,7 +133,7 @@ struct ImportPlan {
         for user in access.users where !names.contains(user) {
             guard let entry = access.entries[user]?.first else { continue }
             report.add(
-                .refused, entry.place,
+                .refused, at: entry.place,
                 "user \(user) has topics and no password; give them to its token with --right")
         }
     }
@@ -144,7 +147,7 @@ struct ImportPlan {
         for line in file.lines where !line.text.hasPrefix("#") {
             // The key is no part of the report.
             guard let colon = line.text.lastIndex(of: ":"), colon > line.text.startIndex else {
-                report.add(.refused, line.place, "the line is not IDENTITY:HEXKEY")
+                report.add(.refused, at: line.place, "the line is not IDENTITY:HEXKEY")
                 continue
             }
             let identity = String(line.text[..<colon])
@@ -153,56 +156,56 @@ struct ImportPlan {
                 digits.allSatisfy(\.isHexDigit)
             else {
                 report.add(
-                    .refused, line.place,
+                    .refused, at: line.place,
                     "the key of \(identity) must have at least 16 bytes in hexadecimal; take the "
                         + "line out of tls.pskFile, or martletd does not start")
                 continue
             }
             if Self.userName(identity) != identity {
                 report.add(
-                    .refused, line.place,
+                    .refused, at: line.place,
                     "the identity \(identity) is no user: it must have at most 64 bytes, without "
                         + "/, + and #")
             } else if let access, access.entries[identity] != nil {
                 report.add(
-                    .changed, line.place,
+                    .changed, at: line.place,
                     "identity \(identity): it has the rights of the app, and not its own topics")
             } else {
-                report.add(.taken, line.place, "identity \(identity)")
+                report.add(.taken, at: line.place, "identity \(identity)")
             }
         }
     }
 
     // MARK: - Store
 
-    private mutating func take(_ store: MosquittoStore, _ path: String, _ now: Int64) {
+    private mutating func take(_ store: MosquittoStore, of path: String, unixSeconds now: Int64) {
         for message in store.retained {
             guard message.payload.count <= Self.payloadByteCountMaximum else {
                 report.add(
-                    .refused, path,
+                    .refused, at: path,
                     "retained \(message.topic): \(message.payload.count) bytes, more than "
                         + "\(Self.payloadByteCountMaximum)")
                 continue
             }
             if let expiry = message.expiresUnixSeconds, expiry <= now {
-                report.add(.ignored, path, "retained \(message.topic): it has expired")
+                report.add(.ignored, at: path, "retained \(message.topic): it has expired")
                 continue
             }
             retained.append(message)
             retainedLines.append(report.lines.count)
             if message.hasOtherProperties {
                 report.add(
-                    .changed, path,
+                    .changed, at: path,
                     "retained \(message.topic): taken without its properties of MQTT 5")
             } else {
-                report.add(.taken, path, "retained \(message.topic)")
+                report.add(.taken, at: path, "retained \(message.topic)")
             }
         }
         let clients = Set(store.clients).union(store.queued.keys).union(store.subscriptions.keys)
         for client in clients.sorted() {
             let queued = store.queued[client] ?? 0
             report.add(
-                .refused, path,
+                .refused, at: path,
                 "the session of client \(client) with \(store.subscriptions[client] ?? 0) "
                     + "subscriptions and \(queued) queued messages: let it connect to Mosquitto "
                     + "before, and subscribe again after the move")
@@ -217,7 +220,7 @@ struct ImportPlan {
         let isOpen = settings.allowsAnonymous?.text == "true"
         if isOpen, let place = settings.allowsAnonymous?.place {
             report.add(
-                .changed, place,
+                .changed, at: place,
                 "allow_anonymous: clients without a user name are users of the app demo")
         }
         for listener in settings.listeners {
@@ -225,7 +228,7 @@ struct ImportPlan {
             guard let file = listener.authorityFile, listener.requiresCertificate else { continue }
             if let authority, authority != file {
                 report.add(
-                    .refused, listener.place,
+                    .refused, at: listener.place,
                     "cafile \(file): there is one tls.clientAuthorityFile, \(authority)")
             }
             authority = authority ?? file
@@ -233,7 +236,7 @@ struct ImportPlan {
         if settings.listeners.isEmpty {
             // Without listeners Mosquitto accepts anonymous clients of its machine.
             listeners.append("tcp://localhost:1883?anonymous&passwords=\(app)")
-            report.add(.taken, path, "no listener: tcp://localhost:1883")
+            report.add(.taken, at: path, "no listener: tcp://localhost:1883")
         }
         var sections: [(name: String, members: [String])] = []
         func add(_ section: String, _ member: String) {
@@ -278,7 +281,7 @@ struct ImportPlan {
         var written = host.contains(":") ? "[\(host)]" : host
         if host != "*", host != "localhost", !isAddress {
             report.add(
-                .changed, listener.place,
+                .changed, at: listener.place,
                 "listener on \(host): Martlet takes addresses and no names; it is localhost here")
             written = "localhost"
         }
@@ -288,20 +291,20 @@ struct ImportPlan {
             options += ["certificateFile=\(file)", "keyFile=\(key)"]
         } else if usesTLS {
             report.add(
-                .changed, listener.place,
+                .changed, at: listener.place,
                 "listener \(listener.port): it needs tls.certificateFile and tls.keyFile")
         }
         if listener.requiresCertificate { options.append("clientCertificates=required") }
         if scheme == "ws", !isLoopback {
             options.append("insecure")
             report.add(
-                .changed, listener.place,
+                .changed, at: listener.place,
                 "listener \(listener.port): passwords cross the network without TLS (insecure)")
         }
         options.append("passwords=\(app)")
         let url =
             "\(scheme)://\(written):\(listener.port)?\(options.joined(separator: "&"))"
-        report.add(.taken, listener.place, "listener \(listener.port): \(url)")
+        report.add(.taken, at: listener.place, "listener \(listener.port): \(url)")
         return url
     }
 }

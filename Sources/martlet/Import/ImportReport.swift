@@ -22,7 +22,7 @@ struct ImportReport {
 
     private(set) var lines: [Line] = []
 
-    mutating func add(_ verdict: Verdict, _ place: String, _ text: String) {
+    mutating func add(_ verdict: Verdict, at place: String, _ text: String) {
         lines.append(Line(verdict: verdict, place: place, text: text))
     }
 

@@ -31,7 +31,7 @@ struct MosquittoAccess {
             switch word {
             case "user" where rest.isEmpty:
                 report.add(
-                    .refused, line.place, "user without a name; topics below it are nobody's")
+                    .refused, at: line.place, "user without a name; topics below it are nobody's")
                 user = nil
             case "user":
                 user = rest
@@ -49,20 +49,20 @@ struct MosquittoAccess {
                     entries[user]?.append(entry)
                 } else {
                     report.add(
-                        .refused, line.place,
+                        .refused, at: line.place,
                         "topic \(rest) before the first user is for clients without a user name, "
                             + "who have the rights of the app demo here")
                 }
             default:
                 report.add(
-                    .refused, line.place,
+                    .refused, at: line.place,
                     "\(word) is no user, topic or pattern; Mosquitto would "
                         + "not start with it")
             }
         }
         if !patterns.isEmpty || !users.isEmpty {
             report.add(
-                .changed, path,
+                .changed, at: path,
                 "a subscription needs a right for all topics of its filter; Mosquitto admits it "
                     + "and leaves messages out")
         }
@@ -76,13 +76,13 @@ struct MosquittoAccess {
         let topic: String
         switch words.count {
         case 0:
-            report.add(.refused, place, "the line has no topic")
+            report.add(.refused, at: place, "the line has no topic")
             return nil
         case 1: (kind, topic) = (.readwrite, String(words[0]))
         default:
             guard let known = Entry.Kind(rawValue: String(words[0])) else {
                 report.add(
-                    .refused, place,
+                    .refused, at: place,
                     "\(words[0]) is no access; it is read, write, readwrite or deny")
                 return nil
             }
@@ -92,7 +92,7 @@ struct MosquittoAccess {
         for (index, level) in levels.enumerated() where level.contains(where: { "+#".contains($0) })
         {
             guard level == "+" || level == "#" && index == levels.count - 1 else {
-                report.add(.refused, place, "the topic \(topic) is no filter of MQTT")
+                report.add(.refused, at: place, "the topic \(topic) is no filter of MQTT")
                 return nil
             }
         }
@@ -131,7 +131,7 @@ struct MosquittoAccess {
         if rights.count > countMaximum {
             for right in rights[countMaximum...] {
                 report.add(
-                    .refused, own.first?.place ?? "acl_file",
+                    .refused, at: own.first?.place ?? "acl_file",
                     "user \(name): \(right) is more than \(countMaximum) rights; use a wildcard")
             }
             // Without all that deny, the rest would allow too much.
@@ -151,13 +151,13 @@ struct MosquittoAccess {
             }
             if let wider {
                 report.add(
-                    .changed, denial.place,
+                    .changed, at: denial.place,
                     "user \(name): a subscription to \(wider.topic) is refused, because it would "
                         + "receive \(denial.topic); Mosquitto admits it and leaves these out")
             }
             if allowing.contains(where: { $0.topic == denial.topic }) {
                 report.add(
-                    .changed, denial.place,
+                    .changed, at: denial.place,
                     "user \(name): \(denial.topic) is allowed and denied; it is denied, as in "
                         + "Mosquitto")
             }
@@ -165,7 +165,7 @@ struct MosquittoAccess {
         for denial in patterns where denial.kind == .deny {
             if let line = allowing.first(where: { Self.overlap($0.topic, denial.topic) }) {
                 report.add(
-                    .changed, denial.place,
+                    .changed, at: denial.place,
                     "user \(name): the pattern denies \(denial.topic), which \(line.topic) at "
                         + "\(line.place) allows in Mosquitto; here it is denied")
             }

@@ -78,7 +78,7 @@ struct MosquittoConfiguration {
         case "psk_file": preSharedKeyFile = Value(text: value, place: place)
         case "crlfile":
             revocationFile = Value(text: value, place: place)
-            report.add(.taken, place, "crlfile: tls.crlFile")
+            report.add(.taken, at: place, "crlfile: tls.crlFile")
         case "persistence": isPersistent = value == "true"
         case "persistence_location": storeLocation = value
         case "persistence_file": storeName = value
@@ -95,7 +95,7 @@ struct MosquittoConfiguration {
         if word == "listener" {
             let words = value.split(separator: " ").map(String.init)
             guard let port = words.first.flatMap(UInt16.init), port > 0 else {
-                report.add(.refused, place, "listener \(value): only TCP ports are taken")
+                report.add(.refused, at: place, "listener \(value): only TCP ports are taken")
                 return
             }
             listeners.append(Listener(port: port, host: words.dropFirst().first, place: place))
@@ -104,11 +104,11 @@ struct MosquittoConfiguration {
         }
         if word == "port" {
             guard let port = UInt16(value), port > 0 else {
-                report.add(.refused, place, "port \(value) is no port")
+                report.add(.refused, at: place, "port \(value) is no port")
                 return
             }
             if hasOwnListener {
-                report.add(.refused, place, "port belongs before the first listener")
+                report.add(.refused, at: place, "port belongs before the first listener")
             } else if listeners.isEmpty {
                 listeners.append(Listener(port: port, place: place))
             } else {
@@ -124,7 +124,7 @@ struct MosquittoConfiguration {
         case "protocol":
             listeners[last].isWebSocket = value == "websockets"
             if !["websockets", "mqtt"].contains(value) {
-                report.add(.refused, place, "protocol \(value) is not known; mqtt is assumed")
+                report.add(.refused, at: place, "protocol \(value) is not known; mqtt is assumed")
             }
         case "certfile": listeners[last].certificateFile = value
         case "keyfile": listeners[last].keyFile = value
@@ -171,32 +171,32 @@ struct MosquittoConfiguration {
     ) {
         if let limit = Self.limits[word] {
             guard let number = Int(value) else {
-                report.add(.refused, place, "\(word) \(value) is no number")
+                report.add(.refused, at: place, "\(word) \(value) is no number")
                 return
             }
             guard limit.range.contains(number) else {
                 report.add(
-                    .changed, place,
+                    .changed, at: place,
                     "\(word) \(number): the default of \(limit.key), which begins at "
                         + "\(limit.range.lowerBound)")
                 return
             }
             settings.removeAll { $0.key == limit.key }
             settings.append((limit.key, "\(number)"))
-            report.add(.taken, place, "\(word) \(number): \(limit.key)")
+            report.add(.taken, at: place, "\(word) \(number): \(limit.key)")
         } else if word == "persistent_client_expiration" {
             guard let seconds = Self.seconds(value) else {
-                report.add(.refused, place, "\(word) \(value) is no time")
+                report.add(.refused, at: place, "\(word) \(value) is no time")
                 return
             }
             settings.append(("limits.sessionExpirySeconds", "\(seconds)"))
-            report.add(.taken, place, "\(word) \(value): limits.sessionExpirySeconds")
+            report.add(.taken, at: place, "\(word) \(value): limits.sessionExpirySeconds")
         } else if let reason = Self.meaningless[word] {
-            report.add(.ignored, place, "\(word): \(reason)")
+            report.add(.ignored, at: place, "\(word): \(reason)")
         } else if word == "connection" || word == "address" {
-            report.add(.refused, place, "\(word): a bridge is a program of its own (bridge.md)")
+            report.add(.refused, at: place, "\(word): a bridge is a program of its own (bridge.md)")
         } else {
-            report.add(.refused, place, "\(word) has no counterpart here")
+            report.add(.refused, at: place, "\(word) has no counterpart here")
         }
     }
 
@@ -217,7 +217,7 @@ struct MosquittoConfiguration {
         _ path: String, at place: String, report: inout ImportReport
     ) {
         guard includeDepth < Self.includeDepthMaximum, let directory = opendir(path) else {
-            report.add(.refused, place, "include_dir \(path) cannot be read")
+            report.add(.refused, at: place, "include_dir \(path) cannot be read")
             return
         }
         var names: [String] = []

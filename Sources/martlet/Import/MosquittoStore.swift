@@ -47,7 +47,8 @@ struct MosquittoStore {
             try read(bytes, path, report: &report)
         } catch {
             report.add(
-                .refused, path, "\(error.text); what stands before it is taken, the rest is not")
+                .refused, at: path, "\(error.text); what stands before it is taken, the rest is not"
+            )
         }
     }
 
@@ -75,7 +76,11 @@ struct MosquittoStore {
                 throw Damage(text: "the store ends within a chunk at byte \(offset)")
             }
             let chunk = bytes[(offset + 8)..<(offset + 8 + length)]
-            guard take(UInt32(kind), chunk, version: version, &messages, path, &report) else {
+            guard
+                take(
+                    UInt32(kind), chunk, version: version, messages: &messages, path: path,
+                    report: &report)
+            else {
                 throw Damage(text: "the store has a broken chunk at byte \(offset)")
             }
             offset += 8 + length
@@ -85,7 +90,7 @@ struct MosquittoStore {
     /// Takes a chunk. Returns false if it is broken.
     private mutating func take(
         _ kind: UInt32, _ chunk: ArraySlice<UInt8>, version: UInt64,
-        _ messages: inout [UInt64: Message], _ path: String, _ report: inout ImportReport
+        messages: inout [UInt64: Message], path: String, report: inout ImportReport
     ) -> Bool {
         switch kind {
         case 1: return true
@@ -101,7 +106,7 @@ struct MosquittoStore {
         case 4:
             guard chunk.count >= 8 else { return false }
             if let message = messages[Self.native(chunk.at(0, 8))] {
-                retain(message, path, &report)
+                retain(message, path: path, report: &report)
             }
         case 5:
             guard chunk.count >= 12 else { return false }
@@ -137,14 +142,14 @@ struct MosquittoStore {
     }
 
     private mutating func retain(
-        _ message: Message, _ path: String, _ report: inout ImportReport
+        _ message: Message, path: String, report: inout ImportReport
     ) {
         guard let topic = String(validating: message.topic, as: UTF8.self) else {
-            report.add(.refused, path, "a retained message: its topic is no UTF-8")
+            report.add(.refused, at: path, "a retained message: its topic is no UTF-8")
             return
         }
         if topic.hasPrefix("$") {
-            report.add(.ignored, path, "retained \(topic): topics with $ are the broker's own")
+            report.add(.ignored, at: path, "retained \(topic): topics with $ are the broker's own")
             return
         }
         if message.payload.isEmpty { return }
