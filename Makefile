@@ -31,8 +31,8 @@ RELEASE := -c release --static-swift-stdlib
 PREFIX ?= /usr/local
 
 # System libraries of the code, by pkg-config name and by Debian package.
-LIBRARIES := 'openssl >= 3.0' lmdb libcurl
-PACKAGES := libssl-dev liblmdb-dev libcurl4-openssl-dev pkg-config
+LIBRARIES := 'openssl >= 3.0' lmdb libargon2 libcurl
+PACKAGES := libssl-dev liblmdb-dev libargon2-dev libcurl4-openssl-dev pkg-config
 
 # MQTT clients and a broker that the tests start and compile, and the tools of the recipes in
 # docs/operating.
@@ -252,8 +252,8 @@ deps: toolchain
 	@pkg-config --exists $(LIBRARIES) 2>/dev/null || { \
 	    set -e; \
 	    command -v apt-get >/dev/null || { \
-	        echo "Missing: OpenSSL 3, LMDB, libcurl or pkg-config. Install the counterparts of" \
-	            "$(PACKAGES), then run make again." >&2; exit 1; }; \
+	        echo "Missing: OpenSSL 3, LMDB, libargon2, libcurl or pkg-config. Install the" \
+	            "counterparts of $(PACKAGES), then run make again." >&2; exit 1; }; \
 	    echo "Installing $(PACKAGES) with apt-get"; \
 	    root=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	    $$root apt-get update -qq; \

@@ -32,6 +32,8 @@ let package = Package(
         .systemLibrary(name: "CLMDB", pkgConfig: "lmdb", providers: [.apt(["liblmdb-dev"])]),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(
+            name: "CArgon2", pkgConfig: "libargon2", providers: [.apt(["libargon2-dev"])]),
+        .systemLibrary(
             name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
         .target(name: "CLinuxShims"),
         .target(name: "CTLSMemory"),
@@ -59,7 +61,8 @@ let package = Package(
 
         // Edges.
         .target(name: "Threads", dependencies: ["CLinuxShims"], swiftSettings: hot),
-        .target(name: "Credentials", dependencies: ["BrokerCore", "Primitives", "COpenSSL"]),
+        .target(
+            name: "Credentials", dependencies: ["BrokerCore", "Primitives", "COpenSSL", "CArgon2"]),
         .target(
             name: "QueueStore", dependencies: ["BrokerCore", "Primitives", "CLMDB"],
             swiftSettings: hot),

@@ -23,6 +23,11 @@ public enum AdministrationCommand: Hashable, Sendable {
     case mintTokens(MintTokens)
     case listTokens(ListTokens)
     case revokeTokens(RevokeTokens)
+    case setPassword(SetPassword)
+    case importPasswords(ImportPasswords)
+    case listPasswords(ListPasswords)
+    case expirePassword(ExpirePassword)
+    case revokePassword(RevokePassword)
     case listSessions(ListSessions)
     case kickSessions(KickSessions)
     case deleteSessions(DeleteSessions)
@@ -83,6 +88,11 @@ public enum AdministrationCommand: Hashable, Sendable {
         case mintTokens = "token.mint"
         case listTokens = "token.list"
         case revokeTokens = "token.revoke"
+        case setPassword = "password.set"
+        case importPasswords = "password.import"
+        case listPasswords = "password.list"
+        case expirePassword = "password.expire"
+        case revokePassword = "password.revoke"
         case listSessions = "session.list"
         case kickSessions = "session.kick"
         case deleteSessions = "session.delete"
@@ -144,6 +154,11 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .mintTokens: .mintTokens
         case .listTokens: .listTokens
         case .revokeTokens: .revokeTokens
+        case .setPassword: .setPassword
+        case .importPasswords: .importPasswords
+        case .listPasswords: .listPasswords
+        case .expirePassword: .expirePassword
+        case .revokePassword: .revokePassword
         case .listSessions: .listSessions
         case .kickSessions: .kickSessions
         case .deleteSessions: .deleteSessions
@@ -226,6 +241,11 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .mintTokens: self = .mintTokens(try Self.body(line))
         case .listTokens: self = .listTokens(try Self.body(line))
         case .revokeTokens: self = .revokeTokens(try Self.body(line))
+        case .setPassword: self = .setPassword(try Self.body(line))
+        case .importPasswords: self = .importPasswords(try Self.body(line))
+        case .listPasswords: self = .listPasswords(try Self.body(line))
+        case .expirePassword: self = .expirePassword(try Self.body(line))
+        case .revokePassword: self = .revokePassword(try Self.body(line))
         case .listSessions: self = .listSessions(try Self.body(line))
         case .kickSessions: self = .kickSessions(try Self.body(line))
         case .deleteSessions: self = .deleteSessions(try Self.body(line))
@@ -305,6 +325,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .listRefusals(let request): request.limit.map { ($0, ListRefusals.countMaximum) }
         case .listLogLines(let request): request.limit.map { ($0, ListLogLines.countMaximum) }
         case .listTokens(let request): request.limit.map { ($0, ListTokens.countMaximum) }
+        case .listPasswords(let request): request.limit.map { ($0, ListPasswords.countMaximum) }
         case .listSessions(let request): request.limit.map { ($0, ListSessions.countMaximum) }
         case .listGroups(let request): request.limit.map { ($0, ListGroups.countMaximum) }
         case .showGroup(let request): request.limit.map { ($0, ShowGroup.memberCountMaximum) }

@@ -117,12 +117,14 @@ public struct ExplainRights: AdministrationRequest {
             case key
             /// The topic is one of requests of MQTT, and the operation decides.
             case operation
+            /// The right in ``right`` denies it.
+            case denied
             /// It is refused, with ``reason``.
             case refused
         }
 
         public var grounds: Grounds
-        /// The right that allows it; nil if none is needed, or none allows it.
+        /// The right that allows or denies it; nil if none is needed, or none allows it.
         public var right: String?
         /// The reason code of a refusal.
         public var reason: UInt8?

@@ -65,7 +65,7 @@ public struct ShowUser: AdministrationRequest {
     /// The credential of a connection, without secrets.
     public struct Credential: Codable, Hashable, Sendable {
         public enum Kind: String, Codable, Hashable, Sendable, CaseIterable {
-            case token, appKey, anonymous, webToken, certificate, preSharedKey, gateway
+            case token, appKey, anonymous, webToken, certificate, preSharedKey, password, gateway
         }
 
         public var kind: Kind

@@ -7,6 +7,7 @@
 //     wss://*:8084                                     WebSocket over TLS, and health and metrics
 //     https://*:8443?serve=api,health                  the HTTP API over TLS, and health
 //     tls://*:8883?proxy=10.0.0.0/8                    behind load balancers in 10.0.0.0/8
+//     tls://*:8883?passwords=plant                     user names of the app plant, with passwords
 
 import BrokerTerms
 
@@ -126,6 +127,9 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
     public var certificateFile: String?
     public var keyFile: String?
 
+    /// The app whose user names with passwords MQTT clients may present; nil for none.
+    public var passwords: String?
+
     public var clientCertificates = ClientCertificatePolicy.none
     /// What a web listener serves; nil for the default of its transport.
     public var serve: WebParts?
@@ -181,6 +185,9 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
             throw SettingFault("asks for client certificates, which need \(secure.rawValue)://")
         }
         try checkParts()
+        if passwords != nil, transport.isWeb, !parts.contains(.mqtt) {
+            throw SettingFault("has passwords=, which is for MQTT, and does not serve mqtt")
+        }
         if !forwarders.isEmpty, !transport.isWeb {
             throw SettingFault(
                 "has forwarded=, which is for wss://, ws://, https:// and http://; a load balancer "
@@ -250,13 +257,18 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
             clientCertificates = policy
         case ("serve", 2): serve = try WebParts(names: words[1])
         case ("insecure", 1): insecure = true
+        case ("passwords", 2):
+            guard !words[1].isEmpty else {
+                throw SettingFault("has passwords= without the name of an app")
+            }
+            passwords = words[1]
         case ("proxy", 2): proxies = try Self.networks(words[1], of: "proxy")
         case ("forwarded", 2): forwarders = try Self.networks(words[1], of: "forwarded")
         default:
             throw SettingFault(
                 "has the option \(option); known are anonymous, certificateFile=FILE, "
                     + "keyFile=FILE, clientCertificates=optional|required, serve=PART,…, "
-                    + "insecure, proxy=NETWORK,…, forwarded=NETWORK,…")
+                    + "insecure, passwords=APP, proxy=NETWORK,…, forwarded=NETWORK,…")
         }
     }
 
@@ -313,6 +325,7 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
             + (clientCertificates == .none
                 ? [] : ["clientCertificates=\(clientCertificates.rawValue)"])
             + (serve.map { ["serve=\($0.writtenForm)"] } ?? []) + (insecure ? ["insecure"] : [])
+            + (passwords.map { ["passwords=\($0)"] } ?? [])
             + [("proxy", proxies), ("forwarded", forwarders)].compactMap { key, networks in
                 networks.isEmpty
                     ? nil : "\(key)=\(networks.map(\.description).joined(separator: ","))"

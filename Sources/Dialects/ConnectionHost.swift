@@ -65,6 +65,12 @@ public protocol Authenticator: ~Copyable {
     /// key; nil if it has verified none.
     mutating func claim(of connection: ConnectionID) -> Claim?
 
+    /// What is known of a user name and a password of an app. If it is pending, the decoder asks
+    /// again when reading from the connection continues.
+    mutating func verify(
+        _ login: PasswordLogin, from connection: ConnectionID
+    ) -> PasswordVerdict
+
     /// A random number that cannot be predicted: session epochs and resume cookies.
     mutating func makeRandomNumber() -> UInt64
 
@@ -72,7 +78,29 @@ public protocol Authenticator: ~Copyable {
     mutating func makeReference() -> UInt64
 }
 
+/// A login by user name and password.
+public struct PasswordLogin {
+    /// The app whose user names the listener accepts.
+    public let app: [UInt8]
+    public let userName: [UInt8]
+    public let password: [UInt8]
+}
+
+/// The result of verifying a password.
+public enum PasswordVerdict {
+    case valid(Claim)
+    case refused(ReasonCode)
+    /// It is being verified on another thread.
+    case pending
+    /// The password has the form of a token, and is one.
+    case isToken
+}
+
 extension Authenticator where Self: ~Copyable {
+    public mutating func verify(
+        _ login: PasswordLogin, from connection: ConnectionID
+    ) -> PasswordVerdict { .isToken }
+
     public mutating func makeReference() -> UInt64 { max(makeRandomNumber(), 1) }
 }
 

@@ -92,6 +92,8 @@ public struct ListenerTerms: Sendable {
     public var allowsAnonymous: Bool
     /// What they may speak.
     public var dialects: DialectSet
+    /// The app whose user names with passwords MQTT clients may present; nil for none.
+    public var passwordApp: [UInt8]?
 
     /// The dialects of a listener.
     public struct DialectSet: OptionSet, Sendable {
@@ -102,9 +104,13 @@ public struct ListenerTerms: Sendable {
         public static let mrt = DialectSet(rawValue: 1 << 1)
     }
 
-    public init(allowsAnonymous: Bool = false, dialects: DialectSet = [.mqtt, .mrt]) {
+    public init(
+        allowsAnonymous: Bool = false, dialects: DialectSet = [.mqtt, .mrt],
+        passwordApp: [UInt8]? = nil
+    ) {
         self.allowsAnonymous = allowsAnonymous
         self.dialects = dialects
+        self.passwordApp = passwordApp
     }
 }
 

@@ -105,6 +105,12 @@ extension DriverContext where Host: ~Copyable, Verifier: ~Copyable, Log: ~Copyab
         authenticator.pointee.claim(of: connection)
     }
 
+    func verify(
+        _ login: PasswordLogin, from connection: ConnectionID
+    ) -> PasswordVerdict {
+        authenticator.pointee.verify(login, from: connection)
+    }
+
     func makeRandomNumber() -> UInt64 { authenticator.pointee.makeRandomNumber() }
 
     func makeReference() -> UInt64 { authenticator.pointee.makeReference() }

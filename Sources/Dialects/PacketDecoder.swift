@@ -16,6 +16,9 @@ public struct PacketDecoder: ~Copyable {
     var runs: ContiguousArray<EventRun> = []
     /// The end of the bytes of the current burst, including those that were appended to it.
     var burstEnd = 0
+    /// Whether the packet that was decoded last has to be decoded again: a CONNECT whose password
+    /// is being verified.
+    var isStalled = false
     /// By index, as passed to ``ConversationTable/open(_:terms:json:cors:)``.
     public var terms: [ListenerTerms]
     /// The largest packet that is accepted after CONNECT.
@@ -157,10 +160,15 @@ public struct PacketDecoder: ~Copyable {
                     return Outcome(consumed: offset - start, awaited: minimum, work: work)
                 }
             case .packet(let frame):
+                let beginning = offset
                 offset = frame.endOffset
                 read(
                     ReceivedPacket(frame, from: connection, in: arena), isFirst: isFirst,
                     in: &context)
+                if isStalled {
+                    isStalled = false
+                    return Outcome(consumed: beginning - start, awaited: 0, work: work)
+                }
             }
             count(eventsFrom: firstEvent, packetCount: &packetCount, work: &work, limits)
         }
@@ -439,6 +447,9 @@ public struct PacketDecoder: ~Copyable {
 /// The reason why a CONNECT is refused by its decoder.
 struct DialectRefusal: Error {
     let reason: ReasonCode
+    /// Whether it is not refused yet: its password is being verified, and the packet is decoded
+    /// again afterwards.
+    var isPending = false
 }
 
 extension Event {

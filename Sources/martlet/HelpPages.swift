@@ -4,7 +4,8 @@
 
 /// The pages of `martlet help`: the first words of the commands.
 enum HelpTopic: String, CaseIterable {
-    case send, listen, recall, replace, presence, group, token, session, queue
+    case send, listen, recall, replace, presence, group, token, password, session, queue
+    case `import`
     case conversations, history, read, applied
     case retained, user, app
     case explain, trace, backup, stats
@@ -20,6 +21,8 @@ enum HelpTopic: String, CaseIterable {
         case .presence: HelpPages.presence
         case .group: HelpPages.group
         case .token: HelpPages.token
+        case .password: HelpPages.password
+        case .import: HelpPages.import
         case .session: HelpPages.session
         case .queue: HelpPages.queue
         case .conversations: HelpPages.conversations
@@ -66,6 +69,8 @@ enum HelpPages {
           martlet app key (add | list | revoke)
           martlet user (add | list | show)
           martlet token (mint | list | revoke)
+          martlet password (set | list | expire | revoke)
+          martlet import mosquitto --config FILE [--dry-run]
           martlet session (list | show | kick | delete)
           martlet queue (show | messages | drop | purge) USER
           martlet conversations --user USER [--unread]
@@ -133,7 +138,7 @@ enum HelpPages {
           --token TOKEN        the operator's token for --server              or MARTLET_TOKEN
         """
 
-    private static let administration = """
+    static let administration = """
         \(broker)
           --app NAME           the app                                        or MARTLET_APP
         """
@@ -335,7 +340,7 @@ enum HelpPages {
           --right RIGHT        a right of the tokens, in place of the rights of the app; may be
                                repeated. RIGHT is send:PATTERN, publish:FILTER, subscribe:FILTER,
                                presence:PATTERN, receipts:PATTERN, attach:PATTERN, group:create
-                               or broadcast
+                               or broadcast; !RIGHT denies, whatever others allow
           --output FILE        write the tokens to a new file as app,user,device,id,token; only you
                                can read it
 
@@ -525,7 +530,7 @@ enum HelpPages {
                                send:PATTERN, publish:FILTER, subscribe:FILTER, presence:PATTERN,
                                receipts:PATTERN, attach:PATTERN, group:create, broadcast. %u
                                stands for the user, %d for the device. Without a RIGHT, a new app
-                               has all rights but attach and broadcast
+                               has all rights but attach and broadcast. !RIGHT denies
           rights               replace all rights, for connected users too
           --role ROLE          what the key may do within the app: view: read over HTTP; operate:
                                change users, tokens, sessions, queues and groups, send, and log

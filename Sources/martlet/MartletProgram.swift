@@ -27,6 +27,11 @@ enum Command: String, CaseIterable {
     case tokenMint = "token mint"
     case tokenList = "token list"
     case tokenRevoke = "token revoke"
+    case passwordSet = "password set"
+    case passwordList = "password list"
+    case passwordExpire = "password expire"
+    case passwordRevoke = "password revoke"
+    case importMosquitto = "import mosquitto"
     case sessionList = "session list"
     case sessionShow = "session show"
     case sessionKick = "session kick"
@@ -159,6 +164,11 @@ enum MartletProgram {
             case .tokenMint: try TokenMintCommand.run(arguments)
             case .tokenList: try TokenListCommand.run(arguments)
             case .tokenRevoke: try TokenRevokeCommand.run(arguments)
+            case .passwordSet: try PasswordSetCommand.run(arguments)
+            case .passwordList: try PasswordListCommand.run(arguments)
+            case .passwordExpire: try PasswordExpireCommand.run(arguments)
+            case .passwordRevoke: try PasswordRevokeCommand.run(arguments)
+            case .importMosquitto: try ImportMosquittoCommand.run(arguments)
             case .sessionList: try SessionListCommand.run(arguments)
             case .sessionShow: try SessionShowCommand.run(arguments)
             case .sessionKick: try SessionKickCommand.run(arguments)

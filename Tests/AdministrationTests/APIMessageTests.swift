@@ -89,6 +89,17 @@ struct APIMessageTests {
         RecallMessage(app: "demo", from: "a", reference: "7a3c0f9e5b2d4861", detail: "ü\""),
         RecallMessage(app: "demo", from: "a", mid: "m/ü"),
         ReplaceMessage(app: "demo", from: "a", mid: "m", b: "\"{[", t: 255),
+        SetPassword(app: "plant", name: "a/ü %", password: "\"p", rights: ["!publish:#"]),
+        SetPassword(
+            app: "plant", name: "a", hash: "$6$", user: "u", device: "d", expirySeconds: .max),
+        ImportPasswords(app: "plant", names: ["a"], hashes: ["$6$"]),
+        ImportPasswords(
+            app: "plant", names: ["a"], hashes: ["b"], users: ["c"], rights: ["publish:#\nx"]),
+        ListPasswords(app: "plant"),
+        ListPasswords(app: "plant", user: "u", after: "a/b", limit: 7),
+        ExpirePassword(app: "plant", name: "a", expirySeconds: nil),
+        ExpirePassword(app: "plant", name: "a", expirySeconds: 0),
+        RevokePassword(app: "plant", name: "a/b"),
         AddOperator(operator: "ci", role: .operate, expirySeconds: 1),
         AddOperator(operator: "ci", role: .view, expirySeconds: nil), ListOperators(),
         RevokeOperator(operator: "ci"), MakeLoginLink(operator: "ci", role: .view),

@@ -84,10 +84,14 @@ struct APIPrincipalTests {
         }
     }
 
-    @Test func `that is a key with rights makes no tokens`() {
+    @Test func `that is a key with rights makes no tokens and no passwords`() {
         let difference = Self.names(Self.key(.operate))
             .subtracting(Self.names(Self.key(.operate, isLimited: true)))
-        #expect(difference == ["POST /apps/{app}/tokens"])
+        #expect(
+            difference == [
+                "POST /apps/{app}/tokens", "PUT /apps/{app}/passwords/{name}",
+                "POST /apps/{app}/passwords",
+            ])
     }
 
     @Test func `that is a user sends messages and sees the user`() {

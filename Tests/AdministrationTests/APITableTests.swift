@@ -326,6 +326,11 @@ extension AdministrationCommand {
         case .mintTokens(let request): request.line
         case .listTokens(let request): request.line
         case .revokeTokens(let request): request.line
+        case .setPassword(let request): request.line
+        case .importPasswords(let request): request.line
+        case .listPasswords(let request): request.line
+        case .expirePassword(let request): request.line
+        case .revokePassword(let request): request.line
         case .listSessions(let request): request.line
         case .kickSessions(let request): request.line
         case .deleteSessions(let request): request.line

@@ -226,11 +226,10 @@ struct ListSearchTests {
         let lists = APIOperation.all.filter { $0.list != nil }
         #expect(
             Set(lists.map(\.kind)) == [
-                .listApps, .listAppKeys, .listUsers, .listTokens, .listSessions,
+                .listApps, .listAppKeys, .listUsers, .listTokens, .listPasswords, .listSessions,
                 .listQueueMessages, .listConversations, .listHistory, .listKeptTopics,
-                .listRetained,
-                .listGroups, .listListeners, .listRefusals, .listLogLines, .listTraces,
-                .listOperators,
+                .listRetained, .listGroups, .listListeners, .listRefusals, .listLogLines,
+                .listTraces, .listOperators,
             ])
         for operation in lists {
             guard let list = operation.list else { continue }

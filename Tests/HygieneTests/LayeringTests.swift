@@ -15,7 +15,9 @@ private let allowedImports: [String: Set<String>] = [
     "Dialects": ["WireFormat", "BrokerCore", "BrokerTerms", "Primitives"],
     "ClientCore": ["WireFormat", "BrokerTerms", "Primitives"],
     // Edges.
-    "Credentials": ["BrokerCore", "Primitives", "COpenSSL", "Glibc", "FoundationEssentials"],
+    "Credentials": [
+        "BrokerCore", "Primitives", "COpenSSL", "CArgon2", "Glibc", "FoundationEssentials",
+    ],
     "QueueStore": ["BrokerCore", "Primitives", "CLMDB", "Glibc", "Synchronization"],
     "Threads": ["CLinuxShims", "Glibc", "Synchronization"],
     "NetTransport": [

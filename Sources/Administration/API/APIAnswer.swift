@@ -80,6 +80,17 @@ extension APIOperation {
                     .number(optional: "lastUsedUnixSeconds"))
             ]
         case .revokeAppKey: [.number("connectionCount")]
+        case .setPassword, .importPasswords, .expirePassword, .revokePassword:
+            [.number("connectionCount")]
+        case .listPasswords:
+            [
+                .objects(
+                    "passwords", .text("name"), .text("user"), .text(optional: "device"),
+                    .text("kind"), .texts(optional: "rights"), .number("madeUnixSeconds"),
+                    .number(optional: "expiresUnixSeconds"),
+                    .number(optional: "lastUsedUnixSeconds")),
+                .text(optional: "next"),
+            ]
         case .addUser: [.boolean("isNew")]
         case .listUsers:
             [

@@ -76,8 +76,10 @@ public enum APIPrincipal: Hashable, Sendable {
             }
             if let app = operation.appMember, path[app] != key.app { return .otherApp }
             if key.role < operation.role { return .needsRole(operation.role) }
-            // A token without rights would have more than the key.
-            return key.isLimited && operation.kind == .mintTokens ? .limitedKey : nil
+            // A token or password without rights would have more than the key.
+            let makesCredential = [.mintTokens, .setPassword, .importPasswords].contains(
+                operation.kind)
+            return key.isLimited && makesCredential ? .limitedKey : nil
         case .user:
             return operation.serves.contains(.user) ? nil : .notForUsers
         }
@@ -103,7 +105,7 @@ public enum APIRefusal: Hashable, Sendable {
     case notForUsers
     /// The path is of another app than the key.
     case otherApp
-    /// A key with rights makes no tokens.
+    /// A key with rights makes no tokens and no passwords.
     case limitedKey
 
     public var text: String {
@@ -114,7 +116,7 @@ public enum APIRefusal: Hashable, Sendable {
         case .notForKeys: "this operation is for operators, not for the keys of apps"
         case .notForUsers: "this operation is not for users"
         case .otherApp: "the key is of another app"
-        case .limitedKey: "a key with rights makes no tokens, which could have others"
+        case .limitedKey: "a key with rights makes no tokens and passwords, which could have others"
         }
     }
 }

@@ -161,6 +161,8 @@ extension Broker: StoreVisitor {
             try restoreReader(key, value)
         case .trackedSends:
             try restoreTracked(key, value)
+        case .passwords:
+            try restorePassword(key, value)
         }
     }
 

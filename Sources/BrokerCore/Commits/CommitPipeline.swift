@@ -332,10 +332,16 @@ struct CommitPipeline: ~Copyable {
         pendingBatch.lazyRecords.append(row)
     }
 
+    /// Discards rows that wait for a batch with another reason: those that replace them are written
+    /// before.
+    mutating func discardLazy(_ table: RecordTable, keys: Set<[UInt8]>) {
+        pendingBatch.lazyRecords.removeAll { $0.table == table && keys.contains($0.key) }
+    }
+
     /// Deletes rows that may wait for a batch with another reason: they are not written after their
     /// deletion.
     mutating func remove(_ table: RecordTable, renewable keys: Set<[UInt8]>) {
-        pendingBatch.lazyRecords.removeAll { $0.table == table && keys.contains($0.key) }
+        discardLazy(table, keys: keys)
         for key in keys { remove(table, key: key) }
     }
 

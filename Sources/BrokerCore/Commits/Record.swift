@@ -30,6 +30,8 @@ public enum RecordTable: UInt8, CaseIterable, Sendable {
     case readers = 16
     /// Sends with a reference.
     case trackedSends = 17
+    /// The passwords of apps.
+    case passwords = 18
 }
 
 /// The kind of a record, which decides whether a store without room writes it.

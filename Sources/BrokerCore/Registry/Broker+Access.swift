@@ -5,10 +5,10 @@ import BrokerTerms
 import Primitives
 
 /// An identity that the edge has verified: by the signature of a JSON Web Token, by a client
-/// certificate, or by a pre-shared key.
+/// certificate, by a pre-shared key, or by a password.
 public struct VerifiedIdentity: Hashable, Sendable {
     public enum Proof: UInt8, Hashable, Sendable {
-        case webToken, certificate, preSharedKey
+        case webToken, certificate, preSharedKey, password
     }
 
     public var proof: Proof
@@ -21,8 +21,8 @@ public struct VerifiedIdentity: Hashable, Sendable {
     /// Expiry in Unix seconds; the identity is invalid from then on. `UInt64.max` for none.
     public var expiresUnixSeconds: UInt64
     /// The object that proved the identity: the id of the key that signed a web token, the serial
-    /// number of a certificate, or the identity of a pre-shared key. Withdrawing it ends the
-    /// sessions.
+    /// number of a certificate, the identity of a pre-shared key, or the name of a password.
+    /// Withdrawing it ends the sessions.
     public var voucher: [UInt8]
     /// Distinguishes keys that had the same name at different times.
     public var key: VoucherKey
@@ -101,6 +101,9 @@ public struct VoucherTrust: Sendable {
             return Self.isKey(identity.key, preSharedIdentities[identity.voucher])
         case .certificate:
             return believesCertificates && !revokedCertificates.contains(identity.voucher)
+        case .password:
+            // The core has the passwords itself (`Registry.believes`).
+            return false
         }
     }
 
@@ -194,7 +197,9 @@ extension Broker {
             guard let identity = identities[reference] else {
                 throw ConnectRefusal(reason: .unspecifiedError)
             }
-            return try authenticate(identity, device: device, now)
+            let known = try authenticate(identity, device: device, now)
+            noteUse(of: identity, now)
+            return known
         case .attached(let gateway, let user):
             return try authenticate(user.bytes(in: bytes), attachedBy: gateway)
         }
@@ -217,7 +222,7 @@ extension Broker {
     ) throws(ConnectRefusal) -> Identity {
         // The edge may have verified the identity earlier; only the current trust and time count.
         guard let app = app(named: identity.app), identity.expiresUnixSeconds > now,
-            registry.trust.believes(identity)
+            registry.believes(identity)
         else { throw ConnectRefusal(reason: .badUserNameOrPassword) }
         if let bound = identity.device, bound != device {
             throw ConnectRefusal(reason: .clientIdentifierNotValid)
@@ -332,7 +337,7 @@ extension Broker {
         var count = 0
         for access in live.accesses.places where live.accesses.contains(access) {
             guard case .verified(let identity) = live.accesses[access].source,
-                !registry.trust.believes(identity)
+                !registry.believes(identity)
             else { continue }
             close(session(of: access), .notAuthorized, willFate: .removed, in: &step)
             count += 1
@@ -411,9 +416,7 @@ extension Broker {
             let filter = routing.audiences[routing.subscriptions[index].audience].filter
             if filter.isEmpty { continue }
             filter.withUnsafeBytes { bytes in
-                guard case .refused = authorize(.subscribe(filter: bytes), by: principal) else {
-                    return
-                }
+                if authorize(.subscribe(filter: bytes), by: principal).isAllowed { return }
                 counters.rightsRefusals += 1
                 note(
                     .subscribeRefused, session: session, reason: .notAuthorized, subject: bytes,

@@ -112,7 +112,7 @@ extension Broker {
     }
 
     /// Throws, and counts the refusal, if so many new users would exceed a limit.
-    private mutating func checkUsers(_ newCount: Int, app: Index<App>) throws(NoRoom) {
+    mutating func checkUsers(_ newCount: Int, app: Index<App>) throws(NoRoom) {
         guard let limit = limit(ofNewUsers: newCount, app: app) else { return }
         counters.usersRefused += UInt64(newCount)
         throw NoRoom(limit: limit)

@@ -43,11 +43,33 @@ public enum Decision: Hashable, Sendable {
     case key
     /// The publication is a request of MQTT, and its operation decides.
     case operation
+    /// A right denies it, as it was written.
+    case denied([UInt8])
     case refused(ReasonCode)
 
     public var isAllowed: Bool {
-        if case .refused = self { return false }
-        return true
+        switch self {
+        case .right, .own, .everybody, .member, .joins, .key, .operation: true
+        case .denied, .refused: false
+        }
+    }
+
+    /// The reason of a refusal; nil if it is allowed.
+    var refusal: ReasonCode? {
+        switch self {
+        case .right, .own, .everybody, .member, .joins, .key, .operation: nil
+        case .denied: .notAuthorized
+        case .refused(let reason): reason
+        }
+    }
+
+    init(_ verdict: RightsVerdict) {
+        self =
+            switch verdict {
+            case .allowed(let right): .right(right)
+            case .denied(let right): .denied(right)
+            case .unmentioned: .refused(.notAuthorized)
+            }
     }
 }
 
@@ -245,7 +267,7 @@ extension Broker {
         case .right, .own, .everybody, .member, .key, .operation:
             return (decision, AuthorizedFilter(filter))
         case .joins: return (decision, nil)
-        case .refused:
+        case .denied, .refused:
             counters.rightsRefusals += 1
             return (decision, nil)
         }
@@ -341,8 +363,8 @@ extension Broker {
     private func right(
         _ action: RightsAction, _ principal: Principal, comparisons: inout Int
     ) -> Decision {
-        principal.rights.deciding(action, for: principal.names, comparisons: &comparisons)
-            .map { .right($0) } ?? .refused(.notAuthorized)
+        Decision(
+            principal.rights.deciding(action, for: principal.names, comparisons: &comparisons))
     }
 
     private func isMember(_ user: Index<User>?, of group: Index<Group>) -> Bool {
@@ -368,9 +390,9 @@ extension Broker {
         case .system?:
             guard principal.isMQTT else { return .refused(.notAuthorized) }
             // A right that begins with a wildcard does not cover it.
-            return principal.rights.decidingByName(
-                .subscribe(filter: filter), for: principal.names, comparisons: &comparisons
-            ).map { .right($0) } ?? .refused(.notAuthorized)
+            return Decision(
+                principal.rights.decidingByName(
+                    .subscribe(filter: filter), for: principal.names, comparisons: &comparisons))
         case .share?:
             guard principal.isMQTT, let shared = SharedFilter(filter),
                 ReservedTopic(shared.pattern) == nil
@@ -412,8 +434,7 @@ extension Broker {
         guard filter.count > prefixCount else { return .refused(.notAuthorized) }
         let name = UnsafeRawBufferPointer(rebasing: filter[prefixCount...])
         if name.count == 1, name[0] == UInt8(ascii: "+") {
-            return principal.rights.decidingAll(.presence).map { .right($0) }
-                ?? .refused(.notAuthorized)
+            return Decision(principal.rights.decidingAll(.presence))
         }
         guard PrincipalNames.isSpellable(name) else { return .refused(.notAuthorized) }
         return right(.presence(user: name), principal, comparisons: &comparisons)

@@ -32,17 +32,19 @@ extension Broker {
     /// itself. A topic or filter that is an address is checked as the address. If the device is not
     /// connected, the token of its next login is assumed: a token bound to the device before one
     /// for any device, and among several the one used last. A device that has never connected is
-    /// assumed to use MQTT.
+    /// assumed to use MQTT. A user without a token is assumed to use a password, chosen likewise.
     ///
-    /// - Parameter tokens: those of the user, which ``TokenSearch`` finds.
+    /// - Parameters:
+    ///   - tokens: those of the user, which ``TokenSearch`` finds.
+    ///   - passwords: those of the user, which ``PasswordSearch`` finds.
     /// - Returns: nil if there is no such app.
     public func explain(
         app name: [UInt8], user: [UInt8], device: [UInt8], tokens: [Token],
-        _ action: RightsAction
+        passwords: [RegisteredPassword] = [], _ action: RightsAction
     ) -> RightsExplanation? {
         guard let app = app(named: name) else { return nil }
         let (rights, origin, session) = rights(
-            app: app, user: user, device: device, tokens: tokens)
+            app: app, user: user, device: device, tokens: tokens, passwords: passwords)
         let principal = Principal(
             app: app, user: self.user(named: user, app: app),
             names: PrincipalNames(user: Name(user), device: Name(device)), rights: rights,
@@ -105,7 +107,8 @@ extension Broker {
     /// The rights that a device has, or would have at its next login, and its session if there is
     /// one.
     func rights(
-        app: Index<App>, user name: [UInt8], device: [UInt8], tokens: [Token]
+        app: Index<App>, user name: [UInt8], device: [UInt8], tokens: [Token],
+        passwords: [RegisteredPassword] = []
     ) -> (rights: Rights, origin: RightsExplanation.Origin, session: Index<Session>?) {
         let user = self.user(named: name, app: app)
         let session = user.flatMap { self.session(of: $0, device: Name(device)) }
@@ -114,10 +117,15 @@ extension Broker {
             return (live.accesses[access].rights, origin(of: live.accesses[access].source), session)
         }
         let token = Self.candidates(for: device, among: tokens).first
-        guard let token, let rights = token.rights else {
-            return (registry.apps[app].rights, .app, session)
+        if let token, let rights = token.rights {
+            return (rights, .token(token.identifier), session)
         }
-        return (rights, .token(token.identifier), session)
+        if token == nil, let password = Self.candidate(for: device, among: passwords),
+            let rights = password.rights
+        {
+            return (rights, .verified(.password, voucher: password.name), session)
+        }
+        return (registry.apps[app].rights, .app, session)
     }
 
     private func origin(of source: Access.Source) -> RightsExplanation.Origin {
@@ -136,6 +144,16 @@ extension Broker {
             guard let key = registry.keys[handle]?.key, key.rights != nil else { return .app }
             return .appKey(key.name)
         case .anonymous: return .app
+        }
+    }
+
+    /// The password that a device logs in with, chosen as among tokens; nil if there is none.
+    private static func candidate(
+        for device: [UInt8], among passwords: [RegisteredPassword]
+    ) -> RegisteredPassword? {
+        passwords.filter { $0.device == nil || $0.device == device }.max {
+            ($0.device == nil ? 0 : 1, $0.lastUsedUnixSeconds)
+                < ($1.device == nil ? 0 : 1, $1.lastUsedUnixSeconds)
         }
     }
 

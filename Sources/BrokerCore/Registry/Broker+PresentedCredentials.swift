@@ -50,7 +50,7 @@ extension Broker {
                 .user(token.user, device: token.device), app: app, rights: token.rights)
         case .verified(let identity):
             guard let app = app(named: identity.app), identity.expiresUnixSeconds > now,
-                registry.trust.believes(identity)
+                registry.believes(identity)
             else { return nil }
             return holder(
                 .user(identity.user, device: identity.device), app: app, rights: identity.rights)

@@ -19,6 +19,7 @@ struct Registry: ~Copyable {
     private(set) var users = Slab<User>()
     private(set) var tokens = TokenTable()
     private(set) var keys = AppKeyTable()
+    private(set) var passwords = PasswordTable()
     /// The app of clients that a listener admits without credentials.
     var anonymousApp: [UInt8] = []
     /// The keys and certificates that verified identities depend on.
@@ -158,6 +159,35 @@ struct Registry: ~Copyable {
     }
 
     mutating func replaceTrust(_ new: VoucherTrust) { trust = new }
+
+    /// Adds a password to an app, or replaces the one of its name.
+    mutating func setPassword(_ password: RegisteredPassword, app: Index<App>) {
+        passwords.set(password, app: app, named: apps[app].name)
+    }
+
+    mutating func removePassword(_ password: Index<PasswordTable.Entry>, app: [UInt8]) {
+        passwords.remove(password, app: app)
+    }
+
+    mutating func setExpiry(ofPassword password: Index<PasswordTable.Entry>, unixSeconds: UInt64) {
+        passwords.setExpiry(password, unixSeconds: unixSeconds)
+    }
+
+    /// The password with its last use, if that has changed by an hour.
+    mutating func noteUse(
+        ofPassword password: Index<PasswordTable.Entry>, unixSeconds now: UInt64
+    ) -> RegisteredPassword? {
+        passwords.noteUse(password, now)
+    }
+
+    /// Whether the key, certificate or password that proved an identity is still valid.
+    func believes(_ identity: VerifiedIdentity) -> Bool {
+        guard identity.proof == .password else { return trust.believes(identity) }
+        guard let index = passwords.find(identity.voucher, app: identity.app),
+            let entry = passwords[index]
+        else { return false }
+        return identity.key == .mark(entry.password.mark)
+    }
 
     // MARK: - Groups of an app
 

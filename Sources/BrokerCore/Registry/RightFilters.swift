@@ -71,18 +71,20 @@ struct RightFilters: Sendable {
             if alive == 0 { return covering }
             var end = start
             while end < subject.count && subject[end] != UInt8(ascii: "/") { end += 1 }
-            let level = UnsafeRawBufferPointer(rebasing: subject[start..<end])
             // The value of `%u` or `%d` never matches a level that is reserved for the broker: a
             // device called `$SYS` gets no right to it by `%d/#`.
             let isReserved = index == 0 && subject.first == UInt8(ascii: "$")
-            let isHash = level.count == 1 && level[0] == UInt8(ascii: "#")
+            let isHash = end == start + 1 && subject[start] == UInt8(ascii: "#")
             var next = isHash ? 0 : alive & levels[index].one
             for textIndex in levels[index].texts.indices {
                 let candidates = alive & levels[index].texts[textIndex].rights
                 if candidates == 0 { continue }
                 comparisons += 1
                 // A wildcard of the subject is never equal to a text.
-                if fits(levels[index].texts[textIndex], level, for: names, isReserved: isReserved) {
+                if fits(
+                    levels[index].texts[textIndex], subject, at: start..<end, for: names,
+                    isReserved: isReserved)
+                {
                     next |= candidates
                 }
             }
@@ -93,11 +95,73 @@ struct RightFilters: Sendable {
         return covering
     }
 
+    /// The filters of a set that match a topic that the action's subject matches too, which is a
+    /// topic or a filter. Names that a right cannot compare match a wildcard of the subject.
+    ///
+    /// - Parameter comparisons: increased by the number of levels and texts compared.
+    func overlapping(
+        _ action: RightsAction, among rights: UInt64, for names: PrincipalNames,
+        comparisons: inout Int
+    ) -> UInt64 {
+        let subject = action.subject
+        var alive = rights
+        var overlapping: UInt64 = 0
+        var start = 0
+        var index = 0
+        while alive != 0 {
+            comparisons += 1
+            // "a/#" and "a" share the topic "a", so this comes before the end of the subject.
+            overlapping |= alive & levels[index].rest
+            alive &= ~levels[index].rest
+            if start > subject.count { return overlapping | alive & levels[index].end }
+            var end = start
+            while end < subject.count && subject[end] != UInt8(ascii: "/") { end += 1 }
+            let wildcard = end == start + 1 ? subject[start] : 0
+            if wildcard == UInt8(ascii: "#") {
+                return overlapping | alive & ~reserved(at: index, comparisons: &comparisons)
+            }
+            alive &= ~levels[index].end
+            var next = alive & levels[index].one
+            for textIndex in levels[index].texts.indices {
+                let candidates = alive & levels[index].texts[textIndex].rights
+                if candidates == 0 { continue }
+                comparisons += 1
+                if wildcard == UInt8(ascii: "+")
+                    || fits(
+                        levels[index].texts[textIndex], subject, at: start..<end, for: names,
+                        isReserved: false)
+                {
+                    next |= candidates
+                }
+            }
+            if wildcard == UInt8(ascii: "+") {
+                next &= ~reserved(at: index, comparisons: &comparisons)
+            }
+            alive = next
+            start = end + 1
+            index += 1
+        }
+        return overlapping
+    }
+
+    /// The filters that begin with `$`, which a wildcard in the first level does not match
+    /// [MQTT-4.7.2-1]; none at a later level.
+    private func reserved(at index: Int, comparisons: inout Int) -> UInt64 {
+        guard index == 0 else { return 0 }
+        var reserved: UInt64 = 0
+        for text in levels[0].texts where text.bytes?.first == UInt8(ascii: "$") {
+            comparisons += 1
+            reserved |= text.rights
+        }
+        return reserved
+    }
+
     @inline(__always)
     private func fits(
-        _ text: borrowing Text, _ level: UnsafeRawBufferPointer, for names: PrincipalNames,
-        isReserved: Bool
+        _ text: borrowing Text, _ subject: UnsafeRawBufferPointer, at range: Range<Int>,
+        for names: PrincipalNames, isReserved: Bool
     ) -> Bool {
+        let level = UnsafeRawBufferPointer(rebasing: subject[range])
         if let bytes = text.bytes {
             return bytes.count == level.count && level.elementsEqual(bytes)
         }

@@ -9,10 +9,13 @@
 //                         app key with rights at its logins
 //     group:create        make groups
 //     broadcast           send to everybody
+//     !RIGHT              refuse what RIGHT would allow, whatever other rights allow
 //
 // `*` in a PATTERN stands for any characters, FILTER is an MQTT filter, `%u` and `%d` stand for the
-// user and the device of the principal, `%%` for a percent sign. Rights only grant: what no right
-// allows is refused. `Broker+Access.swift` decides which rights a client has.
+// user and the device of the principal, `%%` for a percent sign. A right with `!` denies, and
+// denials count before the other rights, in any order. What no right allows is refused. A
+// subscription is denied if one topic that it receives is: a filter is admitted once, and its
+// messages are not checked one by one. `Broker+Access.swift` decides which rights a client has.
 
 import Primitives
 
@@ -55,7 +58,7 @@ public enum RightsAction {
         }
     }
 
-    fileprivate var subject: UnsafeRawBufferPointer {
+    var subject: UnsafeRawBufferPointer {
         switch self {
         case .send(let bytes), .sendGroup(let bytes), .publish(let bytes), .subscribe(let bytes),
             .presence(let bytes), .receipts(let bytes), .attach(let bytes):
@@ -71,6 +74,16 @@ enum RightKind: UInt8, CaseIterable, Sendable {
     case send, broadcast, publish, subscribe, presence, attach, createGroup, sendGroup, receipts
 
     fileprivate var bit: UInt16 { 1 << UInt16(rawValue) }
+}
+
+/// What the rights of a principal say about an action.
+enum RightsVerdict: Equatable {
+    /// The first right that allows it, as it was written.
+    case allowed([UInt8])
+    /// The first right that denies it, as it was written.
+    case denied([UInt8])
+    /// No right is about it.
+    case unmentioned
 }
 
 /// The rights of one principal, parsed. Sixteen bytes; copies share the list.
@@ -109,14 +122,19 @@ public struct Rights: Hashable, Sendable {
         var rights: [Right] = []
         var filters = RightFilters()
         var unlimited: UInt16 = 0
+        var denied: UInt16 = 0
         for text in texts {
             let (right, filter) = try Right.read(text)
             if let filter { filters.insert(filter, right: rights.count) }
             rights.append(right)
-            if right.isUnlimited { unlimited |= right.kind.bit }
+            if right.denies {
+                denied |= right.kind.bit
+            } else if right.isUnlimited {
+                unlimited |= right.kind.bit
+            }
         }
         list = RightList(rights, filters)
-        self.unlimited = unlimited
+        self.unlimited = unlimited & ~denied
     }
 
     /// The rights as they were written, in that order.
@@ -142,51 +160,67 @@ public struct Rights: Hashable, Sendable {
         unlimited & kind.bit != 0
     }
 
-    /// The first right that allows the action and does not begin with a wildcard, for subjects that
-    /// begin with `$`.
+    /// The verdict on an action whose subject begins with `$`: rights that begin with a wildcard
+    /// do not allow it, and all deny it.
     ///
     /// - Parameter comparisons: see ``deciding(_:for:comparisons:)``.
     func decidingByName(
         _ action: RightsAction, for names: PrincipalNames, comparisons: inout Int
-    ) -> [UInt8]? {
-        list.first(
-            of: list.filters.covering(
-                action.subject, among: list.bits(of: action.kind) & list.filters.beginningWithText,
-                for: names, comparisons: &comparisons))
+    ) -> RightsVerdict {
+        if let denial = denial(of: action, for: names, comparisons: &comparisons) {
+            return .denied(denial)
+        }
+        let covering = list.filters.covering(
+            action.subject, among: list.bits(of: action.kind) & list.filters.beginningWithText,
+            for: names, comparisons: &comparisons)
+        return list.first(of: covering).map { .allowed($0) } ?? .unmentioned
     }
 
-    /// The first right that allows a kind for every subject.
-    func decidingAll(_ kind: RightKind) -> [UInt8]? {
-        list.rights.first { $0.kind == kind && $0.isUnlimited }?.text
+    /// The verdict on a kind for every subject: a single denial refuses it.
+    func decidingAll(_ kind: RightKind) -> RightsVerdict {
+        if let denial = list.first(of: list.denials(of: kind)) { return .denied(denial) }
+        let right = list.rights.first { $0.kind == kind && $0.isUnlimited }
+        return right.map { .allowed($0.text) } ?? .unmentioned
     }
 
-    /// The first right that allows the action, as it was written; nil if there is none.
+    /// The verdict on an action: the first right that denies it, otherwise the first that allows
+    /// it.
     ///
     /// - Parameter comparisons: increased by the comparisons made, in the unit of
     ///   ``CoreLimits/comparisonsPerWork``.
     func deciding(
         _ action: RightsAction, for names: PrincipalNames, comparisons: inout Int
+    ) -> RightsVerdict {
+        if let denial = denial(of: action, for: names, comparisons: &comparisons) {
+            return .denied(denial)
+        }
+        let bits = list.bits(of: action.kind)
+        let allowing: [UInt8]?
+        switch action.kind {
+        case .publish, .subscribe:
+            allowing = list.first(
+                of: list.filters.covering(
+                    action.subject, among: bits, for: names, comparisons: &comparisons))
+        case .send, .sendGroup, .broadcast, .presence, .receipts, .attach, .createGroup:
+            allowing = list.first(
+                of: bits, matching: action, for: names, comparisons: &comparisons)
+        }
+        return allowing.map { .allowed($0) } ?? .unmentioned
+    }
+
+    /// The first right that denies an action; nil if none does.
+    private func denial(
+        of action: RightsAction, for names: PrincipalNames, comparisons: inout Int
     ) -> [UInt8]? {
+        let bits = list.denials(of: action.kind)
+        if bits == 0 { return nil }
         switch action.kind {
         case .publish, .subscribe:
             return list.first(
-                of: list.filters.covering(
-                    action.subject, among: list.bits(of: action.kind), for: names,
-                    comparisons: &comparisons))
+                of: list.filters.overlapping(
+                    action, among: bits, for: names, comparisons: &comparisons))
         case .send, .sendGroup, .broadcast, .presence, .receipts, .attach, .createGroup:
-            var rest = list.bits(of: action.kind)
-            while rest != 0 {
-                let index = rest.trailingZeroBitCount
-                rest &= rest - 1
-                if list.rights[index].isUnlimited
-                    || RightPattern.matches(
-                        list.rights[index].name, action.subject, for: names,
-                        comparisons: &comparisons)
-                {
-                    return list.rights[index].text
-                }
-            }
-            return nil
+            return list.first(of: bits, matching: action, for: names, comparisons: &comparisons)
         }
     }
 
@@ -207,22 +241,54 @@ private final class RightList: Sendable {
     let rights: [Right]
     /// The filters of `publish` and `subscribe`, by the positions of their rights.
     let filters: RightFilters
-    /// For each kind, the positions of its rights as bits.
+    /// For each kind, the positions of the rights that allow it, as bits.
     private let bitsOfKinds: [UInt64]
+    /// The same for the rights that deny it.
+    private let denialsOfKinds: [UInt64]
 
     init(_ rights: [Right], _ filters: RightFilters) {
         self.rights = rights
         self.filters = filters
         var bits = [UInt64](repeating: 0, count: RightKind.allCases.count)
+        var denials = bits
         for (index, right) in rights.enumerated() {
-            bits[Int(right.kind.rawValue)] |= 1 << UInt64(index)
+            let bit: UInt64 = 1 << UInt64(index)
+            if right.denies {
+                denials[Int(right.kind.rawValue)] |= bit
+            } else {
+                bits[Int(right.kind.rawValue)] |= bit
+            }
         }
         bitsOfKinds = bits
+        denialsOfKinds = denials
     }
 
     func bits(of kind: RightKind) -> UInt64 { bitsOfKinds[Int(kind.rawValue)] }
 
-    /// The text of the first right of a set of positions.
+    func denials(of kind: RightKind) -> UInt64 { denialsOfKinds[Int(kind.rawValue)] }
+
+    /// The text of the first right of a set of positions whose pattern of names matches.
+    ///
+    /// - Parameter comparisons: increased by the number of parts compared.
+    func first(
+        of bits: UInt64, matching action: RightsAction, for names: PrincipalNames,
+        comparisons: inout Int
+    ) -> [UInt8]? {
+        var rest = bits
+        while rest != 0 {
+            let index = rest.trailingZeroBitCount
+            rest &= rest - 1
+            if rights[index].isUnlimited
+                || RightPattern.matches(
+                    rights[index].name, action.subject, for: names, comparisons: &comparisons)
+            {
+                return rights[index].text
+            }
+        }
+        return nil
+    }
+
+    /// The text of the first right of a set of positions; nil if it is empty.
     func first(of bits: UInt64) -> [UInt8]? {
         bits == 0 ? nil : rights[bits.trailingZeroBitCount].text
     }
@@ -245,46 +311,54 @@ struct PrincipalNames {
 }
 
 private struct Right: Sendable {
+    /// Begins a right that denies.
+    private static let denial = UInt8(ascii: "!")
+
     let text: [UInt8]
     let kind: RightKind
+    let denies: Bool
     /// Parts of a pattern for names; otherwise empty.
-    let name: [RightPattern.Part]
-    let isUnlimited: Bool
+    var name: [RightPattern.Part] = []
+    /// Whether it is about every subject.
+    var isUnlimited = false
 
     /// Parses one right. Returns its filter if it has one.
     static func read(
         _ text: [UInt8]
     ) throws(RightsError) -> (right: Right, filter: [RightPattern.Level]?) {
         guard text.count <= Rights.textByteCountMaximum else { throw .tooLarge }
-        let colon = text.firstIndex(of: UInt8(ascii: ":")) ?? text.endIndex
-        let word = String(decoding: text[..<colon], as: UTF8.self)
-        let rest = Array(text[min(colon + 1, text.count)...])
-        let kind: RightKind
-        let pattern: RightPattern
-        switch (word, rest.isEmpty) {
-        case ("send", false): (kind, pattern) = (.send, try RightPattern(name: rest))
-        case ("presence", false): (kind, pattern) = (.presence, try RightPattern(name: rest))
-        case ("receipts", false): (kind, pattern) = (.receipts, try RightPattern(name: rest))
-        case ("attach", false): (kind, pattern) = (.attach, try RightPattern(name: rest))
-        case ("publish", false): (kind, pattern) = (.publish, try RightPattern(filter: rest))
-        case ("subscribe", false): (kind, pattern) = (.subscribe, try RightPattern(filter: rest))
-        case ("broadcast", true) where colon == text.endIndex:
-            (kind, pattern) = (.broadcast, .everything)
-        case ("group", false) where rest == Array("create".utf8):
-            (kind, pattern) = (.createGroup, .everything)
-        default: throw .unknownKind(text)
-        }
-        let hasFilter = kind == .publish || kind == .subscribe
+        let denies = text.first == denial
+        let (kind, pattern) = try read(text[(denies ? 1 : 0)...], whole: text)
+        var right = Right(text: text, kind: kind, denies: denies)
         switch pattern {
         case .everything:
-            return (
-                Right(text: text, kind: kind, name: [], isUnlimited: true),
-                hasFilter ? [.rest] : nil
-            )
+            right.isUnlimited = true
+            let hasFilter = kind == .publish || kind == .subscribe
+            return (right, hasFilter ? [.rest] : nil)
         case .name(let parts):
-            return (Right(text: text, kind: kind, name: parts, isUnlimited: false), nil)
-        case .filter(let levels):
-            return (Right(text: text, kind: kind, name: [], isUnlimited: false), levels)
+            right.name = parts
+            return (right, nil)
+        case .filter(let levels): return (right, levels)
+        }
+    }
+
+    /// Parses a right without its `!`.
+    private static func read(
+        _ text: ArraySlice<UInt8>, whole: [UInt8]
+    ) throws(RightsError) -> (RightKind, RightPattern) {
+        let colon = text.firstIndex(of: UInt8(ascii: ":")) ?? text.endIndex
+        let word = String(decoding: text[..<colon], as: UTF8.self)
+        let rest = Array(text[min(colon + 1, text.endIndex)...])
+        return switch (word, rest.isEmpty) {
+        case ("send", false): (.send, try RightPattern(name: rest))
+        case ("presence", false): (.presence, try RightPattern(name: rest))
+        case ("receipts", false): (.receipts, try RightPattern(name: rest))
+        case ("attach", false): (.attach, try RightPattern(name: rest))
+        case ("publish", false): (.publish, try RightPattern(filter: rest))
+        case ("subscribe", false): (.subscribe, try RightPattern(filter: rest))
+        case ("broadcast", true) where colon == text.endIndex: (.broadcast, .everything)
+        case ("group", false) where rest == Array("create".utf8): (.createGroup, .everything)
+        default: throw .unknownKind(whole)
         }
     }
 }

@@ -227,7 +227,7 @@ extension Broker {
             throw SubscribeRefusal(.topicFilterInvalid)
         }
         let (decision, authorized) = authorize(filter: filter, of: session)
-        if case .refused(let reason) = decision { throw SubscribeRefusal(reason) }
+        if let reason = decision.refusal { throw SubscribeRefusal(reason) }
         let limit = limit(keepingOut: filter, of: session)
         if limit != .none && subscription(of: session, filter) == nil {
             throw SubscribeRefusal(.quotaExceeded, limit)

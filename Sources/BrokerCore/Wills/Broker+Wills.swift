@@ -180,7 +180,7 @@ extension Broker {
             else { return nil }
             rights = key.key.rights ?? registry.apps[app].rights
         case .verified(let identity):
-            guard registry.trust.believes(identity) else { return nil }
+            guard registry.believes(identity) else { return nil }
             rights = identity.rights ?? registry.apps[app].rights
         }
         let principal = Principal(

@@ -99,10 +99,15 @@ extension AdministrationService {
             countMaximum: ListTokens.countMaximum)
         shared.enterInSlices { $0.broker.advance(&search) }
         let tokens = search.page.tokens
+        var passwords = PasswordSearch(
+            app: Array(request.app.utf8), user: user, after: nil,
+            countMaximum: ListPasswords.countMaximum)
+        if tokens.isEmpty { shared.enterInSlices { $0.broker.advance(&passwords) } }
         let explanation = Array(request.target.utf8).withUnsafeBytes { target in
             shared.enter {
                 $0.broker.explain(
                     app: Array(request.app.utf8), user: user, device: device, tokens: tokens,
+                    passwords: passwords.page.passwords,
                     Self.action(action, target))
             }
         }
@@ -207,6 +212,11 @@ extension AdministrationService {
         case .joins: (.joins, nil, nil)
         case .key: (.key, nil, nil)
         case .operation: (.operation, nil, nil)
+        case .denied(let text):
+            (
+                .denied, String(decoding: text, as: UTF8.self),
+                ReasonCode.notAuthorized.rawValue
+            )
         case .refused(let reason): (.refused, nil, reason.rawValue)
         }
     }
@@ -231,6 +241,7 @@ extension VerifiedIdentity.Proof {
         case .webToken: "web token signed with"
         case .certificate: "certificate"
         case .preSharedKey: "pre-shared key"
+        case .password: "password"
         }
     }
 }
@@ -243,7 +254,7 @@ extension RightsError: CustomStringConvertible {
         case .unknownKind(let text):
             "\"\(String(decoding: text, as: UTF8.self))\" is not a right; rights are send:PATTERN, "
                 + "publish:FILTER, subscribe:FILTER, presence:PATTERN, receipts:PATTERN, "
-                + "attach:PATTERN, group:create and broadcast"
+                + "attach:PATTERN, group:create and broadcast; ! before one denies it"
         case .malformedPattern(let text):
             "\"\(String(decoding: text, as: UTF8.self))\": + and # are whole levels, # for the "
                 + "last; %u is the user, %d the device, %% a percent sign"

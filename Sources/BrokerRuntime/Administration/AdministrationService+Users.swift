@@ -81,6 +81,7 @@ extension ShowUser.Credential {
         case .verified(.certificate, let voucher): self.init(kind: .certificate, id: text(voucher))
         case .verified(.preSharedKey, let voucher):
             self.init(kind: .preSharedKey, id: text(voucher))
+        case .verified(.password, let voucher): self.init(kind: .password, id: text(voucher))
         case .gateway(let user, let device):
             self.init(kind: .gateway, id: "\(text(user))/\(text(device))")
         }

@@ -23,6 +23,7 @@ struct AdministrationService {
     let operators: Operators
     let reloads: ReloadRequests
     let credentials: APICredentials
+    let passwords: PasswordVerifier
     let traces: TraceRegistry
     let interfaces: SourceServices
     let started: Moment
@@ -31,8 +32,10 @@ struct AdministrationService {
     init(
         shared: SharedBroker, clock: BrokerClock, log: LogWriter, backups: BackupRunner,
         listeners: ListenerSet, web: WebServices, trust: ClientTrust, rates: ClientRates,
-        reloads: ReloadRequests, traces: TraceRegistry, version: String
+        reloads: ReloadRequests, passwords: PasswordVerifier, traces: TraceRegistry,
+        version: String
     ) {
+        self.passwords = passwords
         self.traces = traces
         metrics = web.metrics
         requests = web.requests
@@ -98,6 +101,11 @@ struct AdministrationService {
         case .mintTokens(let request): return answer(request, with: try mint(request))
         case .listTokens(let request): return answer(request, with: try listTokens(request))
         case .revokeTokens(let request): return answer(request, with: try revoke(request))
+        case .setPassword(let request): return answer(request, with: try set(request))
+        case .importPasswords(let request): return answer(request, with: try set(request))
+        case .listPasswords(let request): return answer(request, with: try list(request))
+        case .expirePassword(let request): return answer(request, with: try expire(request))
+        case .revokePassword(let request): return answer(request, with: try revoke(request))
         case .listSessions(let request): return answer(request, with: try listSessions(request))
         case .kickSessions(let request): return answer(request, with: try kick(request))
         case .deleteSessions(let request): return answer(request, with: try delete(request))
@@ -154,7 +162,7 @@ struct AdministrationService {
             rates: rates.counts, web: listeners.web.counts,
             api: StatisticsSources.API(
                 requests: requests.answeredCount, failures: operators.failures.total),
-            process: ProcessUsage.now(),
+            passwords: passwords.current, process: ProcessUsage.now(),
             expiry: TrustExpiry(listeners: listeners, trust: trust, at: clock.moment()))
     }
 

@@ -14,6 +14,7 @@ struct CredentialVerifier: Authenticator, ~Copyable {
     private let trust: ClientTrust
     private let clock: BrokerClock
     private var numbers: RandomNumbers
+    private var passwords: PasswordLogins
     /// The identity that TLS has verified for a connection, until its CONNECT packet arrives.
     private var proofs: [ConnectionID: Result<VerifiedIdentity, TrustRefusal>] = [:]
     /// The identities that the verified claims of this turn's events refer to.
@@ -21,7 +22,11 @@ struct CredentialVerifier: Authenticator, ~Copyable {
     /// Why credentials were refused in this turn.
     private(set) var refusals: [(ConnectionID, TrustRefusal)] = []
 
-    init(trust: ClientTrust, clock: BrokerClock, numbers: RandomNumbers) {
+    init(
+        trust: ClientTrust, clock: BrokerClock, numbers: RandomNumbers,
+        passwords: PasswordVerifier? = nil
+    ) {
+        self.passwords = PasswordLogins(passwords, at: clock.moment().instant)
         self.trust = trust
         self.clock = clock
         self.numbers = numbers
@@ -44,6 +49,7 @@ struct CredentialVerifier: Authenticator, ~Copyable {
     }
 
     mutating func closed(_ connection: ConnectionID) {
+        passwords.closed(connection)
         guard !proofs.isEmpty else { return }
         proofs[connection] = nil
     }
@@ -97,6 +103,48 @@ struct CredentialVerifier: Authenticator, ~Copyable {
             return nil
         case .success(let identity)?:
             return .verified(identities.append(identity))
+        }
+    }
+
+    // MARK: - Passwords
+
+    /// When the next refusal of a password is due; nil if none is.
+    var nextPasswordDeadline: Instant? { passwords.nextDeadline }
+
+    /// Calls `body` with each connection whose password was verified, and with each whose refusal
+    /// is due: its CONNECT is to be decoded again.
+    mutating func continueLogins(
+        loop: UInt8, at now: Instant, _ body: (ConnectionID) -> Void
+    ) {
+        passwords.takeResults(loop: loop, at: now, body)
+        passwords.takeDueRefusals(at: now, body)
+    }
+
+    mutating func verify(
+        _ login: PasswordLogin, from connection: ConnectionID
+    ) -> PasswordVerdict {
+        let password = login.password.span.bytes
+        if OpaqueToken.isToken(password) || JSONWebToken.hasForm(of: password) { return .isToken }
+        guard login.userName.count <= RegisteredPassword.nameByteCountMaximum,
+            login.password.count <= PasswordHash.passwordByteCountMaximum
+        else {
+            refusals.append((connection, TrustRefusal("the name or the password is too long")))
+            return .refused(.badUserNameOrPassword)
+        }
+        let outcome = passwords.verify(connection, at: clock.moment().instant) {
+            PasswordVerifier.Login(
+                connection: connection, app: login.app, name: login.userName,
+                password: login.password)
+        }
+        switch outcome {
+        case nil: return .pending
+        case .valid(let identity)?: return .valid(.verified(identities.append(identity)))
+        case .refused?:
+            refusals.append((connection, TrustRefusal("wrong user name or password")))
+            return .refused(.badUserNameOrPassword)
+        case .busy?:
+            refusals.append((connection, TrustRefusal("too many passwords are being verified")))
+            return .refused(.serverBusy)
         }
     }
 

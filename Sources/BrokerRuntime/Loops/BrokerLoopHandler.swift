@@ -56,7 +56,8 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         loopIndex: UInt8, shared: SharedBroker, clock: BrokerClock, terms: [ListenerTerms],
         identityProofs: IdentityProofs, trust: ClientTrust, rates: ClientRates, packetMaximum: Int,
         web: WebServices = WebServices(), numbers: RandomNumbers = .system,
-        traces: TraceRegistry = TraceRegistry(), log: consuming ConnectionLog
+        passwords: PasswordVerifier? = nil, traces: TraceRegistry = TraceRegistry(),
+        log: consuming ConnectionLog
     ) {
         tracer = LoopTracer(traces, shared: shared, loop: loopIndex, at: clock.moment())
         self.web = WebConnections(
@@ -70,7 +71,8 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         self.packetMaximum = packetMaximum
         self.connectionLog = log
         decoder = PacketDecoder(loop: loopIndex, terms: terms, packetMaximum: packetMaximum)
-        verifier = CredentialVerifier(trust: trust, clock: clock, numbers: numbers)
+        verifier = CredentialVerifier(
+            trust: trust, clock: clock, numbers: numbers, passwords: passwords)
         self.identityProofs = identityProofs
         encoder = EffectEncoder(packetMaximum: packetMaximum)
     }
@@ -225,6 +227,14 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         if let next = paused.nextDeadline { loop.nextWake = min(loop.nextWake, next) }
     }
 
+    /// Resumes reading from connections whose passwords were verified.
+    private mutating func continueLogins(_ loop: inout some BrokerLoop & ~Copyable) {
+        verifier.continueLogins(loop: loopIndex, at: loop.now) {
+            loop.resumeReading($0, from: .login)
+        }
+        if let next = verifier.nextPasswordDeadline { loop.nextWake = min(loop.nextWake, next) }
+    }
+
     package mutating func turnedAway(
         _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout some BrokerLoop & ~Copyable
     ) {
@@ -309,6 +319,7 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
             if web.awaitsSubscribing(decoder.conversations) { loop.nextWake = loop.now }
             writeLog(loop)
             resumePaused(&loop)
+            continueLogins(&loop)
             resumeUnfinished(&loop)
         }
         reportDrained(&loop)

@@ -30,7 +30,10 @@ struct ListenerSet {
             let options = try Self.options(
                 of: listener, settings: settings, preSharedKeys: preSharedKeys)
             let tls = try options.map(Self.context)
-            terms.append(ListenerTerms(allowsAnonymous: listener.anonymous))
+            terms.append(
+                ListenerTerms(
+                    allowsAnonymous: listener.anonymous,
+                    passwordApp: listener.passwords.map { Array($0.utf8) }))
             proofs.append(options?.provesIdentity ?? false)
             contexts.append(tls)
             let opened: [Listener]

@@ -38,6 +38,7 @@ public final class BrokerServer {
     private let fail: Failure
     private let administrationHandle: LoopHandle
     private var loops: [Thread] = []
+    private let passwords: PasswordVerifier
     private var administration: Thread?
     private var writer: Thread?
     private var passwordHashing: Thread?
@@ -94,6 +95,7 @@ public final class BrokerServer {
         for _ in 0..<loopCount { handles.append(try Self.makeHandle()) }
         shared = SharedBroker(
             restored.broker, loopHandles: handles, writerSignal: WakeSignal())
+        passwords = PasswordVerifier(shared: shared)
         try loadTicketKeys()
         try startAdministration()
         startWriter(store)
@@ -101,6 +103,7 @@ public final class BrokerServer {
 
     /// Starts to accept clients.
     public func open() {
+        passwords.start()
         for index in shared.loopHandles.indices { startLoop(UInt8(index)) }
         for listener in listenerSet.listeners {
             log.write(
@@ -225,6 +228,7 @@ public final class BrokerServer {
         shared.drain()
         for handle in shared.loopHandles { handle.requestStop() }
         for loop in loops { loop.join() }
+        passwords.stop()
         shared.writerSignal.stop()
         writer?.join()
         log.write(.info, .brokerStopped)
@@ -371,7 +375,7 @@ public final class BrokerServer {
                 loopIndex: index, shared: shared, clock: clock, terms: listenerSet.terms,
                 identityProofs: listenerSet.identityProofs, trust: trust, rates: rates,
                 packetMaximum: settings.limits.packetMaximum, web: web,
-                traces: traces, log: ConnectionLog(log)))
+                passwords: passwords, traces: traces, log: ConnectionLog(log)))
         loops.append(
             runLoop(
                 handler, name: "loop-\(index)", configuration: configuration,
@@ -396,7 +400,8 @@ public final class BrokerServer {
                 service: AdministrationService(
                     shared: shared, clock: clock, log: log, backups: backups,
                     listeners: listenerSet, web: web, trust: trust, rates: rates,
-                    reloads: reloads, traces: traces, version: version),
+                    reloads: reloads, passwords: passwords, traces: traces,
+                    version: version),
                 systemIntervalSeconds: settings.mqtt.sysIntervalSeconds))
         administration = runLoop(
             handler, name: "admin", configuration: configuration, handle: administrationHandle,

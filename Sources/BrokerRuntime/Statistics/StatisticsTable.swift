@@ -52,6 +52,20 @@ enum StatisticsTable {
             "MQTT logins that waited before a takeover (`limits.takeoversPerMinute`)"
         ) { $0.counters.connectsDelayed },
         .counter(
+            "passwords/verified", of: "logins", "Passwords that were hashed and are right"
+        ) { $0.passwords.verified },
+        .counter(
+            "passwords/recognized", of: "logins",
+            "Passwords that were verified before, and not hashed again"
+        ) { $0.passwords.recognized },
+        .counter(
+            "passwords/refused", of: "logins", "User names and passwords that are wrong"
+        ) { $0.passwords.refused },
+        .counter(
+            "passwords/busy", of: "logins",
+            "Logins that were refused because too many passwords waited to be hashed (0x89)"
+        ) { $0.passwords.busy },
+        .counter(
             "credentials/refused", of: "credentials",
             "Invalid new credentials that connected clients presented"
         ) { $0.counters.credentialsRefused },

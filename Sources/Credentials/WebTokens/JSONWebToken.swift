@@ -77,6 +77,15 @@ public struct JSONWebToken: Hashable, Sendable {
     /// clock that differs makes a token shorter there, and none longer than it was meant to be.
     public static let clockDifferenceSecondsMaximum: Int64 = 60
 
+    /// Whether a credential is to be read as a token: three parts, of which the first is the base64
+    /// of `{"`.
+    public static func hasForm(of bytes: RawSpan) -> Bool {
+        bytes.withUnsafeBytes { bytes in
+            bytes.starts(with: "eyJ".utf8)
+                && bytes.filter { $0 == UInt8(ascii: ".") }.count == 2
+        }
+    }
+
     /// Verifies a token.
     ///
     /// - Parameters:

@@ -76,8 +76,9 @@ enum MQTTDecoder {
     private static let clientIdentifierMaximum = 255
 
     /// The identity of the client. The password is the credential: an app key if the user name is
-    /// `APP/USER`, otherwise a token. Without a password, the transport may have verified the
-    /// client, or the listener accepts it without credentials.
+    /// `APP/USER`, a password if the listener accepts user names, otherwise a token. Without a
+    /// password, the transport may have verified the client, or the listener accepts it without
+    /// credentials.
     private static func claim(
         of connect: MQTT.Connect, _ packet: ReceivedPacket, terms: ListenerTerms,
         in context: inout some DecodingContext & ~Copyable
@@ -99,6 +100,9 @@ enum MQTTDecoder {
             {
                 return claim
             }
+            if let claim = try passwordClaim(of: connect, packet, terms: terms, in: &context) {
+                return claim
+            }
             if let claim = context.claim(token: password, in: bytes, from: connection) {
                 return claim
             }
@@ -108,6 +112,26 @@ enum MQTTDecoder {
         }
         guard terms.allowsAnonymous else { throw DialectRefusal(reason: .notAuthorized) }
         return .anonymous(user: packet.place(connect.clientIdentifier))
+    }
+
+    /// The claim of a user name with its password; nil if the listener accepts none, or if the
+    /// password is a token.
+    private static func passwordClaim(
+        of connect: MQTT.Connect, _ packet: ReceivedPacket, terms: ListenerTerms,
+        in context: inout some DecodingContext & ~Copyable
+    ) throws(DialectRefusal) -> Claim? {
+        guard let app = terms.passwordApp, let name = connect.userName,
+            let password = connect.password, !name.isEmpty
+        else { return nil }
+        let login = PasswordLogin(
+            app: app, userName: Array(name.bytes(in: packet.body)),
+            password: Array(password.bytes(in: packet.body)))
+        switch context.verify(login, from: packet.connection) {
+        case .valid(let claim): return claim
+        case .refused(let reason): throw DialectRefusal(reason: reason)
+        case .pending: throw DialectRefusal(reason: .badUserNameOrPassword, isPending: true)
+        case .isToken: return nil
+        }
     }
 
     /// App and user of a user name of the form `app/user`.

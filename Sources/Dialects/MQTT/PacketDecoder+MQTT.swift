@@ -24,6 +24,9 @@ extension PacketDecoder {
                 conversations[known: connection].expect(answerTo: connect)
                 conversations.setAliasMaximum(connect.topicAliasMaximum, for: connection)
                 context.holdConnection(connection)
+            case .failure(let refusal) where refusal.isPending:
+                isStalled = true
+                context.holdConnection(connection)
             case .failure(let refusal):
                 context.takeNames(
                     connection, user: (connect.userName ?? .empty).bytes(in: packet.body.bytes),

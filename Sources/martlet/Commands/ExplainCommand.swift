@@ -58,6 +58,7 @@ enum ExplainCommand {
         case .key: "allowed: a key with the role operate and without rights logs in as any user"
         case .operation:
             "allowed: its operation decides; presence needs the right presence:USER"
+        case .denied: "denied by \(reply.right ?? "")"
         case .refused:
             switch reply.reason.flatMap({ ReasonCode(rawValue: $0) }) {
             case nil, .notAuthorized: "refused: no right allows it"

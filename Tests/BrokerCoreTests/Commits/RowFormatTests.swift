@@ -23,6 +23,9 @@ import Testing
                 app: World.app, user: Array("ann".utf8), device: Array("phone".utf8),
                 expiresUnixSeconds: 1_900_000_000, batch: Array("batch".utf8),
                 rights: try! Rights([Array("publish:#".utf8)])))
+        world.setPassword(
+            "pump/1", user: "ann", device: "phone", rights: ["publish:#", "!publish:x"],
+            expiresUnixSeconds: 1_900_000_000)
         let group = world.makeGroup(
             owner: "bob/pc", members: ["ann/phone"], allowed: ["ann", "carl"], meta: "meta")
         world.subscribe("ann/phone", "a/+/#")

@@ -35,7 +35,8 @@ extension Rights {
 
     private func isAllowed(_ action: RightsAction, _ names: PrincipalNames) -> Bool {
         var comparisons = 0
-        return deciding(action, for: names, comparisons: &comparisons) != nil
+        if case .allowed = deciding(action, for: names, comparisons: &comparisons) { return true }
+        return false
     }
 }
 
@@ -156,11 +157,81 @@ extension Rights {
         let deciding = Array("bob".utf8).withUnsafeBytes {
             several.deciding(.send(user: $0), for: names, comparisons: &comparisons)
         }
-        #expect(deciding == Array("send:bob".utf8))
+        #expect(deciding == .allowed(Array("send:bob".utf8)))
     }
 
     @Test(arguments: [
-        "", "send", "send:", "fly:*", "broadcast:", "broadcast:x", "group:", "group:delete",
+        ("!publish:a/b", "a/b", false), ("!publish:a/b", "a/c", true),
+        ("!publish:a/#", "a", false), ("!publish:a/#", "ab", true), ("!publish:#", "x", false),
+        ("!publish:+/b", "a/b", false), ("!publish:+/b", "a/b/c", true),
+        ("!publish:site/%u/#", "site/alice/x", false), ("!publish:site/%u/#", "site/bob/x", true),
+        ("!publish:dev/%d", "dev/d1", false), ("!subscribe:#", "a/b", true),
+    ])
+    func `a denial counts before what allows`(
+        _ denial: String, _ topic: String, _ isAllowed: Bool
+    ) throws {
+        #expect(try rights("publish:#", denial).allows(.publish(topic)) == isAllowed)
+        #expect(try rights(denial, "publish:#", "publish:a/b").allows(.publish(topic)) == isAllowed)
+        #expect(try !rights(denial).allows(.publish(topic)))
+    }
+
+    @Test(arguments: [
+        ("!subscribe:a/b", "a/b", false), ("!subscribe:a/b", "a/+", false),
+        ("!subscribe:a/b", "a/#", false), ("!subscribe:a/b", "#", false),
+        ("!subscribe:a/b", "+/b", false), ("!subscribe:a/b", "+/+/#", false),
+        ("!subscribe:a/b", "+", true), ("!subscribe:a/b", "a/b/#", false),
+        ("!subscribe:a/b", "a/b/+", true), ("!subscribe:a/b", "+/c", true),
+        ("!subscribe:a/#", "a", false), ("!subscribe:a/#", "+", false),
+        ("!subscribe:a/#", "b/#", true), ("!subscribe:a/+", "a/#", false),
+        ("!subscribe:a/+", "a", true), ("!subscribe:+/x", "a/+", false),
+        ("!subscribe:+/x", "a/y", true), ("!subscribe:$SYS/#", "#", true),
+        ("!subscribe:$SYS/#", "+/x", true), ("!subscribe:$SYS/#", "$SYS/x", false),
+        ("!subscribe:%u/secret", "+/secret", false), ("!subscribe:%u/secret", "bob/secret", true),
+    ])
+    func `a filter is denied if one of its topics is`(
+        _ denial: String, _ filter: String, _ isAllowed: Bool
+    ) throws {
+        let own = try rights("subscribe:#", "subscribe:$SYS/#", denial)
+        #expect(own.allows(.subscribe(filter)) == isAllowed)
+    }
+
+    @Test func `names, broadcasts and groups can be denied`() throws {
+        let own = try rights(
+            "send:*", "!send:boss-*", "presence:*", "!presence:bob", "broadcast", "!broadcast",
+            "group:create", "!group:create", "receipts:*", "!receipts:%u")
+        #expect(own.allows(.send("bob")))
+        #expect(!own.allows(.send("boss-1")))
+        #expect(!own.allows(.presence("bob")))
+        #expect(own.allows(.presence("carol")))
+        #expect(!own.allows(.broadcast))
+        #expect(!own.allows(.createGroup))
+        #expect(!own.allows(.receipts("alice")))
+        #expect(own.decidingAll(.presence) == .denied(Array("!presence:bob".utf8)))
+    }
+
+    @Test func `the denial is told, wherever it is written`() throws {
+        let several = try rights("send:*", "!send:b*", "!send:bob")
+        let names = PrincipalNames(user: Name([]), device: Name([]))
+        var comparisons = 0
+        let deciding = Array("bob".utf8).withUnsafeBytes {
+            several.deciding(.send(user: $0), for: names, comparisons: &comparisons)
+        }
+        #expect(deciding == .denied(Array("!send:b*".utf8)))
+    }
+
+    @Test func `a denied filter of the broker's own topics needs no name`() throws {
+        let own = try rights("subscribe:$SYS/#", "!subscribe:#")
+        let names = PrincipalNames(user: Name([]), device: Name([]))
+        var comparisons = 0
+        let deciding = Array("$SYS/broker".utf8).withUnsafeBytes {
+            own.decidingByName(.subscribe(filter: $0), for: names, comparisons: &comparisons)
+        }
+        #expect(deciding == .denied(Array("!subscribe:#".utf8)))
+    }
+
+    @Test(arguments: [
+        "", "send", "send:", "!", "!send", "!!send:a", "! send:a", "fly:*", "broadcast:",
+        "broadcast:x", "group:", "group:delete",
         "publish:a/#/b", "publish:a+", "subscribe:#a", "send:%", "send:%x", "Send:*",
         "send:" + String(repeating: "x", count: Rights.textByteCountMaximum),
     ])

@@ -455,8 +455,9 @@ import Testing
             let names = PrincipalNames(user: Name(Array("ann".utf8)), device: Name([]))
             return Array(filter.utf8).withUnsafeBytes {
                 var comparisons = 0
-                return rights.decidingByName(
-                    .subscribe(filter: $0), for: names, comparisons: &comparisons) != nil
+                let verdict = rights.decidingByName(
+                    .subscribe(filter: $0), for: names, comparisons: &comparisons)
+                return Decision(verdict).isAllowed
             }
         }
         #expect(try allows(["subscribe:$SYS/#"], "$SYS/broker/uptime"))

@@ -340,9 +340,12 @@ final class World {
             matching: TokenFilter(app: World.app, user: Array(user.utf8)), after: nil,
             countMaximum: 100)
         while broker.advance(&search) {}
+        var passwords = PasswordSearch(
+            app: World.app, user: Array(user.utf8), after: nil, countMaximum: 100)
+        while broker.advance(&passwords) {}
         return broker.explain(
             app: World.app, user: Array(user.utf8), device: Array(device.utf8),
-            tokens: search.page.tokens, action)!
+            tokens: search.page.tokens, passwords: passwords.page.passwords, action)!
     }
 
     /// Makes a token of a user's; without rights of its own where none are given.
@@ -580,7 +583,7 @@ final class World {
         }
     }
 
-    private func collect() {
+    func collect() {
         broker.checkInvariants()
         for loop in 0..<2 as Range<UInt8> {
             for index in 0..<effects[loop].effects.count {

@@ -42,7 +42,8 @@ struct StatisticsTableTests {
             from: StatisticsSources(
                 counters: counters, gauges: gauges, loops: [], rates: server.rates.counts,
                 web: server.listenerSet.web.counts,
-                api: StatisticsSources.API(requests: 0, failures: 0), process: .now(),
+                api: StatisticsSources.API(requests: 0, failures: 0),
+                passwords: PasswordVerifier.Counts(), process: .now(),
                 expiry: TrustExpiry(certificateDays: nil, revocationListDays: nil))
         ).values
         #expect(values.count == StatisticsTable.all.count - 1)

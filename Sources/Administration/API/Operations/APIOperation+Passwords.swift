@@ -1,0 +1,68 @@
+// The operations on passwords.
+
+extension APIOperation {
+    static let setPassword = APIOperation(
+        .setPassword, .put, at: "/apps/{app}/passwords/{name}", role: .operate,
+        summary: "Sets a password, or its hash as Mosquitto writes it, and ends the connections of "
+            + "the earlier one.",
+        members: [
+            .body("password"), .body("hash"), .body("user"), .body("device"),
+            .body("rights", .texts), .body("expirySeconds", .number(maximum: .max)),
+        ]
+    ) { values throws(AdministrationRefusal) in
+        .setPassword(
+            SetPassword(
+                app: try values.text("app"), name: try values.text("name"),
+                password: values.text(optional: "password"), hash: values.text(optional: "hash"),
+                user: values.text(optional: "user"), device: values.text(optional: "device"),
+                rights: values.texts(optional: "rights"),
+                expirySeconds: values.number("expirySeconds", as: UInt64.self)))
+    }
+
+    static let importPasswords = APIOperation(
+        .importPasswords, .post, at: "/apps/{app}/passwords", role: .operate,
+        summary:
+            "Sets passwords by their hashes, all or none. An item of `rights` has one right on "
+            + "each line.",
+        members: [
+            .body("names", .texts, required: true), .body("hashes", .texts, required: true),
+            .body("users", .texts), .body("rights", .texts),
+        ]
+    ) { values throws(AdministrationRefusal) in
+        .importPasswords(
+            ImportPasswords(
+                app: try values.text("app"), names: try values.texts("names"),
+                hashes: try values.texts("hashes"), users: values.texts(optional: "users"),
+                rights: values.texts(optional: "rights")))
+    }
+
+    static let listPasswords = APIOperation(
+        .listPasswords, .get, at: "/apps/{app}/passwords", role: .view,
+        summary: "Lists passwords by their names, without the hashes.",
+        members: [.query("user"), .query("after"), .limit(ListPasswords.countMaximum)]
+    ) { values throws(AdministrationRefusal) in
+        .listPasswords(
+            ListPasswords(
+                app: try values.text("app"), user: values.text(optional: "user"),
+                after: values.text(optional: "after"), limit: values.limit))
+    }
+
+    static let expirePassword = APIOperation(
+        .expirePassword, .put, at: "/apps/{app}/passwords/{name}/expiry", role: .operate,
+        summary: "Changes when a password expires; never without `expirySeconds`.",
+        members: [.body("expirySeconds", .number(maximum: .max))]
+    ) { values throws(AdministrationRefusal) in
+        .expirePassword(
+            ExpirePassword(
+                app: try values.text("app"), name: try values.text("name"),
+                expirySeconds: values.number("expirySeconds", as: UInt64.self)))
+    }
+
+    static let revokePassword = APIOperation(
+        .revokePassword, .delete, at: "/apps/{app}/passwords/{name}", role: .operate,
+        summary: "Revokes a password and ends its connections."
+    ) { values throws(AdministrationRefusal) in
+        .revokePassword(
+            RevokePassword(app: try values.text("app"), name: try values.text("name")))
+    }
+}

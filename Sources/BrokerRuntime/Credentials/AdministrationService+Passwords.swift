@@ -1,0 +1,212 @@
+// Operations on passwords: set, list, expire, revoke.
+
+import Administration
+import BrokerCore
+import BrokerTerms
+import Credentials
+import WireFormat
+
+extension AdministrationService {
+    func set(_ request: SetPassword) throws(AdministrationRefusal) -> SetPassword.Reply {
+        // It is hashed before the core is entered.
+        try checkApp(request.app)
+        let count = try set([try registered(request)], app: request.app)
+        note("password.set", request.name, app: request.app, connectionCount: count)
+        return SetPassword.Reply(connectionCount: count)
+    }
+
+    func set(_ request: ImportPasswords) throws(AdministrationRefusal) -> ImportPasswords.Reply {
+        let count = request.names.count
+        guard (1...ImportPasswords.countMaximum).contains(count) else {
+            throw AdministrationRefusal(
+                .quotaExceeded,
+                "\(count) passwords at a time; 1 to \(ImportPasswords.countMaximum) are allowed")
+        }
+        guard request.hashes.count == count, request.users.map({ $0.count == count }) ?? true,
+            request.rights.map({ $0.count == count }) ?? true
+        else {
+            throw AdministrationRefusal(
+                .payloadFormatInvalid, "there are \(count) names, and not as many of another list")
+        }
+        try checkApp(request.app)
+        var passwords: [RegisteredPassword] = []
+        var names: Set<String> = []
+        for (index, name) in request.names.enumerated() {
+            guard names.insert(name).inserted else {
+                throw AdministrationRefusal(
+                    .payloadFormatInvalid, "the request has the user name \"\(name)\" twice")
+            }
+            let rights = request.rights.map { $0[index] } ?? ""
+            passwords.append(
+                try registered(
+                    SetPassword(
+                        app: request.app, name: name, hash: request.hashes[index],
+                        user: request.users.map { $0[index] },
+                        rights: rights.isEmpty
+                            ? nil : rights.split(separator: "\n").map(String.init))))
+        }
+        let connectionCount = try set(passwords, app: request.app)
+        log.write(
+            .warning, .administration,
+            fields: [
+                "request": "password.import", "app": .text(request.app), "count": .number(count),
+                "connections": .number(connectionCount),
+            ])
+        return ImportPasswords.Reply(connectionCount: connectionCount)
+    }
+
+    /// Returns the number of connections that were ended.
+    private func set(
+        _ passwords: [RegisteredPassword], app: String
+    ) throws(AdministrationRefusal) -> Int {
+        let moment = clock.moment()
+        let change = try growAndCommit { (state) throws(NoRoom) in
+            try state.broker.setPasswords(
+                passwords, app: Array(app.utf8), at: moment, effects: &state.effects)
+        }
+        guard case .set(let connectionCount) = change else { throw Self.unknownApp(app) }
+        return connectionCount
+    }
+
+    private func registered(
+        _ password: SetPassword
+    ) throws(AdministrationRefusal) -> RegisteredPassword {
+        let name = Array(password.name.utf8)
+        guard (1...RegisteredPassword.nameByteCountMaximum).contains(name.count),
+            password.name != ".", password.name != "..",
+            !name.contains(where: { $0 < 0x20 || $0 == 0x7F })
+        else {
+            throw AdministrationRefusal(
+                .clientIdentifierNotValid,
+                "the user name \"\(password.name)\" must have 1 to "
+                    + "\(RegisteredPassword.nameByteCountMaximum) bytes, without control characters"
+            )
+        }
+        let user = password.user ?? password.name
+        try Self.checkIdentifier(user, "user")
+        if let device = password.device, !TextRules.isDevice(Array(device.utf8).span.bytes) {
+            throw AdministrationRefusal(
+                .clientIdentifierNotValid, "the device \"\(device)\" is no client id of MQTT")
+        }
+        let hash: [UInt8]
+        switch (password.password, password.hash) {
+        case (let text?, nil): hash = try Self.hash(of: text)
+        case (nil, let text?): hash = try Self.checked(hash: text)
+        case (nil, nil), (_?, _?):
+            throw AdministrationRefusal(
+                .payloadFormatInvalid, "a password has either password or hash")
+        }
+        let moment = clock.moment()
+        return RegisteredPassword(
+            name: name, hash: hash, mark: SystemRandom.number(), user: Array(user.utf8),
+            device: password.device.map { Array($0.utf8) },
+            rights: try password.rights.map(Self.rights), madeUnixSeconds: moment.unixSeconds,
+            expiresUnixSeconds: Self.expiry(after: password.expirySeconds, at: moment))
+    }
+
+    private static func hash(of text: String) throws(AdministrationRefusal) -> [UInt8] {
+        let password = Array(text.utf8)
+        guard (1...PasswordHash.passwordByteCountMaximum).contains(password.count) else {
+            throw AdministrationRefusal(
+                .payloadFormatInvalid,
+                "a password must have 1 to \(PasswordHash.passwordByteCountMaximum) bytes")
+        }
+        do throws(CredentialError) {
+            return try PasswordHash(hashing: password).text
+        } catch {
+            throw AdministrationRefusal(.serverBusy, "the password cannot be hashed: \(error)")
+        }
+    }
+
+    private static func checked(hash text: String) throws(AdministrationRefusal) -> [UInt8] {
+        let bytes = Array(text.utf8)
+        guard bytes.count <= RegisteredPassword.hashByteCountMaximum else {
+            throw AdministrationRefusal(
+                .payloadFormatInvalid,
+                "a hash has at most \(RegisteredPassword.hashByteCountMaximum) bytes")
+        }
+        do throws(PasswordHashError) {
+            _ = try PasswordHash(bytes)
+        } catch {
+            throw AdministrationRefusal(.payloadFormatInvalid, "\(error)")
+        }
+        return bytes
+    }
+
+    func list(_ request: ListPasswords) throws(AdministrationRefusal) -> ListPasswords.Reply {
+        try checkApp(request.app)
+        var search = PasswordSearch(
+            app: Array(request.app.utf8), user: request.user.map { Array($0.utf8) },
+            after: request.after.map { Array($0.utf8) },
+            countMaximum: request.limit ?? ListPasswords.countMaximum)
+        shared.enterInSlices { $0.broker.advance(&search) }
+        let (passwords, mayHaveMore) = search.page
+        return ListPasswords.Reply(
+            passwords: passwords.map(ListPasswords.Password.init),
+            next: mayHaveMore ? passwords.last.map { Self.text($0.name) } : nil)
+    }
+
+    func expire(_ request: ExpirePassword) throws(AdministrationRefusal) -> ExpirePassword.Reply {
+        let moment = clock.moment()
+        let expiry = Self.expiry(after: request.expirySeconds, at: moment)
+        let end = changeAndCommit { state in
+            state.broker.expirePassword(
+                Array(request.name.utf8), app: Array(request.app.utf8), atUnixSeconds: expiry,
+                at: moment, effects: &state.effects)
+        }
+        let count = try Self.count(of: end, name: request.name, app: request.app)
+        note("password.expire", request.name, app: request.app, connectionCount: count)
+        return ExpirePassword.Reply(connectionCount: count)
+    }
+
+    func revoke(_ request: RevokePassword) throws(AdministrationRefusal) -> RevokePassword.Reply {
+        let moment = clock.moment()
+        let end = changeAndCommit { state in
+            state.broker.revokePassword(
+                Array(request.name.utf8), app: Array(request.app.utf8), at: moment,
+                effects: &state.effects)
+        }
+        let count = try Self.count(of: end, name: request.name, app: request.app)
+        note("password.revoke", request.name, app: request.app, connectionCount: count)
+        return RevokePassword.Reply(connectionCount: count)
+    }
+
+    private static func count(
+        of end: PasswordEnd, name: String, app: String
+    ) throws(AdministrationRefusal) -> Int {
+        switch end {
+        case .done(let connectionCount): return connectionCount
+        case .unknownApp: throw unknownApp(app)
+        case .unknownName:
+            throw AdministrationRefusal(
+                .topicNameInvalid,
+                "\(app) has no password of \"\(name)\"; see: martlet password list",
+                cause: .unknown)
+        }
+    }
+
+    private func note(_ request: String, _ name: String, app: String, connectionCount: Int) {
+        log.write(
+            .warning, .administration,
+            fields: [
+                "request": .text(request), "app": .text(app), "name": .text(name),
+                "connections": .number(connectionCount),
+            ])
+    }
+}
+
+extension ListPasswords.Password {
+    fileprivate init(_ password: RegisteredPassword) {
+        func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
+        self.init(
+            name: text(password.name), user: text(password.user),
+            device: password.device.map(text),
+            kind: (try? PasswordHash(password.hash))?.kindName ?? "unknown",
+            rights: password.rights.map(AdministrationService.texts),
+            madeUnixSeconds: password.madeUnixSeconds,
+            expiresUnixSeconds: password.expiresUnixSeconds == .max
+                ? nil : password.expiresUnixSeconds,
+            lastUsedUnixSeconds: password.lastUsedUnixSeconds == 0
+                ? nil : password.lastUsedUnixSeconds)
+    }
+}

@@ -1,0 +1,251 @@
+// Verifies passwords on threads of its own: a hash is slow by design, and an event loop that
+// computed it would delay every client. The threads have a low priority, so that a storm of logins
+// costs others nothing, and the queue is bounded.
+
+import BrokerCore
+import BrokerTerms
+import Credentials
+import Glibc
+import Primitives
+import Synchronization
+import Threads
+
+/// The threads that verify passwords, and the logins that wait for them.
+package final class PasswordVerifier: Sendable {
+    /// A login by user name and password.
+    struct Login: Sendable {
+        let connection: ConnectionID
+        let app: [UInt8]
+        let name: [UInt8]
+        let password: [UInt8]
+    }
+
+    /// What became of a login.
+    enum Outcome: Sendable {
+        case valid(VerifiedIdentity)
+        /// The user name or the password is wrong.
+        case refused
+        /// It cannot be verified now.
+        case busy
+    }
+
+    /// What is known of a login at once.
+    enum Beginning {
+        case known(Outcome)
+        case pending
+    }
+
+    private struct Job: Sendable {
+        let login: Login
+        /// The password of the name; nil if there is none.
+        let registered: RegisteredPassword?
+    }
+
+    private struct Queue {
+        var jobs: [Job] = []
+        /// Connections that have a job in the queue or on a thread.
+        var waiting: Set<ConnectionID> = []
+        /// Results by event loop.
+        var results: [[(connection: ConnectionID, outcome: Outcome)]]
+        var isStopped = false
+    }
+
+    /// Passwords that were verified, as keyed hashes.
+    private struct Known {
+        var keys: Set<Digest> = []
+        /// The same in the order in which they came, and the place of the oldest at the maximum.
+        var order: [Digest] = []
+        var oldest = 0
+    }
+
+    /// How often passwords were verified.
+    struct Counts: Sendable {
+        var verified: UInt64 = 0
+        var recognized: UInt64 = 0
+        var refused: UInt64 = 0
+        var busy: UInt64 = 0
+    }
+
+    private let shared: SharedBroker
+    private let queue: Locked<Queue>
+    private let known = Locked(Known())
+    private let counts = Locked(Counts())
+    private let signals: [WakeSignal]
+    private let threads: Locked<[Thread]> = Locked([])
+    /// The key of ``Known``. It never leaves the process.
+    private let secret = SystemRandom.bytes(count: 32)
+
+    /// Logins that wait for a thread: at 15 ms for each, as many as are verified before the client
+    /// gives up, or the broker does (`limits.authenticationSeconds`).
+    static let waitingMaximum = 512
+    /// Passwords that are recognized: 100 bytes each. A fleet that reconnects after a restart of a
+    /// switch costs one keyed hash for each.
+    static let knownMaximum = 65_536
+    /// Milliseconds from a login to its refusal. Hashes of different kinds take from microseconds
+    /// to a third of a second; an answer at this time does not tell which a user name has, or
+    /// whether there is one.
+    static let refusalMilliseconds: UInt64 = 500
+    /// Half of the cores: the others serve those who are logged in.
+    private static let threadCount = max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)) / 2)
+    /// The priority of the threads, as `nice` says it: a tenth of the time of a thread that has
+    /// the usual one, so that other programs do not keep clients out.
+    private static let nice: Int32 = 10
+
+    init(shared: SharedBroker) {
+        self.shared = shared
+        queue = Locked(Queue(results: Array(repeating: [], count: shared.loopHandles.count)))
+        signals = (0..<min(Self.threadCount, 8)).map { _ in WakeSignal() }
+    }
+
+    var current: Counts { counts.withLock { $0 } }
+
+    /// Starts the threads.
+    func start() {
+        let started = signals.enumerated().map { index, signal in
+            Thread(name: "password-\(index)") { [self] in
+                setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, Self.nice)
+                run(signal)
+            }
+        }
+        threads.withLock { $0 = started }
+    }
+
+    /// Ends the threads. Logins that wait get no answer.
+    func stop() {
+        queue.withLock { $0.isStopped = true }
+        for signal in signals { signal.stop() }
+        let ended = threads.withLock { threads in
+            defer { threads = [] }
+            return threads
+        }
+        for thread in ended { thread.join() }
+    }
+
+    // MARK: - Event loops
+
+    /// Begins to verify a login. A password that was verified before is recognized at once.
+    func begin(_ login: Login) -> Beginning {
+        let registered = shared.look { $0.password(login.name, app: login.app) }
+        if let registered,
+            recognizes(login, mark: registered.mark)
+        {
+            counts.withLock { $0.recognized += 1 }
+            return .known(.valid(Self.identity(registered, app: login.app)))
+        }
+        let isTaken = queue.withLock { queue in
+            guard queue.jobs.count < Self.waitingMaximum, !queue.isStopped else { return false }
+            queue.jobs.append(Job(login: login, registered: registered))
+            queue.waiting.insert(login.connection)
+            return true
+        }
+        guard isTaken else {
+            counts.withLock { $0.busy += 1 }
+            return .known(.busy)
+        }
+        for signal in signals { signal.notify() }
+        return .pending
+    }
+
+    /// Forgets the login of a connection that has closed.
+    func forget(_ connection: ConnectionID) {
+        queue.withLock { queue in
+            guard queue.waiting.remove(connection) != nil else { return }
+            queue.jobs.removeAll { $0.login.connection == connection }
+        }
+    }
+
+    /// The results for an event loop since the last call.
+    func takeResults(
+        loop: UInt8
+    ) -> [(connection: ConnectionID, outcome: Outcome)] {
+        queue.withLock { queue in
+            let results = queue.results[Int(loop)]
+            queue.results[Int(loop)] = []
+            return results
+        }
+    }
+
+    // MARK: - Threads
+
+    private func run(_ signal: WakeSignal) {
+        while signal.wait() {
+            while let job = takeJob() { finish(job, with: verify(job)) }
+        }
+    }
+
+    private func takeJob() -> Job? {
+        queue.withLock { queue in
+            queue.jobs.isEmpty || queue.isStopped ? nil : queue.jobs.removeFirst()
+        }
+    }
+
+    private func verify(_ job: Job) -> Outcome {
+        let hash = job.registered.flatMap { try? PasswordHash($0.hash) } ?? .ofNobody
+        switch hash.matches(job.login.password) {
+        case nil:
+            counts.withLock { $0.busy += 1 }
+            return .busy
+        case true?:
+            guard let registered = job.registered else { break }
+            counts.withLock { $0.verified += 1 }
+            note(job.login, mark: registered.mark)
+            return .valid(Self.identity(registered, app: job.login.app))
+        case false?: break
+        }
+        counts.withLock { $0.refused += 1 }
+        return .refused
+    }
+
+    private func finish(_ job: Job, with outcome: Outcome) {
+        let connection = job.login.connection
+        let isAwaited = queue.withLock { queue in
+            guard queue.waiting.remove(connection) != nil else { return false }
+            queue.results[Int(connection.loop)].append((connection, outcome))
+            return true
+        }
+        if isAwaited { shared.loopHandles[Int(connection.loop)].wake() }
+    }
+
+    private static func identity(
+        _ password: RegisteredPassword, app: [UInt8]
+    ) -> VerifiedIdentity {
+        VerifiedIdentity(
+            proof: .password, app: app, user: password.user, device: password.device,
+            rights: password.rights, expiresUnixSeconds: password.expiresUnixSeconds,
+            voucher: password.name, key: .mark(password.mark))
+    }
+
+    // MARK: - Recognizing
+
+    /// The keyed hash of a login with a password that was set under a mark. It tells nothing to who
+    /// does not have the key, and who can read the key in the process could read passwords there
+    /// too. A password that is set again has another mark.
+    private func key(of login: Login, mark: UInt64) -> Digest {
+        var bytes = withUnsafeBytes(of: mark) { Array($0) }
+        for part in [login.app, login.name, login.password] {
+            withUnsafeBytes(of: UInt32(part.count)) { bytes.append(contentsOf: $0) }
+            bytes += part
+        }
+        let secret = secret
+        return Digest(SHA256Digest(of: bytes.span.bytes, key: secret.span.bytes))
+    }
+
+    private func recognizes(_ login: Login, mark: UInt64) -> Bool {
+        let key = key(of: login, mark: mark)
+        return known.withLock { $0.keys.contains(key) }
+    }
+
+    private func note(_ login: Login, mark: UInt64) {
+        let key = key(of: login, mark: mark)
+        known.withLock { known in
+            guard known.keys.insert(key).inserted else { return }
+            guard known.order.count == Self.knownMaximum else {
+                known.order.append(key)
+                return
+            }
+            known.keys.remove(known.order[known.oldest])
+            known.order[known.oldest] = key
+            known.oldest = (known.oldest + 1) % Self.knownMaximum
+        }
+    }
+}

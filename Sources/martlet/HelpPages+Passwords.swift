@@ -1,0 +1,49 @@
+// The pages of the tool about passwords, and about what is taken from another broker.
+
+extension HelpPages {
+    static let password = """
+        martlet password set NAME [--user USER] [--right RIGHT]... [--expires TIME]
+        martlet password list [--user USER] [--limit N]
+        martlet password expire NAME [--expires TIME]
+        martlet password revoke NAME
+
+        MQTT clients log in with a user name and a password on listeners with ?passwords=APP. set
+        reads the password from the first line of standard input; the broker keeps its argon2id
+        hash. A password that is set again, or revoked, ends the connections of the old one.
+
+        set
+          --file FILE          read the password from a file that others may not read
+          --hash HASH          set a hash instead, as it is in a password file of Mosquitto
+          --user USER          who logs in; the user of the same name if absent
+          --device NAME        the only client id that may use it
+          --right RIGHT        a right, in place of the rights of the app; may be repeated
+          --expires TIME       refuse it after this time, such as 90d; never if absent
+
+        list
+          --user USER          the passwords of a user
+          --limit N            show at most N
+
+        expire
+          --expires TIME       refuse it after this time; never if absent
+
+          --json               one JSON object per password
+        \(administration)
+        """
+
+    static let `import` = """
+        martlet import mosquitto --config FILE [--store FILE] [--output FILE] [--dry-run]
+
+        Takes the users, passwords, access list, pre-shared keys and retained messages of a
+        Mosquitto into an app, and writes its listeners and limits as a configuration of Martlet.
+        A line of the report tells of each thing whether it is taken, changed or NOT TAKEN, and
+        why. The files are read and not changed. Sessions with their queues are not taken; the
+        report names them. An import that is repeated sets the same again.
+
+          --config FILE        mosquitto.conf, which names the other files
+          --store FILE         mosquitto.db, if it is not where the configuration says
+          --output FILE        write the configuration to this file
+          --dry-run            change nothing in the broker, which need not run
+          --json               one JSON object per line of the report
+        \(administration)
+        """
+}

@@ -1,0 +1,310 @@
+// What an import does: passwords to set, messages to retain, and a configuration to write. It is
+// made from the files alone, so that a dry run tells the same as the import.
+
+import Administration
+import JSON5
+
+/// The import of a Mosquitto into an app.
+struct ImportPlan {
+    let app: String
+    private(set) var passwords: [SetPassword] = []
+    private(set) var retained: [RetainedImport] = []
+    private(set) var configuration = ""
+    private(set) var report = ImportReport()
+    /// The line of the report on each password and each retained message.
+    private var passwordLines: [Int] = []
+    private var retainedLines: [Int] = []
+
+    /// Bytes of a retained message: as base64 it fits into a request.
+    private static let payloadByteCountMaximum = 1 << 20
+    /// Bytes of a user's id.
+    private static let userByteCountMaximum = 64
+
+    /// - Parameters:
+    ///   - path: `mosquitto.conf`.
+    ///   - store: the file of the store, in place of the one that the configuration names.
+    init(configuration path: String, store: String?, app: String, unixSeconds now: Int64) {
+        self.app = app
+        let settings = MosquittoConfiguration(path, report: &report)
+        let access = settings.accessFile.flatMap { MosquittoAccess($0.text, report: &report) }
+        if let file = settings.passwordFile { takePasswords(file, access) }
+        if let access { tellUnused(access) }
+        takePreSharedKeys(settings, access)
+        if let file = store ?? settings.storeFile?.text {
+            if let store = MosquittoStore(file, report: &report) {
+                take(store, of: file, unixSeconds: now)
+            }
+        } else {
+            report.add(.ignored, at: path, "there is no store: persistence is off")
+        }
+        writeConfiguration(settings, path)
+    }
+
+    /// Notes that the broker has refused a password.
+    mutating func refuse(password index: Int, _ reason: String) {
+        report.refuse(at: passwordLines[index], reason)
+    }
+
+    /// Notes that the broker has refused a retained message.
+    mutating func refuse(retained index: Int, _ reason: String) {
+        report.refuse(at: retainedLines[index], reason)
+    }
+
+    // MARK: - Users
+
+    private mutating func takePasswords(
+        _ path: MosquittoConfiguration.Value, _ access: MosquittoAccess?
+    ) {
+        guard let file = ImportFile(path.text, "the password file", report: &report) else { return }
+        var names: Set<String> = []
+        var users: [String: String] = [:]
+        for line in file.lines where !line.text.hasPrefix("#") {
+            guard let colon = line.text.firstIndex(of: ":"), colon > line.text.startIndex else {
+                report.add(.refused, at: line.place, "the line is not NAME:HASH")
+                continue
+            }
+            let name = String(line.text[..<colon])
+            let hash = line.text[line.text.index(after: colon)...].trimmed
+            if let fault = Self.fault(of: hash) ?? Self.fault(ofName: name) {
+                report.add(.refused, at: line.place, "user \(name): \(fault)")
+                continue
+            }
+            guard names.insert(name).inserted else {
+                report.add(
+                    .refused, at: line.place, "user \(name) is there twice; the first is taken")
+                continue
+            }
+            let user = Self.userName(name)
+            if let other = users.updateValue(name, forKey: user) {
+                report.add(
+                    .refused, at: line.place,
+                    "user \(name) would be the user \(user), as \(other) is")
+                continue
+            }
+            var rights = access?.rights(
+                of: name, user: user, countMaximum: SetPassword.rightsMaximum, report: &report)
+            // Without one, the list would be that of the app.
+            if rights == [] { rights = ["!subscribe:#", "!publish:#"] }
+            passwords.append(
+                SetPassword(
+                    app: app, name: name, hash: hash, user: user == name ? nil : user,
+                    rights: rights))
+            passwordLines.append(report.lines.count)
+            let text = "user \(name), \(rights.map { "\($0.count) rights" } ?? "the app's rights")"
+            if user == name {
+                report.add(.taken, at: line.place, text)
+            } else {
+                report.add(.changed, at: line.place, "\(text); messages know it as \(user)")
+            }
+        }
+    }
+
+    private static func fault(of hash: String) -> String? {
+        let parts = hash.split(separator: "$", omittingEmptySubsequences: false).count
+        if hash.hasPrefix("$7$") { return parts == 5 ? nil : "the hash is broken" }
+        if hash.hasPrefix("$6$") { return parts == 4 ? nil : "the hash is broken" }
+        if hash.hasPrefix("$argon2id$") { return parts == 6 ? nil : "the hash is broken" }
+        return "the hash is of no known kind: $7$, $6$ or $argon2id$; for a plain password, run "
+            + "mosquitto_passwd -U"
+    }
+
+    private static func fault(ofName name: String) -> String? {
+        guard name.utf8.count <= SetPassword.nameByteCountMaximum,
+            !name.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }), name != ".", name != ".."
+        else {
+            return "the name must have at most \(SetPassword.nameByteCountMaximum) bytes, "
+                + "without control characters"
+        }
+        return nil
+    }
+
+    /// The id of a user: the name, with `_` for characters that separate topics.
+    private static func userName(_ name: String) -> String {
+        var user = ""
+        for character in name {
+            guard user.utf8.count + character.utf8.count <= userByteCountMaximum else { break }
+            user.append("/+#".contains(character) ? "_" : character)
+        }
+        return user
+    }
+
+    private mutating func tellUnused(_ access: MosquittoAccess) {
+        let names = Set(passwords.map(\.name))
+        for user in access.users where !names.contains(user) {
+            guard let entry = access.entries[user]?.first else { continue }
+            report.add(
+                .refused, at: entry.place,
+                "user \(user) has topics and no password; give them to its token with --right")
+        }
+    }
+
+    private mutating func takePreSharedKeys(
+        _ settings: MosquittoConfiguration, _ access: MosquittoAccess?
+    ) {
+        guard let path = settings.preSharedKeyFile,
+            let file = ImportFile(path.text, "the file of pre-shared keys", report: &report)
+        else { return }
+        for line in file.lines where !line.text.hasPrefix("#") {
+            // The key is no part of the report.
+            guard let colon = line.text.lastIndex(of: ":"), colon > line.text.startIndex else {
+                report.add(.refused, at: line.place, "the line is not IDENTITY:HEXKEY")
+                continue
+            }
+            let identity = String(line.text[..<colon])
+            let digits = line.text[line.text.index(after: colon)...]
+            guard digits.utf8.count >= 32, digits.utf8.count.isMultiple(of: 2),
+                digits.allSatisfy(\.isHexDigit)
+            else {
+                report.add(
+                    .refused, at: line.place,
+                    "the key of \(identity) must have at least 16 bytes in hexadecimal; take the "
+                        + "line out of tls.pskFile, or martletd does not start")
+                continue
+            }
+            if Self.userName(identity) != identity {
+                report.add(
+                    .refused, at: line.place,
+                    "the identity \(identity) is no user: it must have at most 64 bytes, without "
+                        + "/, + and #")
+            } else if let access, access.entries[identity] != nil {
+                report.add(
+                    .changed, at: line.place,
+                    "identity \(identity): it has the rights of the app, and not its own topics")
+            } else {
+                report.add(.taken, at: line.place, "identity \(identity)")
+            }
+        }
+    }
+
+    // MARK: - Store
+
+    private mutating func take(_ store: MosquittoStore, of path: String, unixSeconds now: Int64) {
+        for message in store.retained {
+            guard message.payload.count <= Self.payloadByteCountMaximum else {
+                report.add(
+                    .refused, at: path,
+                    "retained \(message.topic): \(message.payload.count) bytes, more than "
+                        + "\(Self.payloadByteCountMaximum)")
+                continue
+            }
+            if let expiry = message.expiresUnixSeconds, expiry <= now {
+                report.add(.ignored, at: path, "retained \(message.topic): it has expired")
+                continue
+            }
+            retained.append(message)
+            retainedLines.append(report.lines.count)
+            if message.hasOtherProperties {
+                report.add(
+                    .changed, at: path,
+                    "retained \(message.topic): taken without its properties of MQTT 5")
+            } else {
+                report.add(.taken, at: path, "retained \(message.topic)")
+            }
+        }
+        let clients = Set(store.clients).union(store.queued.keys).union(store.subscriptions.keys)
+        for client in clients.sorted() {
+            let queued = store.queued[client] ?? 0
+            report.add(
+                .refused, at: path,
+                "the session of client \(client) with \(store.subscriptions[client] ?? 0) "
+                    + "subscriptions and \(queued) queued messages: let it connect to Mosquitto "
+                    + "before, and subscribe again after the move")
+        }
+    }
+
+    // MARK: - Configuration
+
+    private mutating func writeConfiguration(_ settings: MosquittoConfiguration, _ path: String) {
+        var listeners: [String] = []
+        var authority: String?
+        let isOpen = settings.allowsAnonymous?.text == "true"
+        if isOpen, let place = settings.allowsAnonymous?.place {
+            report.add(
+                .changed, at: place,
+                "allow_anonymous: clients without a user name are users of the app demo")
+        }
+        for listener in settings.listeners {
+            listeners.append(url(of: listener, isOpen: isOpen))
+            guard let file = listener.authorityFile, listener.requiresCertificate else { continue }
+            if let authority, authority != file {
+                report.add(
+                    .refused, at: listener.place,
+                    "cafile \(file): there is one tls.clientAuthorityFile, \(authority)")
+            }
+            authority = authority ?? file
+        }
+        if settings.listeners.isEmpty {
+            // Without listeners Mosquitto accepts anonymous clients of its machine.
+            listeners.append("tcp://localhost:1883?anonymous&passwords=\(app)")
+            report.add(.taken, at: path, "no listener: tcp://localhost:1883")
+        }
+        var sections: [(name: String, members: [String])] = []
+        func add(_ section: String, _ member: String) {
+            if let index = sections.firstIndex(where: { $0.name == section }) {
+                sections[index].members.append(member)
+            } else {
+                sections.append((section, [member]))
+            }
+        }
+        if let authority { add("tls", "clientAuthorityFile: \(JSONText.quoted(authority))") }
+        if let file = settings.revocationFile {
+            add("tls", "crlFile: \(JSONText.quoted(file.text))")
+        }
+        if let file = settings.preSharedKeyFile {
+            add("tls", "pskFile: \(JSONText.quoted(file.text))")
+        }
+        if authority != nil || settings.preSharedKeyFile != nil {
+            add("tls", "clientApp: \(JSONText.quoted(app))")
+        }
+        for (key, value) in settings.settings {
+            let words = key.split(separator: ".")
+            add(String(words[0]), "\(words[1]): \(value)")
+        }
+        var text = "// Made by `martlet import mosquitto` from \(path).\n{\n    listeners: [\n"
+        for listener in listeners { text += "        \(JSONText.quoted(listener)),\n" }
+        text += "    ],\n"
+        for section in sections {
+            text += "    \(section.name): { \(section.members.joined(separator: ", ")) },\n"
+        }
+        configuration = text + "}\n"
+    }
+
+    private mutating func url(
+        of listener: MosquittoConfiguration.Listener, isOpen: Bool
+    ) -> String {
+        let usesTLS = listener.certificateFile != nil || listener.usesPreSharedKeys
+        let scheme =
+            listener.isWebSocket ? (usesTLS ? "wss" : "ws") : (usesTLS ? "tls" : "tcp")
+        let host = listener.host ?? "*"
+        let isAddress = host.utf8.allSatisfy { "0123456789abcdefABCDEF.:".utf8.contains($0) }
+        let isLoopback = host == "localhost" || host.hasPrefix("127.") || host == "::1"
+        var written = host.contains(":") ? "[\(host)]" : host
+        if host != "*", host != "localhost", !isAddress {
+            report.add(
+                .changed, at: listener.place,
+                "listener on \(host): Martlet takes addresses and no names; it is localhost here")
+            written = "localhost"
+        }
+        var options: [String] = []
+        if isOpen { options.append("anonymous") }
+        if let file = listener.certificateFile, let key = listener.keyFile {
+            options += ["certificateFile=\(file)", "keyFile=\(key)"]
+        } else if usesTLS {
+            report.add(
+                .changed, at: listener.place,
+                "listener \(listener.port): it needs tls.certificateFile and tls.keyFile")
+        }
+        if listener.requiresCertificate { options.append("clientCertificates=required") }
+        if scheme == "ws", !isLoopback {
+            options.append("insecure")
+            report.add(
+                .changed, at: listener.place,
+                "listener \(listener.port): passwords cross the network without TLS (insecure)")
+        }
+        options.append("passwords=\(app)")
+        let url =
+            "\(scheme)://\(written):\(listener.port)?\(options.joined(separator: "&"))"
+        report.add(.taken, at: listener.place, "listener \(listener.port): \(url)")
+        return url
+    }
+}

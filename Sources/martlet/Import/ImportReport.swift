@@ -1,0 +1,42 @@
+// The report of an import: a line for each thing that was taken, changed, or cannot be taken.
+
+/// What became of the parts of another broker.
+struct ImportReport {
+    enum Verdict: String, Encodable {
+        /// As it was.
+        case taken
+        /// Taken, with a difference that the line tells.
+        case changed
+        /// Not taken; the line tells why.
+        case refused
+        /// Means nothing here, and nothing is lost.
+        case ignored
+    }
+
+    struct Line: Encodable {
+        var verdict: Verdict
+        /// Where it stands: `FILE:LINE`, or a file alone.
+        var place: String
+        var text: String
+    }
+
+    private(set) var lines: [Line] = []
+
+    mutating func add(_ verdict: Verdict, at place: String, _ text: String) {
+        lines.append(Line(verdict: verdict, place: place, text: text))
+    }
+
+    /// Says of what a line had taken that it is not.
+    mutating func refuse(at index: Int, _ reason: String) {
+        let line = lines[index]
+        lines[index] = Line(verdict: .refused, place: line.place, text: "\(line.text): \(reason)")
+    }
+
+    func count(_ verdict: Verdict) -> Int { lines.count { $0.verdict == verdict } }
+
+    /// One line on the whole.
+    var summary: String {
+        "\(count(.taken)) taken, \(count(.changed)) changed, \(count(.refused)) not taken, "
+            + "\(count(.ignored)) without a meaning here"
+    }
+}

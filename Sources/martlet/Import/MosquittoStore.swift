@@ -1,0 +1,208 @@
+// Reads the store of Mosquitto 1.6 to 2.1 (mosquitto.db, format 5 and 6): what is retained, and how
+// much waits for whom. Numbers are in network order, except identifiers and times.
+//
+//     00 B5 00 "mosquitto db"   crc:4   version:4   then chunks: kind:4 length:4 bytes:length
+
+/// A retained message.
+struct RetainedImport {
+    let topic: String
+    let payload: [UInt8]
+    /// Unix seconds; nil for none.
+    let expiresUnixSeconds: Int64?
+    let contentType: String?
+    /// Whether it has properties of MQTT 5 that are not taken.
+    let hasOtherProperties: Bool
+}
+
+/// The contents of a store.
+struct MosquittoStore {
+    private(set) var retained: [RetainedImport] = []
+    /// Messages that wait for clients, and their subscriptions, by client id.
+    private(set) var queued: [String: Int] = [:]
+    private(set) var subscriptions: [String: Int] = [:]
+    private(set) var clients: [String] = []
+
+    private static let magic = [0x00, 0xB5, 0x00] + Array("mosquitto db".utf8)
+    /// Bytes of a store: a million messages of a kilobyte.
+    private static let byteCountMaximum = 2 << 30
+
+    private struct Message {
+        let topic: ArraySlice<UInt8>
+        let payload: ArraySlice<UInt8>
+        let properties: ArraySlice<UInt8>
+        let expiresUnixSeconds: Int64
+    }
+
+    /// What ends the reading of a file.
+    private struct Damage: Error {
+        let text: String
+    }
+
+    init?(_ path: String, report: inout ImportReport) {
+        guard
+            let bytes = ImportFile.read(
+                path, "the store", report: &report, byteCountMaximum: Self.byteCountMaximum)
+        else { return nil }
+        do throws(Damage) {
+            try read(bytes, path, report: &report)
+        } catch {
+            report.add(
+                .refused, at: path, "\(error.text); what stands before it is taken, the rest is not"
+            )
+        }
+    }
+
+    private mutating func read(
+        _ bytes: [UInt8], _ path: String, report: inout ImportReport
+    ) throws(Damage) {
+        guard bytes.starts(with: Self.magic), bytes.count >= 23 else {
+            throw Damage(text: "the file is no store of Mosquitto")
+        }
+        let version = Self.number(bytes[19..<23])
+        guard version == 5 || version == 6 else {
+            throw Damage(
+                text: "the store has format \(version); 5 and 6 are read, as Mosquitto 1.6 and "
+                    + "later write it")
+        }
+        var messages: [UInt64: Message] = [:]
+        var offset = 23
+        while offset < bytes.count {
+            guard bytes.count - offset >= 8 else {
+                throw Damage(text: "the store ends within a chunk at byte \(offset)")
+            }
+            let kind = Self.number(bytes[offset..<offset + 4])
+            let length = Int(Self.number(bytes[offset + 4..<offset + 8]))
+            guard bytes.count - offset - 8 >= length else {
+                throw Damage(text: "the store ends within a chunk at byte \(offset)")
+            }
+            let chunk = bytes[(offset + 8)..<(offset + 8 + length)]
+            guard
+                take(
+                    UInt32(kind), chunk, version: version, messages: &messages, path: path,
+                    report: &report)
+            else {
+                throw Damage(text: "the store has a broken chunk at byte \(offset)")
+            }
+            offset += 8 + length
+        }
+    }
+
+    /// Takes a chunk. Returns false if it is broken.
+    private mutating func take(
+        _ kind: UInt32, _ chunk: ArraySlice<UInt8>, version: UInt64,
+        messages: inout [UInt64: Message], path: String, report: inout ImportReport
+    ) -> Bool {
+        switch kind {
+        case 1: return true
+        case 2:
+            guard let (identifier, message) = Self.message(chunk) else { return false }
+            messages[identifier] = message
+        case 3:
+            guard chunk.count >= 16 else { return false }
+            let count = Int(Self.number(chunk.at(10, 2)))
+            guard let name = chunk.text(16, count) else { return false }
+            // Direction 1 is to the client.
+            if chunk[chunk.startIndex + 15] == 1 { queued[name, default: 0] += 1 }
+        case 4:
+            guard chunk.count >= 8 else { return false }
+            if let message = messages[Self.native(chunk.at(0, 8))] {
+                retain(message, path: path, report: &report)
+            }
+        case 5:
+            guard chunk.count >= 12 else { return false }
+            let count = Int(Self.number(chunk.at(4, 2)))
+            guard let name = chunk.text(12, count) else { return false }
+            subscriptions[name, default: 0] += 1
+        case 6:
+            let start = version == 6 ? 24 : 16
+            guard chunk.count >= start else { return false }
+            guard let name = chunk.text(start, Int(Self.number(chunk.at(14, 2)))) else {
+                return false
+            }
+            clients.append(name)
+        default: return false
+        }
+        return true
+    }
+
+    private static func message(_ chunk: ArraySlice<UInt8>) -> (UInt64, Message)? {
+        guard chunk.count >= 32 else { return nil }
+        let payloadCount = Int(number(chunk.at(16, 4)))
+        let start = 32 + Int(number(chunk.at(22, 2))) + Int(number(chunk.at(24, 2)))
+        let topicCount = Int(number(chunk.at(26, 2)))
+        guard chunk.count >= start + topicCount + payloadCount else { return nil }
+        return (
+            native(chunk.at(0, 8)),
+            Message(
+                topic: chunk.at(start, topicCount),
+                payload: chunk.at(start + topicCount, payloadCount),
+                properties: chunk.dropFirst(start + topicCount + payloadCount),
+                expiresUnixSeconds: Int64(bitPattern: native(chunk.at(8, 8))))
+        )
+    }
+
+    private mutating func retain(
+        _ message: Message, path: String, report: inout ImportReport
+    ) {
+        guard let topic = String(validating: message.topic, as: UTF8.self) else {
+            report.add(.refused, at: path, "a retained message: its topic is no UTF-8")
+            return
+        }
+        if topic.hasPrefix("$") {
+            report.add(.ignored, at: path, "retained \(topic): topics with $ are the broker's own")
+            return
+        }
+        if message.payload.isEmpty { return }
+        let (contentType, hasOthers) = Self.contentType(message.properties)
+        retained.append(
+            RetainedImport(
+                topic: topic, payload: Array(message.payload),
+                expiresUnixSeconds: message.expiresUnixSeconds > 0
+                    ? message.expiresUnixSeconds : nil,
+                contentType: contentType, hasOtherProperties: hasOthers))
+    }
+
+    /// The content type among properties of MQTT 5, if it comes before one that is not taken, and
+    /// whether there is such a one.
+    private static func contentType(
+        _ properties: ArraySlice<UInt8>
+    ) -> (text: String?, hasOthers: Bool) {
+        // The length comes first, as a variable byte integer of one to four bytes.
+        var rest = properties.drop { $0 & 0x80 != 0 }.dropFirst()
+        var text: String?
+        while let identifier = rest.popFirst() {
+            switch identifier {
+            case 0x01: rest = rest.dropFirst()
+            case 0x03:
+                let count = Int(number(rest.prefix(2)))
+                text = String(validating: rest.dropFirst(2).prefix(count), as: UTF8.self)
+                rest = rest.dropFirst(2 + count)
+            default: return (text, true)
+            }
+        }
+        return (text, false)
+    }
+
+    /// A number in network order.
+    private static func number(_ bytes: ArraySlice<UInt8>) -> UInt64 {
+        bytes.reduce(0) { $0 << 8 | UInt64($1) }
+    }
+
+    /// A number in the order of the machine that wrote it, taken for one like this.
+    private static func native(_ bytes: ArraySlice<UInt8>) -> UInt64 {
+        bytes.reversed().reduce(0) { $0 << 8 | UInt64($1) }
+    }
+}
+
+extension ArraySlice<UInt8> {
+    /// The bytes at an offset from the start; there are as many.
+    fileprivate func at(_ offset: Int, _ count: Int) -> ArraySlice {
+        self[(startIndex + offset)..<(startIndex + offset + count)]
+    }
+
+    /// A text at an offset; nil if there are fewer bytes, or no UTF-8.
+    fileprivate func text(_ offset: Int, _ count: Int) -> String? {
+        guard self.count >= offset + count else { return nil }
+        return String(validating: at(offset, count), as: UTF8.self)
+    }
+}

@@ -1,0 +1,199 @@
+// The move from a real Mosquitto: the same clients with the same passwords, before and after.
+
+import Administration
+import Foundation
+import TestSurroundings
+import Testing
+
+extension EndToEndTests {
+    @Suite(.timeLimit(.minutes(2 * Sanitizer.patience))) struct MosquittoImportTests {
+        private let files: TemporaryDirectory
+
+        init() throws { files = try TemporaryDirectory("import") }
+
+        private func write(_ name: String, _ lines: [String]) throws {
+            try Data(lines.joined(separator: "\n").appending("\n").utf8)
+                .write(to: URL(filePath: files.file(name)))
+        }
+
+        private func passwords(_ users: [(name: String, password: String, kind: String)])
+            async throws
+        {
+            try write("passwd", [])
+            for user in users {
+                let child = try ChildProcess(
+                    "/usr/bin/mosquitto_passwd",
+                    ["-H", user.kind, "-b", files.file("passwd"), user.name, user.password])
+                #expect(try await child.exit() == .code(0), "\(child.text)")
+            }
+        }
+
+        private static let accessList = [
+            "# what nobody without a name may", "topic read $SYS/#", "user alice",
+            "topic readwrite site/#", "topic deny other/#", "user bob/1", "topic write in/50%/x",
+            "", "pattern read dev/%c/%u/#",
+        ]
+
+        /// The exit of one of Mosquitto's clients, and what it printed.
+        private func run(
+            _ program: String, port: UInt16, _ user: String, _ password: String, _ words: String...
+        ) async throws -> (exit: ChildExit, lines: [String]) {
+            let child = try ChildProcess(
+                "/usr/bin/mosquitto_\(program)",
+                [
+                    "-h", "127.0.0.1", "-p", "\(port)", "-V", "5", "-u", user, "-P", password,
+                ] + words)
+            return (try await child.exit(), child.lines)
+        }
+
+        /// What clients meet on either broker.
+        private func expectService(port: UInt16) async throws {
+            for (user, password) in [("alice", "apw"), ("bob/1", "bpw"), ("carl", "cpw")] {
+                let good = try await run("pub", port: port, user, password, "-t", "x", "-m", "y")
+                #expect(good.exit == .code(0), "\(user): \(good.lines)")
+                let bad = try await run("pub", port: port, user, "wrong", "-t", "x", "-m", "y")
+                #expect(bad.exit != .code(0), "\(user)")
+            }
+            let kept = try await run(
+                "sub", port: port, "alice", "apw", "-t", "site/#", "-C", "2", "-W", "10", "-F",
+                "%t %r %p %C")
+            #expect(Set(kept.lines) == ["site/a 1 one ", "site/b 1 two text/plain"])
+            // Who may publish where: it arrives, or does not.
+            let sub = try ChildProcess(
+                "/usr/bin/stdbuf",
+                [
+                    "-oL", "/usr/bin/mosquitto_sub", "-h", "127.0.0.1", "-p", "\(port)", "-u",
+                    "bob/1", "-P", "bpw", "-i", "c7", "-t", "dev/c7/bob/1/#", "-d",
+                ])
+            _ = try await sub.line(with: "Subscribed (mid: 1): 0")
+            sub.signal(SIGKILL)
+        }
+
+        @Test func `the same clients are served before and after`() async throws {
+            try await passwords([
+                ("alice", "apw", "sha512-pbkdf2"), ("bob/1", "bpw", "sha512"),
+                ("carl", "cpw", "sha512-pbkdf2"),
+            ])
+            try write("acl", Self.accessList)
+            let port = try freePort()
+            let settings = [
+                "listener \(port) 127.0.0.1", "allow_anonymous false",
+                "password_file \(files.file("passwd"))", "acl_file \(files.file("acl"))",
+                "max_inflight_messages 30",
+            ]
+            let mosquitto = try await Mosquitto(port: port, settings: settings)
+            for (topic, text, type) in [("site/a", "one", ""), ("site/b", "two", "text/plain")] {
+                let words = type.isEmpty ? [] : ["-D", "publish", "content-type", type]
+                let child = try ChildProcess(
+                    "/usr/bin/mosquitto_pub",
+                    [
+                        "-h", "127.0.0.1", "-p", "\(port)", "-V", "5", "-u", "alice", "-P", "apw",
+                        "-r", "-q", "1", "-t", topic, "-m", text,
+                    ] + words)
+                #expect(try await child.exit() == .code(0), "\(child.text)")
+            }
+            try await expectService(port: port)
+            let sleeper = try await run(
+                "sub", port: port, "alice", "apw", "-i", "sleeper", "-c", "-x", "3600", "-q", "1",
+                "-t", "site/#", "-E")
+            #expect(sleeper.exit == .code(0))
+            mosquitto.process.signal(SIGTERM)
+            _ = try await mosquitto.process.exit()
+
+            let broker = try await TestBroker(settings: [], plainOptions: "?passwords=demo")
+            func importAll(_ words: String...) async throws -> [String] {
+                let child = try ChildProcess(
+                    "martlet",
+                    [
+                        "import", "mosquitto", "--config", "\(mosquitto.directory)/mosquitto.conf",
+                        "--output", files.file("martlet.json5"),
+                    ] + words, environment: try broker.environment("operator"))
+                #expect(try await child.exit() == .code(0), "\(child.text)")
+                return child.lines
+            }
+            let dry = try await importAll("--dry-run")
+            let administration = try AdministrationClient(dataDirectory: broker.directory)
+            #expect(try administration.send(ListPasswords(app: "demo")).passwords.isEmpty)
+            let lines = try await importAll()
+            #expect(lines.filter { $0.contains("\t") } == dry.filter { $0.contains("\t") })
+            for words in [
+                "\(files.file("passwd")):2\tuser bob/1, 2 rights; messages know it as bob_1",
+                "NOT TAKEN\t\(files.file("acl")):2\ttopic read $SYS/# before the first user",
+                "changed\t\(mosquitto.directory)/mosquitto.db\tretained site/a"
+                    .replacing("changed", with: "taken"),
+                "the session of client sleeper with 1 subscriptions",
+                "max_inflight_messages 30: limits.inboxWindow",
+            ] {
+                #expect(lines.contains { $0.contains(words) }, "\(words)\n\(lines)")
+            }
+            try await expectService(port: broker.plainPort)
+            let written = try String(contentsOfFile: files.file("martlet.json5"), encoding: .utf8)
+            #expect(written.contains("tcp://127.0.0.1:\(port)?passwords=demo"))
+            let check = try ChildProcess(
+                "martletd", ["--check-config", "--config", files.file("martlet.json5")])
+            #expect(try await check.exit() == .code(0), "\(check.text)")
+            // Nothing twice.
+            _ = try await importAll()
+            #expect(try administration.send(ListPasswords(app: "demo")).passwords.count == 3)
+        }
+
+        @Test func `half-broken files are told line by line, and the rest is taken`() async throws {
+            try await passwords([("alice", "apw", "sha512-pbkdf2")])
+            var lines = try String(contentsOfFile: files.file("passwd"), encoding: .utf8)
+                .split(separator: "\n").map(String.init)
+            lines += [
+                "zoe:plain", "broken", lines[0], ":$7$", "ann:$2y$05$abcdefghijklmnopqrstuu",
+                "costly:" + lines[0].dropFirst(6).replacing("$7$101$", with: "$7$999999$"),
+            ]
+            try write("passwd", lines)
+            try write(
+                "acl",
+                [
+                    "topic", "user", "nonsense", "user alice", "topic read a/#/b",
+                    "topic write read x", "topic fly x", "topic read a/#", "topic deny a/secret",
+                    "topic deny a/b", "topic write a/b", "pattern deny a/%u", "user dora",
+                    "topic read d",
+                ])
+            try Data(
+                [0x00, 0xB5, 0x00] + Array("mosquitto db".utf8) + [0, 0, 0, 0, 0, 0, 0, 6, 0]
+            )
+            .write(to: URL(filePath: files.file("mosquitto.db")))
+            try write(
+                "mosquitto.conf",
+                [
+                    "listener 1x", "password_file \(files.file("passwd"))",
+                    "acl_file \(files.file("acl"))", "persistence true",
+                    "persistence_location \(files.path)", "psk_file \(files.file("psk"))",
+                    "plugin x.so", "max_keepalive many", "include_dir /nowhere/at/all",
+                ])
+            let broker = try await TestBroker()
+            let child = try ChildProcess(
+                "martlet",
+                ["import", "mosquitto", "--config", files.file("mosquitto.conf")],
+                environment: try broker.environment("operator"))
+            #expect(try await child.exit() == .code(0), "\(child.text)")
+            for words in [
+                "user zoe: the hash is of no known kind", "the line is not NAME:HASH",
+                "user alice is there twice", "user ann: the hash is of no known kind",
+                "user costly, 2 rights: the number of iterations of the hash is 999999",
+                "the line has no topic", "user without a name", "nonsense is no user",
+                "a/#/b is no filter", "fly is no access", "would receive a/secret",
+                "a/b is allowed and denied", "the pattern denies a/%u", "user dora has topics",
+                "the store ends within a chunk", "pre-shared keys cannot be read",
+                "only TCP ports are taken", "plugin has no counterpart", "many is no number",
+                "include_dir /nowhere/at/all cannot be read",
+            ] {
+                #expect(child.text.contains(words), "\(words)\n\(child.text)")
+            }
+            let administration = try AdministrationClient(dataDirectory: broker.directory)
+            let taken = try administration.send(ListPasswords(app: "demo")).passwords
+            #expect(taken.map(\.name) == ["alice"])
+            #expect(
+                taken.first?.rights == [
+                    "!subscribe:a/secret", "!publish:a/secret", "!subscribe:a/b", "!publish:a/b",
+                    "!subscribe:a/%u", "!publish:a/%u", "publish:read x", "subscribe:a/#",
+                    "publish:a/b",
+                ])
+        }
+    }
+}
