@@ -142,7 +142,7 @@ struct CommitPipeline: ~Copyable {
 
     /// Whether the pending batch has room for the withdrawals of another piece.
     var takesWithdrawals: Bool {
-        pendingBatch.withdrawals.count < CoreLimits.withdrawalsPerBatchMaximum
+        pendingBatch.revising.withdrawals.count < CoreLimits.withdrawalsPerBatchMaximum
     }
 
     /// Sets the id of the message of a withdrawal.

@@ -97,7 +97,7 @@ extension Broker {
             return false
         }
         for user in users where isRemembered && !tracking.remembers(user, of: earlier) {
-            guard hasRoomForMember(of: earlier) else { return false }
+            guard limitOfRemembering(memberOf: earlier) == .none else { return false }
         }
         for user in users {
             tracking.noteStaying(earlier, of: user)

@@ -315,15 +315,16 @@ extension Broker {
     /// Ends a recall or a replacement whose answer need not wait for a commit.
     mutating func endAtOnce(_ index: Index<Revision>, in step: inout Step) {
         let revision = tracking.remove(revision: index)
+        settleIfTold(revision.send)
         let answer = RecallAnswer(
             withdrawn: revision.withdrawnCount, late: revision.lateCount, names: revision.names)
         switch revision.requester {
         case .client(let connection, let identifier):
             commits.close(RequestKey(connection: connection, identifier: identifier))
             guard session(of: connection) != nil else { return }
-            step.effects[connection.loop].respond(
-                to: connection, request: identifier, reason: .success,
-                body: encoded(answer, byteCountMaximum: revision.byteCountMaximum))
+            step.effects[connection.loop].reportRecall(
+                to: connection, request: identifier,
+                answer: encoded(answer, byteCountMaximum: revision.byteCountMaximum))
         case .operator(let number):
             operatorRecalls.complete(
                 number, reason: .success, answer: answer, batch: commits.pendingSequence - 1)

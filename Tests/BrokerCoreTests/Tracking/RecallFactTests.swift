@@ -160,7 +160,7 @@ import Testing
         world.settleAll()
         for number in 1...8 as ClosedRange<UInt64> { world.recall("ann/1", 0xA0 + number) }
         #expect(
-            world.broker.commits.pendingBatch.withdrawals.count
+            world.broker.commits.pendingBatch.revising.withdrawals.count
                 <= CoreLimits.withdrawalsPerBatchMaximum + 256)
         world.settleAll()
         #expect(world.counters.copiesWithdrawn == 8 * 256)
