@@ -81,7 +81,7 @@ let package = Package(
             dependencies: ["BrokerTerms", "CommandLineOptions", "Files", "JSON5"]),
         .target(name: "Administration", dependencies: ["BrokerTerms"]),
         .target(
-            name: "SourceInterfaces", dependencies: ["Administration", "BrokerTerms", "COpenSSL"]),
+            name: "SourceInterfaces", dependencies: ["Administration", "BrokerTerms"]),
         .target(
             name: "Dashboard",
             resources: [

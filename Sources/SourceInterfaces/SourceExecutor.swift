@@ -6,11 +6,9 @@ import Administration
 /// Answers requests to interfaces.
 public struct SourceExecutor {
     private let operations: any SourceOperations
-    private let passwords: any RegisteredPasswords
 
-    public init(operations: any SourceOperations, passwords: any RegisteredPasswords) {
+    public init(operations: any SourceOperations) {
         self.operations = operations
-        self.passwords = passwords
     }
 
     /// - Parameter check: of the password; nil for a request without one.
@@ -40,7 +38,7 @@ public struct SourceExecutor {
         switch request.route {
         case .register, .passwordLogin:
             guard let check else { throw SourceRefusal(400, "the password was not checked") }
-            return try RESTInterface(operations: operations).finish(check, passwords: passwords)
+            return try RESTInterface(operations: operations).finish(check)
         case .createConversation:
             return try RESTInterface(operations: operations).create(request)
         case .listConversations:

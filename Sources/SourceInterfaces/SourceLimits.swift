@@ -27,9 +27,6 @@ public enum SourceLimits {
     public static let depthMaximum = 16
     /// Bytes of a password: more only makes hashing slow.
     public static let passwordBytesMaximum = 1_024
-    /// Registered passwords of a broker, at most 250 bytes each: the file of all of them, which
-    /// each registration writes, stays below the mebibyte that files of secrets may have.
-    public static let passwordsMaximum = 4_000
     /// Requests that one turn of the administration thread executes; those of the API are between.
     public static let requestsPerTurnMaximum = 16
     /// Members of a form or a query.

@@ -8,6 +8,8 @@ public protocol SourceOperations {
     var mayCreateGroups: Bool { get }
     func isKnown(_ user: String, app: String) -> Bool
     func addUser(_ request: AddUser) throws(SourceRefusal) -> AddUser.Reply
+    func hasPassword(named name: String, app: String) -> Bool
+    func set(_ request: SetPassword) throws(SourceRefusal)
     func mint(_ request: MintTokens) throws(SourceRefusal) -> MintTokens.Reply
     func list(_ request: ListTokens) throws(SourceRefusal) -> ListTokens.Reply
     func revoke(_ request: RevokeTokens) throws(SourceRefusal) -> RevokeTokens.Reply

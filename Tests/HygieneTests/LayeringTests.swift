@@ -31,7 +31,7 @@ private let allowedImports: [String: Set<String>] = [
     "Configuration": ["BrokerTerms", "CommandLineOptions", "Files", "JSON5"],
     "Administration": ["BrokerTerms", "FoundationEssentials", "Glibc"],
     "Dashboard": [],
-    "SourceInterfaces": ["Administration", "BrokerTerms", "COpenSSL", "FoundationEssentials"],
+    "SourceInterfaces": ["Administration", "BrokerTerms", "FoundationEssentials"],
     // Composition.
     "BrokerRuntime": [
         "BrokerTerms", "Primitives", "WireFormat", "BrokerCore", "Dialects", "Credentials",

@@ -17,7 +17,7 @@ import Testing
         "WebListeners", "WebServices", "BrokerHealth", "MetricsPage", "WebConnections+API",
         "WebConnections+Streams", "WebRequest", "WebAction", "WebOrigin", "HTTPResponse+Contents",
         "APIQueue", "AwaitedAnswers", "IdempotencyKey", "Operators", "SourceQueue",
-        "WebConnections+Interfaces", "AdministrationService+Interfaces", "PasswordFile",
+        "WebConnections+Interfaces", "AdministrationService+Interfaces", "UserPasswords",
     ]
 
     @Test func `each trap that a packet could reach has its reason`() throws {

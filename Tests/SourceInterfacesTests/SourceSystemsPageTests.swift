@@ -68,7 +68,6 @@ import Testing
             ),
             ("members of a form or a query", SourceLimits.fieldsMaximum),
             ("levels of JSON", SourceLimits.depthMaximum),
-            ("registered passwords", SourceLimits.passwordsMaximum),
             ("bytes of a password", SourceLimits.passwordBytesMaximum),
             ("logins of a user", SourceLimits.sessionsPerUserMaximum),
         ]

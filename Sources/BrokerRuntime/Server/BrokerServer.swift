@@ -74,7 +74,7 @@ public final class BrokerServer {
         trust = ClientTrust(try TrustMaterial(settings))
         operators = try Self.readOperators(settings)
         listenerSet = try ListenerSet(settings, preSharedKeys: trust.preSharedKeys)
-        let interfaces = SourceServices(settings, passwords: try Self.readPasswords(settings))
+        let interfaces = SourceServices(settings)
         web = WebServices(listenerSet.web, operators: operators, interfaces: interfaces)
         var store = try Self.openStore(settings)
         if let older = store.upgradedFormat {
@@ -305,16 +305,6 @@ public final class BrokerServer {
         }
     }
 
-    private static func readPasswords(
-        _ settings: BrokerSettings
-    ) throws(StartError) -> PasswordFile {
-        do throws(CredentialError) {
-            return try PasswordFile(dataDirectory: settings.dataDirectory)
-        } catch {
-            throw .credentials(error)
-        }
-    }
-
     static let ticketKeyFile = "ticket-keys"
 
     /// Loads the keys of session tickets, which are kept beside the store, so that the tickets of
@@ -410,8 +400,9 @@ public final class BrokerServer {
         web.requests.setExecutor(administrationHandle)
         web.interfaces.queue.setExecutor(administrationHandle)
         let interfaces = web.interfaces
-        passwordHashing = Thread(name: "passwords") {
-            interfaces.hashPasswords(with: ScryptHasher())
+        let userPasswords = UserPasswords(shared: shared, clock: clock)
+        passwordHashing = Thread(name: "interfaces") {
+            interfaces.check(userPasswords, with: UserPasswordHasher())
         }
         // The first statistics are due now.
         administrationHandle.wake()

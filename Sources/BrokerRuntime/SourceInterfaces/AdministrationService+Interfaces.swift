@@ -41,8 +41,7 @@ extension AdministrationService {
             }
         }
         let backend = SourceBackend(service: self, credential: credential)
-        return SourceExecutor(operations: backend, passwords: interfaces.passwords)
-            .answer(call.request, check: call.check)
+        return SourceExecutor(operations: backend).answer(call.request, check: call.check)
     }
 }
 

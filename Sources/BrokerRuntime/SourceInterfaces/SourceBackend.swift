@@ -24,6 +24,14 @@ struct SourceBackend: SourceOperations {
         try refusing { () throws(AdministrationRefusal) in try service.addUser(request) }
     }
 
+    func hasPassword(named name: String, app: String) -> Bool {
+        service.shared.look { $0.password(Array(name.utf8), app: Array(app.utf8)) } != nil
+    }
+
+    func set(_ request: SetPassword) throws(SourceRefusal) {
+        _ = try refusing { () throws(AdministrationRefusal) in try service.set(request) }
+    }
+
     func mint(_ request: MintTokens) throws(SourceRefusal) -> MintTokens.Reply {
         try refusing { () throws(AdministrationRefusal) in try service.mint(request) }
     }

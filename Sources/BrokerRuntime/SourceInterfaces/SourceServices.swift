@@ -8,18 +8,15 @@ import Threads
 /// The interfaces of other systems that a broker has.
 final class SourceServices: Sendable {
     private let openApps: Locked<SourceApps>
-    let passwords: PasswordFile
     let queue = SourceQueue()
 
     /// Without an interface.
     init() {
         openApps = Locked(SourceApps([:]))
-        passwords = PasswordFile()
     }
 
-    init(_ settings: BrokerSettings, passwords: PasswordFile) {
+    init(_ settings: BrokerSettings) {
         openApps = Locked(SourceApps(settings))
-        self.passwords = passwords
     }
 
     /// The apps with interfaces.
@@ -32,7 +29,7 @@ final class SourceServices: Sendable {
 
     /// Hashes passwords until ``SourceQueue/hashing`` is stopped. Runs on a thread of its own: no
     /// event loop and no operator waits for it.
-    func hashPasswords(with hasher: any PasswordHasher) {
+    func check(_ passwords: any RegisteredPasswords, with hasher: any PasswordHasher) {
         while queue.hashing.wait() {
             while var call = queue.takeUnhashed() {
                 call.check = PasswordCheck(

@@ -5,10 +5,14 @@
 public protocol RegisteredPasswords: Sendable {
     /// Nil for a user without a password.
     func hash(of user: SourceUser) -> String?
-    /// Adds the hash of a user who has none, on disk too.
-    ///
-    /// - Throws: the status 409 for a user who has one, 507 above the limit.
-    func add(_ hash: String, of user: SourceUser) throws(SourceRefusal)
+}
+
+/// Makes hashes of passwords, and compares passwords with them. Nil where a password cannot be
+/// hashed now, for lack of memory.
+public protocol PasswordHasher: Sendable {
+    func hash(_ password: String) -> String?
+    /// - Parameter hash: nil for a user without a password, which takes as long and matches nothing.
+    func matches(_ password: String, _ hash: String?) -> Bool?
 }
 
 /// What came of hashing the password of a request.
@@ -48,16 +52,17 @@ public struct PasswordCheck: Sendable {
         }
         let user = try apps.user(named: name, interface: request.route.interface)
         guard request.route == .passwordLogin else {
-            return .hash(hasher.hash(password), user)
+            guard let hash = hasher.hash(password) else { throw noMemory }
+            return .hash(hash, user)
         }
-        guard let hash = passwords.hash(of: user) else {
-            // As long as for a user who is registered.
-            _ = hasher.hash(password)
-            throw wrong
+        guard let isCorrect = hasher.matches(password, passwords.hash(of: user)) else {
+            throw noMemory
         }
-        guard hasher.matches(password, hash) else { throw wrong }
+        guard isCorrect else { throw wrong }
         return .correct(user)
     }
+
+    private static let noMemory = SourceRefusal(503, "the password cannot be hashed now")
 
     private static let wrong = SourceRefusal(403, "wrong username or password")
 

@@ -7,9 +7,7 @@ struct RESTInterface {
     let operations: any SourceOperations
 
     /// Finishes a login or a registration whose password was hashed.
-    func finish(
-        _ check: PasswordCheck, passwords: any RegisteredPasswords
-    ) throws(SourceRefusal) -> SourceAnswer {
+    func finish(_ check: PasswordCheck) throws(SourceRefusal) -> SourceAnswer {
         switch check.outcome {
         case .refused(let refusal): throw refusal
         case .correct(let user):
@@ -17,10 +15,10 @@ struct RESTInterface {
             return SourceAnswer(200, .object(["jwt": .text(token)]))
         case .hash(let hash, let user):
             // Nobody takes over a user who is known by another way.
-            guard try operations.addUser(AddUser(app: user.app, user: user.user)).isNew else {
-                throw SourceRefusal(409, field: "username", "is taken")
-            }
-            try passwords.add(hash, of: user)
+            guard !operations.hasPassword(named: user.user, app: user.app),
+                try operations.addUser(AddUser(app: user.app, user: user.user)).isNew
+            else { throw SourceRefusal(409, field: "username", "is taken") }
+            try operations.set(SetPassword(app: user.app, name: user.user, hash: hash))
             return SourceAnswer(200, .object(["success": .boolean(true)]))
         }
     }

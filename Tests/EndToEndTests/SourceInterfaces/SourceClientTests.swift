@@ -40,11 +40,9 @@ extension EndToEndTests {
             ).tokens
             #expect(tokens.map(\.batch) == ["interface:rest", "interface:rest"])
             #expect(tokens.allSatisfy { $0.expiresUnixSeconds != nil })
-            // The file has no password, and survives a restart.
-            let file = try String(
-                contentsOfFile: "\(broker.directory)/registered-passwords", encoding: .utf8)
-            #expect(file.contains("\tscrypt:") || file.contains("scrypt:"))
-            #expect(!file.contains("geheim"))
+            // It is a password like any other, and survives a restart.
+            let passwords = try administration.send(ListPasswords(app: "demo", user: "rosa"))
+            #expect(passwords.passwords.map(\.kind) == ["argon2id"])
             try await broker.stop()
             try await broker.start()
             let again = try await Self.status(

@@ -1,0 +1,35 @@
+// The passwords of an app as interfaces use them: a user registers with one and logs in with it, and
+// the same password is good for MQTT.
+
+import BrokerCore
+import Credentials
+import SourceInterfaces
+
+/// The passwords whose user name is the user. One that has a device or rights of its own is none
+/// for an interface, whose logins have all rights of the app.
+struct UserPasswords: RegisteredPasswords {
+    let shared: SharedBroker
+    let clock: BrokerClock
+
+    func hash(of user: SourceUser) -> String? {
+        let name = Array(user.user.utf8)
+        let found = shared.look { $0.password(name, app: Array(user.app.utf8)) }
+        guard let found, found.user == name, found.device == nil, found.rights == nil,
+            clock.moment().unixSeconds < found.expiresUnixSeconds
+        else { return nil }
+        return String(decoding: found.hash, as: UTF8.self)
+    }
+}
+
+/// argon2id for new passwords, and all kinds that the broker verifies.
+struct UserPasswordHasher: PasswordHasher {
+    func hash(_ password: String) -> String? {
+        (try? PasswordHash(hashing: Array(password.utf8)))
+            .map { String(decoding: $0.text, as: UTF8.self) }
+    }
+
+    func matches(_ password: String, _ hash: String?) -> Bool? {
+        let known = hash.flatMap { try? PasswordHash(Array($0.utf8)) }
+        return (known ?? .ofNobody).matches(Array(password.utf8))
+    }
+}
