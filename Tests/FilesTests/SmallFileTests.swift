@@ -47,10 +47,10 @@ import Testing
 
     @Test func `an error has the system's reason`() {
         #expect(throws: FileFailure.system(SystemError(code: ENOENT))) {
-            try SmallFile.read("/nonexistent/file")
+            try SmallFile.read("/proc/nonexistent/file")
         }
         #expect(throws: FileFailure.system(SystemError(code: ENOENT))) {
-            try SmallFile.write("", to: "/nonexistent/file")
+            try SmallFile.write("", to: "/proc/nonexistent/file")
         }
         #expect(throws: FileFailure.system(SystemError(code: ENOSPC))) {
             try SmallFile.write("x", to: "/dev/full")

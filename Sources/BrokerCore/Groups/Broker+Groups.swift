@@ -85,7 +85,9 @@ extension Broker {
     ) -> GroupOutcome {
         switch request {
         case .join(_, let backlog):
-            guard mayJoin(group, actor.user) else { return .refused(.notAuthorized, .joinNotAllowed) }
+            guard mayJoin(group, actor.user) else {
+                return .refused(.notAuthorized, .joinNotAllowed)
+            }
             return joinGroup(group, actor, backlog: backlog, in: &step)
         case .leave: return leaveGroup(group, actor, in: &step)
         case .create, .list, .describe, .describeHistory:

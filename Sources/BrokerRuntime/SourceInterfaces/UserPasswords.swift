@@ -1,5 +1,5 @@
-// The passwords of an app as interfaces use them: a user registers with one and logs in with it, and
-// the same password is good for MQTT.
+// The passwords of an app as interfaces use them: a user registers with one and logs in with it,
+// and the same password is good for MQTT.
 
 import BrokerCore
 import Credentials

@@ -22,7 +22,8 @@ public struct ClaimTemplate: Hashable, Sendable {
     /// Reads a template.
     ///
     /// - Throws: ``ClaimTemplateError`` for an empty text, for `${` without a name or an end, and
-    ///   for two claims without a text between them: `ab` and `c` would be the same as `a` and `bc`.
+    ///   for two claims without a text between them: `ab` and `c` would be the same as `a` and
+    ///   `bc`.
     public init(_ text: String) throws(ClaimTemplateError) {
         var parts: [Part] = []
         var rest = text[...]
@@ -57,8 +58,9 @@ public struct ClaimTemplate: Hashable, Sendable {
         return text
     }
 
-    /// The text of a token's claims. Within a longer text a claim is not empty, and does not contain
-    /// the text between it and the next claim: no two tokens with other claims have one text.
+    /// The text of a token's claims. Within a longer text a claim is not empty, and does not
+    /// contain the text between it and the next claim: no two tokens with other claims have one
+    /// text.
     ///
     /// - Throws: ``JSONWebTokenError/missingClaim(_:)`` and
     ///   ``JSONWebTokenError/malformedClaim(_:)``, with the name of the claim.

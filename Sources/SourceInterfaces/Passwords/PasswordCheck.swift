@@ -11,7 +11,8 @@ public protocol RegisteredPasswords: Sendable {
 /// hashed now, for lack of memory.
 public protocol PasswordHasher: Sendable {
     func hash(_ password: String) -> String?
-    /// - Parameter hash: nil for a user without a password, which takes as long and matches nothing.
+    /// - Parameter hash: nil for a user without a password, which takes as long and matches
+    ///   nothing.
     func matches(_ password: String, _ hash: String?) -> Bool?
 }
 

@@ -75,7 +75,7 @@ import Testing
         }
         world.recall("ann/1", 0xA1)
         world.settleAll()
-        #expect(world.lastRecall == "0 withdrawn, 1 late: bob")
+        #expect(world.lastRecall == "0 withdrawn, 1 late")
         #expect(!world.lines().contains { $0.hasPrefix("carl") && $0.contains("#") })
     }
 

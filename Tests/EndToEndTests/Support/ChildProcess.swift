@@ -59,7 +59,7 @@ final class ChildProcess: Sendable {
         sigemptyset(&none)
         posix_spawnattr_setsigmask(&attributes, &none)
         posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
-        var variables = ["PATH": "/usr/bin:/bin", "HOME": "/nonexistent"]
+        var variables = ["PATH": "/usr/bin:/bin", "HOME": "/proc/nonexistent"]
         variables.merge(Sanitizer.environment) { $1 }
         variables.merge(environment) { $1 }
         var arguments: [UnsafeMutablePointer<CChar>?] =
