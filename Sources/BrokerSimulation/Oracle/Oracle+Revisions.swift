@@ -44,11 +44,20 @@ extension Oracle {
         revisionFacts.count += 1
         let identifier = "revised-\(revisionFacts.count)"
         if !order.collapseKey.isEmpty {
-            let key = "\(user) \(order.collapseKey) \(order.receivers)"
+            let key = "\(user) \(order.collapseKey) \(receiversCollapsing(order, user: user))"
             revisionFacts.keys[identifier] = key
             revisionFacts.collapsing[key, default: []].append(identifier)
         }
         return identifier
+    }
+
+    /// The receivers that a collapse key is for: those that exist and that the sender may send to,
+    /// in whatever order it names them.
+    private func receiversCollapsing(_ order: Order, user: Int) -> Receivers {
+        guard case .users(let users, _) = order.receivers else { return order.receivers }
+        let permitted = profile.restrictions[user]?.sendsTo
+        let found = Set(users).filter { $0 < profile.userCount && permitted?.contains($0) != false }
+        return .users(found.sorted(), isList: true)
     }
 
     /// The sender of a message has stored its result. Only the latest of several messages with an

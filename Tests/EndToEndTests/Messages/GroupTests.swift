@@ -63,7 +63,9 @@ extension EndToEndTests {
             #expect(groups.map(\.id) == [group])
             #expect(groups.map(\.isOwn) == [true])
             let carol = try await broker.client("carol")
-            await #expect(throws: MartletError.refused(.notAuthorized, "")) {
+            let excluded = MartletError.refused(
+                .notAuthorized, "the group's allow list does not have the user")
+            await #expect(throws: excluded) {
                 try await carol.joinGroup(group)
             }
             try await alice.setAllowList(nil, of: group)
@@ -86,7 +88,9 @@ extension EndToEndTests {
             let bob = try await broker.client("bob")
             let group = try await alice.createGroup(title: "Pumps")
             try await bob.joinGroup(group)
-            await #expect(throws: MartletError.refused(.notAuthorized, "")) {
+            let reserved = MartletError.refused(
+                .notAuthorized, "only the owner of the group may do it")
+            await #expect(throws: reserved) {
                 try await bob.kick("alice", from: group)
             }
             #expect(try await alice.kick("bob", from: group))
@@ -98,7 +102,9 @@ extension EndToEndTests {
             try await alice.send(OutgoingMessage(to: .group(group), text: "unheard"))
             try await bob.joinGroup(group)
             #expect(try await alice.ban("bob", from: group))
-            await #expect(throws: MartletError.refused(.notAuthorized, "")) {
+            let excluded = MartletError.refused(
+                .notAuthorized, "the group's allow list does not have the user")
+            await #expect(throws: excluded) {
                 try await bob.joinGroup(group)
             }
             #expect(try await bob.leaveGroup(group) == false)

@@ -109,6 +109,9 @@ extension EndToEndTests {
 
         private static let group = "GROUP"
 
+        /// 64 bytes 0 in base64, as the digest of a hash.
+        private static let digest = String(repeating: "A", count: 86) + "=="
+
         private static func steps(backup: String, reference: String) -> [Step] {
             [
                 Step(
@@ -206,6 +209,42 @@ extension EndToEndTests {
                     template: "/apps/{app}/users/{user}/history/{with}/{number}",
                     path: "/apps/plant/users/pump%207%C3%BC/history/pump%207%C3%BC/1",
                     answer: "{}"),
+                Step(
+                    method: "GET", template: "/apps/{app}/receipts/{reference}",
+                    path: "/apps/demo/receipts/\(reference)", query: "?limit=1",
+                    answer: #""receivers":[{"isApplied":true,"user":"carol"}]"#),
+                Step(
+                    method: "GET", template: "/apps/{app}/topics", path: "/apps/demo/topics",
+                    query: "?limit=1", answer: #""messageCount":1,"topic":"site/7/limit""#),
+                Step(
+                    method: "GET", template: "/apps/{app}/topics/history",
+                    path: "/apps/demo/topics/history", query: "?topic=site/7/limit&search=4",
+                    answer: #""text":"40""#),
+                Step(
+                    method: "DELETE", template: "/apps/{app}/topics/history/{number}",
+                    path: "/apps/demo/topics/history/1", query: "?topic=site/7/limit",
+                    answer: "{}"),
+                Step(
+                    method: "PUT", template: "/apps/{app}/passwords/{name}",
+                    path: "/apps/plant/passwords/pump%207",
+                    body: #"{"password":"geheim","user":"pump 7ü","rights":["send:*"]}"#,
+                    answer: #"{"connectionCount":0}"#),
+                Step(
+                    method: "POST", template: "/apps/{app}/passwords",
+                    path: "/apps/plant/passwords",
+                    body: #"{"names":["dora"],"hashes":["$7$101$AAECAwQFBgcICQoL$\#(digest)"]}"#,
+                    answer: #"{"connectionCount":0}"#),
+                Step(
+                    method: "GET", template: "/apps/{app}/passwords",
+                    path: "/apps/plant/passwords", query: "?user=dora",
+                    answer: #""kind":"pbkdf2-sha512""#),
+                Step(
+                    method: "PUT", template: "/apps/{app}/passwords/{name}/expiry",
+                    path: "/apps/plant/passwords/dora/expiry", body: #"{"expirySeconds":60}"#,
+                    answer: #"{"connectionCount":0}"#),
+                Step(
+                    method: "DELETE", template: "/apps/{app}/passwords/{name}",
+                    path: "/apps/plant/passwords/pump%207", answer: #"{"connectionCount":0}"#),
                 Step(
                     method: "GET", template: "/apps/{app}/retained", path: "/apps/demo/retained",
                     query: "?filter=site/%23&limit=1", answer: #""topic":"site/7/limit""#),
@@ -360,7 +399,7 @@ extension EndToEndTests {
         }
 
         @Test func `Python makes every operation over TLS, on one connection`() async throws {
-            let api = try await APIBroker()
+            let api = try await APIBroker(#"apps=[{app: "demo", historyTopics: ["site/#"]}]"#)
             let device = try await api.broker.client("carol")
             let administration = try AdministrationClient(dataDirectory: api.broker.directory)
             _ = try administration.send(

@@ -12,7 +12,7 @@ extension EndToEndTests {
         private let users = (0..<1_500).map { "pump-\($0)" }
 
         private func broker() async throws -> APIBroker {
-            let api = try await APIBroker()
+            let api = try await APIBroker(#"apps=[{app: "demo", historyTopics: ["site/#"]}]"#)
             for user in stride(from: 0, to: users.count, by: 500) {
                 let client = try AdministrationClient(dataDirectory: api.broker.directory)
                 _ = try client.send(
@@ -86,8 +86,12 @@ extension EndToEndTests {
                         "\(field.name)[\($0.rawValue)]=\(field.form == .boolean ? "true" : "1")"
                     }
                 }
+                let required =
+                    operation.members.contains {
+                        $0.isRequired && $0.place == .query
+                    } ? "topic=site/7&" : ""
                 let calls = (conditions + conditions.map { "\($0)&count=true" }).map {
-                    APICall("GET", "\(place)?\($0)", token: api.own)
+                    APICall("GET", "\(place)?\(required)\($0)", token: api.own)
                 }
                 for (call, answer) in zip(calls, try await APIScript.ask(calls, port: api.http)) {
                     #expect(answer.status == 200, "\(call.path): \(answer.body)")
