@@ -135,7 +135,7 @@ import Testing
         .forgottenTelling: 51,
         .lostRecall: 14,
         .keptContent: 144,
-        .ignoredKey: 17,
+        .ignoredKey: 101,
         .crossedChannels: 11,
         .gatewayEndsWills: 1,
     ]

@@ -8,8 +8,11 @@ import Testing
 extension EndToEndTests {
     @Suite(.timeLimit(.minutes(4 * Sanitizer.patience))) struct PageCommandTests {
         /// Runs the commands of a page with a new broker; the programs of the page lie beside it.
-        private func run(_ page: String, programs: [String: [String]] = [:]) async throws {
-            let broker = try await TestBroker(listeners: ["http://localhost:0"])
+        private func run(
+            _ page: String, settings: [String] = [], programs: [String: [String]] = [:]
+        ) async throws {
+            let broker = try await TestBroker(
+                settings: settings, listeners: ["http://localhost:0"])
             let replacements = [
                 ("dev-data/dev.env", "\(broker.directory)/dev.env"),
                 ("8883", "\(broker.tlsPort)"),
@@ -41,7 +44,9 @@ extension EndToEndTests {
         }
 
         @Test func `the commands of conversations print what their page says`() async throws {
-            try await run("conversations")
+            try await run(
+                "conversations",
+                settings: [#"apps=[{app: "plant", historyTopics: ["plant/+/alarm"]}]"#])
         }
 
         @Test func `the back ends of the tutorial send, receive and print what it says`()
