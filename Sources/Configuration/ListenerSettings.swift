@@ -258,8 +258,8 @@ public struct ListenerSettings: Hashable, Sendable, CustomStringConvertible {
         case ("serve", 2): serve = try WebParts(names: words[1])
         case ("insecure", 1): insecure = true
         case ("passwords", 2):
-            guard !words[1].isEmpty else {
-                throw SettingFault("has passwords= without the name of an app")
+            guard (1...64).contains(words[1].utf8.count) else {
+                throw SettingFault("has passwords= without the name of an app, of 1 to 64 bytes")
             }
             passwords = words[1]
         case ("proxy", 2): proxies = try Self.networks(words[1], of: "proxy")

@@ -216,6 +216,18 @@ public struct LoadedConfiguration: Sendable {
                 "has the issuer \(issuer.issuer), which is also an app of jwt.keys",
                 key: "jwt.issuers")
         }
+        // Who registers first would be the user whom another source vouches for later.
+        for app in settings.apps where app.interfaces.contains(.registration) {
+            let hasOthers =
+                settings.jwt.keys.contains { $0.app == app.app }
+                || settings.jwt.issuers.contains { $0.app == app.app }
+                || settings.tls.clientApp == app.app
+            if hasOthers {
+                complain(
+                    "has registration for the app \(app.app), whose users come from web tokens or "
+                        + "certificates", key: "apps")
+            }
+        }
         if !settings.jwt.allowHS256, settings.jwt.keys.contains(where: { $0.algorithm == .hs256 }) {
             complain("has a key for HS256, which needs jwt.allowHS256", key: "jwt.keys")
         }

@@ -13,6 +13,10 @@ public enum SourceLimits {
     public static let dialogsMaximum = 1_000
     /// Kept messages that one request reads: ten pages of the store, about 100 ms.
     public static let messagesMaximum = 1_000
+    /// Pages of the store that one request reads. Pages of long messages have fewer than a hundred.
+    public static let pagesMaximum = 20
+    /// Bytes of a text that messages are searched for, as in the broker's own searches.
+    public static let searchBytesMaximum = 128
     /// Items of an answer unless the client asks for fewer, as the source documents.
     public static let pageCountDefault = 100
     /// Members that a request adds or removes, each of which waits for a commit.
@@ -27,8 +31,9 @@ public enum SourceLimits {
     public static let depthMaximum = 16
     /// Bytes of a password: more only makes hashing slow.
     public static let passwordBytesMaximum = 1_024
-    /// Requests that one turn of the administration thread executes; those of the API are between.
-    public static let requestsPerTurnMaximum = 16
+    /// Requests that one turn of the administration thread executes: one may wait for a hundred
+    /// commits, and those of the API come between.
+    public static let requestsPerTurnMaximum = 1
     /// Members of a form or a query.
     public static let fieldsMaximum = 512
     /// Members of a group that an answer names.

@@ -9,6 +9,8 @@ public protocol SourceOperations {
     func isKnown(_ user: String, app: String) -> Bool
     func addUser(_ request: AddUser) throws(SourceRefusal) -> AddUser.Reply
     func hasPassword(named name: String, app: String) -> Bool
+    /// Seconds until the password of a user expires, as far as it opens logins; nil if it does not.
+    func secondsOfPassword(of user: SourceUser) -> UInt64?
     func set(_ request: SetPassword) throws(SourceRefusal)
     func mint(_ request: MintTokens) throws(SourceRefusal) -> MintTokens.Reply
     func list(_ request: ListTokens) throws(SourceRefusal) -> ListTokens.Reply

@@ -298,6 +298,9 @@ package struct EventDispatcher {
         changes.append(.filters(filters))
     }
 
+    /// Whether something is not in the record yet.
+    var hasUnwritten: Bool { !fresh.isEmpty || !changes.isEmpty }
+
     /// What to write now; nil for nothing. ``written(_:)`` or ``notWritten(_:now:)`` follows.
     mutating func nextWrite(now: Instant) -> RecordWrite? {
         guard now >= recordPause else { return nil }

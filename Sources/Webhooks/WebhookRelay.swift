@@ -173,7 +173,14 @@ struct WebhookRelay: ~Copyable {
     // MARK: - The record
 
     private mutating func save(_ now: Instant) throws(RecordFailure) {
-        guard let write = dispatcher.nextWrite(now: now) else { return }
+        guard let write = dispatcher.nextWrite(now: now) else {
+            // No letter of the request was there any more.
+            if !dispatcher.hasUnwritten {
+                answeredRequest?.remove()
+                answeredRequest = nil
+            }
+            return
+        }
         do throws(RecordFailure) {
             try record.append(write.entries, isSynced: write.isSynced)
             dispatcher.written(write)

@@ -90,7 +90,7 @@ struct APIPrincipalTests {
         #expect(
             difference == [
                 "POST /apps/{app}/tokens", "PUT /apps/{app}/passwords/{name}",
-                "POST /apps/{app}/passwords",
+                "POST /apps/{app}/passwords", "PUT /apps/{app}/passwords/{name}/expiry",
             ])
     }
 

@@ -77,8 +77,10 @@ public enum APIPrincipal: Hashable, Sendable {
             if let app = operation.appMember, path[app] != key.app { return .otherApp }
             if key.role < operation.role { return .needsRole(operation.role) }
             // A token or password without rights would have more than the key.
-            let makesCredential = [.mintTokens, .setPassword, .importPasswords].contains(
-                operation.kind)
+            // A later expiry makes a credential of one that had ended.
+            let makesCredential = [
+                .mintTokens, .setPassword, .importPasswords, .expirePassword,
+            ].contains(operation.kind)
             return key.isLimited && makesCredential ? .limitedKey : nil
         case .user:
             return operation.serves.contains(.user) ? nil : .notForUsers

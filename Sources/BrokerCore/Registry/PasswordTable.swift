@@ -89,6 +89,10 @@ struct PasswordTable: ~Copyable {
     }
 
     mutating func setExpiry(_ index: Index<Entry>, unixSeconds: UInt64) {
+        // A login that is being verified has the later expiry: it is to be verified anew.
+        if unixSeconds < entries[index].password.expiresUnixSeconds {
+            entries[index].password.mark &+= 1
+        }
         entries[index].password.expiresUnixSeconds = unixSeconds
     }
 

@@ -4,6 +4,7 @@ import Administration
 import BrokerCore
 import BrokerTerms
 import Credentials
+import SourceInterfaces
 import WireFormat
 
 extension AdministrationService {
@@ -60,12 +61,25 @@ extension AdministrationService {
         _ passwords: [RegisteredPassword], app: String
     ) throws(AdministrationRefusal) -> Int {
         let moment = clock.moment()
+        let replaced = passwords.compactMap { password in
+            shared.look { $0.password(password.name, app: Array(app.utf8)) }?.user
+        }
         let change = try growAndCommit { (state) throws(NoRoom) in
             try state.broker.setPasswords(
                 passwords, app: Array(app.utf8), at: moment, effects: &state.effects)
         }
         guard case .set(let connectionCount) = change else { throw Self.unknownApp(app) }
+        for user in Set(replaced) { endInterfaceLogins(of: user, app: app) }
         return connectionCount
+    }
+
+    /// Revokes the tokens that logins by password have made through interfaces: they end with the
+    /// password, as its connections do.
+    private func endInterfaceLogins(of user: [UInt8], app: String) {
+        let selection = TokenSelection(
+            app: app, user: Self.text(user), batch: SourceInterface.rest.tokenBatch)
+        // An app without such tokens refuses nothing that has to be told.
+        _ = try? revoke(RevokeTokens(selection))
     }
 
     private func registered(
@@ -148,6 +162,7 @@ extension AdministrationService {
 
     func expire(_ request: ExpirePassword) throws(AdministrationRefusal) -> ExpirePassword.Reply {
         let moment = clock.moment()
+        let user = user(ofPassword: request.name, app: request.app)
         let expiry = Self.expiry(after: request.expirySeconds, at: moment)
         let end = changeAndCommit { state in
             state.broker.expirePassword(
@@ -155,18 +170,25 @@ extension AdministrationService {
                 at: moment, effects: &state.effects)
         }
         let count = try Self.count(of: end, name: request.name, app: request.app)
+        if let user { endInterfaceLogins(of: user, app: request.app) }
         note("password.expire", request.name, app: request.app, connectionCount: count)
         return ExpirePassword.Reply(connectionCount: count)
     }
 
+    private func user(ofPassword name: String, app: String) -> [UInt8]? {
+        shared.look { $0.password(Array(name.utf8), app: Array(app.utf8)) }?.user
+    }
+
     func revoke(_ request: RevokePassword) throws(AdministrationRefusal) -> RevokePassword.Reply {
         let moment = clock.moment()
+        let user = user(ofPassword: request.name, app: request.app)
         let end = changeAndCommit { state in
             state.broker.revokePassword(
                 Array(request.name.utf8), app: Array(request.app.utf8), at: moment,
                 effects: &state.effects)
         }
         let count = try Self.count(of: end, name: request.name, app: request.app)
+        if let user { endInterfaceLogins(of: user, app: request.app) }
         note("password.revoke", request.name, app: request.app, connectionCount: count)
         return RevokePassword.Reply(connectionCount: count)
     }

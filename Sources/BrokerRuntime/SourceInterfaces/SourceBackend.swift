@@ -28,6 +28,12 @@ struct SourceBackend: SourceOperations {
         service.shared.look { $0.password(Array(name.utf8), app: Array(app.utf8)) } != nil
     }
 
+    func secondsOfPassword(of user: SourceUser) -> UInt64? {
+        UserPasswords(shared: service.shared, clock: service.clock).password(of: user).map {
+            $0.expiresUnixSeconds - min($0.expiresUnixSeconds, service.clock.moment().unixSeconds)
+        }
+    }
+
     func set(_ request: SetPassword) throws(SourceRefusal) {
         _ = try refusing { () throws(AdministrationRefusal) in try service.set(request) }
     }
@@ -59,7 +65,7 @@ struct SourceBackend: SourceOperations {
     func openGroups(app: String) -> [ListGroups.Group] {
         service.shared.look {
             $0.openGroups(app: Array(app.utf8), examinedMaximum: SourceLimits.dialogsMaximum)
-        }.map(ListGroups.Group.init)
+        }.filter { isPublicDialog(meta: $0.meta) }.map(ListGroups.Group.init)
     }
 
     func isMember(_ user: String, of group: String, app: String) -> Bool {

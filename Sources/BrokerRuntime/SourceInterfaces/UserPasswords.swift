@@ -12,12 +12,17 @@ struct UserPasswords: RegisteredPasswords {
     let clock: BrokerClock
 
     func hash(of user: SourceUser) -> String? {
+        password(of: user).map { String(decoding: $0.hash, as: UTF8.self) }
+    }
+
+    /// The password that opens logins of a user; nil if there is none now.
+    func password(of user: SourceUser) -> RegisteredPassword? {
         let name = Array(user.user.utf8)
         let found = shared.look { $0.password(name, app: Array(user.app.utf8)) }
         guard let found, found.user == name, found.device == nil, found.rights == nil,
             clock.moment().unixSeconds < found.expiresUnixSeconds
         else { return nil }
-        return String(decoding: found.hash, as: UTF8.self)
+        return found
     }
 }
 

@@ -74,7 +74,7 @@ public struct ClaimTemplate: Hashable, Sendable {
                 guard case .text(let text) = value else { throw .malformedClaim(name) }
                 if parts.count > 1, text.isEmpty { throw .malformedClaim(name) }
                 if index + 2 < parts.count, case .text(let between) = parts[index + 1],
-                    text.contains(between)
+                    text.utf8.firstRange(of: between.utf8) != nil
                 {
                     throw .malformedClaim(name)
                 }

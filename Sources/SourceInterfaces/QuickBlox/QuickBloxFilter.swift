@@ -95,6 +95,12 @@ struct QuickBloxFilter {
             fields.known.contains(field)
                 || fields.allowsOthers
         else { throw SourceRefusal(400, field: member.name, "is no field of a condition") }
+        // A text is compared with each of a thousand messages.
+        if comparison == .ctn, member.value.utf8.count > SourceLimits.searchBytesMaximum {
+            throw SourceRefusal(
+                400, field: member.name,
+                "has more than \(SourceLimits.searchBytesMaximum) bytes")
+        }
         var values = [member.value]
         switch comparison {
         case .in, .nin, .all, .or:

@@ -76,11 +76,7 @@ extension QuickBloxInterface {
             "last_message_user_id": .null, "xmpp_room_jid": .null,
             "unread_messages_count": .count(outline.unreadCount),
         ]
-        if let last = outline.last {
-            object["last_message"] = .optional(last.content.text)
-            object["last_message_date_sent"] = .count(last.unixMilliseconds / 1_000)
-            object["last_message_user_id"] = .user(last.from)
-        }
+        setLast(outline.last, of: &object)
         switch outline.name {
         case .users(let first, let second):
             object["occupants_ids"] = .array([.user(first), .user(second)])
@@ -90,11 +86,24 @@ extension QuickBloxInterface {
         return object
     }
 
+    private func setLast(
+        _ last: ListHistory.Message?, of object: inout [String: SourceValue]
+    ) {
+        object["last_message"] = .optional(last?.content.text)
+        object["last_message_date_sent"] = last.map { .count($0.unixMilliseconds / 1_000) } ?? .null
+        object["last_message_user_id"] = last.map { .user($0.from) } ?? .null
+    }
+
     /// Adds what the group of a dialog knows: its members, its name and its picture.
     private func complete(_ object: inout [String: SourceValue]) throws(SourceRefusal) {
         guard case .text(let identifier)? = object["_id"],
-            case .group(let name)? = DialogName(identifier: identifier)
+            let dialog = DialogName(identifier: identifier)
         else { return }
+        if object["last_message_date_sent"] != .null {
+            // Lists of conversations do not know from where on a member may read.
+            setLast(try newestMessage(of: dialog), of: &object)
+        }
+        guard case .group(let name) = dialog else { return }
         try complete(
             &object, with: group(name, membersMaximum: SourceLimits.occupantsMaximum))
     }
@@ -130,7 +139,9 @@ extension QuickBloxInterface {
             return SourceAnswer(201, .object(try privateDialog(with: other)))
         }
         guard operations.mayCreateGroups else { throw SourceRefusal(403, "no right group:create") }
-        var data: [String: SourceValue] = ["type": .number(type.rawValue)]
+        var data: [String: SourceValue] = [
+            "interface": Self.mark, "type": .number(type.rawValue),
+        ]
         if let photo = try body.plain("photo") { data["photo"] = .text(photo) }
         let group = try operations.create(
             CreateGroup(
@@ -148,23 +159,23 @@ extension QuickBloxInterface {
     /// A dialog with a user exists without being made.
     private func privateDialog(with other: String) throws(SourceRefusal) -> [String: SourceValue] {
         let name = DialogName.between(user, other)
-        let known = try conversations(hasMessages: true).first { $0.user == other }
+        let known = try conversations(hasMessages: false).first { $0.user == other }
         return object(
             of: Outline(
-                name: name, type: .private, last: known?.lastMessage,
+                name: name, type: .private, last: try newestMessage(of: name),
                 unreadCount: known?.unreadCount ?? 0))
     }
 
     private func dialog(ofGroup name: String) throws(SourceRefusal) -> [String: SourceValue] {
         // Who has left is told nothing more of its messages.
         let isOccupant = isOccupant(of: name)
-        let group = try group(
-            name, membersMaximum: SourceLimits.occupantsMaximum, hasMessage: isOccupant)
+        let group = try group(name, membersMaximum: SourceLimits.occupantsMaximum)
         let known = try conversations(hasMessages: false).first { $0.groupid == name }
         var dialog = object(
             of: Outline(
                 name: .group(name), type: group.allowed == nil ? .publicGroup : .group,
-                title: group.title, last: known == nil ? nil : group.lastMessage,
+                title: group.title,
+                last: isOccupant && known != nil ? try newestMessage(of: .group(name)) : nil,
                 unreadCount: known?.unreadCount ?? 0))
         complete(&dialog, with: group)
         return dialog
@@ -210,8 +221,9 @@ extension QuickBloxInterface {
     /// Whether all occupants may change a group: those of type 2 that this interface has made, as
     /// its data says, which only its owner writes elsewhere. Other groups belong to their owners.
     private static func isShared(_ group: ShowGroup.Reply) -> Bool {
-        group.allowed != nil
-            && data(of: group)?["type"] == .number(DialogType.group.rawValue)
+        let data = data(of: group)
+        return group.allowed != nil && data?["interface"] == mark
+            && data?["type"] == .number(DialogType.group.rawValue)
     }
 
     /// The users of `push_all[occupants_ids]`. The source's examples also write `push`.

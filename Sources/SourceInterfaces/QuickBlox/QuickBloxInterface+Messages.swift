@@ -22,12 +22,20 @@ extension QuickBloxInterface {
     }
 
     /// The request for kept messages of a dialog.
-    private func history(of dialog: DialogName, before: UInt64? = nil) -> ListHistory {
+    private func history(
+        of dialog: DialogName, before: UInt64? = nil, limit: Int? = nil
+    ) -> ListHistory {
         switch dialog {
         case .users(let first, let second):
-            ListHistory(app: app, user: first, with: second, before: before)
-        case .group(let group): ListHistory(app: app, groupid: group, before: before)
+            ListHistory(app: app, user: first, with: second, before: before, limit: limit)
+        case .group(let group):
+            ListHistory(app: app, groupid: group, before: before, limit: limit)
         }
+    }
+
+    /// The newest message that the user may see.
+    func newestMessage(of dialog: DialogName) throws(SourceRefusal) -> ListHistory.Message? {
+        try operations.list(history(of: dialog, limit: 1), seenBy: user).messages.first
     }
 
     // MARK: - List
@@ -65,11 +73,14 @@ extension QuickBloxInterface {
     ) throws(SourceRefusal) -> [ListHistory.Message] {
         var messages: [ListHistory.Message] = []
         var before: UInt64?
+        var pageCount = 0
         repeat {
             let page = try operations.list(history(of: dialog, before: before), seenBy: user)
             messages += page.messages
             before = page.next
+            pageCount += 1
         } while before != nil && messages.count < SourceLimits.messagesMaximum
+            && pageCount < SourceLimits.pagesMaximum
         return messages
     }
 

@@ -35,15 +35,12 @@ struct QuickBloxInterface {
 
     // MARK: - Groups
 
-    /// - Parameter hasMessage: whether the store is asked for the newest message.
     func group(
-        _ name: String, membersMaximum: Int = 1, hasMessage: Bool = false
+        _ name: String, membersMaximum: Int = 1
     ) throws(SourceRefusal) -> ShowGroup.Reply {
         do throws(SourceRefusal) {
             return try operations.show(
-                ShowGroup(
-                    app: app, groupid: name, limit: membersMaximum,
-                    hasMessage: hasMessage ? true : nil))
+                ShowGroup(app: app, groupid: name, limit: membersMaximum))
         } catch {
             throw error.status == 404 ? Self.noDialog : error
         }
@@ -105,9 +102,22 @@ struct QuickBloxInterface {
 
     /// The data of a group as an object; nil if another program wrote something else there.
     static func data(of group: ShowGroup.Reply) -> [String: SourceValue]? {
-        if group.meta.isEmpty { return [:] }
-        guard let value = try? SourceValue(Array(group.meta.utf8)), case .object(let data) = value
-        else { return nil }
+        data(Array(group.meta.utf8))
+    }
+
+    fileprivate static func data(_ meta: [UInt8]) -> [String: SourceValue]? {
+        if meta.isEmpty { return [:] }
+        guard let value = try? SourceValue(meta), case .object(let data) = value else { return nil }
         return data
     }
+
+    /// What the data of groups has that this interface has made: the applications of others
+    /// interpret theirs by themselves.
+    static let mark = SourceValue.text("quickblox")
+}
+
+/// Whether a group is a dialog that everybody may find. The ids of other open groups are known to
+/// those whom somebody has told.
+public func isPublicDialog(meta: [UInt8]) -> Bool {
+    QuickBloxInterface.data(meta)?["interface"] == QuickBloxInterface.mark
 }

@@ -11,7 +11,12 @@ struct RESTInterface {
         switch check.outcome {
         case .refused(let refusal): throw refusal
         case .correct(let user):
-            let token = try SourceSessions(operations: operations).make(for: user, interface: .rest)
+            // It may have been changed or revoked while it was hashed.
+            guard let seconds = operations.secondsOfPassword(of: user) else {
+                throw SourceRefusal(403, "wrong username or password")
+            }
+            let token = try SourceSessions(operations: operations).make(
+                for: user, interface: .rest, seconds: min(seconds, SourceLimits.sessionSeconds))
             return SourceAnswer(200, .object(["jwt": .text(token)]))
         case .hash(let hash, let user):
             // Nobody takes over a user who is known by another way.

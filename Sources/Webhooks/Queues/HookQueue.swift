@@ -281,8 +281,9 @@ struct HookQueue {
     /// a result or an event can change that.
     func nextDeadline(now: Instant) -> Instant {
         guard !isDisabled, count > 0, inFlightCount < concurrency else { return .never }
-        if let openUntil = circuit.openUntil { return circuit.isProbing ? .never : openUntil }
-        return ready.isEmpty ? waiting.firstRank ?? .never : now
+        let firstReady = ready.isEmpty ? waiting.firstRank ?? .never : now
+        guard let openUntil = circuit.openUntil else { return firstReady }
+        return circuit.isProbing ? .never : max(openUntil, firstReady)
     }
 
     /// Tries it again from now on.

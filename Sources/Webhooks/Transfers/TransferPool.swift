@@ -136,6 +136,8 @@ private final class Transfer {
         curl_set_number(handle, CURLOPT_PROTOCOLS, Int(CURLPROTO_HTTPS) | Int(CURLPROTO_HTTP))
         curl_set_number(handle, CURLOPT_FOLLOWLOCATION, 0)
         curl_set_number(handle, CURLOPT_NOSIGNAL, 1)
+        // The end of a request does not wait for a name server that does not answer.
+        curl_set_number(handle, CURLOPT_QUICK_EXIT, 1)
         // A proxy of the environment would be the address that is checked.
         curl_set_text(handle, CURLOPT_PROXY, "")
         curl_set_number(handle, CURLOPT_TIMEOUT, request.timeoutSeconds)

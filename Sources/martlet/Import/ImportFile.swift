@@ -13,6 +13,8 @@ struct ImportFile {
     }
 
     let lines: [Line]
+    /// Whether all lines are UTF-8; the report tells the others.
+    let isComplete: Bool
 
     /// Bytes of a file: a password file of a million users.
     static let byteCountMaximum = 256 << 20
@@ -23,17 +25,20 @@ struct ImportFile {
     init?(_ path: String, _ what: String, report: inout ImportReport) {
         guard let content = Self.read(path, what, report: &report) else { return nil }
         var lines: [Line] = []
+        var isComplete = true
         let written = content.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
         for (index, bytes) in written.enumerated() {
             let place = "\(path):\(index + 1)"
             let bytes = bytes.last == UInt8(ascii: "\r") ? bytes.dropLast() : bytes
             guard let text = String(validating: bytes, as: UTF8.self) else {
                 report.add(.refused, at: place, "the line is no UTF-8")
+                isComplete = false
                 continue
             }
             if !text.isEmpty { lines.append(Line(text: text, place: place)) }
         }
         self.lines = lines
+        self.isComplete = isComplete
     }
 
     /// The bytes of a file; nil if it cannot be read, which the report tells.

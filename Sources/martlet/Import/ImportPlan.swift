@@ -27,7 +27,13 @@ struct ImportPlan {
         self.app = app
         let settings = MosquittoConfiguration(path, report: &report)
         let access = settings.accessFile.flatMap { MosquittoAccess($0.text, report: &report) }
-        if let file = settings.passwordFile { takePasswords(file, access) }
+        if let file = settings.passwordFile {
+            if let reason = Self.reasonToTakeNoUser(settings, access) {
+                report.add(.refused, at: file.place, "no user is taken: \(reason)")
+            } else {
+                takePasswords(file, access)
+            }
+        }
         if let access { tellUnused(access) }
         takePreSharedKeys(settings, access)
         if let file = store ?? settings.storeFile?.text {
@@ -38,6 +44,18 @@ struct ImportPlan {
             report.add(.ignored, at: path, "there is no store: persistence is off")
         }
         writeConfiguration(settings, path)
+    }
+
+    /// Why users would have more rights than Mosquitto gives them.
+    private static func reasonToTakeNoUser(
+        _ settings: MosquittoConfiguration, _ access: MosquittoAccess?
+    ) -> String? {
+        if settings.hasSeveralLists {
+            return "each listener has users and rights of its own; import one listener's "
+                + "configuration at a time, without per_listener_settings"
+        }
+        return settings.accessFile != nil && access == nil
+            ? "the access list cannot be read, and each would have the rights of the app" : nil
     }
 
     /// Notes that the broker has refused a password.
@@ -217,7 +235,7 @@ struct ImportPlan {
     private mutating func writeConfiguration(_ settings: MosquittoConfiguration, _ path: String) {
         var listeners: [String] = []
         var authority: String?
-        let isOpen = settings.allowsAnonymous?.text == "true"
+        let isOpen = settings.allowsAnonymous?.text == "true" && !settings.hasSeveralLists
         if isOpen, let place = settings.allowsAnonymous?.place {
             report.add(
                 .changed, at: place,
@@ -235,7 +253,9 @@ struct ImportPlan {
         }
         if settings.listeners.isEmpty {
             // Without listeners Mosquitto accepts anonymous clients of its machine.
-            listeners.append("tcp://localhost:1883?anonymous&passwords=\(app)")
+            let isClosed = settings.allowsAnonymous?.text == "false"
+            listeners.append(
+                "tcp://localhost:1883?\(isClosed ? "" : "anonymous&")passwords=\(app)")
             report.add(.taken, at: path, "no listener: tcp://localhost:1883")
         }
         var sections: [(name: String, members: [String])] = []

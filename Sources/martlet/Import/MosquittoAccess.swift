@@ -22,7 +22,9 @@ struct MosquittoAccess {
     private(set) var users: [String] = []
 
     init?(_ path: String, report: inout ImportReport) {
-        guard let file = ImportFile(path, "the access list", report: &report) else { return nil }
+        // Behind a line that cannot be read, the next ones may be another user's.
+        guard let file = ImportFile(path, "the access list", report: &report), file.isComplete
+        else { return nil }
         var user: String?
         for line in file.lines {
             let words = line.text.split(separator: " ", maxSplits: 1)
@@ -124,6 +126,15 @@ struct MosquittoAccess {
         }
         for entry in own { add(entry, Self.escaped(entry.topic)) }
         for entry in patterns {
+            // In place of %u, such a name would be a wildcard; Mosquitto refuses it too.
+            let isWild = entry.topic.contains("%u") && name.contains { "+#".contains($0) }
+            guard !isWild || entry.kind == .deny else {
+                report.add(
+                    .refused, at: entry.place,
+                    "user \(name): no right by the pattern \(entry.topic), because the name has "
+                        + "+ or #")
+                continue
+            }
             add(entry, Self.pattern(entry.topic, name: name, isSame: name == user))
         }
         tellDifferences(of: name, own, report: &report)

@@ -37,6 +37,8 @@ struct MosquittoConfiguration {
 
     private var isPersistent = false
     private var storeLocation = ""
+    /// Whether listeners have users, rights or anonymous clients of their own.
+    private(set) var hasSeveralLists = false
     private var storeName = "mosquitto.db"
     /// The listener that a setting belongs to; nil before the first one.
     private var hasOwnListener = false
@@ -73,8 +75,15 @@ struct MosquittoConfiguration {
             "require_certificate", "psk_hint":
             takeListener(word, value, at: place, report: &report)
         case "allow_anonymous": allowsAnonymous = Value(text: value, place: place)
-        case "password_file": passwordFile = Value(text: value, place: place)
-        case "acl_file": accessFile = Value(text: value, place: place)
+        case "password_file":
+            if passwordFile != nil { hasSeveralLists = true }
+            passwordFile = Value(text: value, place: place)
+        case "acl_file":
+            if accessFile != nil { hasSeveralLists = true }
+            accessFile = Value(text: value, place: place)
+        case "per_listener_settings":
+            if value == "true" { hasSeveralLists = true }
+            report.add(.ignored, at: place, "\(word): each listener names its app with passwords=")
         case "psk_file": preSharedKeyFile = Value(text: value, place: place)
         case "crlfile":
             revocationFile = Value(text: value, place: place)
@@ -156,7 +165,6 @@ struct MosquittoConfiguration {
         "log_dest": "the log goes to standard error", "log_type": "see log.level",
         "log_timestamp": "lines have their time", "log_timestamp_format": "lines have their time",
         "connection_messages": "connections are logged",
-        "per_listener_settings": "each listener names its app with passwords=",
         "set_tcp_nodelay": "it is always set", "allow_zero_length_clientid": "they are accepted",
         "use_username_as_clientid": "the user and the device are two things",
         "use_identity_as_username": "the certificate or key names the user",

@@ -105,6 +105,16 @@ extension World {
         #expect(world.isValid(world.identity("a")))
     }
 
+    /// A login may be under way while the operator decides: it has the expiry of before.
+    @Test func `whose expiry comes earlier are verified anew`() {
+        world.setPassword("a")
+        world.settle()
+        let verified = world.identity("a")
+        #expect(world.isValid(verified))
+        _ = world.expirePassword("a", atUnixSeconds: unixSeconds + 10)
+        #expect(!world.isValid(verified))
+    }
+
     @Test func `are listed in the order of their names, in pages and by user`() {
         for name in ["d", "b", "e", "a", "c"] {
             world.setPassword(name, user: name < "c" ? "ann" : "bob")
