@@ -258,7 +258,9 @@ let package = Package(
         .testTarget(name: "MartletClientTests", dependencies: ["MartletClient"]),
         .testTarget(
             name: "MartletToolTests",
-            dependencies: ["martlet", "MartletClient", "CommandLineOptions"]),
+            dependencies: [
+                "martlet", "MartletClient", "CommandLineOptions", "TestSurroundings",
+            ]),
         .testTarget(
             name: "EndToEndTests",
             dependencies: [

@@ -60,7 +60,7 @@ enum BridgeProgram {
                 return .success
             case .run(let parsed):
                 let path = try parsed.required(.config)
-                let text = try read(path)
+                let text = try UsageError.reading(path)
                 let settings = try BridgeFile.settings(
                     text: text, path: path,
                     token: getenv("MARTLET_TOKEN").map { String(cString: $0) }
@@ -75,14 +75,6 @@ enum BridgeProgram {
             StandardStream.error.print(
                 "martlet-gateway bridge: \(error.message)\nSee martlet-gateway bridge --help")
             return .usage
-        }
-    }
-
-    private static func read(_ path: String) throws(UsageError) -> [UInt8] {
-        do throws(FileFailure) {
-            return try SmallFile.read(path)
-        } catch {
-            throw UsageError("\(path) cannot be read: \(error)")
         }
     }
 

@@ -73,7 +73,7 @@ enum WebhookProgram {
                     throw UsageError("--resend is an option of webhook dead-letters")
                 }
                 let settings = try WebhookFile.settings(
-                    text: try read(path), path: path,
+                    text: try UsageError.reading(path), path: path,
                     token: getenv("MARTLET_TOKEN").map { String(cString: $0) })
                 if parsed.has(.checkConfig) {
                     StandardStream.output.print("the configuration is valid")
@@ -86,14 +86,6 @@ enum WebhookProgram {
             StandardStream.error.print(
                 "martlet-gateway webhook: \(error.message)\nSee martlet-gateway webhook --help")
             return .usage
-        }
-    }
-
-    private static func read(_ path: String) throws(UsageError) -> [UInt8] {
-        do throws(FileFailure) {
-            return try SmallFile.read(path)
-        } catch {
-            throw UsageError("\(path) cannot be read: \(error)")
         }
     }
 

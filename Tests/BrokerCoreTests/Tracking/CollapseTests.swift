@@ -22,13 +22,26 @@ import Testing
         world.sendCollapsing("ann/1", number, to: target, text, key: key, grade: grade)
     }
 
+    /// Two receivers, who are away.
+    private func beginAway() {
+        world.begin("ann/1", "cat/pc", "bob/pc")
+        world.disconnect("bob/pc")
+        world.disconnect("cat/pc")
+    }
+
+    /// The receiver whose queue was full has the earlier message, and the other one the newer.
+    private func expectEarlierStays() {
+        world.connect("bob/pc")
+        #expect(texts(to: "bob") == ["20", "other"])
+        world.connect("cat/pc")
+        #expect(texts(to: "cat") == ["21"])
+    }
+
     @Test(arguments: [QueuePolicy.refuse, .newest])
     func `leaves the earlier message with a receiver that does not take the newer`(
         _ policy: QueuePolicy
     ) {
-        world.begin("ann/1", "cat/pc", "bob/pc")
-        world.disconnect("bob/pc")
-        world.disconnect("cat/pc")
+        beginAway()
         set("20", number: 1, to: .users(["bob", "cat"]))
         world.settleAll()
         world.limits.queueCountMaximum = 2
@@ -38,16 +51,11 @@ import Testing
         set("21", number: 3, to: .users(["bob", "cat"]))
         world.settleAll()
         _ = world.lines()
-        world.connect("bob/pc")
-        #expect(texts(to: "bob") == ["20", "other"])
-        world.connect("cat/pc")
-        #expect(texts(to: "cat") == ["21"])
+        expectEarlierStays()
     }
 
     @Test func `leaves it over a crash, and where it is loaded`() {
-        world.begin("ann/1", "cat/pc", "bob/pc")
-        world.disconnect("bob/pc")
-        world.disconnect("cat/pc")
+        beginAway()
         set("20", number: 1, to: .users(["bob", "cat"]))
         world.settleAll()
         world.limits.queueCountMaximum = 2
@@ -57,10 +65,7 @@ import Testing
         #expect(world.commit())
         world.crash()
         world.settleAll()
-        world.connect("bob/pc")
-        #expect(texts(to: "bob") == ["20", "other"])
-        world.connect("cat/pc")
-        #expect(texts(to: "cat") == ["21"])
+        expectEarlierStays()
     }
 
     @Test func `leaves it with a member of a group`() {
@@ -79,16 +84,11 @@ import Testing
         set("21", number: 3, to: .group(group))
         world.settleAll()
         _ = world.lines()
-        world.connect("bob/pc")
-        #expect(texts(to: "bob") == ["20", "other"])
-        world.connect("cat/pc")
-        #expect(texts(to: "cat") == ["21"])
+        expectEarlierStays()
     }
 
     @Test func `can be recalled by its sender where the earlier message stays`() {
-        world.begin("ann/1", "cat/pc", "bob/pc")
-        world.disconnect("bob/pc")
-        world.disconnect("cat/pc")
+        beginAway()
         set("20", number: 1, to: .users(["bob", "cat"]))
         world.settleAll()
         world.limits.queueCountMaximum = 2

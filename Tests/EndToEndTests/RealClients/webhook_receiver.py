@@ -42,6 +42,7 @@ if options.library:
     libraries = [Webhook(secret) for secret in options.secrets]
 total = {"requests": 0, "events": 0, "first": None, "last": None}
 delays = []
+arrived = asyncio.Event()
 
 
 def say(text):
@@ -151,6 +152,7 @@ class Receiver(asyncio.Protocol):
         total["last"] = now
         for event in events(body):
             total["events"] += 1
+            arrived.set()
             data = event["data"]
             delays.append(now * 1000 - data.get("time", 0))
             if options.quiet:
@@ -176,9 +178,14 @@ async def main():
     say(f"port={server.sockets[0].getsockname()[1]}.")
     while True:
         # Figures for measurements, when nothing has come for a second.
-        before = total["events"]
-        await asyncio.sleep(1)
-        if options.quiet and before and before == total["events"] and delays:
+        await arrived.wait()
+        arrived.clear()
+        try:
+            await asyncio.wait_for(arrived.wait(), 1)
+            continue
+        except asyncio.TimeoutError:
+            before = total["events"]
+        if options.quiet and delays:
             delays.sort()
             seconds = max(total["last"] - total["first"], 0.001)
             say(
