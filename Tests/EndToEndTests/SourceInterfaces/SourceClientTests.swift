@@ -66,6 +66,47 @@ extension EndToEndTests {
                 partCount: 6)
         }
 
+        /// Open groups of others are found by their id alone, and members read what was kept after
+        /// they joined.
+        @Test func `lists of dialogs have nothing that the user may not see`() async throws {
+            let broker = try await Self.broker("quickblox")
+            let port = try await broker.port("http")
+            try broker.addUsers("alice", "bob")
+            let administration = try AdministrationClient(dataDirectory: broker.directory)
+            let open = try administration.send(
+                CreateGroup(app: "demo", owner: "alice", title: "open"))
+            let closed = try administration.send(
+                CreateGroup(app: "demo", owner: "alice", title: "closed", allowed: ["bob"]))
+            _ = try administration.send(
+                SendMessage(
+                    app: "demo", from: "alice", group: closed.groupid, b: "before bob",
+                    isKept: true))
+            _ = try administration.send(
+                ChangeMember(app: "demo", groupid: closed.groupid, user: "bob", action: .join))
+            let list = try await Self.answer(
+                "GET", "/chat/Dialog.json", header: "QB-Token: \(try broker.token("bob"))",
+                port: port)
+            #expect(list.contains(closed.groupid), "\(list)")
+            #expect(!list.contains(open.groupid) && !list.contains("before bob"), "\(list)")
+        }
+
+        @Test func `a login ends with its password`() async throws {
+            let broker = try await Self.broker("rest", "registration")
+            let port = try await broker.port("http")
+            let rosa = #"{"username": "rosa", "password": "geheim"}"#
+            #expect(try await Self.status("POST", "/auth/register", rosa, port: port) == 200)
+            let login = try await Self.answer("POST", "/auth/login", rosa, port: port)
+            let token = try #require(login.firstMatch(of: /"jwt":"([^"]+)"/)).output.1
+            let header = "Authorization: Bearer \(token)"
+            let before = try await Self.answer("GET", "/conversations", header: header, port: port)
+            #expect(before == #"{"conversations":[]}"#)
+            let administration = try AdministrationClient(dataDirectory: broker.directory)
+            _ = try administration.send(RevokePassword(app: "demo", name: "rosa"))
+            let after = try await Self.answer("GET", "/conversations", header: header, port: port)
+            #expect(after.contains("error"), "\(after)")
+            #expect(try await Self.status("POST", "/auth/login", rosa, port: port) == 403)
+        }
+
         @Test func `without an interface there is nothing at its paths`() async throws {
             let broker = try await TestBroker(listeners: ["http://localhost:0"])
             let port = try await broker.port("http")
@@ -185,6 +226,22 @@ extension EndToEndTests {
                 "/usr/bin/curl", words + ["http://localhost:\(port)\(target)"])
             let exit = try await child.exit()
             #expect(exit == .code(0), "\(method) \(target): \(child.text)")
+            return child.text
+        }
+
+        private static func answer(
+            _ method: String, _ path: String, _ content: String? = nil, header: String? = nil,
+            port: UInt16
+        ) async throws -> String {
+            // A line has an end.
+            var words = ["-s", "-w", "\n", "-X", method]
+            if let header { words += ["-H", header] }
+            if let content {
+                words += ["-H", "Content-Type: application/json", "-d", content]
+            }
+            let child = try ChildProcess(
+                "/usr/bin/curl", words + ["http://localhost:\(port)\(path)"])
+            #expect(try await child.exit() == .code(0))
             return child.text
         }
 
