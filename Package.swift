@@ -81,7 +81,8 @@ let package = Package(
             dependencies: ["BrokerTerms", "CommandLineOptions", "Files", "JSON5"]),
         .target(name: "Administration", dependencies: ["BrokerTerms"]),
         .target(
-            name: "SourceInterfaces", dependencies: ["Administration", "BrokerTerms"]),
+            name: "SourceInterfaces",
+            dependencies: ["Administration", "BrokerTerms", "WireFormat"], swiftSettings: spans),
         .target(
             name: "Dashboard",
             resources: [

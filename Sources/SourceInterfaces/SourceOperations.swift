@@ -7,11 +7,10 @@ public protocol SourceOperations {
     /// Whether the user of the request may create groups.
     var mayCreateGroups: Bool { get }
     func isKnown(_ user: String, app: String) -> Bool
-    func addUser(_ request: AddUser) throws(SourceRefusal) -> AddUser.Reply
-    func hasPassword(named name: String, app: String) -> Bool
+    /// Makes a user with a password; false if the name is taken, also by an allow list or a right.
+    func register(_ request: SetPassword) throws(SourceRefusal) -> Bool
     /// Seconds until the password of a user expires, as far as it opens logins; nil if it does not.
     func secondsOfPassword(of user: SourceUser) -> UInt64?
-    func set(_ request: SetPassword) throws(SourceRefusal)
     func mint(_ request: MintTokens) throws(SourceRefusal) -> MintTokens.Reply
     func list(_ request: ListTokens) throws(SourceRefusal) -> ListTokens.Reply
     func revoke(_ request: RevokeTokens) throws(SourceRefusal) -> RevokeTokens.Reply

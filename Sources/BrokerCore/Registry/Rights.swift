@@ -141,6 +141,11 @@ public struct Rights: Hashable, Sendable {
     /// The rights as they were written, in that order.
     public var texts: [[UInt8]] { list.rights.map(\.text) }
 
+    /// Whether one of the rights is one of these texts.
+    func hasText(in texts: Set<[UInt8]>) -> Bool {
+        list.rights.contains { texts.contains($0.text) }
+    }
+
     /// Equal if the texts are equal. Equal rights allow the same.
     public static func == (left: Rights, right: Rights) -> Bool {
         left.list === right.list

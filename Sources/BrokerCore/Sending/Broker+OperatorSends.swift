@@ -18,6 +18,9 @@ public struct OperatorSendResult: Hashable, Sendable {
     public var refusals: [Refusal] = []
     /// The message's reference, if it asked for one or for receipts; 0 for none.
     public var reference: UInt64 = 0
+    /// The number of the kept message in its only conversation; 0 if it is not kept, or for a
+    /// repeated send.
+    public var keptNumber: UInt64 = 0
 }
 
 /// An operator's send that was accepted or refused.
@@ -266,6 +269,7 @@ extension Broker {
         }
         guard var result = accepted(tally) else { return (.complete(refused(tally)), nil) }
         result.reference = request.reference
+        result.keptNumber = plan?.number ?? 0
         counters.receiversRefused += UInt64(tally.refusedCount)
         memory.noteTaken(
             request.isUndelivered ? 0 : tally.taken - tally.pulledCount, of: message)

@@ -20,22 +20,14 @@ struct SourceBackend: SourceOperations {
         service.shared.look { $0.hasUser(Array(user.utf8), app: Array(app.utf8)) }
     }
 
-    func addUser(_ request: AddUser) throws(SourceRefusal) -> AddUser.Reply {
-        try refusing { () throws(AdministrationRefusal) in try service.addUser(request) }
-    }
-
-    func hasPassword(named name: String, app: String) -> Bool {
-        service.shared.look { $0.password(Array(name.utf8), app: Array(app.utf8)) } != nil
+    func register(_ request: SetPassword) throws(SourceRefusal) -> Bool {
+        try refusing { () throws(AdministrationRefusal) in try service.register(request) }
     }
 
     func secondsOfPassword(of user: SourceUser) -> UInt64? {
         UserPasswords(shared: service.shared, clock: service.clock).password(of: user).map {
             $0.expiresUnixSeconds - min($0.expiresUnixSeconds, service.clock.moment().unixSeconds)
         }
-    }
-
-    func set(_ request: SetPassword) throws(SourceRefusal) {
-        _ = try refusing { () throws(AdministrationRefusal) in try service.set(request) }
     }
 
     func mint(_ request: MintTokens) throws(SourceRefusal) -> MintTokens.Reply {

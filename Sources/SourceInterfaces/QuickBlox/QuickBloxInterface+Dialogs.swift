@@ -69,14 +69,15 @@ extension QuickBloxInterface {
 
     /// A dialog without what only its group knows.
     private func object(of outline: Outline) -> [String: SourceValue] {
+        let last = outline.last
         var object: [String: SourceValue] = [
             "_id": .text(outline.name.identifier), "type": .number(outline.type.rawValue),
             "name": .optional(outline.title), "photo": .null, "occupants_ids": .array([]),
-            "last_message": .null, "last_message_date_sent": .null,
-            "last_message_user_id": .null, "xmpp_room_jid": .null,
+            "last_message": .optional(last?.content.text),
+            "last_message_date_sent": last.map { .count($0.unixMilliseconds / 1_000) } ?? .null,
+            "last_message_user_id": last.map { .user($0.from) } ?? .null, "xmpp_room_jid": .null,
             "unread_messages_count": .count(outline.unreadCount),
         ]
-        setLast(outline.last, of: &object)
         switch outline.name {
         case .users(let first, let second):
             object["occupants_ids"] = .array([.user(first), .user(second)])
@@ -86,24 +87,11 @@ extension QuickBloxInterface {
         return object
     }
 
-    private func setLast(
-        _ last: ListHistory.Message?, of object: inout [String: SourceValue]
-    ) {
-        object["last_message"] = .optional(last?.content.text)
-        object["last_message_date_sent"] = last.map { .count($0.unixMilliseconds / 1_000) } ?? .null
-        object["last_message_user_id"] = last.map { .user($0.from) } ?? .null
-    }
-
     /// Adds what the group of a dialog knows: its members, its name and its picture.
     private func complete(_ object: inout [String: SourceValue]) throws(SourceRefusal) {
         guard case .text(let identifier)? = object["_id"],
-            let dialog = DialogName(identifier: identifier)
+            case .group(let name)? = DialogName(identifier: identifier)
         else { return }
-        if object["last_message_date_sent"] != .null {
-            // Lists of conversations do not know from where on a member may read.
-            setLast(try newestMessage(of: dialog), of: &object)
-        }
-        guard case .group(let name) = dialog else { return }
         try complete(
             &object, with: group(name, membersMaximum: SourceLimits.occupantsMaximum))
     }

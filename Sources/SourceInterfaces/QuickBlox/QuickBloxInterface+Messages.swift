@@ -168,8 +168,8 @@ extension QuickBloxInterface {
                 String(decoding: SourceValue.array(files).bytes, as: UTF8.self)
         }
         if !attributes.isEmpty { message.attributes = attributes }
-        _ = try operations.send(message)
-        return SourceAnswer(201, .object(try created(message, in: dialog)))
+        let number = try operations.send(message).keptNumber
+        return SourceAnswer(201, .object(try created(number, in: dialog)))
     }
 
     /// Members with an own meaning; others are the app's.
@@ -215,21 +215,20 @@ extension QuickBloxInterface {
         return (type, address)
     }
 
-    /// Messages among which a new one is looked for.
-    private static let newestCount = 20
-
-    /// The message as it is kept: the newest one of the user with this content.
+    /// The message as it is kept.
+    ///
+    /// - Parameter number: in its conversation; nil if it was not kept.
     private func created(
-        _ message: SendMessage, in dialog: DialogName
+        _ number: UInt64?, in dialog: DialogName
     ) throws(SourceRefusal) -> [String: SourceValue] {
-        var request = history(of: dialog)
-        request.from = user
-        // Others may have written since; more of them than this is unlikely.
-        request.limit = Self.newestCount
-        let newest = try operations.list(request, seenBy: user).messages
-        guard
-            let kept = newest.first(where: { $0.content.isCut || $0.content.text == message.b })
-        else { throw SourceRefusal(507, "the message was not kept: a limit of history is reached") }
+        var kept: ListHistory.Message?
+        if let number {
+            let request = history(of: dialog, before: number + 1, limit: 1)
+            kept = try operations.list(request, seenBy: user).messages.first
+        }
+        guard let kept, kept.number == number else {
+            throw SourceRefusal(507, "the message was not kept: a limit of history is reached")
+        }
         var object = object(of: kept, in: dialog, readThrough: 0)
         object["read"] = nil
         return object

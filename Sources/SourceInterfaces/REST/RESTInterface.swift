@@ -20,10 +20,10 @@ struct RESTInterface {
             return SourceAnswer(200, .object(["jwt": .text(token)]))
         case .hash(let hash, let user):
             // Nobody takes over a user who is known by another way.
-            guard !operations.hasPassword(named: user.user, app: user.app),
-                try operations.addUser(AddUser(app: user.app, user: user.user)).isNew
-            else { throw SourceRefusal(409, field: "username", "is taken") }
-            try operations.set(SetPassword(app: user.app, name: user.user, hash: hash))
+            let request = SetPassword(app: user.app, name: user.user, hash: hash)
+            guard try operations.register(request) else {
+                throw SourceRefusal(409, field: "username", "is taken")
+            }
             return SourceAnswer(200, .object(["success": .boolean(true)]))
         }
     }

@@ -107,6 +107,24 @@ extension EndToEndTests {
             #expect(try await Self.status("POST", "/auth/login", rosa, port: port) == 403)
         }
 
+        /// Who adds a name to a list means the person who has it, also before it is a user.
+        @Test func `a name that a list or a right has cannot be registered`() async throws {
+            let broker = try await Self.broker("rest", "registration")
+            let port = try await broker.port("http")
+            try broker.addUsers("alice")
+            let administration = try AdministrationClient(dataDirectory: broker.directory)
+            _ = try administration.send(
+                CreateGroup(app: "demo", owner: "alice", title: "board", allowed: ["bob"]))
+            _ = try administration.send(
+                MintTokens(app: "demo", users: ["alice"], rights: ["send:carol", "send:dave*"]))
+            for (name, status) in [("bob", 409), ("carol", 409), ("dave1", 200), ("erin", 200)] {
+                let body = #"{"username": "\#(name)", "password": "geheim"}"#
+                #expect(
+                    try await Self.status("POST", "/auth/register", body, port: port) == status,
+                    "\(name)")
+            }
+        }
+
         @Test func `without an interface there is nothing at its paths`() async throws {
             let broker = try await TestBroker(listeners: ["http://localhost:0"])
             let port = try await broker.port("http")

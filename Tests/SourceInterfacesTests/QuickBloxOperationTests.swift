@@ -1,0 +1,50 @@
+// What requests of QuickBlox's clients ask of the broker.
+
+import Administration
+import Testing
+
+@testable import SourceInterfaces
+
+@Suite struct QuickBloxOperationTests {
+    private let operations = TestOperations()
+
+    private func answer(_ route: SourceRoute, _ content: String = "") -> (UInt16, String) {
+        let answer = SourceExecutor(operations: operations).answer(
+            SourceRequest(
+                route: route, query: [], content: Array(content.utf8),
+                contentForm: content.isEmpty ? .other : .json, host: "h",
+                user: SourceUser(app: "demo", user: "alice")), check: nil)
+        return (answer.status, String(decoding: answer.content, as: UTF8.self))
+    }
+
+    /// The user's other devices may write at the same time, also the same text.
+    @Test func `a message that is kept is told, however many others come`() {
+        operations.addedBySend = (8...40).reversed().map {
+            ListHistory.Message($0, from: "alice", $0 < 39 ? "other" : "hello!")
+        }
+        operations.addedBySend.append(ListHistory.Message(7, from: "alice", "hello!"))
+        operations.sendReply.keptNumber = 7
+        let (status, text) = answer(
+            .createMessage, #"{"recipient_id":"bob","message":"hello!"}"#)
+        #expect(status == 201, "\(text)")
+        #expect(text.contains(#".7""#), "\(text)")
+    }
+
+    @Test func `a message that is not kept is refused`() {
+        let (status, _) = answer(.createMessage, #"{"recipient_id":"bob","message":"hello!"}"#)
+        #expect(status == 507)
+    }
+
+    @Test func `a list of a hundred dialogs reads the store once`() {
+        operations.conversations = (1...100).map { number in
+            ListConversations.Conversation(
+                user: nil, groupid: "g\(number)", lastNumber: 3, readThrough: 1, unreadCount: 2,
+                lastMessage: ListHistory.Message(3, from: "bob", "text"))
+        }
+        let (status, text) = answer(.listDialogs)
+        #expect(status == 200)
+        #expect(text.contains(#""last_message":"text""#))
+        #expect(operations.conversationListCount == 1)
+        #expect(operations.historyListCount == 0)
+    }
+}
