@@ -402,7 +402,8 @@ public final class BrokerServer {
         let interfaces = web.interfaces
         let userPasswords = UserPasswords(shared: shared, clock: clock)
         passwordHashing = Thread(name: "interfaces") {
-            interfaces.check(userPasswords, with: UserPasswordHasher())
+            interfaces.check(
+                userPasswords, with: UserPasswordHasher(), clock: userPasswords.clock)
         }
         // The first statistics are due now.
         administrationHandle.wake()

@@ -2,17 +2,18 @@
 
 import Administration
 import BrokerTerms
+import Primitives
 import SourceInterfaces
 import WireFormat
 
 extension AdministrationService {
     /// Executes the requests for interfaces that wait, and wakes the loops that have answers.
-    func answerInterfaces() {
-        for call in interfaces.queue.takeReady() {
+    func answerInterfaces(at now: Instant) {
+        for call in interfaces.queue.takeReady(at: now) {
             let answer = answer(call)
             // Guesses are counted by address, as those of tokens.
             if call.check?.isWrong == true {
-                _ = operators.failures.note(call.address, at: clock.moment().instant)
+                _ = operators.failures.note(call.address, at: now)
             }
             interfaces.queue.finish(call)
             requests.deliver(

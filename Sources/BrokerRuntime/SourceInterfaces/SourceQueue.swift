@@ -18,6 +18,8 @@ struct SourceCall: Sendable {
     /// As it was when the head of the request arrived; nil for a request that needs none.
     let credential: APICredential?
     let address: SocketAddress
+    /// When the head of the request arrived.
+    let began: Instant
     /// Of the password; nil until it is hashed, and for other requests.
     var check: PasswordCheck?
 
@@ -34,6 +36,8 @@ final class SourceQueue: Sendable {
         /// Their passwords are to be hashed, the oldest first.
         var unhashed: [SourceCall] = []
         var ready: [SourceCall] = []
+        /// Logins with wrong passwords, until the time of their refusal.
+        var refused: [(due: Instant, call: SourceCall)] = []
         var counts = RequestShareCounts(SourceQueue.share)
         var passwordCounts = RequestShareCounts(SourceQueue.passwordShare)
     }
@@ -84,18 +88,28 @@ final class SourceQueue: Sendable {
         state.withLock { $0.unhashed.isEmpty ? nil : $0.unhashed.removeFirst() }
     }
 
-    /// Lets a request go on whose password is hashed.
-    func addHashed(_ call: SourceCall) {
+    /// Lets a request go on whose password is hashed, or at the time of its refusal.
+    func addHashed(_ call: SourceCall, at now: Instant) {
         state.withLock { state in
             state.passwordCounts.add(-1, for: call.holder)
-            state.ready.append(call)
+            if call.check?.isWrong == true {
+                let due = RefusalTime.due(began: call.began, verified: now)
+                state.refused.append((due, call))
+            } else {
+                state.ready.append(call)
+            }
         }
         wakeExecutor()
     }
 
+    /// When the next refusal is due; nil if none is.
+    var nextRefusal: Instant? { state.withLock { $0.refused.lazy.map(\.due).min() } }
+
     /// Takes the requests of one turn, the oldest first.
-    func takeReady() -> [SourceCall] {
+    func takeReady(at now: Instant) -> [SourceCall] {
         let (taken, hasMore) = state.withLock { state in
+            state.ready += state.refused.lazy.filter { $0.due <= now }.map(\.call)
+            state.refused.removeAll { $0.due <= now }
             let taken = Array(state.ready.prefix(SourceLimits.requestsPerTurnMaximum))
             state.ready.removeFirst(taken.count)
             return (taken, !state.ready.isEmpty)

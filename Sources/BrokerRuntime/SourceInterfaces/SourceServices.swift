@@ -29,12 +29,14 @@ final class SourceServices: Sendable {
 
     /// Hashes passwords until ``SourceQueue/hashing`` is stopped. Runs on a thread of its own: no
     /// event loop and no operator waits for it.
-    func check(_ passwords: any RegisteredPasswords, with hasher: any PasswordHasher) {
+    func check(
+        _ passwords: any RegisteredPasswords, with hasher: any PasswordHasher, clock: BrokerClock
+    ) {
         while queue.hashing.wait() {
             while var call = queue.takeUnhashed() {
                 call.check = PasswordCheck(
                     call.request, apps: apps, passwords: passwords, hasher: hasher)
-                queue.addHashed(call)
+                queue.addHashed(call, at: clock.moment().instant)
             }
         }
     }

@@ -95,7 +95,7 @@ extension WebConnections {
                 route: route,
                 query: request.head.query?.bytes(in: request.bytes).map { $0 } ?? [],
                 content: [], contentForm: request.sourceContentForm, host: request.host,
-                user: user), credential: credential, address: peer)
+                user: user), credential: credential, address: peer, began: loop.now)
         return content(of: request, for: .interface(call))
     }
 

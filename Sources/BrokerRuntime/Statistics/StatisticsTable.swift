@@ -66,6 +66,14 @@ enum StatisticsTable {
             "Logins that were refused because too many passwords waited to be hashed (0x89)"
         ) { $0.passwords.busy },
         .counter(
+            "passwords/busy/share", of: "logins",
+            "Of `passwords/busy`, because their address had its share of the logins that wait"
+        ) { $0.passwords.overShare },
+        .counter(
+            "passwords/busy/displaced", of: "logins",
+            "Of `passwords/busy`, because a login of an address with fewer took their place"
+        ) { $0.passwords.displaced },
+        .counter(
             "credentials/refused", of: "credentials",
             "Invalid new credentials that connected clients presented"
         ) { $0.counters.credentialsRefused },
