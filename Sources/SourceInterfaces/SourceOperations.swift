@@ -6,11 +6,14 @@ import Administration
 public protocol SourceOperations {
     /// Whether the user of the request may create groups.
     var mayCreateGroups: Bool { get }
+    /// Whether the user of the request may send to another one.
+    func maySend(to user: String) -> Bool
     func isKnown(_ user: String, app: String) -> Bool
     /// Makes a user with a password; false if the name is taken, also by an allow list or a right.
     func register(_ request: SetPassword) throws(SourceRefusal) -> Bool
-    /// Seconds until the password of a user expires, as far as it opens logins; nil if it does not.
-    func secondsOfPassword(of user: SourceUser) -> UInt64?
+    /// Seconds until the password of a user expires; nil if it opens no logins, or has another
+    /// hash.
+    func secondsOfPassword(of user: SourceUser, hash: String) -> UInt64?
     func mint(_ request: MintTokens) throws(SourceRefusal) -> MintTokens.Reply
     func list(_ request: ListTokens) throws(SourceRefusal) -> ListTokens.Reply
     func revoke(_ request: RevokeTokens) throws(SourceRefusal) -> RevokeTokens.Reply

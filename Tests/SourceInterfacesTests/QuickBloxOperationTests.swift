@@ -35,6 +35,25 @@ import Testing
         #expect(status == 507)
     }
 
+    @Test func `nobody is added to a dialog without the right to send to them`() {
+        operations.unreachable = ["boss"]
+        for (route, content) in [
+            (SourceRoute.createDialog, #"{"type":2,"name":"x","occupants_ids":"boss"}"#),
+            (.updateDialog("g1"), #"{"push_all":{"occupants_ids":["boss"]}}"#),
+        ] {
+            let (status, text) = answer(route, content)
+            #expect(status == 403 && text.contains("no right to send to boss"), "\(text)")
+        }
+    }
+
+    @Test func `a change that would remove the owner changes nothing`() {
+        operations.owner = "owen"
+        operations.meta = #"{"interface":"quickblox","type":2}"#
+        let (status, text) = answer(
+            .updateDialog("g1"), #"{"name":"new","pull_all":{"occupants_ids":["owen","bob"]}}"#)
+        #expect(status == 403 && text.contains("owner"), "\(text)")
+    }
+
     @Test func `a list of a hundred dialogs reads the store once`() {
         operations.conversations = (1...100).map { number in
             ListConversations.Conversation(

@@ -19,7 +19,17 @@ final class TestOperations: SourceOperations {
     var mayCreateGroups: Bool { true }
     func isKnown(_ user: String, app: String) -> Bool { true }
     func register(_ request: SetPassword) throws(SourceRefusal) -> Bool { throw Self.refusal }
-    func secondsOfPassword(of user: SourceUser) -> UInt64? { nil }
+    func secondsOfPassword(of user: SourceUser, hash: String) -> UInt64? {
+        passwordHash == hash ? 60 : nil
+    }
+    /// Of each group.
+    var owner = "alice"
+    var meta = ""
+    /// Users to whom nobody may send.
+    var unreachable: Set<String> = []
+    /// The hash of everybody's password.
+    var passwordHash = ""
+    func maySend(to user: String) -> Bool { !unreachable.contains(user) }
     func mint(_ request: MintTokens) throws(SourceRefusal) -> MintTokens.Reply {
         throw Self.refusal
     }
@@ -37,8 +47,8 @@ final class TestOperations: SourceOperations {
     func isMember(_ user: String, of group: String, app: String) -> Bool { true }
     func show(_ request: ShowGroup) throws(SourceRefusal) -> ShowGroup.Reply {
         ShowGroup.Reply(
-            groupid: request.groupid, title: "", owner: "alice", memberCount: 1,
-            allowed: ["alice"], meta: "", members: ["alice"])
+            groupid: request.groupid, title: "", owner: owner, memberCount: 1,
+            allowed: ["alice"], meta: meta, members: ["alice"])
     }
     func change(_ request: ChangeMember) throws(SourceRefusal) -> ChangeMember.Reply {
         throw Self.refusal

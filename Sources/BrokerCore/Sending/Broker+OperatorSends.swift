@@ -138,15 +138,28 @@ extension Broker {
         guard let app = app(named: sender.app) else { return nil }
         if let key, let answer = repeated(key, ofApp: app, at: moment.instant) { return answer }
         guard let user = user(named: sender.user, app: app) else { return nil }
-        let principal = Principal(
-            app: app, user: user,
-            names: PrincipalNames(
-                user: registry.users[user].name, device: Name(sender.device)),
-            rights: sender.rights, isMQTT: false)
+        let principal = principal(of: sender, user, app)
         return bytes.withUnsafeBytes {
             var step = Step(bytes: $0, at: moment, effects: effects)
             return send(request, as: user, by: principal, key: key, in: &step)
         }
+    }
+
+    /// Whether a sender may send to a user.
+    public func maySend(to receiver: [UInt8], as sender: SendingUser) -> Bool {
+        guard let app = app(named: sender.app), let user = user(named: sender.user, app: app)
+        else { return false }
+        return receiver.withUnsafeBytes {
+            decision(.send(user: $0), principal(of: sender, user, app)).isAllowed
+        }
+    }
+
+    /// The principal whose rights decide on a request of a sender.
+    func principal(of sender: SendingUser, _ user: Index<User>, _ app: Index<App>) -> Principal {
+        Principal(
+            app: app, user: user,
+            names: PrincipalNames(user: registry.users[user].name, device: Name(sender.device)),
+            rights: sender.rights, isMQTT: false)
     }
 
     private mutating func send(

@@ -11,9 +11,17 @@ extension AdministrationService {
     func answerInterfaces(at now: Instant) {
         for call in interfaces.queue.takeReady(at: now) {
             let answer = answer(call)
-            // Guesses are counted by address, as those of tokens.
-            if call.check?.isWrong == true {
-                _ = operators.failures.note(call.address, at: now)
+            // Guesses are counted by address, and are not logged above the limit.
+            if let user = call.check?.wrongUser,
+                operators.failures.note(call.address, at: now) == nil
+            {
+                log.writeRefusal(
+                    .authenticationFailed, of: call.address, user: user.user,
+                    reason: .badUserNameOrPassword,
+                    "interface \(call.request.route.interface.rawValue): wrong password")
+            }
+            if call.request.route == .register, answer.status == 200 {
+                _ = interfaces.registrations.note(call.address, at: now)
             }
             interfaces.queue.finish(call)
             requests.deliver(

@@ -24,10 +24,22 @@ struct SourceBackend: SourceOperations {
         try refusing { () throws(AdministrationRefusal) in try service.register(request) }
     }
 
-    func secondsOfPassword(of user: SourceUser) -> UInt64? {
-        UserPasswords(shared: service.shared, clock: service.clock).password(of: user).map {
-            $0.expiresUnixSeconds - min($0.expiresUnixSeconds, service.clock.moment().unixSeconds)
+    func maySend(to user: String) -> Bool {
+        guard case .presented(_, let holder)? = credential,
+            case .user(let name, let device) = holder.kind
+        else { return false }
+        let sender = SendingUser(
+            app: holder.app, user: name, device: device ?? [], rights: holder.rights)
+        return service.shared.look { $0.maySend(to: Array(user.utf8), as: sender) }
+    }
+
+    func secondsOfPassword(of user: SourceUser, hash: String) -> UInt64? {
+        let passwords = UserPasswords(shared: service.shared, clock: service.clock)
+        guard let password = passwords.password(of: user), password.hash == Array(hash.utf8) else {
+            return nil
         }
+        let expiry = password.expiresUnixSeconds
+        return expiry - min(expiry, service.clock.moment().unixSeconds)
     }
 
     func mint(_ request: MintTokens) throws(SourceRefusal) -> MintTokens.Reply {

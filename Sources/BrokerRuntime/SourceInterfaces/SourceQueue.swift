@@ -26,7 +26,7 @@ struct SourceCall: Sendable {
     /// Who has the share of the limits that it uses.
     var holder: RequestHolder {
         credential.map { RequestHolder($0.principal) }
-            ?? .stranger(address: "\(address.withoutPort)")
+            ?? .stranger(address: "\(address.counted)")
     }
 }
 
@@ -40,6 +40,8 @@ final class SourceQueue: Sendable {
         var refused: [(due: Instant, call: SourceCall)] = []
         var counts = RequestShareCounts(SourceQueue.share)
         var passwordCounts = RequestShareCounts(SourceQueue.passwordShare)
+        /// Registrations whose passwords are not hashed yet.
+        var registrationCount = 0
     }
 
     private let state = Locked(State())
@@ -52,6 +54,8 @@ final class SourceQueue: Sendable {
     /// Requests among them whose passwords wait to be hashed, which takes 0.2 s each: the last one
     /// waits for three seconds. Strangers with one address have two of them.
     static let passwordShare = RequestShare(users: 16, oneUser: 2, oneKey: 2)
+    /// Registrations among these, so that logins always have room beside them.
+    static let registrationsMaximum = 4
 
     /// - Parameter thread: executes the requests.
     func setExecutor(_ thread: LoopHandle) { executor.withLock { $0 = thread } }
@@ -61,11 +65,14 @@ final class SourceQueue: Sendable {
         let needsPassword = call.request.route.needsPassword
         let isTaken = state.withLock { state in
             guard state.counts.admits(1, for: call.holder),
-                !needsPassword || state.passwordCounts.admits(1, for: call.holder)
+                !needsPassword || state.passwordCounts.admits(1, for: call.holder),
+                call.request.route != .register
+                    || state.registrationCount < Self.registrationsMaximum
             else { return false }
             state.counts.add(1, for: call.holder)
             if needsPassword {
                 state.passwordCounts.add(1, for: call.holder)
+                if call.request.route == .register { state.registrationCount += 1 }
                 state.unhashed.append(call)
             } else {
                 state.ready.append(call)
@@ -92,6 +99,7 @@ final class SourceQueue: Sendable {
     func addHashed(_ call: SourceCall, at now: Instant) {
         state.withLock { state in
             state.passwordCounts.add(-1, for: call.holder)
+            if call.request.route == .register { state.registrationCount -= 1 }
             if call.check?.isWrong == true {
                 let due = RefusalTime.due(began: call.began, verified: now)
                 state.refused.append((due, call))

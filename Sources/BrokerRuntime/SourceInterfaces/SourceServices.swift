@@ -9,6 +9,8 @@ import Threads
 final class SourceServices: Sendable {
     private let openApps: Locked<SourceApps>
     let queue = SourceQueue()
+    /// Registrations, each of which costs a hash and makes a user.
+    let registrations = AddressCounts()
 
     /// Without an interface.
     init() {

@@ -79,12 +79,20 @@ extension WebConnections {
         if !route.needsToken, services.operators.failures.isExceeded(by: peer, at: loop.now) {
             return refused(429, tooMany)
         }
+        if route == .register, services.interfaces.registrations.isExceeded(by: peer, at: loop.now) {
+            return refused(429, "too many registrations from this address")
+        }
         var credential: APICredential?
         var user: SourceUser?
         if route.needsToken {
             guard let (found, holder) = holder(of: request, for: route, in: loop) else {
-                let isExceeded = services.operators.failures.note(peer, at: loop.now) != nil
-                return isExceeded ? refused(429, tooMany) : refused(403, "no valid token")
+                guard services.operators.failures.note(peer, at: loop.now) == nil else {
+                    return refused(429, tooMany)
+                }
+                log.writeRefusal(
+                    .authenticationFailed, of: peer, user: "", reason: .badUserNameOrPassword,
+                    "interface \(route.interface.rawValue): no valid token")
+                return refused(403, "no valid token")
             }
             guard apps.has(route.interface, app: holder.app) else { return nothing }
             (credential, user) = (found, holder)

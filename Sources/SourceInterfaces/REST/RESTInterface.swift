@@ -10,10 +10,11 @@ struct RESTInterface {
     func finish(_ check: PasswordCheck) throws(SourceRefusal) -> SourceAnswer {
         switch check.outcome {
         case .refused(let refusal): throw refusal
-        case .correct(let user):
+        case .wrong: throw PasswordCheck.wrong
+        case .correct(let user, let hash):
             // It may have been changed or revoked while it was hashed.
-            guard let seconds = operations.secondsOfPassword(of: user) else {
-                throw SourceRefusal(403, "wrong username or password")
+            guard let seconds = operations.secondsOfPassword(of: user, hash: hash) else {
+                throw PasswordCheck.wrong
             }
             let token = try SourceSessions(operations: operations).make(
                 for: user, interface: .rest, seconds: min(seconds, SourceLimits.sessionSeconds))

@@ -155,6 +155,8 @@ extension EndToEndTests {
             }
             #expect(statuses.prefix(10).allSatisfy { $0 == 403 }, "\(statuses)")
             #expect(statuses.last == 429, "\(statuses)")
+            _ = try await broker.process.line(
+                with: "event=auth_failed address=", "user=x", "interface rest: wrong password")
         }
 
         @Test func `a message through one interface arrives through all others`() async throws {
