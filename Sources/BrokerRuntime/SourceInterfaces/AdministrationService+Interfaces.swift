@@ -10,6 +10,9 @@ extension AdministrationService {
     func answerInterfaces() {
         for call in interfaces.queue.takeReady() {
             let answer = answer(call)
+            if answer.status >= 400 {
+                interfaces.countRefusal(at: call.request.route.interface)
+            }
             // Guesses are counted by address, as those of tokens.
             if call.check?.isWrong == true {
                 _ = operators.failures.note(call.address, at: clock.moment().instant)
