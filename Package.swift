@@ -278,6 +278,7 @@ let package = Package(
                 "RealClients/json_clients.py", "RealClients/event_streams.py",
                 "RealClients/webhook_receiver.py",
                 "SourceInterfaces/rest_client.py", "SourceInterfaces/quickblox_client.py",
+                "SourceInterfaces/leanmessage_client.py",
                 "Full/snapshot.c",
             ]),
         .testTarget(

@@ -13,6 +13,8 @@ public enum SourceInterface: String, CaseIterable, Hashable, Sendable {
     case registration
     /// QuickBlox Chat 2.0: `/chat/Dialog`, `/chat/Message`.
     case quickblox
+    /// LeanMessage: `/leanmessage`, a WebSocket, whose conversation is in `Dialects`.
+    case leanmessage
 
     /// The label of the tokens that logins through this interface make. Lists of tokens show it.
     public var tokenBatch: String { "interface:\(rawValue)" }

@@ -8,10 +8,12 @@ import Testing
 @Suite struct QuickBloxOperationTests {
     private let operations = TestOperations()
 
-    private func answer(_ route: SourceRoute, _ content: String = "") -> (UInt16, String) {
+    private func answer(
+        _ route: SourceRoute, _ content: String = "", query: String = ""
+    ) -> (UInt16, String) {
         let answer = SourceExecutor(operations: operations).answer(
             SourceRequest(
-                route: route, query: [], content: Array(content.utf8),
+                route: route, query: Array(query.utf8), content: Array(content.utf8),
                 contentForm: content.isEmpty ? .other : .json, host: "h",
                 user: SourceUser(app: "demo", user: "alice")), check: nil)
         return (answer.status, String(decoding: answer.content, as: UTF8.self))
@@ -52,6 +54,23 @@ import Testing
         let (status, text) = answer(
             .updateDialog("g1"), #"{"name":"new","pull_all":{"occupants_ids":["owen","bob"]}}"#)
         #expect(status == 403 && text.contains("owner"), "\(text)")
+    }
+
+    @Test func `a list of messages reads as many as its page has, unless times are out of order`() {
+        operations.kept = (1...900).reversed().map { ListHistory.Message($0, from: "bob", "\($0)") }
+        let query = "chat_dialog_id=g&mark_as_read=0"
+        #expect(answer(.listMessages, query: query + "&limit=20").1.contains(#""_id":"g.881""#))
+        #expect(operations.historyListCount == 1)
+        let second = answer(.listMessages, query: query + "&limit=20&skip=100").1
+        #expect(second.contains(#""_id":"g.800""#) && second.contains(#""_id":"g.781""#))
+        #expect(operations.historyListCount == 3)
+        _ = answer(.listMessages, query: query + "&sort_asc=date_sent&limit=1")
+        #expect(operations.historyListCount == 12)
+        // The newest one was imported: its time is before all others.
+        operations.kept[0].unixMilliseconds = 1_600_000_000_000
+        let imported = answer(.listMessages, query: query + "&limit=1").1
+        #expect(imported.contains(#""_id":"g.899""#), "\(imported)")
+        #expect(operations.historyListCount == 22)
     }
 
     @Test func `a list of a hundred dialogs reads the store once`() {

@@ -70,8 +70,9 @@ final class TestOperations: SourceOperations {
             message.number < request.before ?? .max
                 && (request.from.map { $0 == message.from } ?? true)
         }
-        let count = request.limit ?? ListHistory.countMaximum
-        return ListHistory.Reply(messages: Array(older.prefix(count)), next: nil)
+        let page = Array(older.prefix(request.limit ?? ListHistory.countMaximum))
+        return ListHistory.Reply(
+            messages: page, next: page.count < older.count ? page.last?.number : nil)
     }
     func mark(_ request: MarkConversation) throws(SourceRefusal) -> MarkConversation.Reply {
         throw Self.refusal

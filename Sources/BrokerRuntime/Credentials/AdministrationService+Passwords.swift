@@ -24,6 +24,8 @@ extension AdministrationService {
         try checkApp(request.app)
         let password = try registered(request)
         let app = Array(request.app.utf8)
+        // Most names that are taken have a user, and need no search.
+        guard !shared.look({ $0.hasUser(password.user, app: app) }) else { return false }
         var search = NameSearch(user: password.user, app: app)
         shared.enterInSlices { $0.broker.advance(&search) }
         guard !search.isNamed else { return false }

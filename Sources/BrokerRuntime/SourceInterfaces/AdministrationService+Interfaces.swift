@@ -11,6 +11,9 @@ extension AdministrationService {
     func answerInterfaces(at now: Instant) {
         for call in interfaces.queue.takeReady(at: now) {
             let answer = answer(call)
+            if answer.status >= 400 {
+                interfaces.countRefusal(at: call.request.route.interface)
+            }
             // Guesses are counted by address, and are not logged above the limit.
             if let user = call.check?.wrongUser,
                 operators.failures.note(call.address, at: now) == nil

@@ -8,6 +8,7 @@ import Threads
 /// The interfaces of other systems that a broker has.
 final class SourceServices: Sendable {
     private let openApps: Locked<SourceApps>
+    private let counts = Locked(SourceCounts())
     let queue = SourceQueue()
     /// Registrations, each of which costs a hash and makes a user.
     let registrations = AddressCounts()
@@ -19,6 +20,18 @@ final class SourceServices: Sendable {
 
     init(_ settings: BrokerSettings) {
         openApps = Locked(SourceApps(settings))
+    }
+
+    /// Requests since the broker started.
+    var currentCounts: SourceCounts { counts.withLock { $0 } }
+
+    func countRequest(to interface: SourceInterface) {
+        counts.withLock { $0.requests[interface.counted, default: 0] += 1 }
+    }
+
+    /// Counts a request that is answered with a status of 400 or more.
+    func countRefusal(at interface: SourceInterface) {
+        counts.withLock { $0.refusals[interface.counted, default: 0] += 1 }
     }
 
     /// The apps with interfaces.
@@ -44,6 +57,21 @@ final class SourceServices: Sendable {
     }
 }
 
+/// Requests to interfaces, by interface; registrations are requests to `rest`.
+struct SourceCounts: Sendable {
+    /// Of LeanMessage, handshakes.
+    fileprivate(set) var requests: [SourceInterface: UInt64] = [:]
+    fileprivate(set) var refusals: [SourceInterface: UInt64] = [:]
+
+    func requests(to interface: SourceInterface) -> UInt64 { requests[interface] ?? 0 }
+    func refusals(at interface: SourceInterface) -> UInt64 { refusals[interface] ?? 0 }
+}
+
+extension SourceInterface {
+    /// The interface that requests are counted for.
+    fileprivate var counted: SourceInterface { self == .registration ? .rest : self }
+}
+
 extension SourceApps {
     init(_ settings: BrokerSettings) {
         var interfaces: [String: Set<SourceInterface>] = [:]
@@ -60,6 +88,7 @@ extension SourceInterface {
         case .rest: self = .rest
         case .registration: self = .registration
         case .quickblox: self = .quickblox
+        case .leanmessage: self = .leanmessage
         }
     }
 }

@@ -527,6 +527,30 @@ enum StatisticsTable {
             "Requests of the HTTP API without a valid token"
         ) { $0.api.failures },
         .counter(
+            "interfaces/rest/requests", of: "requests",
+            "Requests to the small REST server (`interfaces` of `apps`), registrations included"
+        ) { $0.interfaces.requests(to: .rest) },
+        .counter(
+            "interfaces/rest/refused", of: "requests",
+            "Of `interfaces/rest/requests`, those answered with a status of 400 or more"
+        ) { $0.interfaces.refusals(at: .rest) },
+        .counter(
+            "interfaces/quickblox/requests", of: "requests", "Requests to QuickBlox's interface"
+        ) { $0.interfaces.requests(to: .quickblox) },
+        .counter(
+            "interfaces/quickblox/refused", of: "requests",
+            "Of `interfaces/quickblox/requests`, those answered with a status of 400 or more"
+        ) { $0.interfaces.refusals(at: .quickblox) },
+        .counter(
+            "interfaces/leanmessage/requests", of: "requests",
+            "Handshakes of clients of LeanMessage; their logins are among `connects/accepted` and "
+                + "`connects/refused`"
+        ) { $0.interfaces.requests(to: .leanmessage) },
+        .counter(
+            "interfaces/leanmessage/refused", of: "requests",
+            "Of `interfaces/leanmessage/requests`, those without a WebSocket"
+        ) { $0.interfaces.refusals(at: .leanmessage) },
+        .counter(
             "websockets/opened", of: "connections", "Connections that went on with WebSocket"
         ) { $0.sum(\.webSocketsOpened) },
         .counter(

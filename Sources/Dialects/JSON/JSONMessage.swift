@@ -8,9 +8,14 @@ import WireFormat
 public enum JSONForm: Sendable {
     /// Messages of both sides are text messages of a WebSocket.
     case socket
+    /// The same, with the commands and events of LeanMessage.
+    case leanMessage
     /// Messages of the broker are server-sent events in the response to a request. The broker reads
     /// nothing from the connection but the packets that the request stands for.
     case eventStream
+
+    /// Whether a client sends messages too.
+    public var isSocket: Bool { self != .eventStream }
 }
 
 /// The state of an event stream.
@@ -45,7 +50,7 @@ enum JSONMessage {
         let text = writer.end()
         guard case .json(let form)? = conversations[connection]?.dialect else { return .noRoom }
         switch form {
-        case .socket:
+        case .socket, .leanMessage:
             let byteCount =
                 WebSocketFrame.headerByteCount(payloadByteCount: text.count) + text.count
             return conversations.write(

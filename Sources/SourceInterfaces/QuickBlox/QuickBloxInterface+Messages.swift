@@ -44,7 +44,7 @@ extension QuickBloxInterface {
         let query = try SourceField.read(request.query)
         let filter = try QuickBloxFilter(query, of: Self.messageFields)
         let dialog = try dialog(query.first { $0.name == "chat_dialog_id" }?.value)
-        let messages = try newestMessages(of: dialog)
+        let messages = try messages(of: dialog, for: filter)
         let readThrough = try self.readThrough(of: dialog)
         let selected = filter.select(
             messages.map { object(of: $0, in: dialog, readThrough: readThrough) })
@@ -67,19 +67,35 @@ extension QuickBloxInterface {
             ]))
     }
 
+    /// The messages among which a filter selects. A list without conditions has those of its page,
+    /// and one more, if their times have the order in which they were kept.
+    private func messages(
+        of dialog: DialogName, for filter: QuickBloxFilter
+    ) throws(SourceRefusal) -> [ListHistory.Message] {
+        if filter.asksForNewest {
+            let messages = try newestMessages(
+                of: dialog, countMaximum: filter.skip + filter.limit + 1)
+            let times = messages.map { $0.unixMilliseconds / 1_000 }
+            if zip(times, times.dropFirst()).allSatisfy({ $0 >= $1 }) { return messages }
+        }
+        return try newestMessages(of: dialog, countMaximum: SourceLimits.messagesMaximum)
+    }
+
     /// The newest messages that the user sees, the newest first.
     private func newestMessages(
-        of dialog: DialogName
+        of dialog: DialogName, countMaximum: Int
     ) throws(SourceRefusal) -> [ListHistory.Message] {
         var messages: [ListHistory.Message] = []
         var before: UInt64?
         var pageCount = 0
         repeat {
-            let page = try operations.list(history(of: dialog, before: before), seenBy: user)
+            let missing = min(countMaximum - messages.count, ListHistory.countMaximum)
+            let page = try operations.list(
+                history(of: dialog, before: before, limit: missing), seenBy: user)
             messages += page.messages
             before = page.next
             pageCount += 1
-        } while before != nil && messages.count < SourceLimits.messagesMaximum
+        } while before != nil && messages.count < countMaximum
             && pageCount < SourceLimits.pagesMaximum
         return messages
     }

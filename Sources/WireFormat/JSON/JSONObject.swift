@@ -10,6 +10,8 @@ public struct JSONObject: Sendable {
         case bool(Bool)
         /// A whole number of 0 to 2^63 - 1. Others are no value of any request.
         case number(UInt64)
+        /// A whole number below 0, without its sign. Only types of LeanMessage are such numbers.
+        case negative(UInt64)
         /// UTF-8 in ``JSONObject/text``.
         case string(ByteRange)
         /// `count` strings in ``JSONObject/text``, each after one byte with its length. Nil ranges
@@ -101,6 +103,9 @@ public struct JSONObject: Sendable {
             case UInt8(ascii: "t"): return try readWord("true", .bool(true))
             case UInt8(ascii: "f"): return try readWord("false", .bool(false))
             case UInt8(ascii: "n"): return try readWord("null", .null)
+            case UInt8(ascii: "-"):
+                reader.offset += 1
+                return .negative(try readNumber())
             default: return .number(try readNumber())
             }
         }

@@ -20,7 +20,7 @@ extension EndToEndTests {
             let client = try ChildProcess(
                 "/usr/bin/python3", ["-B", "\(Self.folder)/\(script).py"] + words)
             let exit = try await client.exit()
-            #expect(exit == .code(0), "is python3-requests there? \(client.text)")
+            #expect(exit == .code(0), "are requests and websockets there? \(client.text)")
             #expect(
                 client.lines.filter { $0.hasSuffix(" well") }.count == partCount,
                 "\(client.text)")
@@ -63,6 +63,22 @@ extension EndToEndTests {
                 ["\(try await broker.port("http"))"]
                     + ["298", "299", "carol"].map { try broker.token($0) }
                     + stranger.tokens.map(\.token),
+                partCount: 6)
+        }
+
+        @Test func `a client of LeanMessage has conversations, receipts, tags and wills`()
+            async throws
+        {
+            let broker = try await Self.broker("leanmessage")
+            try broker.addUsers("alice", "bob", "carol")
+            let administration = try AdministrationClient(dataDirectory: broker.directory)
+            _ = try administration.send(CreateApp(app: "other"))
+            let stranger = try administration.send(MintTokens(app: "other", users: ["298"]))
+            try await run(
+                "leanmessage_client",
+                ["\(try await broker.port("http"))"]
+                    + ["alice", "bob"].map { try broker.token($0) } + stranger.tokens.map(\.token)
+                    + [try broker.variable("MARTLET_APP_KEY")],
                 partCount: 6)
         }
 
@@ -130,6 +146,7 @@ extension EndToEndTests {
             let port = try await broker.port("http")
             for (method, path) in [
                 ("POST", "/auth/login"), ("GET", "/conversations"), ("GET", "/chat/Dialog.json"),
+                ("GET", "/leanmessage"),
             ] {
                 #expect(try await Self.status(method, path, port: port) == 404)
             }
@@ -137,6 +154,44 @@ extension EndToEndTests {
             let restPort = try await restOnly.port("http")
             #expect(try await Self.status("POST", "/auth/register", "{}", port: restPort) == 404)
             #expect(try await Self.status("GET", "/chat/Dialog.json", port: restPort) == 404)
+        }
+
+        @Test func `pages of listed origins use the interfaces, and requests are counted`()
+            async throws
+        {
+            let broker = try await TestBroker(
+                "apps=[{app: \"demo\", interfaces: [\"rest\", \"quickblox\"]}]",
+                #"web.allowedOrigins=["https://shop.example"]"#,
+                listeners: ["http://localhost:0"])
+            let port = try await broker.port("http")
+            let token = try broker.token("298")
+            func fields(_ origin: String, _ words: [String]) async throws -> String {
+                let child = try ChildProcess(
+                    "/usr/bin/curl",
+                    ["-sS", "-i", "-w", "\n", "-H", "Origin: \(origin)"] + words
+                        + ["http://localhost:\(port)/chat/Dialog.json"])
+                #expect(try await child.exit() == .code(0))
+                return child.text.lowercased()
+            }
+            let ask = ["-X", "OPTIONS", "-H", "Access-Control-Request-Method: POST"]
+            let leave = try await fields("https://shop.example", ask)
+            #expect(leave.contains(" 204 "), "\(leave)")
+            #expect(leave.contains("access-control-allow-origin: https://shop.example"))
+            #expect(leave.contains("access-control-allow-methods: get, post"), "\(leave)")
+            #expect(
+                leave.contains(
+                    "access-control-allow-headers: authorization, content-type, qb-token"))
+            let list = try await fields("https://shop.example", ["-H", "QB-Token: \(token)"])
+            #expect(list.contains(" 200 "), "\(list)")
+            #expect(list.contains("access-control-allow-origin: https://shop.example"))
+            let other = try await fields("https://other.example", ["-H", "QB-Token: \(token)"])
+            #expect(!other.contains("access-control-allow-origin"), "\(other)")
+            let forbidden = try await fields("https://other.example", ask)
+            #expect(forbidden.contains(" 403 "), "\(forbidden)")
+            _ = try await fields("https://shop.example", [])
+            #expect(try broker.counter("interfaces/quickblox/requests") == 3)
+            #expect(try broker.counter("interfaces/quickblox/refused") == 1)
+            #expect(try broker.counter("interfaces/rest/requests") == 0)
         }
 
         @Test func `a wrong password is counted, and ten more are refused for a minute`()
