@@ -277,6 +277,8 @@ let package = Package(
                 "RealClients/json_clients.py", "RealClients/event_streams.py",
                 "RealClients/webhook_receiver.py",
                 "SourceInterfaces/rest_client.py", "SourceInterfaces/quickblox_client.py",
+                "SourceInterfaces/diuit_client.py", "SourceInterfaces/diuit_frames.py",
+                "SourceInterfaces/diuit_answerer.py",
                 "Full/snapshot.c",
             ]),
         .testTarget(

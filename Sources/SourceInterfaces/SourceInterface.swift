@@ -13,6 +13,8 @@ public enum SourceInterface: String, CaseIterable, Hashable, Sendable {
     case registration
     /// QuickBlox Chat 2.0: `/chat/Dialog`, `/chat/Message`.
     case quickblox
+    /// Diuit: login with a JWT over a nonce, chats and messages on a socket.
+    case diuit
 
     /// The label of the tokens that logins through this interface make. Lists of tokens show it.
     public var tokenBatch: String { "interface:\(rawValue)" }
@@ -49,6 +51,8 @@ public struct SourceRequest: Sendable {
     public let host: String
     /// Nil for a request that needs no token.
     public let user: SourceUser?
+    /// The app that the client names beside its credential; nil if it names none.
+    public var application: String?
 
     public init(
         route: SourceRoute, query: [UInt8], content: [UInt8], contentForm: ContentForm,
@@ -102,5 +106,5 @@ public struct SourceRefusal: Error, Hashable, Sendable {
     }
 
     /// The field and what is wrong with it.
-    var text: String { field.map { "\($0) \(message)" } ?? message }
+    public var text: String { field.map { "\($0) \(message)" } ?? message }
 }

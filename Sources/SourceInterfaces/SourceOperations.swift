@@ -6,6 +6,19 @@ import Administration
 public protocol SourceOperations {
     /// Whether the user of the request may create groups.
     var mayCreateGroups: Bool { get }
+    /// Whether an app has an interface now.
+    func isOpen(_ interface: SourceInterface, app: String) -> Bool
+    /// A new nonce, which is good for one login.
+    func makeNonce() -> String
+    /// Verifies signature and times of a JWT of an account server.
+    ///
+    /// - Throws: the status 403.
+    func verify(_ token: [UInt8]) throws(SourceRefusal) -> SourceLogin
+    /// Uses a nonce up.
+    ///
+    /// - Throws: the status 403 for one that is used, too old or not from here; 503 if too many
+    ///   were used lately.
+    func use(nonce: String) throws(SourceRefusal)
     func isKnown(_ user: String, app: String) -> Bool
     func addUser(_ request: AddUser) throws(SourceRefusal) -> AddUser.Reply
     func hasPassword(named name: String, app: String) -> Bool

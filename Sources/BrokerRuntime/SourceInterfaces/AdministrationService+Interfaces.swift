@@ -9,9 +9,18 @@ extension AdministrationService {
     /// Executes the requests for interfaces that wait, and wakes the loops that have answers.
     func answerInterfaces() {
         for call in interfaces.queue.takeReady() {
+            if case .socketEvent(let form) = call.request.route {
+                let text = answer(call, form)
+                interfaces.queue.finish(call)
+                interfaces.queue.deliver(text, to: call.connection, on: call.loop)
+                shared.loopHandles[Int(call.loop)].wake()
+                continue
+            }
             let answer = answer(call)
             // Guesses are counted by address, as those of tokens.
-            if call.check?.isWrong == true {
+            if call.check?.isWrong == true
+                || call.request.route == .exchangeToken && answer.status == 403
+            {
                 _ = operators.failures.note(call.address, at: clock.moment().instant)
             }
             interfaces.queue.finish(call)
@@ -42,6 +51,22 @@ extension AdministrationService {
         }
         let backend = SourceBackend(service: self, credential: credential)
         return SourceExecutor(operations: backend).answer(call.request, check: call.check)
+    }
+}
+
+extension AdministrationService {
+    /// The message that answers an event on a socket.
+    private func answer(_ call: SourceCall, _ form: SocketForm) -> [UInt8] {
+        guard let presented = call.credential,
+            let credential = credentials.renewed(
+                presented, unixSeconds: clock.moment().unixSeconds)
+        else {
+            // The broker ends the connection of a token that was revoked.
+            return form.refusal(
+                code: 403, "the token is not valid any more", of: nil, to: nil)
+        }
+        let backend = SourceBackend(service: self, credential: credential)
+        return SourceExecutor(operations: backend).answer(socketEvent: call.request, form)
     }
 }
 

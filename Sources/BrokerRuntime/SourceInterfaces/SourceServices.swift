@@ -9,6 +9,7 @@ import Threads
 final class SourceServices: Sendable {
     private let openApps: Locked<SourceApps>
     let queue = SourceQueue()
+    let nonces = LoginNonces()
 
     /// Without an interface.
     init() {
@@ -56,6 +57,7 @@ extension SourceInterface {
         case .rest: self = .rest
         case .registration: self = .registration
         case .quickblox: self = .quickblox
+        case .diuit: self = .diuit
         }
     }
 }
