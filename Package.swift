@@ -279,6 +279,8 @@ let package = Package(
                 "RealClients/webhook_receiver.py",
                 "SourceInterfaces/rest_client.py", "SourceInterfaces/quickblox_client.py",
                 "SourceInterfaces/leanmessage_client.py",
+                "SourceInterfaces/diuit_client.py", "SourceInterfaces/diuit_frames.py",
+                "SourceInterfaces/diuit_answerer.py",
                 "Full/snapshot.c",
             ]),
         .testTarget(

@@ -131,6 +131,8 @@ public struct ConversationTable: ~Copyable {
     var streams: [ConnectionID: EventStream] = [:]
     /// The users for whom holders of app keys connect, as the handshakes of JSON sockets name them.
     private(set) var actingUsers: [ConnectionID: [UInt8]] = [:]
+    /// Translates messages for clients of other systems; nil without such clients.
+    public var relay: (any MessageRelay)?
     /// The requests of MQTT connections that have no reply.
     var awaitedReplies: [ConnectionID: AwaitedReplies] = [:]
     /// Of the last request that a client of this loop published.

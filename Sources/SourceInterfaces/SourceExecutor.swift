@@ -28,6 +28,8 @@ public struct SourceExecutor {
             switch interface {
             case .rest, .registration, .leanmessage: .object(["error": .text(refusal.text)])
             case .quickblox: .object(["errors": .array([.text(refusal.text)])])
+            case .diuit:
+                .object(["code": .count(refusal.status), "message": .text(refusal.text)])
             }
         return SourceAnswer(refusal.status, value)
     }
@@ -51,6 +53,26 @@ public struct SourceExecutor {
         case .updateMessages(let names):
             return try quickBlox(request).updateMessages(names, request)
         case .deleteMessages(let names): return try quickBlox(request).deleteMessages(names)
+        case .makeNonce: return DiuitLogin(operations: operations).nonce()
+        case .exchangeToken: return try DiuitLogin(operations: operations).exchange(request)
+        case .socketEvent:
+            preconditionFailure("\(request.route) is answered by a message")
+        }
+    }
+
+    /// The message that answers an event on a socket; empty for none.
+    public func answer(socketEvent request: SourceRequest, _ form: SocketForm) -> [UInt8] {
+        var event: SocketEvent?
+        do throws(SourceRefusal) {
+            let found = try SocketEvent(request.content, form)
+            event = found
+            let holder = try request.holder()
+            let interface = DiuitInterface(
+                operations: operations, app: holder.app, user: holder.user)
+            return form.answer(try interface.answer(found), to: found.number)
+        } catch {
+            return form.refusal(
+                code: Int(error.status), error.text, of: event?.name, to: event?.number)
         }
     }
 

@@ -15,6 +15,8 @@ public enum SourceInterface: String, CaseIterable, Hashable, Sendable {
     case quickblox
     /// LeanMessage: `/leanmessage`, a WebSocket, whose conversation is in `Dialects`.
     case leanmessage
+    /// Diuit: login with a JWT over a nonce, chats and messages on a socket.
+    case diuit
 
     /// The label of the tokens that logins through this interface make. Lists of tokens show it.
     public var tokenBatch: String { "interface:\(rawValue)" }
@@ -51,6 +53,8 @@ public struct SourceRequest: Sendable {
     public let host: String
     /// Nil for a request that needs no token.
     public let user: SourceUser?
+    /// The app that the client names beside its credential; nil if it names none.
+    public var application: String?
 
     public init(
         route: SourceRoute, query: [UInt8], content: [UInt8], contentForm: ContentForm,
@@ -104,5 +108,5 @@ public struct SourceRefusal: Error, Hashable, Sendable {
     }
 
     /// The field and what is wrong with it.
-    var text: String { field.map { "\($0) \(message)" } ?? message }
+    public var text: String { field.map { "\($0) \(message)" } ?? message }
 }

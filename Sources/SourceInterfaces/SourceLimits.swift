@@ -40,4 +40,27 @@ public enum SourceLimits {
     public static let fieldsMaximum = 512
     /// Members of a group that an answer names.
     public static let occupantsMaximum = 100
+    /// Bytes of the data of a chat, as the source documents.
+    public static let chatMetaBytesMaximum = 5_120
+    /// Bytes of the data of a message in a chat: it is in attributes, which have 512 bytes with the
+    /// media type and their names.
+    public static let messageMetaBytesMaximum = 384
+    /// Bytes of a value of an attribute.
+    static let attributeBytesMaximum = 255
+    /// Bytes of a media type; those in use have fewer than 80.
+    public static let mediaTypeBytesMaximum = 100
+    /// Messages of a chat in one answer unless the client asks for another count, as the source
+    /// documents.
+    public static let chatPageCountDefault = 20
+    /// Chats of a list with their newest message, each of which the store reads with a batch of its
+    /// own.
+    public static let newestMessagesMaximum = 20
+    /// Members of a chat whose read marks a list of messages tells.
+    public static let readersMaximum = 16
+    /// Bytes of the token of a push service. Those of Apple have 64 to 200, of Google 160 to 300.
+    public static let pushTokenBytesMaximum = 4_096
+    /// Seconds for which a nonce is valid: the account server has to sign it meanwhile.
+    public static let nonceSeconds: UInt64 = 300
+    /// Used nonces that are remembered until they are too old: logins of five minutes.
+    public static let usedNoncesMaximum = 65_536
 }

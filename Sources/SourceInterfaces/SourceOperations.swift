@@ -8,7 +8,21 @@ public protocol SourceOperations {
     var mayCreateGroups: Bool { get }
     /// Whether the user of the request may send to another one.
     func maySend(to user: String) -> Bool
+    /// Whether an app has an interface now.
+    func isOpen(_ interface: SourceInterface, app: String) -> Bool
+    /// A new nonce, which is good for one login.
+    func makeNonce() -> String
+    /// Verifies signature and times of a JWT of an account server.
+    ///
+    /// - Throws: the status 403.
+    func verify(_ token: [UInt8]) throws(SourceRefusal) -> SourceLogin
+    /// Uses a nonce up.
+    ///
+    /// - Throws: the status 403 for one that is used, too old or not from here; 503 if too many
+    ///   were used lately.
+    func use(nonce: String) throws(SourceRefusal)
     func isKnown(_ user: String, app: String) -> Bool
+    func addUser(_ request: AddUser) throws(SourceRefusal) -> AddUser.Reply
     /// Makes a user with a password; false if the name is taken, also by an allow list or a right.
     func register(_ request: SetPassword) throws(SourceRefusal) -> Bool
     /// Seconds until the password of a user expires; nil if it opens no logins, or has another
@@ -33,4 +47,14 @@ public protocol SourceOperations {
     func mark(_ request: MarkConversation) throws(SourceRefusal) -> MarkConversation.Reply
     /// Sends a message with the rights of the token.
     func send(_ request: SendMessage) throws(SourceRefusal) -> SendMessage.Reply
+}
+
+extension SourceOperations {
+    /// Whoever is added to a group receives its messages, so the user of the request must have the
+    /// right to send to each.
+    func checkReach(_ added: [String]) throws(SourceRefusal) {
+        for user in added where !maySend(to: user) {
+            throw SourceRefusal(403, "no right to send to \(user)")
+        }
+    }
 }

@@ -14,6 +14,10 @@ public enum SourceRoute: Hashable, Sendable {
     /// - Parameter identifiers: several, joined by commas.
     case updateMessages(identifiers: String)
     case deleteMessages(identifiers: String)
+    case makeNonce
+    case exchangeToken
+    /// An event on a socket, which has no path of its own.
+    case socketEvent(SocketForm)
 
     public enum Method: Hashable, Sendable {
         case get, post, put, delete
@@ -34,13 +38,14 @@ public enum SourceRoute: Hashable, Sendable {
         case .listDialogs, .createDialog, .updateDialog, .listMessages, .createMessage,
             .updateMessages, .deleteMessages:
             .quickblox
+        case .makeNonce, .exchangeToken, .socketEvent: .diuit
         }
     }
 
     /// Whether a request has to present the token of a user.
     public var needsToken: Bool {
         switch self {
-        case .register, .passwordLogin: false
+        case .register, .passwordLogin, .makeNonce, .exchangeToken: false
         default: true
         }
     }
@@ -52,7 +57,9 @@ public enum SourceRoute: Hashable, Sendable {
     public var needsPassword: Bool { self == .register || self == .passwordLogin }
 
     /// The first segments of all paths. Other requests pay for one comparison with each.
-    public static let starts: [StaticString] = ["/auth/", "/conversations", "/chat/"]
+    public static let starts: [StaticString] = [
+        "/auth/", "/conversations", "/chat/", "/1/", "/socket.io",
+    ]
 
     /// - Parameter path: its segments, without escapes.
     public static func find(_ method: Method, _ path: [String]) -> Place {
@@ -71,6 +78,9 @@ public enum SourceRoute: Hashable, Sendable {
         switch (path.first, path.count) {
         case ("auth", 2) where path[1] == "register": return [(.post, .register)]
         case ("auth", 2) where path[1] == "login": return [(.post, .passwordLogin)]
+        case ("1", 3) where path[1] == "auth" && path[2] == "nonce": return [(.get, .makeNonce)]
+        case ("1", 3) where path[1] == "auth" && path[2] == "login":
+            return [(.post, .exchangeToken)]
         case ("conversations", 1): return [(.get, .listConversations)]
         case ("conversations", 2) where path[1] == "create": return [(.post, .createConversation)]
         case ("chat", 2): return chatRoutes(withoutSuffix(path[1]))

@@ -18,6 +18,7 @@ import Testing
         "WebConnections+Streams", "WebRequest", "WebAction", "WebOrigin", "HTTPResponse+Contents",
         "APIQueue", "AwaitedAnswers", "IdempotencyKey", "Operators", "SourceQueue",
         "WebConnections+Interfaces", "AdministrationService+Interfaces", "UserPasswords",
+        "SourceSocket", "SourceSockets", "BrokerLoopHandler+Sockets", "LoginNonces",
     ]
 
     @Test func `each trap that a packet could reach has its reason`() throws {

@@ -80,7 +80,8 @@ import Testing
         ("GET", ["chat", "Dialog"]), ("POST", ["chat", "Dialog"]),
         ("PUT", ["chat", "Dialog", "{id}"]), ("GET", ["chat", "Message"]),
         ("POST", ["chat", "Message"]), ("PUT", ["chat", "Message", "{id},{id}"]),
-        ("DELETE", ["chat", "Message", "{id}"]),
+        ("DELETE", ["chat", "Message", "{id}"]), ("GET", ["1", "auth", "nonce"]),
+        ("POST", ["1", "auth", "login"]),
     ])
     func `each method of a path has a row`(method: String, path: [String]) {
         let methods: [String: SourceRoute.Method] = [
@@ -109,6 +110,11 @@ import Testing
             ("levels of JSON", SourceLimits.depthMaximum),
             ("bytes of a password", SourceLimits.passwordBytesMaximum),
             ("logins of a user", SourceLimits.sessionsPerUserMaximum),
+            ("bytes of `meta` of a chat", SourceLimits.chatMetaBytesMaximum),
+            ("bytes of `meta` of a message", SourceLimits.messageMetaBytesMaximum),
+            ("members of a chat whose read marks are told", SourceLimits.readersMaximum),
+            ("bytes of a message on a socket", SocketLimits.messageByteCountMaximum),
+            ("events before the login", Int(SocketLimits.eventsBeforeLoginMaximum)),
         ]
         for (what, number) in limits {
             let digits =
@@ -117,5 +123,7 @@ import Testing
         }
         #expect(SourceLimits.sessionSeconds == 30 * 86_400)
         #expect(SourceLimits.messagesMaximum == 1_000)
+        #expect(SourceLimits.nonceSeconds == 5 * 60)
+        #expect(SourceLimits.newestMessagesMaximum == 20)
     }
 }

@@ -17,6 +17,11 @@ final class TestOperations: SourceOperations {
     static let refusal = SourceRefusal(500, "no test expects it")
 
     var mayCreateGroups: Bool { true }
+    func isOpen(_ interface: SourceInterface, app: String) -> Bool { true }
+    func makeNonce() -> String { "nonce" }
+    func verify(_ token: [UInt8]) throws(SourceRefusal) -> SourceLogin { throw Self.refusal }
+    func use(nonce: String) throws(SourceRefusal) { throw Self.refusal }
+    func addUser(_ request: AddUser) throws(SourceRefusal) -> AddUser.Reply { throw Self.refusal }
     func isKnown(_ user: String, app: String) -> Bool { true }
     func register(_ request: SetPassword) throws(SourceRefusal) -> Bool { throw Self.refusal }
     func secondsOfPassword(of user: SourceUser, hash: String) -> UInt64? {

@@ -108,13 +108,7 @@ package final class ClientTrust: Sendable {
     func identity(
         webToken bytes: RawSpan, unixSeconds: Int64
     ) throws(TrustRefusal) -> VerifiedIdentity {
-        let keys = material.withLock { $0.webTokenKeys }
-        let token: JSONWebToken
-        do throws(JSONWebTokenError) {
-            token = try JSONWebToken(verifying: bytes, keys: keys, unixSeconds: unixSeconds)
-        } catch {
-            throw TrustRefusal("web token: \(error)")
-        }
+        let token = try token(verifying: bytes, unixSeconds: unixSeconds)
         guard Self.isIdentifier(token.app), Self.isIdentifier(token.user),
             token.device.map(Self.isDevice) ?? true
         else { throw TrustRefusal("web token: the app, the user or the device is not a valid id") }
@@ -133,6 +127,18 @@ package final class ClientTrust: Sendable {
             device: token.device.map { Array($0.utf8) }, rights: rights,
             expiresUnixSeconds: UInt64(token.expiryUnixSeconds), voucher: Array(token.voucher.utf8),
             key: .mark(token.keyMark))
+    }
+
+    /// A JSON Web Token whose signature and times are right. Its names may be none.
+    func token(
+        verifying bytes: RawSpan, unixSeconds: Int64
+    ) throws(TrustRefusal) -> JSONWebToken {
+        let keys = material.withLock { $0.webTokenKeys }
+        do throws(JSONWebTokenError) {
+            return try JSONWebToken(verifying: bytes, keys: keys, unixSeconds: unixSeconds)
+        } catch {
+            throw TrustRefusal("web token: \(error)")
+        }
     }
 
     /// The identity that a verified client certificate names.

@@ -14,13 +14,15 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
     private let loopIndex: UInt8
     private let shared: SharedBroker
     private let clock: BrokerClock
-    private var decoder: PacketDecoder
+    var decoder: PacketDecoder
     private var encoder: EffectEncoder
     private var verifier: CredentialVerifier
     private let identityProofs: IdentityProofs
     private var connectionLog: ConnectionLog
     /// Connections of web listeners that do not speak WebSocket yet.
     private var web: WebConnections
+    /// Connections that speak for another system.
+    let sockets: SourceSockets
     /// The effects for this loop while they are carried out; empty otherwise.
     private var effects = LoopEffects()
     private let packetMaximum: Int
@@ -38,7 +40,7 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
     private var isWoken = false
     /// The broker is stopping: new bytes stay unread, so that clients receive the last results
     /// before the connection closes.
-    private var isDrained = false
+    private(set) var isDrained = false
     /// All earlier input has entered the core, and the shared broker has been notified.
     private var hasReportedDrain = false
     /// The loop is stopping. The core gets no event for connections that close now, so that a stop
@@ -71,6 +73,9 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         self.packetMaximum = packetMaximum
         self.connectionLog = log
         decoder = PacketDecoder(loop: loopIndex, terms: terms, packetMaximum: packetMaximum)
+        sockets = SourceSockets(
+            web, loopIndex: loopIndex, shared: shared, rates: rates, clock: clock)
+        decoder.conversations.relay = sockets
         verifier = CredentialVerifier(
             trust: trust, clock: clock, numbers: numbers, passwords: passwords)
         self.identityProofs = identityProofs
@@ -98,6 +103,9 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
     ) -> Consumption {
         if !web.isEmpty, web.contains(connection) {
             return receivedRequest(bytes, from: connection, in: &loop)
+        }
+        if !sockets.isEmpty, sockets.contains(connection) {
+            return receivedMessages(bytes, from: connection, in: &loop)
         }
         if isDrained {
             loop.pauseReading(connection, for: .handler)
@@ -138,6 +146,7 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
             if let user = client.actingUser {
                 decoder.conversations.setActingUser(user, of: connection)
             }
+            if let form = client.form { sockets.open(connection, form, in: &loop) }
         case .eventStream(let login):
             decoder.conversations.open(
                 connection, terms: login.terms, json: .eventStream, cors: login.cors)
@@ -156,7 +165,7 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
     }
 
     /// Decodes packets that a request stands for.
-    private mutating func readStandIn(
+    mutating func readStandIn(
         _ packets: ByteRange, for connection: ConnectionID,
         in loop: inout some BrokerLoop & ~Copyable
     ) {
@@ -254,7 +263,8 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         case .authentication:
             // The client has not logged in, so its dialect may be unknown.
             connectionLog.takeRefusal(connection, .keepAliveTimeout)
-            loop.close(connection, afterFlush: false)
+            sockets.end(connection, code: 408, "no login in time", in: &loop)
+            loop.close(connection, afterFlush: sockets.contains(connection))
         case .keepAlive where !web.isEmpty && web.isStream(connection):
             // The client sends nothing; what is sent to it shows whether it is there.
             web.sendComment(to: connection, in: &loop)
@@ -275,6 +285,7 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         }
         verifier.closed(connection)
         web.close(connection)
+        sockets.close(connection)
         slow.remove(connection)
         decoder.closed(connection, CloseCause(cause), isTold: !isStopping)
     }
@@ -323,6 +334,7 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
             resumePaused(&loop)
             continueLogins(&loop)
             resumeUnfinished(&loop)
+            sockets.endTurn(&loop)
         }
         reportDrained(&loop)
         web.endTurn(&loop)
@@ -353,6 +365,14 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
             }
         }
         return isDraining
+    }
+
+    /// Reads on from a connection in the next turn.
+    mutating func continueNextTurn(
+        _ connection: ConnectionID, in loop: inout some BrokerLoop & ~Copyable
+    ) {
+        loop.pauseReading(connection, for: .budget)
+        unfinished.append(connection)
     }
 
     /// Resumes reading from connections that had more bytes than one turn processes.

@@ -10,6 +10,13 @@ extension AdministrationService {
     /// Executes the requests for interfaces that wait, and wakes the loops that have answers.
     func answerInterfaces(at now: Instant) {
         for call in interfaces.queue.takeReady(at: now) {
+            if case .socketEvent(let form) = call.request.route {
+                let text = answer(call, form)
+                interfaces.queue.finish(call)
+                interfaces.queue.deliver(text, to: call.connection, on: call.loop)
+                shared.loopHandles[Int(call.loop)].wake()
+                continue
+            }
             let answer = answer(call)
             if answer.status >= 400 {
                 interfaces.countRefusal(at: call.request.route.interface)
@@ -22,6 +29,13 @@ extension AdministrationService {
                     .authenticationFailed, of: call.address, user: user.user,
                     reason: .badUserNameOrPassword,
                     "interface \(call.request.route.interface.rawValue): wrong password")
+            }
+            if call.request.route == .exchangeToken, answer.status == 403,
+                operators.failures.note(call.address, at: now) == nil
+            {
+                log.writeRefusal(
+                    .authenticationFailed, of: call.address, user: "",
+                    reason: .badUserNameOrPassword, "interface diuit: no valid JWT")
             }
             if call.request.route == .register, answer.status == 200 {
                 _ = interfaces.registrations.note(call.address, at: now)
@@ -54,6 +68,22 @@ extension AdministrationService {
         }
         let backend = SourceBackend(service: self, credential: credential)
         return SourceExecutor(operations: backend).answer(call.request, check: call.check)
+    }
+}
+
+extension AdministrationService {
+    /// The message that answers an event on a socket.
+    private func answer(_ call: SourceCall, _ form: SocketForm) -> [UInt8] {
+        guard let presented = call.credential,
+            let credential = credentials.renewed(
+                presented, unixSeconds: clock.moment().unixSeconds)
+        else {
+            // The broker ends the connection of a token that was revoked.
+            return form.refusal(
+                code: 403, "the token is not valid any more", of: nil, to: nil)
+        }
+        let backend = SourceBackend(service: self, credential: credential)
+        return SourceExecutor(operations: backend).answer(socketEvent: call.request, form)
     }
 }
 

@@ -16,8 +16,45 @@ struct SourceBackend: SourceOperations {
         return holder.rights.mayCreateGroups
     }
 
+    func isOpen(_ interface: SourceInterface, app: String) -> Bool {
+        service.interfaces.apps.has(interface, app: app)
+    }
+
+    func makeNonce() -> String {
+        service.interfaces.nonces.make(at: service.clock.moment().instant)
+    }
+
+    func verify(_ token: [UInt8]) throws(SourceRefusal) -> SourceLogin {
+        let now = service.clock.moment().unixSeconds
+        do throws(TrustRefusal) {
+            let found = try service.trust.token(
+                verifying: token.span.bytes, unixSeconds: Int64(now))
+            return SourceLogin(
+                user: SourceUser(app: found.app, user: found.user), device: found.device,
+                seconds: UInt64(found.expiryUnixSeconds) - now, contentType: found.contentType,
+                nonce: found.nonce, rights: found.rights)
+        } catch {
+            throw SourceRefusal(403, field: "authToken", "is refused: \(error.detail)")
+        }
+    }
+
+    func use(nonce: String) throws(SourceRefusal) {
+        do throws(LoginNonces.Refusal) {
+            try service.interfaces.nonces.use(nonce, at: service.clock.moment().instant)
+        } catch {
+            switch error {
+            case .invalid: throw SourceRefusal(403, "the nonce is used, too old or not from here")
+            case .full: throw SourceRefusal(503, "too many logins; try again")
+            }
+        }
+    }
+
     func isKnown(_ user: String, app: String) -> Bool {
         service.shared.look { $0.hasUser(Array(user.utf8), app: Array(app.utf8)) }
+    }
+
+    func addUser(_ request: AddUser) throws(SourceRefusal) -> AddUser.Reply {
+        try refusing { () throws(AdministrationRefusal) in try service.addUser(request) }
     }
 
     func register(_ request: SetPassword) throws(SourceRefusal) -> Bool {

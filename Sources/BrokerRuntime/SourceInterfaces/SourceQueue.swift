@@ -42,6 +42,8 @@ final class SourceQueue: Sendable {
         var passwordCounts = RequestShareCounts(SourceQueue.passwordShare)
         /// Registrations whose passwords are not hashed yet.
         var registrationCount = 0
+        /// The messages that answer events on sockets, by loop.
+        var answers: [UInt8: [SocketAnswer]] = [:]
     }
 
     private let state = Locked(State())
@@ -129,6 +131,18 @@ final class SourceQueue: Sendable {
     /// Notes that a request is answered.
     func finish(_ call: SourceCall) {
         state.withLock { $0.counts.add(-1, for: call.holder) }
+    }
+
+    typealias SocketAnswer = (connection: ConnectionID, text: [UInt8])
+
+    /// Gives the message that answers an event to the loop of the socket.
+    func deliver(_ text: [UInt8], to connection: ConnectionID, on loop: UInt8) {
+        state.withLock { $0.answers[loop, default: []].append((connection, text)) }
+    }
+
+    /// Takes the messages for the sockets of a loop.
+    func takeAnswers(for loop: UInt8) -> [SocketAnswer] {
+        state.withLock { $0.answers.removeValue(forKey: loop) ?? [] }
     }
 
     private func wakeExecutor() { executor.withLock { $0 }?.wake() }

@@ -12,6 +12,7 @@ final class SourceServices: Sendable {
     let queue = SourceQueue()
     /// Registrations, each of which costs a hash and makes a user.
     let registrations = AddressCounts()
+    let nonces = LoginNonces()
 
     /// Without an interface.
     init() {
@@ -89,6 +90,7 @@ extension SourceInterface {
         case .registration: self = .registration
         case .quickblox: self = .quickblox
         case .leanmessage: self = .leanmessage
+        case .diuit: self = .diuit
         }
     }
 }

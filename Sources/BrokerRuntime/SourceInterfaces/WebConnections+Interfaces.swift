@@ -24,6 +24,18 @@ extension WebRequest {
         return hasContent(ofType: "application/x-www-form-urlencoded") ? .form : .other
     }
 
+    /// The values of the members of the query by their names; nil where it is malformed.
+    fileprivate var queryValues: [String: String]? {
+        queryMembers.map { members in
+            Dictionary(members.map { ($0.name, $0.value) }) { _, last in last }
+        }
+    }
+
+    /// The app that the client names.
+    fileprivate var application: String? {
+        head.application.map { String(decoding: $0.bytes(in: bytes), as: UTF8.self) }
+    }
+
     /// The host of the authority, without the port.
     fileprivate var host: String {
         let text = String(decoding: head.authority.bytes(in: bytes), as: UTF8.self)
@@ -71,6 +83,10 @@ extension WebConnections {
         let segments = HTTPTarget.segments(of: request.head.path.bytes(in: request.bytes).bytes)
         guard connections[connection]?.terms.parts.contains(.api) == true, let segments else {
             return nothing
+        }
+        if let form = SocketForm(path: segments) {
+            guard apps.has(.diuit) else { return nothing }
+            return openSocket(form, request, of: connection, isDraining: isDraining, in: loop)
         }
         if request.head.method == .options, request.head.traits.contains(.isPreflight),
             !SourceRoute.methods(of: segments).isEmpty
@@ -122,14 +138,33 @@ extension WebConnections {
             }
             (credential, user) = (found, holder)
         }
-        let call = SourceCall(
+        var call = SourceCall(
             connection: connection, loop: loopIndex,
             request: SourceRequest(
                 route: route,
                 query: request.head.query?.bytes(in: request.bytes).map { $0 } ?? [],
                 content: [], contentForm: request.sourceContentForm, host: request.host,
                 user: user), credential: credential, address: peer, began: loop.now)
+        call.request.application = request.application
         return content(of: request, for: .interface(call))
+    }
+
+    /// Decides on the handshake of a socket.
+    private func openSocket(
+        _ form: SocketForm, _ request: WebRequest, of connection: ConnectionID, isDraining: Bool,
+        in loop: borrowing some BrokerLoop & ~Copyable
+    ) -> WebAction {
+        if services.operators.failures.isExceeded(
+            by: peer(of: request, on: connection, in: loop), at: loop.now)
+        {
+            return .respond(.text(.tooManyRequests, "too many refused requests from this address"))
+        }
+        if form == .socketIO, let fault = SocketHandshake.fault(of: request.queryValues) {
+            return .respond(
+                HTTPResponse(
+                    .badRequest, contentType: "application/json", content: fault.bytes))
+        }
+        return openWebSocket(request, of: connection, as: form, isDraining: isDraining)
     }
 
     /// The credential of a request, and the user whose it is; nil unless it is a user's.

@@ -1,6 +1,7 @@
 // What a web listener does for a request.
 
 import Dialects
+import SourceInterfaces
 import WireFormat
 
 /// A client that goes on with WebSocket.
@@ -11,6 +12,8 @@ struct WebSocketClient {
     let json: JSONForm?
     /// For whom the holder of an app's key connects; nil if the handshake names nobody.
     let actingUser: [UInt8]?
+    /// How the messages of an interface of another system are written; nil for the broker's own.
+    let form: SocketForm?
 }
 
 /// What a request leads to.

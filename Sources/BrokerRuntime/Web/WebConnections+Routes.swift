@@ -7,6 +7,7 @@ import Dashboard
 import Dialects
 import NetTransport
 import Primitives
+import SourceInterfaces
 import WireFormat
 
 extension WebConnections {
@@ -80,8 +81,10 @@ extension WebConnections {
         }
     }
 
-    private func openWebSocket(
-        _ request: WebRequest, of connection: ConnectionID, isDraining: Bool
+    /// - Parameter form: of the messages of an interface of another system; nil for the broker's.
+    func openWebSocket(
+        _ request: WebRequest, of connection: ConnectionID, as form: SocketForm? = nil,
+        isDraining: Bool
     ) -> WebAction {
         func refused(
             _ status: HTTPStatus, _ detail: StaticString, fields: [StaticString] = []
@@ -93,7 +96,7 @@ extension WebConnections {
         }
         let head = request.head
         let isMRT = request.hasPath(.mrt)
-        let isJSON = request.part == .json
+        let isJSON = request.part == .json || form != nil
         guard head.method == .get else {
             return refused(.methodNotAllowed, "only GET", fields: ["Allow: GET"])
         }
@@ -128,7 +131,7 @@ extension WebConnections {
             return refused(.unavailable, "the broker is stopping")
         }
         var actingUser: [UInt8]?
-        if isJSON {
+        if isJSON, form == nil {
             guard let named = Self.actingUser(of: request) else {
                 return refused(
                     .badRequest, "the acting user in Martlet-User or ?user is not a user")
@@ -140,8 +143,10 @@ extension WebConnections {
             handshake: WebSocketHandshake.response(digest: digest, subprotocol: subprotocol),
             WebSocketClient(
                 terms: isMRT || isJSON ? terms.mrt : terms.mqtt,
-                json: !isJSON ? nil : request.hasPath(.leanMessage) ? .leanMessage : .socket,
-                actingUser: actingUser))
+                json: form != nil
+                    ? .relayed
+                    : !isJSON ? nil : request.hasPath(.leanMessage) ? .leanMessage : .socket,
+                actingUser: actingUser, form: form))
     }
 
     /// The user for whom the holder of an app's key connects: `user` of the query, because browsers

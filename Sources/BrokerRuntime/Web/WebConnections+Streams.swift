@@ -309,7 +309,7 @@ extension EventStreamLogin {
 }
 
 extension WirePacket {
-    fileprivate func encoded(from source: [UInt8]) -> [UInt8] {
+    func encoded(from source: [UInt8]) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: encodedByteCount)
         bytes.withUnsafeMutableBytes {
             var writer = PacketWriter($0.mutableBytes)

@@ -56,6 +56,8 @@ public struct JSONWebToken: Hashable, Sendable {
     /// The server's nonce that it answers (`nonce`), of an account server's token; whether it was
     /// used before is for the caller.
     public let nonce: String?
+    /// What its content is, as its header says (`cty`).
+    public let contentType: String?
     /// What a single token is revoked by (`jti`), of an account server's token.
     public let id: String?
     /// What the bearer may do (`rights`, or as its identity provider's templates say), for the core
@@ -125,6 +127,7 @@ public struct JSONWebToken: Hashable, Sendable {
         else { throw .wrongSignature }
 
         keyMark = key.mark
+        contentType = header.cty
         if let issuer {
             let times = try Self.decode(TimeClaims.self, claimsJSON)
             try times.check(unixSeconds: unixSeconds)
@@ -174,15 +177,16 @@ public struct JSONWebToken: Hashable, Sendable {
     }
 }
 
-/// The protected header. `typ` and `cty` say nothing that is not known from where the token is
-/// presented, and keys that a header brings along (`jwk`, `jku`, `x5c`) are never looked at.
+/// The protected header. `typ` says nothing that is not known from where the token is presented,
+/// and keys that a header brings along (`jwk`, `jku`, `x5c`) are never looked at.
 private struct Header: Decodable {
     let alg: String
     let kid: String
+    let cty: String?
     let hasCriticalExtensions: Bool
 
     private enum CodingKeys: String, CodingKey {
-        case alg, kid, crit
+        case alg, kid, cty, crit
     }
 
     init(from decoder: any Decoder) throws {
@@ -190,6 +194,7 @@ private struct Header: Decodable {
         alg = try members.decode(String.self, forKey: .alg)
         // Without a key id there is no key, and the refusal says so.
         kid = try members.decodeIfPresent(String.self, forKey: .kid) ?? ""
+        cty = try members.decodeIfPresent(String.self, forKey: .cty)
         hasCriticalExtensions = members.contains(.crit)
     }
 }

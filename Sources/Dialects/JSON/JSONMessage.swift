@@ -13,9 +13,25 @@ public enum JSONForm: Sendable {
     /// Messages of the broker are server-sent events in the response to a request. The broker reads
     /// nothing from the connection but the packets that the request stands for.
     case eventStream
+    /// Messages of the broker are translated by the ``MessageRelay``. Its owner reads what the
+    /// client sends, and gives the decoder packets that stand for it.
+    case relayed
 
-    /// Whether a client sends messages too.
-    public var isSocket: Bool { self != .eventStream }
+    /// Whether the decoder reads what a client sends.
+    public var isSocket: Bool { self == .socket || self == .leanMessage }
+}
+
+/// Translates messages of the broker for clients of other systems.
+public protocol MessageRelay: AnyObject {
+    /// The frames of WebSocket for a message; empty for none.
+    ///
+    /// - Parameters:
+    ///   - message: a JSON object.
+    ///   - number: the inbox number; 0 for none.
+    ///   - user: the user of the connection; empty before the login is accepted.
+    func frames(
+        of message: [UInt8], number: UInt64, to connection: ConnectionID, user: [UInt8]
+    ) -> [UInt8]
 }
 
 /// The state of an event stream.
@@ -59,6 +75,15 @@ enum JSONMessage {
                 WebSocketFrame.writeHeader(.text, payloadByteCount: text.count, to: &writer)
                 writer.write(bytes: text.span.bytes)
             }
+        case .relayed:
+            guard let relay = conversations.relay else {
+                preconditionFailure("\(connection) is relayed, and there is no relay")
+            }
+            let frames = relay.frames(
+                of: text, number: number, to: connection, user: conversations.user(of: connection))
+            guard !frames.isEmpty else { return .written }
+            return send(
+                frames, to: connection, priority: priority, in: conversations, through: &host)
         case .eventStream:
             let event = event(
                 text, number: number, epoch: conversations.streams[connection]?.epoch ?? 0)

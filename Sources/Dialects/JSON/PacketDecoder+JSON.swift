@@ -159,7 +159,7 @@ public struct FramedText {
     /// Whether it is the last frame of its message.
     public let isLast: Bool
 
-    init(_ word: UInt32) {
+    public init(_ word: UInt32) {
         byteCount = Int(word & ~WebSocketFrame.lastFrameMark)
         isLast = word & WebSocketFrame.lastFrameMark != 0
     }

@@ -127,7 +127,7 @@ extension QuickBloxInterface {
             return SourceAnswer(201, .object(try privateDialog(with: other)))
         }
         guard operations.mayCreateGroups else { throw SourceRefusal(403, "no right group:create") }
-        try checkReach(occupants)
+        try operations.checkReach(occupants)
         var data: [String: SourceValue] = [
             "interface": Self.mark, "type": .number(type.rawValue),
         ]
@@ -202,7 +202,7 @@ extension QuickBloxInterface {
         else { throw SourceRefusal(403, "only the owner changes this dialog") }
         // A refused request changes nothing.
         try checkKnown(added, field: "push_all[occupants_ids]")
-        try checkReach(added)
+        try operations.checkReach(added.filter { $0 != user })
         guard !removed.contains(group.owner) || group.owner == user else {
             throw SourceRefusal(403, "the owner of a dialog cannot be removed")
         }
@@ -214,13 +214,6 @@ extension QuickBloxInterface {
             return SourceAnswer(200, .object(endedDialog(group)))
         }
         return SourceAnswer(200, .object(try self.dialog(ofGroup: left.groupid)))
-    }
-
-    /// Whoever is added receives messages, so the user must have the right to send to each.
-    private func checkReach(_ users: [String]) throws(SourceRefusal) {
-        for user in users where user != self.user && !operations.maySend(to: user) {
-            throw SourceRefusal(403, "no right to send to \(user)")
-        }
     }
 
     private func groupIfAny(_ name: String) throws(SourceRefusal) -> ShowGroup.Reply? {

@@ -58,6 +58,7 @@ private struct HeadReader: ~Escapable {
         static let idempotencyKey = Seen(rawValue: 1 << 10)
         static let actingUser = Seen(rawValue: 1 << 11)
         static let sessionToken = Seen(rawValue: 1 << 12)
+        static let application = Seen(rawValue: 1 << 13)
     }
 
     @_lifetime(copy bytes)
@@ -249,6 +250,9 @@ private struct HeadReader: ~Escapable {
             if text(value).isEqual("13") { head.traits.insert(.isWebSocketVersion13) }
         case 22 where name.isEqual(ignoringCase: "sec-websocket-protocol"):
             readSubprotocols(value)
+        case 22 where name.isEqual(ignoringCase: "x-diuit-application-id"):
+            try note(.application)
+            head.application = range(value)
         case 29 where name.isEqual(ignoringCase: "access-control-request-method"):
             head.traits.insert(.isPreflight)
         default: break

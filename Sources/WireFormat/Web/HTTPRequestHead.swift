@@ -70,6 +70,9 @@ public struct HTTPRequestHead: Sendable, Equatable {
     /// `QB-Token`: the session of a client of QuickBlox. Nil if there is none. The value is not
     /// checked.
     public internal(set) var sessionToken: ByteRange?
+    /// `X-Diuit-Application-Id`: the app of a client of Diuit. Nil if there is none. The value is
+    /// not checked.
+    public internal(set) var application: ByteRange?
     /// Nil if there is none. The value is not checked.
     public internal(set) var lastEventID: ByteRange?
     /// Nil if there is none. The value is not checked.

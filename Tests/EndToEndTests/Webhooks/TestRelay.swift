@@ -14,26 +14,8 @@ final class WebhookReceiver: Sendable {
     let port: UInt16
 
     /// The interpreter with the public library `standardwebhooks`; nil if it cannot be installed.
-    private static let library: String? = {
-        let path = SourceTree.root.appending(path: ".build/webhook-venv").path
-        let python = "\(path)/bin/python3"
-        func runs(_ command: String...) -> Bool {
-            let process = Process()
-            process.executableURL = URL(filePath: command[0])
-            process.arguments = Array(command.dropFirst())
-            process.standardOutput = FileHandle.nullDevice
-            process.standardError = FileHandle.nullDevice
-            guard (try? process.run()) != nil else { return false }
-            process.waitUntilExit()
-            return process.terminationStatus == 0
-        }
-        if !FileManager.default.isExecutableFile(atPath: python) {
-            _ = runs("/usr/bin/python3", "-m", "venv", path)
-        }
-        if runs(python, "-c", "import standardwebhooks") { return python }
-        _ = runs("\(path)/bin/pip", "install", "--quiet", "standardwebhooks==1.1.0")
-        return runs(python, "-c", "import standardwebhooks") ? python : nil
-    }()
+    private static let library = PythonLibraries.interpreter(
+        "webhook-venv", importing: "standardwebhooks", packages: ["standardwebhooks==1.1.0"])
 
     static var hasLibrary: Bool { library != nil }
 

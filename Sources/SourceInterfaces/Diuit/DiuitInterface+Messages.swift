@@ -1,0 +1,110 @@
+// Messages of a chat: add, list, mark as read.
+
+import Administration
+
+extension DiuitInterface {
+    // MARK: - Create
+
+    func createMessage(_ event: SocketEvent) throws(SourceRefusal) -> SourceValue {
+        let chat = try chat(event)
+        let content = try DiuitMessage(event)
+        switch content.encoding {
+        case "utf8", "url": break
+        case "base64": throw SourceRefusal(422, field: "encoding", "is base64: no files are kept")
+        default: throw SourceRefusal(400, field: "encoding", "must be utf8, url or base64")
+        }
+        var message = SendMessage(app: app, from: user, b: content.data, isKept: true)
+        switch chat {
+        case .group(let group): message.group = group
+        case .users: message.users = [chat.other(than: user) ?? user]
+        }
+        if content.type != 0 { message.t = content.type }
+        message.attributes = try content.attributes()
+        _ = try operations.send(message)
+        var object = content.members
+        if object["meta"] == .null { object["meta"] = .object([:]) }
+        object["chatId"] = .text(chat.identifier)
+        object["senderUser"] = .object(["serial": .text(user)])
+        return .object(object)
+    }
+
+    // MARK: - List
+
+    func listMessages(_ event: SocketEvent) throws(SourceRefusal) -> SourceValue {
+        let chat = try chat(event)
+        let count = Int(
+            try event.number("count", in: 1...Int64(SourceLimits.pageCountDefault))
+                ?? Int64(SourceLimits.chatPageCountDefault))
+        let skipMaximum = Int64(SourceLimits.messagesMaximum / count)
+        let page = Int(try event.number("page", in: 0...skipMaximum) ?? 0)
+        let before = try event.number("before", in: 0...1 << 40)
+        let messages = try messages(
+            of: chat, skipping: page * count, count: count,
+            untilUnixMilliseconds: before.map { UInt64($0) * 1_000 })
+        let reads = try reads(of: chat)
+        return .object([
+            "messages": .array(
+                messages.map { message in
+                    let readers = reads.filter {
+                        $0.through >= message.number && $0.user != message.from
+                    }
+                    return .object(
+                        DiuitMessage.object(of: message, in: chat, reads: readers.map(\.user)))
+                })
+        ])
+    }
+
+    /// Messages that the user sees, the newest first.
+    private func messages(
+        of chat: DialogName, skipping skipCount: Int, count: Int,
+        untilUnixMilliseconds until: UInt64?
+    ) throws(SourceRefusal) -> [ListHistory.Message] {
+        var messages: [ListHistory.Message] = []
+        var before: UInt64?
+        var pageCount = 0
+        repeat {
+            var request = history(of: chat, before: before)
+            request.untilUnixMilliseconds = until
+            let page = try operations.list(request, seenBy: user)
+            messages += page.messages
+            before = page.next
+            pageCount += 1
+        } while before != nil && messages.count < skipCount + count
+            && pageCount < SourceLimits.pagesMaximum
+        return Array(messages.dropFirst(skipCount).prefix(count))
+    }
+
+    /// How far members have read, of those who are looked at.
+    private func reads(
+        of chat: DialogName
+    ) throws(SourceRefusal) -> [(user: String, through: UInt64)] {
+        let members: [String]
+        switch chat {
+        case .users(let first, let second): members = [first, second]
+        case .group(let name): members = try group(name).members
+        }
+        var reads: [(user: String, through: UInt64)] = []
+        for member in members.prefix(SourceLimits.readersMaximum) {
+            reads.append((member, try readThrough(of: chat, by: member)))
+        }
+        return reads
+    }
+
+    // MARK: - Read marks
+
+    /// The messages before it become read too, because a read mark is a number.
+    func markAsRead(_ event: SocketEvent) throws(SourceRefusal) -> SourceValue {
+        let identifier = try event.text("messageId")
+        guard let name = DialogMessageName(identifier: identifier) else {
+            throw SourceRefusal(404, field: "messageId", "names no message")
+        }
+        try checkIsIn(name.dialog)
+        var mark = MarkConversation(app: app, user: user, number: name.number)
+        switch name.dialog {
+        case .group(let group): mark.groupid = group
+        case .users: mark.with = name.dialog.other(than: user)
+        }
+        _ = try operations.mark(mark)
+        return .object(["messageId": .text(identifier)])
+    }
+}

@@ -1,0 +1,128 @@
+// The interface of Diuit: events of clients on a socket. A chat is a group, or the conversation of
+// two users; history is what the broker keeps of it.
+
+import Administration
+
+struct DiuitInterface {
+    let operations: any SourceOperations
+    let app: String
+    let user: String
+
+    /// The answer to an event.
+    func answer(_ event: SocketEvent) throws(SourceRefusal) -> SourceValue {
+        switch event.name {
+        case "chats/list": try listChats()
+        case "chats/create": try createChat(event)
+        case "chats/join": try joinChat(event)
+        case "chats/leave": try leaveChat(event)
+        case "chats/meta/update": try updateMeta(event)
+        // The source writes both.
+        case "chats/whiteList/update", "chat/whiteList/update": try updateWhiteList(event)
+        case "chat/kick", "chats/kick": try kick(event)
+        case "messages/create": try createMessage(event)
+        case "messages/list": try listMessages(event)
+        case "messages/markAsRead": try markAsRead(event)
+        case "authenticate": throw SourceRefusal(409, "the connection is authenticated")
+        default: throw SourceRefusal(404, "there is no such event")
+        }
+    }
+
+    // MARK: - Chats that events name
+
+    static let noChat = SourceRefusal(404, field: "chatId", "names no chat")
+
+    /// A chat that the user is in.
+    func chat(_ event: SocketEvent) throws(SourceRefusal) -> DialogName {
+        guard let chat = DialogName(identifier: try event.text("chatId")) else {
+            throw Self.noChat
+        }
+        try checkIsIn(chat)
+        return chat
+    }
+
+    func checkIsIn(_ chat: DialogName) throws(SourceRefusal) {
+        let isIn: Bool
+        switch chat {
+        case .users: isIn = chat.other(than: user) != nil
+        case .group(let name): isIn = operations.isMember(user, of: name, app: app)
+        }
+        guard isIn else {
+            if case .group(let name) = chat { _ = try group(name) }
+            throw SourceRefusal(403, field: "chatId", "is a chat that you are not in")
+        }
+    }
+
+    /// The group of an event, which the user need not be in.
+    func group(_ event: SocketEvent) throws(SourceRefusal) -> ShowGroup.Reply {
+        guard case .group(let name)? = DialogName(identifier: try event.text("chatId")) else {
+            throw Self.noChat
+        }
+        return try group(name)
+    }
+
+    func group(_ name: String) throws(SourceRefusal) -> ShowGroup.Reply {
+        do throws(SourceRefusal) {
+            return try operations.show(
+                ShowGroup(app: app, groupid: name, limit: SourceLimits.occupantsMaximum))
+        } catch {
+            throw error.status == 404 ? Self.noChat : error
+        }
+    }
+
+    /// The group of an event that its owner alone may make.
+    func ownGroup(_ event: SocketEvent) throws(SourceRefusal) -> ShowGroup.Reply {
+        let group = try group(event)
+        guard group.owner == user else {
+            throw SourceRefusal(403, "only the owner of the chat does this")
+        }
+        return group
+    }
+
+    /// Ids of users: a list of texts.
+    func users(
+        _ value: SourceValue, field: String
+    ) throws(SourceRefusal) -> [String] {
+        guard case .array(let elements) = value else {
+            throw SourceRefusal(400, field: field, "must be a list of ids")
+        }
+        guard elements.count <= SourceLimits.membersMaximum else {
+            throw SourceRefusal(
+                400, field: field, "has more than \(SourceLimits.membersMaximum) users")
+        }
+        var users: [String] = []
+        for element in elements {
+            guard let name = element.plainText else {
+                throw SourceRefusal(400, field: field, "must be a list of ids")
+            }
+            if !users.contains(name) { users.append(name) }
+        }
+        for name in users where !operations.isKnown(name, app: app) {
+            throw SourceRefusal(400, field: field, "names a user who is not known: \(name)")
+        }
+        return users
+    }
+
+    // MARK: - History
+
+    /// The request for kept messages of a chat.
+    func history(of chat: DialogName, before: UInt64? = nil, limit: Int? = nil) -> ListHistory {
+        switch chat {
+        case .users(let first, let second):
+            ListHistory(app: app, user: first, with: second, before: before, limit: limit)
+        case .group(let group):
+            ListHistory(app: app, groupid: group, before: before, limit: limit)
+        }
+    }
+
+    /// The number up to which a user has read a chat.
+    func readThrough(of chat: DialogName, by reader: String) throws(SourceRefusal) -> UInt64 {
+        let page = try operations.list(ListConversations(app: app, user: reader))
+        let found = page.conversations.first { conversation in
+            switch chat {
+            case .group(let group): conversation.groupid == group
+            case .users: conversation.user == chat.other(than: reader)
+            }
+        }
+        return found?.readThrough ?? 0
+    }
+}

@@ -1,0 +1,91 @@
+// The login of Diuit: a nonce, a JWT that the account server of the app signs over it, and a
+// session in exchange, which is a token of the broker.
+
+import Administration
+
+/// A JWT whose signature and times are right.
+public struct SourceLogin: Hashable, Sendable {
+    public let user: SourceUser
+    /// The only device that the JWT is for; nil for any.
+    public let device: String?
+    /// Seconds until its end.
+    public let seconds: UInt64
+    /// `cty` of its header.
+    public let contentType: String?
+    public let nonce: String?
+    /// Nil for those of the app.
+    public let rights: [String]?
+
+    public init(
+        user: SourceUser, device: String?, seconds: UInt64, contentType: String?, nonce: String?,
+        rights: [String]?
+    ) {
+        self.user = user
+        self.device = device
+        self.seconds = seconds
+        self.contentType = contentType
+        self.nonce = nonce
+        self.rights = rights
+    }
+}
+
+struct DiuitLogin {
+    let operations: any SourceOperations
+
+    /// What `cty` says in the only version that there is.
+    static let contentType = "diuit-auth;v=1"
+    /// Where a device gets its pushes.
+    static let platforms: Set<String> = ["gcm", "ios_sandbox", "ios_production"]
+
+    func nonce() -> SourceAnswer {
+        SourceAnswer(200, .object(["nonce": .text(operations.makeNonce())]))
+    }
+
+    func exchange(_ request: SourceRequest) throws(SourceRefusal) -> SourceAnswer {
+        let body = try SourceBody(json: request)
+        let text = try body.text("authToken")
+        let device = try body.text("deviceId")
+        try Self.checkPush(body)
+        let login = try operations.verify(Array(text.utf8))
+        guard operations.isOpen(.diuit, app: login.user.app),
+            request.application == nil || request.application == login.user.app
+        else { throw SourceRefusal(403, field: "authToken", "is of another app") }
+        guard login.contentType == Self.contentType else {
+            throw SourceRefusal(403, field: "authToken", "has not the cty \(Self.contentType)")
+        }
+        guard login.device == nil || login.device == device else {
+            throw SourceRefusal(403, field: "deviceId", "is not the one of the JWT")
+        }
+        guard let nonce = login.nonce else {
+            throw SourceRefusal(403, field: "authToken", "has no nonce")
+        }
+        // At last: what is refused for another reason leaves the nonce as it was.
+        try operations.use(nonce: nonce)
+        _ = try operations.addUser(AddUser(app: login.user.app, user: login.user.user))
+        let session = try SourceSessions(operations: operations).make(
+            for: login.user, interface: .diuit, device: device, seconds: max(1, login.seconds),
+            rights: login.rights)
+        return SourceAnswer(
+            200,
+            .object([
+                "session": .text(session), "userId": .text(login.user.user),
+                "deviceId": .text(device),
+            ]))
+    }
+
+    /// The platform and its token are checked, and used by nothing yet.
+    private static func checkPush(_ body: SourceBody) throws(SourceRefusal) {
+        if let platform = try body.plain("platform"), !platforms.contains(platform) {
+            throw SourceRefusal(
+                400, field: "platform",
+                "must be one of \(platforms.sorted().joined(separator: ", "))")
+        }
+        if let token = try body.plain("pushToken"),
+            token.utf8.count > SourceLimits.pushTokenBytesMaximum
+        {
+            throw SourceRefusal(
+                400, field: "pushToken",
+                "has more than \(SourceLimits.pushTokenBytesMaximum) bytes")
+        }
+    }
+}

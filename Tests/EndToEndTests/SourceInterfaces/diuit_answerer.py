@@ -1,0 +1,26 @@
+# A user of Diuit who marks each message of another user as read and answers it, over
+# python-socketio.
+#
+#     diuit_answerer.py PORT TOKEN
+
+import queue
+import sys
+
+import socketio
+
+port, token = sys.argv[1:3]
+client = socketio.Client(reconnection=False)
+messages = queue.Queue()
+client.on("message", messages.put)
+client.connect("http://localhost:" + port, transports=["websocket"])
+me = client.call("authenticate", {"authToken": token}, timeout=20)["userId"]
+print("ready as " + me, flush=True)
+while True:
+    message = messages.get()
+    if message["senderUser"]["serial"] == me:
+        continue
+    client.call("messages/markAsRead", {"messageId": message["id"]}, timeout=20)
+    client.call(
+        "messages/create",
+        {"chatId": message["chatId"], "data": "Diuit has read " + message["data"]}, timeout=20)
+    print("read " + message["data"], flush=True)
