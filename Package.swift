@@ -52,6 +52,8 @@ let package = Package(
         .target(
             name: "BrokerCore", dependencies: ["BrokerTerms", "Primitives"], swiftSettings: hot),
         .target(
+            name: "Replication", dependencies: ["BrokerCore", "Primitives"], swiftSettings: hot),
+        .target(
             name: "Dialects",
             dependencies: ["WireFormat", "BrokerCore", "BrokerTerms", "Primitives"],
             swiftSettings: hot),
@@ -191,6 +193,8 @@ let package = Package(
         .testTarget(
             name: "BrokerCoreTests",
             dependencies: ["BrokerCore", "BrokerSimulation", "BrokerTerms", "Primitives"]),
+        .testTarget(
+            name: "ReplicationTests", dependencies: ["Replication", "BrokerCore", "Primitives"]),
         .testTarget(
             name: "DialectsTests",
             dependencies: [
