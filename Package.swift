@@ -66,7 +66,8 @@ let package = Package(
         .target(
             name: "Credentials", dependencies: ["BrokerCore", "Primitives", "COpenSSL", "CArgon2"]),
         .target(
-            name: "QueueStore", dependencies: ["BrokerCore", "Primitives", "CLMDB"],
+            name: "QueueStore",
+            dependencies: ["BrokerCore", "Replication", "Primitives", "CLMDB"],
             swiftSettings: hot),
         .target(
             name: "NetTransport",
@@ -115,7 +116,8 @@ let package = Package(
         .target(
             name: "BrokerSimulation",
             dependencies: [
-                "BrokerCore", "Dialects", "ClientCore", "WireFormat", "BrokerTerms", "Primitives",
+                "BrokerCore", "Replication", "Dialects", "ClientCore", "WireFormat", "BrokerTerms",
+                "Primitives",
             ],
             swiftSettings: hot),
         .target(
@@ -211,8 +213,8 @@ let package = Package(
         .testTarget(
             name: "QueueStoreTests",
             dependencies: [
-                "QueueStore", "BrokerSimulation", "BrokerCore", "BrokerTerms", "Primitives",
-                "CLMDB", "TestSurroundings",
+                "QueueStore", "BrokerSimulation", "BrokerCore", "Replication", "BrokerTerms",
+                "Primitives", "CLMDB", "TestSurroundings",
             ]),
         .testTarget(
             name: "NetTransportTests",

@@ -3,8 +3,8 @@
 /// Limits of records and of the machine.
 public enum ReplicationLimits {
     /// Bytes of an encoded record. A batch is bounded by the core's limits; JetStream's servers
-    /// accept 64 MiB, if `max_payload` is set to it, and 8 MiB are recommended at most. A larger
-    /// batch goes into several records.
+    /// accept 64 MiB, if `max_payload` is set to it, and 8 MiB are recommended at most. Sends of a
+    /// larger batch are refused, as those of a store without room.
     public static let recordByteCountMaximum = 8 << 20
     /// Bytes of the name of a cluster or a node: that of other ids.
     public static let nameByteCountMaximum = 64
