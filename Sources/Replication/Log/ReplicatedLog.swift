@@ -30,7 +30,7 @@ public struct LogRequest: Hashable, Sendable {
 
 /// A log with one order for all nodes. A record that is committed is never changed, moved or lost.
 ///
-/// A call begins a request and returns at once. Each outcome becomes a ``LogEvent`` that
+/// A call begins a request and returns at once. Each outcome becomes a ``ReplicatedLogEvent`` that
 /// ``takeEvent()`` returns; who owns the log is woken when there is one. Every append and every read
 /// gets at least one outcome, at the latest after the log's own time limit. A late outcome may
 /// follow one that was ``AppendOutcome/unknown(_:)``.
@@ -54,11 +54,11 @@ public protocol ReplicatedLog: ~Copyable {
     mutating func trim(through sequence: LogSequence)
 
     /// The oldest event that was not taken.
-    mutating func takeEvent() -> LogEvent?
+    mutating func takeEvent() -> ReplicatedLogEvent?
 }
 
 /// What a log tells its node.
-public enum LogEvent: Hashable, Sendable {
+public enum ReplicatedLogEvent: Hashable, Sendable {
     case appended(LogRequest, AppendOutcome)
     case read(LogRequest, ReadOutcome)
     /// The next record of ``ReplicatedLog/follow(from:)``.
