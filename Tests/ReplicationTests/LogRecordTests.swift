@@ -97,7 +97,8 @@ import Testing
     /// encoded, or it is named as one that changes nothing.
     @Test func `has a value for every member that is encoded`() {
         let empty = Mirror(reflecting: StoreBatch()).children
-        for (member, initial) in zip(Mirror(reflecting: RecordFixture.decided.batch).children, empty)
+        for (member, initial) in zip(
+            Mirror(reflecting: RecordFixture.decided.batch).children, empty)
         {
             let name = member.label ?? ""
             let isSet = String(reflecting: member.value) != String(reflecting: initial.value)

@@ -31,8 +31,8 @@ public struct LogRequest: Hashable, Sendable {
 /// A log with one order for all nodes. A record that is committed is never changed, moved or lost.
 ///
 /// A call begins a request and returns at once. Each outcome becomes a ``ReplicatedLogEvent`` that
-/// ``takeEvent()`` returns; who owns the log is woken when there is one. Every append and every read
-/// gets at least one outcome, at the latest after the log's own time limit. A late outcome may
+/// ``takeEvent()`` returns; who owns the log is woken when there is one. Every append and every
+/// read gets at least one outcome, at the latest after the log's own time limit. A late outcome may
 /// follow one that was ``AppendOutcome/unknown(_:)``.
 public protocol ReplicatedLog: ~Copyable {
     /// Appends a record if the last sequence of the log is `last`. 0 means an empty log, never
@@ -44,9 +44,9 @@ public protocol ReplicatedLog: ~Copyable {
     /// Reads one committed record.
     mutating func read(at sequence: LogSequence, as request: LogRequest)
 
-    /// Delivers the committed records from `sequence` on, in order, until the next call. It replaces
-    /// an earlier one. A log whose first records are trimmed begins later: the follower compares the
-    /// sequences.
+    /// Delivers the committed records from `sequence` on, in order, until the next call. It
+    /// replaces an earlier one. A log whose first records are trimmed begins later: the follower
+    /// compares the sequences.
     mutating func follow(from sequence: LogSequence)
 
     /// Allows the log to forget the records up to `sequence`. It has no outcome: the next call

@@ -9,9 +9,9 @@ import Primitives
 /// One node of a cluster.
 ///
 /// The log is the truth; every store is a copy of a prefix of it. A primary's lease runs from the
-/// first try of its last committed append. A standby takes over with an append that expects the last
-/// record that it has applied, so it fails if the primary has appended anything since. It begins
-/// that later than the lease can end: it has heard the record after its first try.
+/// first try of its last committed append. A standby takes over with an append that expects the
+/// last record that it has applied, so it fails if the primary has appended anything since. It
+/// begins that later than the lease can end: it has heard the record after its first try.
 public struct Replica: Sendable {
     public let settings: ReplicaSettings
     public internal(set) var role = ReplicaRole.joining
@@ -25,7 +25,7 @@ public struct Replica: Sendable {
     /// Appends that have begun: first tries.
     var begunCount: UInt64 = 0
     /// The last of them that is committed.
-    var confirmedCount: UInt64 = 0
+    public internal(set) var confirmedCount: UInt64 = 0
 
     var pending: PendingAppend?
     /// A decided batch that waits until a heartbeat is committed.

@@ -79,8 +79,8 @@ public struct ReplicaTime: Hashable, Sendable {
 /// What happened.
 public enum ReplicaEvent: Hashable, Sendable {
     case log(ReplicatedLogEvent)
-    /// The primary's store has applied a batch in a transaction that is open. The bytes are those of
-    /// ``DecidedBatch/encoded``. It is told one at a time, after the outcome of the one before.
+    /// The primary's store has applied a batch in a transaction that is open. The bytes are those
+    /// of ``DecidedBatch/encoded``. It is told one at a time, after the outcome of the one before.
     case decided([UInt8], hasSends: Bool)
     /// The primary has decided something that no batch contains: see ``Replica/confirmationMark``.
     case confirmationWanted

@@ -85,10 +85,8 @@ extension LogRecord {
     /// The sum of all bytes with zeros in place of the checksum.
     private static func checksum(of bytes: [UInt8]) -> UInt64 {
         var sum = Checksum(seed: recordSeed)
-        bytes.withUnsafeBytes { bytes in
-            sum.mix(UnsafeRawBufferPointer(rebasing: bytes[..<checksumOffset]))
-            sum.mix(UnsafeRawBufferPointer(rebasing: bytes[(checksumOffset + 8)...]))
-        }
+        bytes[..<checksumOffset].withUnsafeBytes { sum.mix($0) }
+        bytes[(checksumOffset + 8)...].withUnsafeBytes { sum.mix($0) }
         return sum.value
     }
 
@@ -124,7 +122,8 @@ extension LogRecord {
         _ fields: inout FieldReader, version: UInt16, kind: UInt16
     ) throws(MalformedRecord) {
         guard version >= 1, let kind = Kind(rawValue: kind) else { throw MalformedRecord() }
-        cluster = StoreIdentity(high: try fields.read(UInt64.self), low: try fields.read(UInt64.self))
+        cluster = StoreIdentity(
+            high: try fields.read(UInt64.self), low: try fields.read(UInt64.self))
         term = Term(raw: try fields.read(UInt64.self))
         number = try fields.read(UInt64.self)
         moment = Moment(

@@ -1,6 +1,6 @@
 // One record of the log: a batch with its outcomes, the start of a primary's term, or a sign of
-// life. Every node applies the same records in the same order, so a record says what was decided and
-// leaves nothing to decide.
+// life. Every node applies the same records in the same order, so a record says what was decided
+// and leaves nothing to decide.
 
 import BrokerCore
 import Primitives
