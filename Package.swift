@@ -52,6 +52,8 @@ let package = Package(
         .target(
             name: "BrokerCore", dependencies: ["BrokerTerms", "Primitives"], swiftSettings: hot),
         .target(
+            name: "Replication", dependencies: ["BrokerCore", "Primitives"], swiftSettings: hot),
+        .target(
             name: "Dialects",
             dependencies: ["WireFormat", "BrokerCore", "BrokerTerms", "Primitives"],
             swiftSettings: hot),
@@ -64,7 +66,8 @@ let package = Package(
         .target(
             name: "Credentials", dependencies: ["BrokerCore", "Primitives", "COpenSSL", "CArgon2"]),
         .target(
-            name: "QueueStore", dependencies: ["BrokerCore", "Primitives", "CLMDB"],
+            name: "QueueStore",
+            dependencies: ["BrokerCore", "Replication", "Primitives", "CLMDB"],
             swiftSettings: hot),
         .target(
             name: "NetTransport",
@@ -114,7 +117,8 @@ let package = Package(
         .target(
             name: "BrokerSimulation",
             dependencies: [
-                "BrokerCore", "Dialects", "ClientCore", "WireFormat", "BrokerTerms", "Primitives",
+                "BrokerCore", "Replication", "Dialects", "ClientCore", "WireFormat", "BrokerTerms",
+                "Primitives",
             ],
             swiftSettings: hot),
         .target(
@@ -193,6 +197,8 @@ let package = Package(
             name: "BrokerCoreTests",
             dependencies: ["BrokerCore", "BrokerSimulation", "BrokerTerms", "Primitives"]),
         .testTarget(
+            name: "ReplicationTests", dependencies: ["Replication", "BrokerCore", "Primitives"]),
+        .testTarget(
             name: "DialectsTests",
             dependencies: [
                 "Dialects", "BrokerCore", "BrokerSimulation", "WireFormat", "BrokerTerms",
@@ -208,8 +214,8 @@ let package = Package(
         .testTarget(
             name: "QueueStoreTests",
             dependencies: [
-                "QueueStore", "BrokerSimulation", "BrokerCore", "BrokerTerms", "Primitives",
-                "CLMDB", "TestSurroundings",
+                "QueueStore", "BrokerSimulation", "BrokerCore", "Replication", "BrokerTerms",
+                "Primitives", "CLMDB", "TestSurroundings",
             ]),
         .testTarget(
             name: "NetTransportTests",

@@ -4,6 +4,7 @@
 
 import BrokerCore
 import Primitives
+import Replication
 
 /// A store without a disk. A batch is in flight between ``begin(_:)`` and ``finish(into:)``; a
 /// crash in between leaves all of it, or nothing.
@@ -40,6 +41,8 @@ public struct InMemoryStore: Sendable {
     /// The entry the next sweep starts with, or the first one after it.
     private var sweepStart = (queue: QueueID(raw: 0), number: UInt64(0))
     private var inFlightBatch: StoreBatch?
+    /// Entries that the loads of the last batch found expired, and removed.
+    private var departed: [EntryName] = []
 
     public init(identity: StoreIdentity = StoreIdentity(high: 0, low: 1)) {
         self.identity = identity
@@ -78,6 +81,68 @@ public struct InMemoryStore: Sendable {
     public mutating func carryOut(_ batch: StoreBatch, into result: inout StoreResult) {
         begin(batch)
         finish(into: &result)
+    }
+
+    // MARK: Replication
+
+    /// Carries out a batch as a primary's store does.
+    ///
+    /// - Returns: its outcome; nil if the batch has changed nothing.
+    mutating func decide(_ batch: StoreBatch, into result: inout StoreResult) -> BatchOutcome? {
+        carryOut(batch, into: &result)
+        guard batch.changesStore || !departed.isEmpty else { return nil }
+        var outcome = BatchOutcome()
+        outcome.refusesSends = result.refusal != nil
+        outcome.expired = departed
+        outcome.digest = BatchOutcome.digest(of: result)
+        return outcome
+    }
+
+    /// Repeats what a primary's store has decided.
+    ///
+    /// - Returns: whether it had the same effect here.
+    mutating func replay(_ decided: DecidedBatch) -> Bool {
+        var result = StoreResult()
+        let wasFull = isFull
+        isFull = decided.outcome.refusesSends
+        carryOut(decided.batch, into: &result)
+        isFull = wasFull
+        for name in decided.outcome.expired {
+            _ = remove(name.queue) { $0.number == name.number }
+        }
+        return BatchOutcome.digest(of: result) == decided.outcome.digest
+    }
+
+    /// A sum of all rows: stores with the same rows have the same one.
+    var fingerprint: UInt64 {
+        var sum = Checksum(seed: nextMessage.raw)
+        sum.mix(stamp?.moment.instant.milliseconds ?? 0)
+        // The order of a dictionary differs from run to run: the sums of rows are added.
+        var total: UInt64 = 0
+        for (key, value) in records {
+            var row = Checksum(seed: UInt64(key.table))
+            key.key.withUnsafeBytes { row.mix($0) }
+            value.withUnsafeBytes { row.mix($0) }
+            total &+= row.value
+        }
+        for (id, body) in bodies {
+            var row = Checksum(seed: id.raw)
+            row.mix(UInt64(body.holderCount))
+            body.block.withUnsafeBytes { row.mix($0) }
+            total &+= row.value
+        }
+        for entry in queues.values.joined() {
+            var row = Checksum(seed: entry.queue.raw)
+            for word in [
+                entry.number, entry.message.raw, entry.deadline.milliseconds,
+                UInt64(entry.byteCount), UInt64(entry.state.options.rawValue),
+                UInt64(entry.state.grade.rawValue), UInt64(entry.state.share),
+                UInt64(entry.state.subscriptionIdentifier),
+            ] { row.mix(word) }
+            total &+= row.value
+        }
+        sum.mix(total)
+        return sum.value
     }
 
     /// Passes all contents to a visitor, in the order of ``StoreVisitor``.
@@ -319,10 +384,12 @@ public struct InMemoryStore: Sendable {
     private mutating func read(_ batch: StoreBatch, into result: inout StoreResult) {
         let now = batch.moment.instant
         var leaving: [EntryPut] = []
+        departed = []
         for request in batch.loads { load(request, now: now, into: &result, leaving: &leaving) }
         for entry in leaving {
             let removed = remove(entry.queue) { $0.number == entry.number }
             guard !removed.isEmpty else { continue }
+            departed.append(EntryName(queue: entry.queue, number: entry.number))
             let tally = InMemoryStore.tally(entry.queue, removed)
             if let last = result.expired.indices.last, result.expired[last].queue == entry.queue {
                 result.expired[last].count += tally.count

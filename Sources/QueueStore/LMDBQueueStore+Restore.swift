@@ -17,11 +17,23 @@ extension LMDBQueueStore {
     ) throws(StoreError) -> RestoredState {
         try readAll(into: &visitor)
         removalTally.removeAll()
+        if position != nil { return keepDamage() }
         let beginning = Moment(instant: Instant(milliseconds: 0), unixMilliseconds: 0)
         try removeLeaving(moment: openingStamp?.moment ?? beginning)
         return RestoredState(
             identity: identity, nextMessage: StoredMessageID(raw: nextMessage), stamp: openingStamp,
             damaged: removalTally.damaged.tallies)
+    }
+
+    /// In a cluster nothing changes without a record: the first one sets aside what is damaged.
+    private mutating func keepDamage() -> RestoredState {
+        restoredDamage = leaving.map(\.key)
+        leaving.removeAll()
+        var damaged = TallyList()
+        for key in restoredDamage { damaged.add(key.queue, byteCount: 0) }
+        return RestoredState(
+            identity: identity, nextMessage: StoredMessageID(raw: nextMessage), stamp: openingStamp,
+            damaged: damaged.tallies)
     }
 
     private mutating func readAll(

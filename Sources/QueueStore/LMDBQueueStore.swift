@@ -5,6 +5,7 @@
 import BrokerCore
 import Glibc
 import Primitives
+import Replication
 
 /// Queues, messages and records in LMDB.
 ///
@@ -12,6 +13,9 @@ import Primitives
 /// changed is synced to disk. If the process dies during the call, the next start finds all of the
 /// batch or none of it.
 public struct LMDBQueueStore: ~Copyable {
+    /// A batch whose transaction is open until the log has it. It is destroyed first: LMDB ends
+    /// transactions before their environment.
+    var prepared: PreparedBatch?
     let options: StoreOptions
     private(set) var environment: Environment
     private(set) var tables: Tables
@@ -20,12 +24,12 @@ public struct LMDBQueueStore: ~Copyable {
     private var isReaderOpen = true
     let scratch: KeyScratch
     private var claim: SpaceClaim
-    private var snapshots = Snapshots()
+    var snapshots = Snapshots()
     private var keptPages = KeptPages()
     /// Whether the disk had the space that the last write needed.
-    private var hasDiskSpace = true
+    var hasDiskSpace = true
     /// Set by the first error: no commit may follow a failed sync.
-    private var hasFailed = false
+    var hasFailed = false
     private let pageByteCount: Int
     private let boot: StoreIdentity
 
@@ -42,7 +46,13 @@ public struct LMDBQueueStore: ~Copyable {
     /// Deleted queues that still have entries.
     var doomedQueues: [QueueID]
     /// Bytes of pages in use after the last commit.
-    public private(set) var usedByteCount: UInt64
+    public internal(set) var usedByteCount: UInt64
+
+    /// The position of the last record in this store; nil for a store of no cluster.
+    public internal(set) var position: ReplicaPosition?
+    /// Entries that the restoration of a cluster's node could not read. The first record sets them
+    /// aside.
+    var restoredDamage: [EntryKey] = []
 
     private var sweepStart = EntryKey(queue: 0, number: 0)
     var removalTally = RemovalTally()
@@ -84,6 +94,7 @@ public struct LMDBQueueStore: ~Copyable {
         identity = opening.identity
         upgradedFormat = opening.olderFormat
         openingStamp = opening.stamp?.stamp
+        position = opening.position
         nextMessage = opening.stamp?.nextMessage ?? 1
         doomedQueues = opening.doomedQueues
         usedByteCount = opening.usedByteCount
@@ -136,6 +147,8 @@ public struct LMDBQueueStore: ~Copyable {
         _ batch: StoreBatch, into result: inout StoreResult
     ) throws(StoreError) {
         checkUse()
+        precondition(
+            position == nil, "a batch without a record after \(position?.sequence.raw ?? 0)")
         hasFailed = true
         result.removeAll()
         result.sequence = batch.sequence
@@ -148,6 +161,12 @@ public struct LMDBQueueStore: ~Copyable {
             result.keepsLeaving = !(try removeLeaving(moment: batch.moment))
         }
         if batch.sweepMaximum > 0 { try sweep(batch, into: &result) }
+        complete(&result)
+        hasFailed = false
+    }
+
+    /// Tells what the batch's removals found, and how full the store is.
+    func complete(_ result: inout StoreResult) {
         result.expired.append(contentsOf: removalTally.expired.tallies)
         result.damaged.append(contentsOf: removalTally.damaged.tallies)
         result.damagedUncounted = removalTally.damagedUncounted
@@ -156,7 +175,6 @@ public struct LMDBQueueStore: ~Copyable {
         result.rowRoomByteCount = rowRoomByteCount
         result.usedBytes = usedByteCount
         result.softLimitBytes = UInt64(options.softLimitByteCount)
-        hasFailed = false
     }
 
     /// Bytes of the pages of each table after the last commit, by the table's name.
@@ -191,13 +209,13 @@ public struct LMDBQueueStore: ~Copyable {
         hasFailed = false
     }
 
-    private func checkUse() {
+    func checkUse() {
         precondition(
             !hasFailed, "the store is used after an error, with \(usedByteCount) bytes in use")
     }
 
     /// Whether sends are admitted, according to the last write.
-    private var hasRoom: Bool {
+    var hasRoom: Bool {
         hasDiskSpace && usedByteCount <= options.softLimitByteCount && !isHeldUp
     }
 
@@ -229,7 +247,7 @@ public struct LMDBQueueStore: ~Copyable {
 
     /// Claims disk space for everything the batch may write, for the reserve, and for the rows of
     /// the next batches; false if the disk does not have the first two.
-    private mutating func claimRoom(for batch: StoreBatch) -> Bool {
+    mutating func claimRoom(for batch: StoreBatch) -> Bool {
         // Copy-on-write: every scattered change may need a page of its own, and split it. Long rows
         // also have contiguous pages of their own.
         let pagesMaximum = 2 * batch.changeCount + batch.transferPageCount + 64
@@ -273,26 +291,14 @@ public struct LMDBQueueStore: ~Copyable {
     private mutating func attempt(
         _ batch: StoreBatch, withSends: Bool, into result: inout StoreResult
     ) throws(StoreError) {
-        removalTally.removeAll()
-        result.tallies.removeAllKeepingCapacity()
-        result.trimmed.removeAllKeepingCapacity()
-        result.transferred.removeAllKeepingCapacity()
-        result.withdrawn.removeAllKeepingCapacity()
-        result.missedMoves.removeAllKeepingCapacity()
-        var nextMessage = nextMessage
+        clear(&result)
         var transaction = try WriteTransaction(
             environment: environment, tables: tables, scratch: scratch.bytes)
-        if withSends {
-            try LMDBQueueStore.putSends(batch, in: &transaction)
-            if let last = batch.messages.last { nextMessage = max(nextMessage, last.id.raw + 1) }
-        }
+        if withSends { try LMDBQueueStore.putSends(batch, in: &transaction) }
+        let nextMessage = nextMessage(after: batch, withSends: withSends)
         try changeEntries(batch, in: &transaction, into: &result)
-        let doomed = try deleteQueues(batch, in: &transaction)
-        removalTally.countsDamage = true
-        for change in batch.records where withSends || change.part != .send {
-            try transaction.change(change)
-        }
-        try transaction.settleReleases(&removalTally)
+        let doomed = try deleteQueues(batch, in: &transaction) { _ in }
+        try changeRecords(batch, withSends: withSends, in: &transaction)
         let stamp = MetaStamp(stamp: .now(batch.moment, boot: boot), nextMessage: nextMessage)
         try transaction.putMeta(.stamp, stamp.bytes)
         let used = transaction.usedByteCount
@@ -312,7 +318,34 @@ public struct LMDBQueueStore: ~Copyable {
         usedByteCount = used
     }
 
-    private static func putSends(
+    /// Forgets what an attempt has found.
+    mutating func clear(_ result: inout StoreResult) {
+        removalTally.removeAll()
+        result.tallies.removeAllKeepingCapacity()
+        result.trimmed.removeAllKeepingCapacity()
+        result.transferred.removeAllKeepingCapacity()
+        result.withdrawn.removeAllKeepingCapacity()
+        result.missedMoves.removeAllKeepingCapacity()
+    }
+
+    /// The next message id after a batch.
+    func nextMessage(after batch: StoreBatch, withSends: Bool) -> UInt64 {
+        guard withSends, let last = batch.messages.last else { return nextMessage }
+        return max(nextMessage, last.id.raw + 1)
+    }
+
+    /// Changes the records, after all else of a batch.
+    mutating func changeRecords(
+        _ batch: StoreBatch, withSends: Bool, in transaction: inout WriteTransaction
+    ) throws(StoreError) {
+        removalTally.countsDamage = true
+        for change in batch.records where withSends || change.part != .send {
+            try transaction.change(change)
+        }
+        try transaction.settleReleases(&removalTally)
+    }
+
+    static func putSends(
         _ batch: StoreBatch, in transaction: inout WriteTransaction
     ) throws(StoreError) {
         try batch.blocks.withBytes { (blocks) throws(StoreError) in
@@ -326,7 +359,7 @@ public struct LMDBQueueStore: ~Copyable {
         }
     }
 
-    private mutating func changeEntries(
+    mutating func changeEntries(
         _ batch: StoreBatch, in transaction: inout WriteTransaction, into result: inout StoreResult
     ) throws(StoreError) {
         removalTally.countsDamage = false
@@ -402,8 +435,10 @@ public struct LMDBQueueStore: ~Copyable {
 
     /// Deletes the batch's queues and continues earlier deletions, within the limit of one
     /// transaction; returns the incomplete ones.
-    private mutating func deleteQueues(
-        _ batch: StoreBatch, in transaction: inout WriteTransaction
+    ///
+    /// - Parameter told: gets each deletion, as far as it went.
+    mutating func deleteQueues(
+        _ batch: StoreBatch, in transaction: inout WriteTransaction, told: (QueueDeletion) -> Void
     ) throws(StoreError) -> [QueueID] {
         var left: [QueueID] = []
         var budget = StoreLimits.deletedEntryMaximum
@@ -411,6 +446,12 @@ public struct LMDBQueueStore: ~Copyable {
             let removal = try transaction.delete(
                 queue: queue, countMaximum: budget, removalTally: &removalTally)
             budget -= removal.examinedCount
+            // An incomplete removal ends before the first entry that stays.
+            let next = removal.isComplete ? nil : EntryKey(transaction.entries.key)
+            told(
+                QueueDeletion(
+                    queue: queue, throughNumber: next.map { max($0.number, 1) - 1 } ?? .max,
+                    isComplete: removal.isComplete))
             if !removal.isComplete { left.append(queue) }
         }
         return left
@@ -418,7 +459,7 @@ public struct LMDBQueueStore: ~Copyable {
 
     // MARK: Reading
 
-    private mutating func load(
+    mutating func load(
         _ batch: StoreBatch, into result: inout StoreResult
     ) throws(StoreError) {
         try reader.begin()
@@ -430,7 +471,7 @@ public struct LMDBQueueStore: ~Copyable {
     }
 
     /// Looks for expired entries, in the state that the loads left.
-    private mutating func sweep(
+    mutating func sweep(
         _ batch: StoreBatch, into result: inout StoreResult
     ) throws(StoreError) {
         try reader.begin()
@@ -454,17 +495,7 @@ public struct LMDBQueueStore: ~Copyable {
         do throws(StoreError) {
             var transaction = try WriteTransaction(
                 environment: environment, tables: tables, scratch: scratch.bytes)
-            for item in leaving {
-                guard try transaction.entries.seek(item.key) else { continue }
-                switch item.cause {
-                case .expired:
-                    if let entry = try transaction.take(item.key, removalTally: &removalTally) {
-                        removalTally.expired.add(item.key.queue, byteCount: UInt64(entry.byteCount))
-                    }
-                case .damaged(let cause):
-                    try transaction.setAside(item.key, cause, removalTally: &removalTally)
-                }
-            }
+            for item in leaving { try transaction.remove(item, removalTally: &removalTally) }
             try transaction.settleReleases(&removalTally)
             let stamp = MetaStamp(stamp: .now(moment, boot: boot), nextMessage: nextMessage)
             try transaction.putMeta(.stamp, stamp.bytes)
@@ -477,6 +508,23 @@ public struct LMDBQueueStore: ~Copyable {
             return false
         }
         return true
+    }
+}
+
+extension WriteTransaction {
+    /// Removes an entry that loads found expired or damaged, if it is still there.
+    mutating func remove(
+        _ item: Leaving, removalTally: inout RemovalTally
+    ) throws(StoreError) {
+        guard try entries.seek(item.key) else { return }
+        switch item.cause {
+        case .expired:
+            if let entry = try take(item.key, removalTally: &removalTally) {
+                removalTally.expired.add(item.key.queue, byteCount: UInt64(entry.byteCount))
+            }
+        case .damaged(let cause):
+            try setAside(item.key, cause, removalTally: &removalTally)
+        }
     }
 }
 

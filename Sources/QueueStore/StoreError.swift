@@ -40,6 +40,9 @@ public enum StoreError: Error, Hashable, Sendable {
     /// success for pages that the kernel has dropped: the process must end, and the next start
     /// reads the disk.
     case syncFailed(code: Int32)
+    /// A record of the cluster's log had another effect here than in the store of its author: this
+    /// copy is damaged, and a new one is needed.
+    case divergedCopy(sequence: UInt64)
 
     /// Whether a transaction failed for lack of space, and may be tried again with less.
     var isFull: Bool {
@@ -94,6 +97,10 @@ extension StoreError: CustomStringConvertible {
             return "the store is damaged: page \(number): \(finding); restore a backup"
         case .syncFailed(let code):
             return "a commit failed (\(errorText(code))): ending, what was acknowledged is on disk"
+        case .divergedCopy(let sequence):
+            return
+                "record \(sequence) of the cluster's log has another effect on this store than on "
+                + "the primary's: copy another node's store"
         }
     }
 }

@@ -10,13 +10,14 @@ enum SimulationOption: String, OptionRules {
     case without
     case mutation
     case mutations
+    case nodes
     case verbose
     case version
     case help
 
     var shape: OptionShape {
         switch self {
-        case .seed, .seeds, .steps, .mutation: .value
+        case .seed, .seeds, .steps, .mutation, .nodes: .value
         case .without: .repeated
         case .mutations, .verbose, .version, .help: .flag
         }
@@ -38,6 +39,7 @@ enum SimulationOption: String, OptionRules {
                              \(Faults.names.map(\.name).joined(separator: ", "))
           --mutation=NAME    plant this bug, which a seed must find
           --mutations        list the bugs that can be planted
+          --nodes=N          nodes of a cluster that shares a log, 2 to 5 (default: 1, no cluster)
           --verbose          print every event; the first seed only
           --version          print the version and exit
           -h, --help         print this page and exit
@@ -54,6 +56,10 @@ enum SimulationOption: String, OptionRules {
             seed: UInt64(try parsed.integer(.seed, in: 0...(.max)) ?? 1),
             stepMaximum: try parsed.integer(.steps, in: 1...10_000_000)
                 ?? SimulationOptions.stepMaximumDefault)
+        if let nodeCount = try parsed.integer(.nodes, in: 1...5), nodeCount > 1 {
+            options.nodeCount = nodeCount
+            options.faults = .cluster
+        }
         for name in parsed.all(.without) {
             guard let fault = Faults.names.first(where: { $0.name == name }) else {
                 throw UsageError("--without: no fault is named \"\(name)\"")

@@ -12,13 +12,16 @@ private let allowedImports: [String: Set<String>] = [
     "WireFormat": ["BrokerTerms", "Primitives"],
     // Domain and protocol.
     "BrokerCore": ["BrokerTerms", "Primitives"],
+    "Replication": ["BrokerCore", "Primitives"],
     "Dialects": ["WireFormat", "BrokerCore", "BrokerTerms", "Primitives"],
     "ClientCore": ["WireFormat", "BrokerTerms", "Primitives"],
     // Edges.
     "Credentials": [
         "BrokerCore", "Primitives", "COpenSSL", "CArgon2", "Glibc", "FoundationEssentials",
     ],
-    "QueueStore": ["BrokerCore", "Primitives", "CLMDB", "Glibc", "Synchronization"],
+    "QueueStore": [
+        "BrokerCore", "Replication", "Primitives", "CLMDB", "Glibc", "Synchronization",
+    ],
     "Threads": ["CLinuxShims", "Glibc", "Synchronization"],
     "NetTransport": [
         "BrokerTerms", "Primitives", "WireFormat", "Threads", "CLinuxShims", "COpenSSL",
@@ -42,7 +45,8 @@ private let allowedImports: [String: Set<String>] = [
         "Glibc", "Synchronization",
     ],
     "BrokerSimulation": [
-        "BrokerCore", "Dialects", "ClientCore", "WireFormat", "BrokerTerms", "Primitives",
+        "BrokerCore", "Replication", "Dialects", "ClientCore", "WireFormat", "BrokerTerms",
+        "Primitives",
     ],
     "MartletClient": [
         "ClientCore", "WireFormat", "BrokerTerms", "Primitives", "NetTransport", "Threads",

@@ -1,5 +1,6 @@
 // The guarantee of the checksum: damage within one word is always detected.
 
+import Primitives
 import Testing
 
 @testable import QueueStore

@@ -27,6 +27,19 @@ import Testing
         if let text = report.failureText(revision: "this checkout") { Issue.record("\(text)") }
     }
 
+    /// Three nodes that share a log. Each case runs three seeds.
+    @Test(arguments: 0..<4 as Range<UInt64>)
+    func `violates no property as a cluster, whatever fails`(group: UInt64) {
+        for seed in group * 3 + 1...group * 3 + 3 {
+            let report = SimulationRunner.run(
+                SimulationOptions(seed: seed, stepMaximum: 4_000, faults: .cluster, nodeCount: 3))
+            if let text = report.failureText(revision: "this checkout") {
+                Issue.record("\(text)")
+            }
+            #expect(report.sendCount > 0)
+        }
+    }
+
     @Test func `violates no property without faults`() {
         for seed in 1...10 as ClosedRange<UInt64> {
             let report = SimulationRunner.run(SimulationOptions(seed: seed, faults: []))
@@ -138,6 +151,29 @@ import Testing
         .ignoredKey: 101,
         .crossedChannels: 11,
         .gatewayEndsWills: 1,
+        .ignoredLease: 24,
+        .lastTryLease: 4,
+        .stoppedClock: 7,
+        .ignoredFence: 4,
+        .hastyTakeover: 42,
+        .blindTakeover: 7,
+        .uncheckedAppend: 3,
+        .earlyRelease: 4,
+        .believedWrongLast: 6,
+        .believedTimeout: 3,
+        .believedFull: 4,
+        .keptResult: 4,
+        .unsyncedLog: 3,
+        .skippedRecord: 1,
+        .acceptedRefusal: 4,
+        .unsaidRefusal: 4,
+        .keptExpired: 5,
+        .earlyCommit: 4,
+        .earlyPosition: 10,
+        .lostLocalCommit: 1,
+        .copyWithoutRows: 10,
+        .earlyApplied: 1,
+        .staleCore: 4,
     ]
     /// A change of the code moves seeds; none may need more than these.
     private static let seedMaximum: UInt64 = 200
@@ -148,7 +184,8 @@ import Testing
         let known = Self.knownSeeds[mutation].map { [$0] } ?? []
         let seed = (known + Array(1...Self.seedMaximum)).first { seed in
             var options = SimulationOptions(
-                seed: seed, faults: mutation.faults, mutation: mutation)
+                seed: seed, stepMaximum: mutation.stepMaximum, faults: mutation.faults,
+                mutation: mutation, nodeCount: mutation.nodeCount)
             guard SimulationRunner.run(options).violation != nil else { return false }
             // The control.
             options.mutation = nil

@@ -14,12 +14,32 @@ final class BrokerProcess {
     private let loops: UnsafeMutablePointer<SimulatedLoop>
     private let loopCount: Int
     private var isStoreAsked = false
+    private let isStoreNew: Bool
     private var deadlineEntered = Instant.never
     /// An operator's removals of kept messages whose outcome was not taken.
     private var removals: [UInt64] = []
 
-    init(
+    convenience init(
         _ context: SimulationContext, network: SimulatedNetwork, store: FaultyStore, life: Int
+    ) {
+        self.init(context, network: network, life: life) { store.restore(into: &$0) }
+        if isStoreNew { setUp(store) }
+        scheduleWork()
+    }
+
+    /// The process of a node that becomes the primary.
+    convenience init(
+        _ context: SimulationContext, network: SimulatedNetwork, node: ClusterNode, life: Int
+    ) {
+        self.init(context, network: network, life: life, node: node) {
+            node.restoredStore.restore(into: &$0)
+        }
+        scheduleWork()
+    }
+
+    private init(
+        _ context: SimulationContext, network: SimulatedNetwork, life: Int,
+        node: ClusterNode? = nil, restore: (inout Broker) -> RestoredState
     ) {
         self.life = life
         self.context = context
@@ -27,22 +47,20 @@ final class BrokerProcess {
         loops = .allocate(capacity: loopCount)
         for loop in 0..<loopCount {
             (loops + loop).initialize(
-                to: SimulatedLoop(context, network, index: UInt8(loop), life: life))
+                to: SimulatedLoop(context, network, index: UInt8(loop), life: life, node: node))
         }
         effects = Effects(loopCount: loopCount)
         broker = Broker(
             limits: context.profile.limits, loopCount: loopCount, at: context.moment)
-        let state = store.restore(into: &broker)
+        let state = restore(&broker)
+        isStoreNew = state.stamp == nil
         do throws(RestoreError) {
             try broker.finishRestoring(
                 state, newEpochSeed: context.secretRandom.next(), at: context.moment)
         } catch {
             // This ends the run.
             context.oracle.fail(.startsAgain, "\(error)")
-            return
         }
-        if state.stamp == nil { setUp(store) }
-        scheduleWork()
     }
 
     deinit {
@@ -226,26 +244,38 @@ final class BrokerProcess {
     func beginCommit(in store: FaultyStore) -> Bool {
         isStoreAsked = false
         var batch = StoreBatch()
-        guard !store.isCommitting, broker.takeBatch(into: &batch, at: context.moment) else {
-            return false
-        }
+        guard !store.isCommitting, takeBatch(into: &batch) else { return false }
+        if let result = store.begin(batch) { finish(result) }
+        return true
+    }
+
+    /// Takes the pending batch; false if there is none.
+    func takeBatch(into batch: inout StoreBatch) -> Bool {
+        isStoreAsked = false
+        guard broker.takeBatch(into: &batch, at: context.moment) else { return false }
         if broker.takeResumption() {
             // Events of each loop may have waited for the batch.
             for loop in 0..<loopCount { scheduleTurn(loop) }
             scheduleWork()
         }
-        if let result = store.begin(batch) {
-            broker.stored(result, at: context.moment, effects: &effects)
-            scheduleWork()
-        }
         return true
+    }
+
+    /// Passes a result to the core.
+    func finish(_ result: StoreResult) {
+        broker.stored(result, at: context.moment, effects: &effects)
+        scheduleWork()
+    }
+
+    /// All loops run: what may leave has changed.
+    func wakeLoops() {
+        for loop in 0..<loopCount { scheduleTurn(loop) }
     }
 
     /// Passes the result of the commit in flight to the core.
     func finishCommit(in store: FaultyStore) {
         var result = StoreResult()
         let isNews = store.finish(into: &result)
-        if isNews { broker.stored(result, at: context.moment, effects: &effects) }
-        scheduleWork()
+        if isNews { finish(result) } else { scheduleWork() }
     }
 }

@@ -45,6 +45,9 @@ final class FaultyStore {
         set { store.isFull = newValue }
     }
 
+    /// The committed state, from which the nodes of a cluster begin.
+    var contents: InMemoryStore { store }
+
     /// Only conversations have messages.
     var isDrained: Bool { store.isDrained }
 

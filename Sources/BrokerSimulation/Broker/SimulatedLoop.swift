@@ -26,10 +26,18 @@ struct SimulatedLoop: ~Copyable {
     /// A turn is in the event queue.
     var isTurnComing = false
 
+    /// The node of a cluster, which says what may leave; nil without one.
+    private let node: ClusterNode?
+    private var gated: [GatedEffects] = []
+
     /// The largest packet that the broker accepts.
     private static let packetMaximum = 65_536
 
-    init(_ context: SimulationContext, _ network: SimulatedNetwork, index: UInt8, life: Int) {
+    init(
+        _ context: SimulationContext, _ network: SimulatedNetwork, index: UInt8, life: Int,
+        node: ClusterNode?
+    ) {
+        self.node = node
         self.context = context
         self.network = network
         self.index = index
@@ -189,7 +197,22 @@ struct SimulatedLoop: ~Copyable {
         }
     }
 
+    /// Carries out the effects, in a cluster those that may leave.
     private mutating func carryOut() {
+        guard let node else { return carryOutAll() }
+        if !effects.isEmpty {
+            let entry = GatedEffects(mark: node.mark(of: effects))
+            swap(&entry.effects, &effects)
+            gated.append(entry)
+        }
+        while let first = gated.first, node.mayEmit(first.mark) {
+            swap(&first.effects, &effects)
+            gated.removeFirst()
+            carryOutAll()
+        }
+    }
+
+    private mutating func carryOutAll() {
         guard !effects.isEmpty || !planted.forged.isEmpty else { return }
         noteDeliveries()
         tamperEffects()
@@ -223,6 +246,10 @@ struct SimulatedLoop: ~Copyable {
     /// that.
     mutating func flush(_ connection: ConnectionID) {
         guard let sending = host[connection], sending.name == connection else { return }
+        if let node {
+            guard !sending.outgoing.isEmpty || sending.isClosing, node.mayEmit(nil) else { return }
+            node.noteEmission()
+        }
         let count = min(sending.outgoing.count, network.room(on: sending.link, towards: .client))
         if count > 0 {
             network.write(sending.outgoing[..<count], on: sending.link, towards: .client)

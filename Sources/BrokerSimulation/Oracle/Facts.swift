@@ -54,7 +54,7 @@ struct SendFact {
     /// The sender's session, if it was connected.
     var session: Int?
     /// The connection was open at both ends.
-    let wasReachable: Bool
+    var wasReachable: Bool
     /// How often the broker had died, and the store had been full.
     let deathsBefore: Int
     /// The orderly stops among them.

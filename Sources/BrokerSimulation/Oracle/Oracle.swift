@@ -138,6 +138,13 @@ final class Oracle {
         for device in devices.indices { endConnection(device) }
     }
 
+    /// Another node leads: whatever waits was sent to none, or to a deposed one.
+    func tookOver() {
+        for message in sends.indices where sends[message].outcome == nil {
+            sends[message].wasReachable = false
+        }
+    }
+
     /// It was asked to stop, and has stored its state: it forgets no result that it had sent, or
     /// would have sent.
     func brokerStopped() {

@@ -82,6 +82,11 @@ public enum Property: String, CaseIterable, Sendable {
     /// No turn costs more than its limit and the one packet that exceeds it.
     case turnsAreBounded = "turns-are-bounded"
 
+    /// A node of a cluster emits nothing after another one's takeover.
+    case deposedIsSilent = "deposed-is-silent"
+    /// The stores of all nodes are copies of prefixes of one log.
+    case storesAreEqual = "stores-are-equal"
+
     /// Whether it is checked after a backup was restored. The others assume that the broker knows
     /// what happened before.
     var outlivesBackup: Bool {

@@ -48,6 +48,8 @@ enum Occurrence: Hashable {
     case backupMade
     case backupPutBack
     case storeHasRoom
+    /// A step of a cluster: see ``ClusterOccurrence``.
+    case cluster(ClusterOccurrence)
 }
 
 /// A priority queue of occurrences: a binary heap.

@@ -5,8 +5,9 @@
 public enum Mutation: String, CaseIterable, Sendable {
     /// The conditions that a run needs for this bug to show.
     public var faults: Faults {
+        if isOfCluster { return .cluster }
         // The seeds of the other bugs are of runs without topics that have history.
-        self == .lostTopicHistory ? .all : faultsWithoutTopics.subtracting(.topicHistory)
+        return self == .lostTopicHistory ? .all : faultsWithoutTopics.subtracting(.topicHistory)
     }
 
     private var faultsWithoutTopics: Faults {
@@ -236,4 +237,70 @@ public enum Mutation: String, CaseIterable, Sendable {
     case crossedChannels = "crossed-channels"
     /// Devices that are lost with their gateway are treated as normally disconnected.
     case gatewayEndsWills = "gateway-ends-wills"
+
+    // In clusters.
+    /// The lease is not checked before anything leaves.
+    case ignoredLease = "ignored-lease"
+    /// The lease runs from the last try of an append.
+    case lastTryLease = "last-try-lease"
+    /// The lease is measured with a clock that stops while the process is paused.
+    case stoppedClock = "stopped-clock"
+    /// A fenced primary goes on.
+    case ignoredFence = "ignored-fence"
+    /// A standby takes over before the lease has ended.
+    case hastyTakeover = "hasty-takeover"
+    /// A standby takes over behind the log's last record, whatever its store has applied.
+    case blindTakeover = "blind-takeover"
+    /// The log does not check the expected last sequence.
+    case uncheckedAppend = "unchecked-append"
+    /// Results leave before their batch is in the log.
+    case earlyRelease = "early-release"
+    /// A wrong last sequence is taken for an earlier success.
+    case believedWrongLast = "believed-wrong-last"
+    /// A time-out is taken for a success.
+    case believedTimeout = "believed-timeout"
+    /// A full log is taken for a success.
+    case believedFull = "believed-full"
+    /// The results of a batch that a full log has not taken are told.
+    case keptResult = "kept-result"
+    /// The log loses its last record when all of its servers lose their power.
+    case unsyncedLog = "unsynced-log"
+    /// A standby sometimes omits a record.
+    case skippedRecord = "skipped-record"
+    /// A standby stores sends that the primary has refused.
+    case acceptedRefusal = "accepted-refusal"
+    /// A record does not say that sends were refused.
+    case unsaidRefusal = "unsaid-refusal"
+    /// A record does not say which entries had expired.
+    case keptExpired = "kept-expired"
+    /// The primary's store commits a batch before it is in the log.
+    case earlyCommit = "early-commit"
+    /// The sequence is stored before the rows.
+    case earlyPosition = "early-position"
+    /// The primary's store loses a commit, and goes on.
+    case lostLocalCommit = "lost-local-commit"
+    /// A copy of a store gets the sequence of a later record.
+    case copyWithoutRows = "copy-without-rows"
+    /// A standby takes over before its store has applied what it has received.
+    case earlyApplied = "early-applied"
+    /// The core of a new primary is restored from the store at the start of the process.
+    case staleCore = "stale-core"
+
+    /// Whether it needs a cluster.
+    public var isOfCluster: Bool {
+        switch self {
+        case .ignoredLease, .lastTryLease, .stoppedClock, .ignoredFence, .hastyTakeover,
+            .blindTakeover, .uncheckedAppend, .earlyRelease, .believedWrongLast,
+            .believedTimeout, .believedFull, .keptResult, .unsyncedLog, .skippedRecord,
+            .acceptedRefusal, .unsaidRefusal, .keptExpired, .earlyCommit, .earlyPosition,
+            .lostLocalCommit, .copyWithoutRows, .earlyApplied, .staleCore:
+            true
+        default: false
+        }
+    }
+
+    /// Nodes of a run that shows it.
+    public var nodeCount: Int { isOfCluster ? 3 : 1 }
+    /// Steps of such a run: those of nodes and their log count too.
+    public var stepMaximum: Int { isOfCluster ? 4_000 : SimulationOptions.stepMaximumDefault }
 }

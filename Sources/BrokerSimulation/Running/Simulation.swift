@@ -10,6 +10,8 @@ final class Simulation {
     let network: SimulatedNetwork
     let store: FaultyStore
     let clients: [any NetworkedClient]
+    /// The nodes; nil for a broker without a cluster.
+    private(set) var cluster: Cluster?
     /// Nil while the process is down.
     var process: BrokerProcess?
     private var lives = 0
@@ -44,7 +46,7 @@ final class Simulation {
 
     /// Runs to the end, or to the first violated property.
     func run() -> SimulationReport {
-        context.enter(.brokerStarted, after: 0)
+        if options.nodeCount > 1 { beginCluster() } else { context.enter(.brokerStarted, after: 0) }
         for client in clients where client.habits.mqtt?.isLate != true {
             context.enter(
                 .clientPowered(client: client.index),
@@ -56,7 +58,7 @@ final class Simulation {
         if profile.receiptInterval != nil { context.enter(.receiptDue, after: 200) }
         if profile.revisionInterval != nil { context.enter(.revisionDue, after: 200) }
         context.enter(.faultDue, after: profile.faultInterval)
-        enterBackup()
+        if cluster == nil { enterBackup() }
         while oracle.violation == nil, !isOver {
             guard let (time, occurrence) = context.eventQueue.takeNext() else { break }
             context.advance(to: time)
@@ -72,9 +74,18 @@ final class Simulation {
     private var isOver = false
 
     private func carryOut(_ occurrence: Occurrence) {
+        if cluster != nil, postpones(occurrence) { return }
         switch occurrence {
+        case .cluster(let step):
+            cluster?.carryOut(step)
+            process = cluster?.leader
         case .loopTurn(let loop, let life): living(life)?.turn(loop: loop)
-        case .storeAsked(let life): if let process = living(life) { beginCommit(process) }
+        case .storeAsked(let life):
+            if let node = cluster?.node(of: life) {
+                node.takeBatch()
+            } else if let process = living(life) {
+                beginCommit(process)
+            }
         case .storeFinished(let life): if let process = living(life) { finishCommit(process) }
         case .coreDue(let life): living(life)?.advance()
         case .brokerStarted: startBroker()
@@ -102,13 +113,36 @@ final class Simulation {
 
     /// The process, if it is still this one.
     private func living(_ life: Int) -> BrokerProcess? {
-        process?.life == life ? process : nil
+        if let cluster { return cluster.process(life) }
+        return process?.life == life ? process : nil
+    }
+
+    // MARK: Cluster
+
+    /// The nodes begin with the same store, as after a copy.
+    private func beginCluster() {
+        _ = BrokerProcess(context, network: network, store: store, life: 0)
+        cluster = Cluster(context, network: network, store: store.contents)
+        cluster?.begin()
+    }
+
+    /// A paused process does nothing until it goes on.
+    private func postpones(_ occurrence: Occurrence) -> Bool {
+        let life: Int? =
+            switch occurrence {
+            case .loopTurn(_, let life), .storeAsked(let life), .coreDue(let life): life
+            case .silenceChecked(let link): network.links[link].life
+            default: nil
+            }
+        guard let life, let until = cluster?.node(of: life)?.pausedUntil else { return false }
+        context.eventQueue.enter(occurrence, at: until)
+        return true
     }
 
     // MARK: Broker
 
     func startBroker() {
-        guard process == nil else { return }
+        guard process == nil, cluster == nil else { return }
         lives += 1
         oracle.history.note(.broker, "starts, life \(lives)")
         process = BrokerProcess(context, network: network, store: store, life: lives)
@@ -180,7 +214,7 @@ final class Simulation {
             client.linkOpened(link, isAccepted: gateway.takeDevice(link))
             return
         }
-        guard let process else {
+        guard let process = cluster.map({ $0.acceptor() }) ?? process else {
             client.linkOpened(link, isAccepted: false)
             return
         }
@@ -236,6 +270,7 @@ final class Simulation {
         context.isRecovering = true
         recoveryDeadline = context.now.advanced(bySeconds: Simulation.recoverySeconds)
         setStore(isFull: false)
+        cluster?.heal()
         context.enter(.brokerStarted, after: 0)
         for client in clients where isMain(client.index) {
             context.enter(.clientPowered(client: client.index), after: 10)
@@ -309,6 +344,7 @@ final class Simulation {
         if gauges.queuedMessages > 0 { return "\(gauges.queuedMessages) messages in queues" }
         if process.isReplaying { return "retained messages" }
         if process.broker.hasBatch || store.isCommitting { return "a batch" }
+        if let cluster { return cluster.unrest }
         return store.isDrained ? nil : "messages in the store"
     }
 
@@ -317,7 +353,7 @@ final class Simulation {
             // Not the device's last CONNACK: those of rivals may overtake each other.
             if let session = client.session { oracle.lasts(session) }
         }
-        checkHistory()
+        if let cluster { cluster.checkAtEnd() } else { checkHistory() }
         if context.has(.canary), let probe { oracle.loseRecord(probe) }
         oracle.checkAtEnd()
     }

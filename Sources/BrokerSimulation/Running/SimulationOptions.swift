@@ -10,14 +10,17 @@ public struct SimulationOptions: Hashable, Sendable {
     public var faults: Faults
     /// A planted bug.
     public var mutation: Mutation?
+    /// Nodes of a cluster; 1 for a broker without one.
+    public var nodeCount: Int
 
     /// Enough for several hundred messages and a dozen faults.
     public static let stepMaximumDefault = 2_000
 
     public init(
         seed: UInt64, stepMaximum: Int = stepMaximumDefault, faults: Faults = .all,
-        mutation: Mutation? = nil
+        mutation: Mutation? = nil, nodeCount: Int = 1
     ) {
+        self.nodeCount = nodeCount
         self.seed = seed
         self.stepMaximum = stepMaximum
         self.faults = faults
@@ -31,6 +34,7 @@ public struct SimulationOptions: Hashable, Sendable {
             if !faults.contains(fault.fault) { words += ["--without", fault.name] }
         }
         if let mutation { words += ["--mutation", mutation.rawValue] }
+        if nodeCount > 1 { words += ["--nodes", "\(nodeCount)"] }
         return words.joined(separator: " ")
     }
 }
@@ -91,6 +95,12 @@ public struct Faults: OptionSet, Hashable, Sendable {
     public static let pulls = Faults(rawValue: 1 << 22)
     /// Topics whose publications are kept.
     public static let topicHistory = Faults(rawValue: 1 << 23)
+
+    /// What a cluster's run contains: its own faults replace those of one broker and its store.
+    public static let cluster: Faults = [
+        .cuts, .stalls, .power, .absences, .rivals, .mqtt, .gateways, .repeats, .rights, .leavers,
+        .siblings,
+    ]
 
     /// The default of a run.
     public static let all: Faults = [

@@ -48,9 +48,13 @@ public final class StoreSnapshot: @unchecked Sendable {
     /// The first opening of the copy gives it a new identity, so that the core renews all epochs:
     /// the copy lacks everything that was acknowledged after it was made.
     ///
-    /// - Parameter besides: names of files that may exist in the directory.
+    /// - Parameters:
+    ///   - besides: names of files that may exist in the directory.
+    ///   - isNode: the copy is of a node for another node of its cluster. It keeps its identity and
+    ///     its position in the log, from which the other node goes on; a backup loses both.
     public func copy(
-        to destination: String, besides: Set<String> = [], progress: CopyProgress? = nil
+        to destination: String, besides: Set<String> = [], isNode: Bool = false,
+        progress: CopyProgress? = nil
     ) throws(StoreError) -> CopyReport {
         // Each page is read twice: in the store, and in the copy.
         progress?.begin(totalByteCount: 2 * (meta.lastPage + 1) * meta.pageByteCount)
@@ -58,7 +62,7 @@ public final class StoreSnapshot: @unchecked Sendable {
         do throws(StoreError) {
             let stagingFile = try StagingFile(directory: destination)
             try fill(stagingFile, progress)
-            let report = try settle(stagingFile, progress)
+            let report = try settle(stagingFile, isNode: isNode, progress)
             try stagingFile.publish()
             return report
         } catch {
@@ -78,7 +82,7 @@ public final class StoreSnapshot: @unchecked Sendable {
 
     /// Marks the staging file as a backup, which also syncs it, reads it again and checks it.
     private func settle(
-        _ stagingFile: StagingFile, _ progress: CopyProgress?
+        _ stagingFile: StagingFile, isNode: Bool, _ progress: CopyProgress?
     ) throws(StoreError) -> CopyReport {
         let found: UInt32
         do {
@@ -100,7 +104,10 @@ public final class StoreSnapshot: @unchecked Sendable {
             try require(
                 isBackup == nil || (meta.lastPage + 1) * meta.pageByteCount <= meta.byteCount,
                 page: meta.lastPage, "the file is too short")
-            try transaction.putMeta(.backup, [])
+            if !isNode {
+                try transaction.putMeta(.backup, [])
+                try transaction.deleteMeta(.position)
+            }
             try transaction.commit()
         }
         let copy = try PageFile(path: stagingFile.path)
@@ -133,8 +140,8 @@ extension LMDBQueueStore {
             PageFile(duplicating: environment.fileDescriptor, path: Environment.dataFile))
     }
 
-    /// Copies the state after the last commit, as ``StoreSnapshot/copy(to:besides:progress:)``
-    /// does, while this thread waits.
+    /// Copies the state after the last commit, as
+    /// ``StoreSnapshot/copy(to:besides:isNode:progress:)`` does, while this thread waits.
     @discardableResult
     public func copy(to destination: String) throws(StoreError) -> CopyReport {
         let snapshot = try snapshot()

@@ -3,12 +3,14 @@
 
 import BrokerCore
 import CLMDB
+import Replication
 
 /// The contents that an opening found or created.
 struct Opening {
     let tables: Tables
     let identity: StoreIdentity
     let stamp: MetaStamp?
+    let position: ReplicaPosition?
     let doomedQueues: [QueueID]
     let usedByteCount: UInt64
     /// The format before an upgrade; nil if it was current.
@@ -39,6 +41,12 @@ struct Opening {
         identity = try Opening.settleIdentity(transaction)
         stamp = try metaValue(
             .stamp, transaction: transaction.handle, table: tables.meta, decode: MetaStamp.init)
+        position = try metaValue(.position, transaction: transaction.handle, table: tables.meta) {
+            bytes in
+            let count = ReplicaPosition.wordCount
+            guard bytes.count == 8 * count else { return nil }
+            return ReplicaPosition(words: (0..<count).map { bytes.littleEndian(at: 8 * $0) })
+        }
         doomedQueues = try Opening.readDoomedQueues(transaction)
         usedByteCount = transaction.usedByteCount
         try transaction.commit()

@@ -21,10 +21,13 @@ struct RemovalTally {
     /// reported by queue, otherwise they are only counted.
     var countsDamage = true
     private(set) var damagedUncounted: UInt64 = 0
+    /// All damaged entries.
+    private(set) var setAside: [EntryKey] = []
 
-    mutating func addDamaged(_ queue: UInt64, byteCount: UInt64) {
+    mutating func addDamaged(_ key: EntryKey, byteCount: UInt64) {
+        setAside.append(key)
         if countsDamage {
-            damaged.add(queue, byteCount: byteCount)
+            damaged.add(key.queue, byteCount: byteCount)
         } else {
             damagedUncounted += 1
         }
@@ -35,6 +38,7 @@ struct RemovalTally {
         released.removeAllKeepingCapacity()
         expired.removeAll()
         damaged.removeAll()
+        setAside.removeAll()
         countsDamage = true
         damagedUncounted = 0
     }

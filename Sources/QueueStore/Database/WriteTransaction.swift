@@ -261,7 +261,7 @@ struct WriteTransaction: ~Copyable {
                 try putSealed(evidence, key: keyBytes, table: tables.damaged, seed: .damagedEntry)
             }
         }
-        removalTally.addDamaged(key.queue, byteCount: UInt64(byteCount))
+        removalTally.addDamaged(key, byteCount: UInt64(byteCount))
     }
 
     // MARK: Bodies
@@ -319,15 +319,20 @@ struct WriteTransaction: ~Copyable {
         let removal = try remove(
             queue: queue, throughNumber: .max, countMaximum: countMaximum,
             removalTally: &removalTally)
+        try setDoomed(queue, !removal.isComplete)
+        return removal
+    }
+
+    /// Records whether entries of a deleted queue are left.
+    func setDoomed(_ queue: QueueID, _ isDoomed: Bool) throws(StoreError) {
         var key = queue.raw.bigEndian
         try withUnsafeBytes(of: &key) { (key) throws(StoreError) in
-            if removal.isComplete {
-                try deleteSealed(key: key, table: tables.doomed)
-            } else {
+            if isDoomed {
                 try putSealed(.empty, key: key, table: tables.doomed, seed: .doomedQueue)
+            } else {
+                try deleteSealed(key: key, table: tables.doomed)
             }
         }
-        return removal
     }
 
     // MARK: Records

@@ -5,6 +5,7 @@ import BrokerCore
 import CLMDB
 import Glibc
 import Primitives
+import Replication
 
 /// Names of the store's own values. On disk.
 enum MetaKey: String {
@@ -16,6 +17,8 @@ enum MetaKey: String {
     case backup = "martlet.backup"
     /// ``MetaStamp``.
     case stamp = "martlet.stamp"
+    /// The record of the cluster's log that the rows contain; absent in a store of no cluster.
+    case position = "martlet.position"
 }
 
 /// The stamp that each commit writes.
@@ -55,6 +58,22 @@ struct MetaStamp {
     }
 }
 
+extension ReplicaPosition {
+    /// 40 bytes: cluster u64, u64 | sequence u64 | term u64 | number u64, little-endian.
+    static let wordCount = 5
+
+    init(words: [UInt64]) {
+        self.init(
+            cluster: StoreIdentity(high: words[0], low: words[1]),
+            sequence: LogSequence(raw: words[2]), term: Term(raw: words[3]), number: words[4])
+    }
+
+    /// The bytes to write.
+    var bytes: [UInt8] {
+        littleEndianBytes([cluster.high, cluster.low, sequence.raw, term.raw, number])
+    }
+}
+
 extension StoreIdentity {
     /// A new one, from the kernel.
     static func random() -> StoreIdentity {
@@ -79,6 +98,13 @@ extension StoreIdentity {
 }
 
 extension StoreStamp {
+    /// The stamp of a commit in a cluster: that of the record, and of no machine's boot, so that
+    /// all nodes have the same one. Another node's clock goes on from it, so the wall clock tells
+    /// the time since then.
+    static func replicated(_ moment: Moment) -> StoreStamp {
+        StoreStamp(moment: moment, boot: StoreIdentity(high: 0, low: 0), bootMilliseconds: 0)
+    }
+
     /// The stamp of a commit that is made now.
     static func now(_ moment: Moment, boot: StoreIdentity) -> StoreStamp {
         var time = timespec()

@@ -1,6 +1,5 @@
-// The checksum of everything in the store. LMDB has none, and damaged data must be refused and
-// never delivered. It detects accidents; it does not protect against someone who can write the
-// file.
+// The checksum of everything that is stored or logged. Damaged data must be refused and never
+// delivered. It detects accidents; it does not protect against someone who can write the file.
 
 /// A running 64-bit checksum of 8-byte words.
 ///
@@ -8,30 +7,34 @@
 /// damage within one word of a record is always detected; any other damage goes undetected once in
 /// 2⁶⁴. One multiplication for 8 bytes is several times as fast as a table-driven CRC-32C, and
 /// needs no instruction that a processor may lack.
-struct Checksum {
+public struct Checksum: Sendable {
     /// The sum of the words so far.
-    private(set) var value: UInt64
+    @inlinable
+    public var value: UInt64 { sum }
+    @usableFromInline
+    var sum: UInt64
 
     /// 2⁶⁴ divided by the golden ratio, made odd: multiplication by an odd number is a bijection.
-    private static let multiplier: UInt64 = 0x9E37_79B9_7F4A_7C15
+    @usableFromInline
+    static var multiplier: UInt64 { 0x9E37_79B9_7F4A_7C15 }
 
-    /// Starts a sum. Tables have different seeds, so that a record that appears in another table
-    /// fails there.
-    @inline(__always)
-    init(_ seed: ChecksumSeed) {
-        value = seed.rawValue
+    /// Starts a sum. Tables and logs have different seeds, so that a record that appears in another
+    /// one fails there.
+    @inlinable @inline(__always)
+    public init(seed: UInt64) {
+        sum = seed
     }
 
-    @inline(__always)
-    mutating func mix(_ word: UInt64) {
-        value = (value ^ word) &* Checksum.multiplier
+    @inlinable @inline(__always)
+    public mutating func mix(_ word: UInt64) {
+        sum = (sum ^ word) &* Checksum.multiplier
         // The product's low bits depend on low bits only; mixing in its high half corrects that.
-        value ^= value >> 32
+        sum ^= sum >> 32
     }
 
     /// Mixes the length, then the bytes, the last word padded with zeros.
-    @inline(__always)
-    mutating func mix(_ bytes: UnsafeRawBufferPointer) {
+    @inlinable @inline(__always)
+    public mutating func mix(_ bytes: UnsafeRawBufferPointer) {
         mix(UInt64(bytes.count))
         var offset = 0
         while offset + 8 <= bytes.count {
@@ -45,16 +48,4 @@ struct Checksum {
         }
         mix(tail)
     }
-}
-
-/// The seed of a checksum. On disk: never change or reuse one.
-enum ChecksumSeed: UInt64 {
-    case meta = 1
-    case messageHead = 2
-    case message = 3
-    case release = 4
-    case entry = 5
-    case record = 6
-    case doomedQueue = 7
-    case damagedEntry = 8
 }

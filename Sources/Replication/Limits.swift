@@ -1,0 +1,22 @@
+// The limits of replication, each with its reason.
+
+/// Limits of records and of the machine.
+public enum ReplicationLimits {
+    /// Bytes of an encoded record. A batch is bounded by the core's limits; JetStream's servers
+    /// accept 64 MiB, if `max_payload` is set to it, and 8 MiB are recommended at most. Sends of a
+    /// larger batch are refused, as those of a store without room.
+    public static let recordByteCountMaximum = 8 << 20
+    /// Bytes of the name of a cluster or a node: that of other ids.
+    public static let nameByteCountMaximum = 64
+    /// The lease, in milliseconds: shorter ones end with every slow sync, longer ones delay a
+    /// takeover by minutes.
+    public static let leaseMilliseconds: ClosedRange<UInt64> = 500...60_000
+    /// Milliseconds until the first repetition of a try, and between later ones at most: a leader
+    /// of the log is elected in 4 to 7 seconds.
+    public static let retryMilliseconds: ClosedRange<UInt64> = 20...500
+    /// Reads that find nothing at a position before the node asks for a copy: a server that lags
+    /// behind answers so too.
+    public static let emptyReadMaximum = 5
+    /// Tries of one record whose late outcomes are still recognised.
+    public static let rememberedTryMaximum = 64
+}
