@@ -34,13 +34,17 @@ PREFIX ?= /usr/local
 LIBRARIES := 'openssl >= 3.0' lmdb libargon2 libcurl
 PACKAGES := libssl-dev liblmdb-dev libargon2-dev libcurl4-openssl-dev pkg-config
 
+# The log of a cluster needs libnats and is built where that is installed, and by no other part of the
+# product (docs/decisions/0011-cluster-builds.md). `make test` installs it.
+export MARTLET_CLUSTER = $(shell pkg-config --exists libnats 2>/dev/null && echo 1)
+
 # MQTT clients and a broker that the tests start and compile, and the tools of the recipes in
 # docs/operating.
 TEST_PACKAGES := mosquitto mosquitto-clients libpaho-mqtt-dev python3-paho-mqtt gcc libc6-dev \
     fail2ban systemd-journal-remote nftables jq python3-prometheus-client python3-websockets curl \
     python3-h11 python3-wsproto chromium chromium-driver python3-selenium python3-systemd \
     python3-requests prometheus haproxy node-mqtt golang-go \
-    golang-github-eclipse-paho.mqtt.golang-dev
+    golang-github-eclipse-paho.mqtt.golang-dev libnats-dev python3-venv
 
 # Targets that firmware uses, each after those it imports, and the processor that they are checked
 # for: a Cortex-M4, as in the samples.
@@ -137,10 +141,11 @@ fuzz: deps
 	SWIFT=$(SWIFT) Tests/Fuzzing/fuzz $(ARGS)
 
 # The thread sanitizer, then those of addresses and undefined behaviour; ARGS=thread selects one,
-# ARGS='thread -- --filter NetTransportTests' some tests.
+# ARGS='thread -- --filter NetTransportTests' some tests. libnats is not built with the sanitizers,
+# so the log of a cluster is left out.
 .PHONY: sanitize
 sanitize: deps test-deps
-	SWIFT=$(SWIFT) Tests/Sanitizers/sanitize $(ARGS)
+	MARTLET_CLUSTER= SWIFT=$(SWIFT) Tests/Sanitizers/sanitize $(ARGS)
 
 # Compares allocations with their thresholds, which hold on any machine; then measures ratios to the
 # floor and to installed brokers, for the tables of docs/PERFORMANCE.md. ARGS selects a part:
@@ -265,7 +270,8 @@ deps: toolchain
 .PHONY: test-deps
 test-deps:
 	@[ -x /usr/sbin/mosquitto ] && [ -x /usr/bin/mosquitto_pub ] && [ -x /usr/bin/gcc ] \
-	    && [ -e /usr/include/MQTTClient.h ] \
+	    && [ -e /usr/include/MQTTClient.h ] && [ -e /usr/include/nats/nats.h ] \
+	    && /usr/bin/python3 -c 'import ensurepip' 2>/dev/null \
 	    && [ -x /usr/bin/fail2ban-regex ] && [ -x /usr/bin/jq ] && [ -x /usr/sbin/nft ] \
 	    && [ -x /lib/systemd/systemd-journal-remote ] \
 	    && [ -x /usr/bin/curl ] \

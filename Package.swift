@@ -310,3 +310,20 @@ let package = Package(
     ],
     swiftLanguageModes: [.v6]
 )
+
+// The log on NATS JetStream needs libnats, which only a cluster uses: everything else builds, and
+// its tests pass, without it. An environment variable says so and not a look for the library, because
+// SwiftPM keeps what this file evaluated to until the file or the environment changes
+// (docs/decisions/0011-cluster-builds.md). `make` sets it where libnats is installed.
+if Context.environment["MARTLET_CLUSTER"] == "1" {
+    package.targets += [
+        .systemLibrary(name: "CNATS", pkgConfig: "libnats", providers: [.apt(["libnats-dev"])]),
+        .target(name: "NATSLog", dependencies: ["Replication", "Threads", "JSON5", "CNATS"]),
+        .testTarget(
+            name: "NATSLogTests",
+            dependencies: [
+                "NATSLog", "Replication", "BrokerCore", "Primitives", "Threads", "CNATS",
+                "TestSurroundings",
+            ]),
+    ]
+}

@@ -28,6 +28,7 @@ private let allowedImports: [String: Set<String>] = [
         "CTLSMemory", "Glibc",
         "Synchronization",
     ],
+    "NATSLog": ["Replication", "Threads", "JSON5", "CNATS", "Glibc"],
     "Files": ["Glibc"],
     "JSON5": [],
     "CommandLineOptions": ["Files", "Glibc"],
