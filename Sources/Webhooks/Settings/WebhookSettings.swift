@@ -16,6 +16,7 @@ package enum EventKind: String, CaseIterable, Sendable {
     case groupRemoved = "group.removed"
     case presenceChanged = "presence.changed"
     case receipt = "receipt"
+    case wake = "wake"
 }
 
 /// Which events of a hook keep their order.
