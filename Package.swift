@@ -140,10 +140,16 @@ let package = Package(
                 "Primitives", "NetTransport", "Threads", "CommandLineOptions", "JSON5",
             ]),
         .target(
-            name: "Webhooks",
+            name: "Relay",
             dependencies: [
                 "ClientProgram", "MartletClient", "WireFormat", "BrokerTerms", "Primitives",
                 "Threads", "CommandLineOptions", "Files", "JSON5", "CCurl", "COpenSSL",
+            ]),
+        .target(
+            name: "Webhooks",
+            dependencies: [
+                "Relay", "ClientProgram", "MartletClient", "WireFormat", "BrokerTerms",
+                "Primitives", "CommandLineOptions", "JSON5",
             ]),
 
         // Programs.
@@ -160,8 +166,8 @@ let package = Package(
         .executableTarget(
             name: "martlet-gateway",
             dependencies: [
-                "Gateway", "Bridge", "Webhooks", "MartletClient", "NetTransport", "Threads",
-                "CommandLineOptions", "Files",
+                "Gateway", "Bridge", "Webhooks", "Relay", "MartletClient", "NetTransport",
+                "Threads", "CommandLineOptions", "Files",
             ]),
         .executableTarget(
             name: "martlet-sim", dependencies: ["BrokerSimulation", "CommandLineOptions"]),
@@ -252,7 +258,7 @@ let package = Package(
         .testTarget(
             name: "WebhooksTests",
             dependencies: [
-                "Webhooks", "ClientProgram", "MartletClient", "BrokerTerms", "Primitives",
+                "Webhooks", "Relay", "ClientProgram", "MartletClient", "BrokerTerms", "Primitives",
                 "CommandLineOptions", "Files", "TestSurroundings",
             ]),
         .testTarget(name: "MartletClientTests", dependencies: ["MartletClient"]),

@@ -5,6 +5,7 @@ import Foundation
 import MartletClient
 import Testing
 
+@testable import Relay
 @testable import Webhooks
 
 @Suite struct EventBodyTests {
