@@ -151,6 +151,13 @@ let package = Package(
                 "Relay", "ClientProgram", "MartletClient", "WireFormat", "BrokerTerms",
                 "Primitives", "CommandLineOptions", "JSON5",
             ]),
+        .target(
+            name: "Push",
+            dependencies: [
+                "Relay", "ClientProgram", "MartletClient", "WireFormat", "BrokerTerms",
+                "Primitives", "NetTransport", "Threads", "CommandLineOptions", "Files", "JSON5",
+                "CCurl", "COpenSSL",
+            ]),
 
         // Programs.
         .executableTarget(
@@ -166,7 +173,7 @@ let package = Package(
         .executableTarget(
             name: "martlet-gateway",
             dependencies: [
-                "Gateway", "Bridge", "Webhooks", "Relay", "MartletClient", "NetTransport",
+                "Gateway", "Bridge", "Webhooks", "Push", "Relay", "MartletClient", "NetTransport",
                 "Threads", "CommandLineOptions", "Files",
             ]),
         .executableTarget(
@@ -255,6 +262,14 @@ let package = Package(
                 "BrokerTerms", "Primitives", "CommandLineOptions", "NetTransport",
                 "TestSurroundings",
             ]),
+        .testTarget(
+            name: "PushTests",
+            dependencies: [
+                "Push", "Relay", "MartletClient", "WireFormat", "BrokerTerms", "Primitives",
+                "CommandLineOptions", "Files", "JSON5", "Threads", "TestSurroundings",
+            ],
+            // The far sides, which Python interprets.
+            exclude: ["FarSides"]),
         .testTarget(
             name: "WebhooksTests",
             dependencies: [
