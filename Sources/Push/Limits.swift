@@ -7,6 +7,8 @@ public enum PushLimits {
     static let concurrencyMaximum = 2_000
     /// Requests to one destination at a time. Providers bear more, and one customer's server fewer.
     static let destinationConcurrencyMaximum = 100
+    /// Connections that are kept for further requests: to look through them takes time.
+    static let connectionsMaximum = 256
     /// Wake-ups that begin in one second; 0 for no limit.
     static let ratePerSecondDefault = 1_000
     static let ratePerSecondMaximum = 100_000

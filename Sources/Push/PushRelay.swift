@@ -45,7 +45,7 @@ struct PushRelay: ~Copyable {
         self.session = session
         let rules = AddressRules(allowed: settings.relay.privateNetworks)
         returns = PushReturns(waker)
-        pool = TransferPool(waker, rules: rules, requestsMaximum: settings.concurrency)
+        pool = TransferPool(waker, rules: rules, requestsMaximum: min(settings.concurrency, PushLimits.connectionsMaximum))
         dispatcher = WakeDispatcher(
             settings, stored: record.stored, seed: .random(in: 0...(.max)), now: Self.now)
         self.record = record

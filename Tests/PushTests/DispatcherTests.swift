@@ -90,7 +90,7 @@ import Testing
         var relay = ModelRelay(Fixture.settings { $0.concurrency = 4 })
         relay.accept(Fixture.request(ids: Array(1...8), address: { _ in "https://dead.example/" }))
         relay.begin()
-        // Half of the requests are for destinations that have not answered.
+        // Half of the requests are for destinations that were never tried.
         #expect(relay.ids == [1, 2])
         for _ in 0..<20 {
             while !relay.attempts.isEmpty { relay.finish(.down) }

@@ -1,6 +1,6 @@
-// The destinations of wake-ups: for each one a queue, its circuit, and how many requests it has. A
-// destination that never answered gets at most half of the requests, so that dead ones delay none
-// that live.
+// The destinations of wake-ups: for each one a queue, its circuit, and how many requests it has.
+// Those whose last request failed share a quarter of all requests, and those that were never tried
+// a half, so that dead ones delay none that live.
 
 import Primitives
 import Relay
@@ -12,37 +12,45 @@ struct QueuePlace {
 }
 
 struct Destinations {
+    /// What the last request to a destination says.
+    private enum Health: Int, CaseIterable {
+        case answering
+        case untried
+        case failing
+    }
+
     private struct Destination {
         var circuit = Circuit()
         var ready = Queue<QueuePlace>()
         var inFlightCount = 0
         /// It is in one of the lists of destinations.
         var isListed = false
-        /// Its last request had an answer.
-        var isProven = false
+        var health = Health.untried
     }
 
     private var destinations: [String: Destination] = [:]
-    /// Destinations whose turn it is; those whose circuit is open, by the end of the wait; and those
-    /// without an answer, while such ones have their share of the requests.
+    /// Destinations whose turn it is; those whose circuit is open, by the end of the wait; and, by
+    /// health, those that wait while others like them have their share of the requests.
     private var turns = Queue<String>()
     private var open = PriorityQueue<Instant, String>()
-    private var unprovenWaiting = Queue<String>()
+    private var held: [Queue<String>]
     private(set) var inFlightCount = 0
-    private var unprovenInFlightCount = 0
+    /// By health: requests under way, and how many there may be.
+    private var counts: [Int]
+    private let shares: [Int]
     private let concurrencyMaximum: Int
 
     init(concurrencyMaximum: Int) {
         self.concurrencyMaximum = concurrencyMaximum
+        shares = [concurrencyMaximum, max(1, concurrencyMaximum / 2), max(1, concurrencyMaximum / 4)]
+        held = Health.allCases.map { _ in Queue() }
+        counts = Health.allCases.map { _ in 0 }
     }
 
     var openCount: Int { destinations.values.count { $0.circuit.openUntil != nil } }
 
     /// Whether all requests are under way that may be.
     var isFull: Bool { inFlightCount >= concurrencyMaximum }
-
-    /// Unproven destinations may have this many requests.
-    private var unprovenMaximum: Int { max(1, concurrencyMaximum / 2) }
 
     mutating func add(_ place: QueuePlace, to name: String) {
         if destinations[name] == nil, destinations.count >= PushLimits.destinationsMaximum {
@@ -76,9 +84,10 @@ struct Destinations {
                 open.insert(name, rank: destinations[name]!.circuit.openUntil!)
                 continue
             }
-            guard destinations[name]!.isProven || unprovenInFlightCount < unprovenMaximum else {
+            let health = destinations[name]!.health.rawValue
+            guard counts[health] < shares[health] else {
                 destinations[name]!.isListed = true
-                unprovenWaiting.append(name)
+                held[health].append(name)
                 continue
             }
             guard let place = destinations[name]!.ready.popFirst() else { continue }
@@ -92,7 +101,7 @@ struct Destinations {
         destinations[name]!.inFlightCount += 1
         destinations[name]!.circuit.begin()
         inFlightCount += 1
-        if !destinations[name]!.isProven { unprovenInFlightCount += 1 }
+        counts[destinations[name]!.health.rawValue] += 1
         list(name)
     }
 
@@ -122,7 +131,7 @@ struct Destinations {
         } else {
             change = destinations[name]!.circuit.succeeded() ? .closed : nil
         }
-        setProven(name, !isFault)
+        setHealth(name, isFault ? .failing : .answering)
         continueLists(name)
         return change
     }
@@ -138,22 +147,25 @@ struct Destinations {
         inFlightCount -= 1
         precondition(inFlightCount >= 0, "\(inFlightCount) open requests after one to \(name)")
         destinations[name]!.inFlightCount -= 1
-        if !destinations[name]!.isProven { unprovenInFlightCount -= 1 }
+        counts[destinations[name]!.health.rawValue] -= 1
     }
 
     private mutating func continueLists(_ name: String) {
         list(name)
-        for _ in 0..<max(0, unprovenMaximum - unprovenInFlightCount) {
-            guard let next = unprovenWaiting.popFirst() else { break }
-            turns.append(next)
+        for health in Health.allCases.map(\.rawValue) {
+            for _ in 0..<max(0, shares[health] - counts[health]) {
+                guard let next = held[health].popFirst() else { break }
+                turns.append(next)
+            }
         }
     }
 
     /// Requests that are under way count as what the destination is now.
-    private mutating func setProven(_ name: String, _ isProven: Bool) {
-        guard destinations[name]!.isProven != isProven else { return }
-        destinations[name]!.isProven = isProven
-        unprovenInFlightCount += (isProven ? -1 : 1) * destinations[name]!.inFlightCount
+    private mutating func setHealth(_ name: String, _ health: Health) {
+        let former = destinations[name]!.health
+        destinations[name]!.health = health
+        counts[former.rawValue] -= destinations[name]!.inFlightCount
+        counts[health.rawValue] += destinations[name]!.inFlightCount
     }
 
     /// Whether its circuit is open.
