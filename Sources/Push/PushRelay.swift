@@ -45,7 +45,9 @@ struct PushRelay: ~Copyable {
         self.session = session
         let rules = AddressRules(allowed: settings.relay.privateNetworks)
         returns = PushReturns(waker)
-        pool = TransferPool(waker, rules: rules, requestsMaximum: min(settings.concurrency, PushLimits.connectionsMaximum))
+        pool = TransferPool(
+            waker, rules: rules,
+            requestsMaximum: min(settings.concurrency, PushLimits.connectionsMaximum))
         dispatcher = WakeDispatcher(
             settings, stored: record.stored, seed: .random(in: 0...(.max)), now: Self.now)
         self.record = record
@@ -144,7 +146,7 @@ struct PushRelay: ~Copyable {
         lookForResends(now)
         for value in returns.takeAll() {
             switch value {
-            case .sent(let tag, let outcome): finish(tag, outcome, now)
+            case .sent(let tag, let outcome): finish(tag, outcome, now: now)
             case .removed(let key, let refusal):
                 dispatcher.finish(removal: key, refusal: refusal, now: now)
             }
@@ -176,12 +178,12 @@ struct PushRelay: ~Copyable {
                 preconditionFailure("a question for \(attempt.wake.sequence), and no hook")
             }
             start(RequestSender.question(for: attempt.wake, hook, now: now), attempt)
-        case .send(let content): send(attempt, content, now)
+        case .send(let content): send(attempt, content, now: now)
         }
     }
 
     private mutating func send(
-        _ attempt: WakeDispatcher.Attempt, _ content: WakeContent, _ now: Moment
+        _ attempt: WakeDispatcher.Attempt, _ content: WakeContent, now: Moment
     ) {
         let wake = attempt.wake
         switch wake.target.kind {
@@ -189,13 +191,14 @@ struct PushRelay: ~Copyable {
             start(
                 RequestSender.request(
                     for: wake, content, settings.webhook ?? RequestSettings(), now: now),
-                attempt, now)
+                attempt, now: now)
         case .sms:
             start(
                 RequestSender.request(
-                    for: wake, content, settings.sms ?? RequestSettings(), now: now), attempt, now)
-        case .apns: start(apns.request(for: wake, content, now: now), attempt, now)
-        case .fcm: sendFCM(attempt, content, now)
+                    for: wake, content, settings.sms ?? RequestSettings(), now: now), attempt,
+                now: now)
+        case .apns: start(apns.request(for: wake, content, now: now), attempt, now: now)
+        case .fcm: sendFCM(attempt, content, now: now)
         case .mqtt:
             lastTag += 1
             attempts[lastTag] = attempt
@@ -209,13 +212,13 @@ struct PushRelay: ~Copyable {
             // All datagrams of a wake-up are the same: its number and its identifier are.
             let nonce = wake.sequence &* 0x9E37_79B9_7F4A_7C15
             if let outcome = datagrams?.send(wake, nonce: nonce, tag: lastTag) {
-                finish(lastTag, outcome, now)
+                finish(lastTag, outcome, now: now)
             }
         }
     }
 
     private mutating func sendFCM(
-        _ attempt: WakeDispatcher.Attempt, _ content: WakeContent, _ now: Moment
+        _ attempt: WakeDispatcher.Attempt, _ content: WakeContent, now: Moment
     ) {
         guard let access = fcm?.access(now: now) else {
             preconditionFailure("a wake-up \(attempt.wake.sequence) for FCM, which is not set")
@@ -223,7 +226,7 @@ struct PushRelay: ~Copyable {
         switch access {
         case .ready(let token):
             start(
-                fcm!.request(for: attempt.wake, content, token: token, now: now), attempt, now)
+                fcm!.request(for: attempt.wake, content, token: token, now: now), attempt, now: now)
         case .wanted:
             pool.begin(fcm!.tokenRequest(now: now), tag: 0)
             tokenless.append(attempt)
@@ -233,7 +236,7 @@ struct PushRelay: ~Copyable {
 
     private mutating func start(
         _ request: Result<TransferRequest, SendFault>, _ attempt: WakeDispatcher.Attempt,
-        _ now: Moment
+        now: Moment
     ) {
         switch request {
         case .success(let request): start(request, attempt)
@@ -273,7 +276,7 @@ struct PushRelay: ~Copyable {
         dispatcher.finish(attempt, with: outcome, now: now)
     }
 
-    private mutating func finish(_ tag: UInt64, _ outcome: SendOutcome, _ now: Moment) {
+    private mutating func finish(_ tag: UInt64, _ outcome: SendOutcome, now: Moment) {
         guard let attempt = attempts.removeValue(forKey: tag) else {
             preconditionFailure("attempt \(tag) has ended before")
         }

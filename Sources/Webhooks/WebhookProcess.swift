@@ -74,9 +74,10 @@ public enum WebhookDeadLetters {
         _ settings: WebhookSettings, number: UInt64?
     ) throws(RecordFailure) -> Int {
         let names = Set(settings.hooks.map(\.name))
-        let sequences = try RecordFile<RecordContent>.content(of: settings.relay.stateFile).deadLetters.filter {
-            names.contains($0.delivery.hook)
-        }.map(\.delivery.sequence).filter { number == nil || $0 == number }
+        let sequences = try RecordFile<RecordContent>.content(of: settings.relay.stateFile)
+            .deadLetters.filter {
+                names.contains($0.delivery.hook)
+            }.map(\.delivery.sequence).filter { number == nil || $0 == number }
         guard !sequences.isEmpty else { return 0 }
         try ResendRequest(stateFile: settings.relay.stateFile).write(sequences)
         return sequences.count

@@ -25,7 +25,8 @@ struct WebhookRelay: ~Copyable {
     private var stopReason: String?
 
     init(
-        _ settings: WebhookSettings, record: consuming RecordFile<RecordContent>, session: BrokerSession,
+        _ settings: WebhookSettings, record: consuming RecordFile<RecordContent>,
+        session: BrokerSession,
         inputs: InputQueue, waker: RelayWaker
     ) {
         self.settings = settings

@@ -80,10 +80,14 @@ import Testing
     }
 
     @Test(arguments: [
-        (#"{"alert":"x","badge":"Increment","sound":"s","custom":{"k":1}}"#,
-            #"{"custom":{"k":1},"aps":{"alert":"x","sound":"s","badge":6}}"#, 6 as UInt64?),
-        (#"{"aps":{"alert":"x","badge":2},"k":1}"#,
-            #"{"k":1,"aps":{"alert":"x","badge":2}}"#, 2),
+        (
+            #"{"alert":"x","badge":"Increment","sound":"s","custom":{"k":1}}"#,
+            #"{"custom":{"k":1},"aps":{"alert":"x","sound":"s","badge":6}}"#, 6 as UInt64?
+        ),
+        (
+            #"{"aps":{"alert":"x","badge":2},"k":1}"#,
+            #"{"k":1,"aps":{"alert":"x","badge":2}}"#, 2
+        ),
         (#"{"aps":{"content-available":1}}"#, #"{"aps":{"content-available":1}}"#, nil),
     ])
     func `Apple's keys are in aps, and the badge counts`(

@@ -1,5 +1,5 @@
-// Dead targets delay no living ones: a tenth of all targets never answers. MARTLET_PUSH_TARGETS=10000
-// measures with as many targets as docs/PERFORMANCE.md names.
+// Dead targets delay no living ones: a tenth of all targets never answers.
+// MARTLET_PUSH_TARGETS=10000 measures with as many targets.
 
 import Foundation
 import TestSurroundings
@@ -48,7 +48,8 @@ import Testing
                         return "http://\(host):\(id % 10 == 0 ? Int(deadPort) : far.port)/"
                     }, time: unixNow))
         }
-        let line = try far.lines.line("figures count=\(users * 8 / 10 * 9 / 1_000 * 1_000)", seconds: 120)
+        let line = try far.lines.line(
+            "figures count=\(users * 8 / 10 * 9 / 1_000 * 1_000)", seconds: 120)
         let fields = line.split(separator: " ").reduce(
             into: [String: Int]()
         ) { fields, word in

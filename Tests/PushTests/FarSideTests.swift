@@ -35,7 +35,8 @@ import Testing
         let relay = TestRelay(try keys.settings(byToken(far)))
         for count in 1...3 {
             relay.accept(
-                Fixture.request(kind: "apns", address: { _ in Self.token }, count: count, time: unixNow))
+                Fixture.request(
+                    kind: "apns", address: { _ in Self.token }, count: count, time: unixNow))
             let line = try far.lines.line("request token=\(Self.token)", count: count)
             #expect(line.contains(#""badge":\#(count)"#), "\(line)")
         }
@@ -156,7 +157,8 @@ import Testing
             "failed QUOTA_EXCEEDED", "refused INVALID_ARGUMENT", "failed UNAVAILABLE",
         ] { #expect(steps.contains(step), "\(step) in \(steps)") }
         #expect(!far.lines.all.contains { $0.hasPrefix("fault") })
-        #expect(far.lines.all.filter { $0.hasPrefix("token ") }.count == 3)
+        // The end of a token meets what is in flight too, which may ask once more.
+        #expect((3...4).contains(far.lines.all.filter { $0.hasPrefix("token ") }.count))
         #expect(try relay.record().wakes.isEmpty)
     }
 
@@ -227,7 +229,8 @@ import Testing
         #expect(!far.lines.all.contains { $0.hasPrefix("fault") })
     }
 
-    @Test func `datagrams are repeated until the device comes, on permitted networks only`() throws {
+    @Test func `datagrams are repeated until the device comes, on permitted networks only`() throws
+    {
         let receiver = socket(AF_INET, Int32(SOCK_DGRAM.rawValue), 0)
         defer { close(receiver) }
         var address = sockaddr_in()

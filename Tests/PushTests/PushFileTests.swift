@@ -36,7 +36,8 @@ import Testing
               { name: "a", keyFile: "DIR/key.p8", keyId: "K", teamId: "T", tokenMinutes: 20,
                 topic: "x", pushType: "background", priority: 5 },
               { name: "dev", certificateFile: "DIR/legacy.p12", passwordFile: "DIR/password",
-                topic: "y", productionUrl: "https://p/", sandboxUrl: "https://s", caFile: "DIR/ca.pem",
+                topic: "y", productionUrl: "https://p/", sandboxUrl: "https://s",
+                caFile: "DIR/ca.pem",
                 timeoutSeconds: 3 },
             ],
             fcm: { serviceAccountFile: "DIR/account.json", url: "https://f", caFile: "DIR/ca.pem",
@@ -79,17 +80,26 @@ import Testing
         ("", "the file has none of apns, fcm, webhook, sms, mqtt and udp"),
         ("apsn: {},", "push.json5:6:3: apsn is unknown; did you mean apns?"),
         ("apns: { topic: \"x\" },", "push.json5:6:9: apns needs either keyFile or certificateFile"),
-        ("apns: { keyFile: \"DIR/rsa.key\", keyId: \"K\", teamId: \"T\", topic: \"x\" },",
-            "apns.keyFile names DIR/rsa.key, which has a key of another kind"),
-        ("apns: { keyFile: \"DIR/ca.pem\", keyId: \"K\", teamId: \"T\", topic: \"x\" },",
-            "which has no private key in PEM without a password"),
-        ("apns: { keyFile: \"DIR/key.p8\", keyId: \"K\\n\", teamId: \"T\", topic: \"x\" },",
-            "apns.keyId may have letters, digits"),
         (
-            "apns: { certificateFile: \"DIR/client.p12\", passwordFile: \"DIR/wrong\", topic: \"x\" },",
+            "apns: { keyFile: \"DIR/rsa.key\", keyId: \"K\", teamId: \"T\", topic: \"x\" },",
+            "apns.keyFile names DIR/rsa.key, which has a key of another kind"
+        ),
+        (
+            "apns: { keyFile: \"DIR/ca.pem\", keyId: \"K\", teamId: \"T\", topic: \"x\" },",
+            "which has no private key in PEM without a password"
+        ),
+        (
+            "apns: { keyFile: \"DIR/key.p8\", keyId: \"K\\n\", teamId: \"T\", topic: \"x\" },",
+            "apns.keyId may have letters, digits"
+        ),
+        (
+            "apns: {certificateFile: \"DIR/client.p12\", passwordFile: \"DIR/wrong\", topic: \"x\"},",
             "names DIR/client.p12, which has another password than passwordFile says"
         ),
-        ("apns: { certificateFile: \"DIR/ca.pem\", topic: \"x\" },", "which is no file of PKCS #12"),
+        (
+            "apns: { certificateFile: \"DIR/ca.pem\", topic: \"x\" },",
+            "which is no file of PKCS #12"
+        ),
         ("apns: { productionUrl: \"http://x\", topic: \"x\" },", "must be a URL with https"),
         ("fcm: { serviceAccountFile: \"DIR/ca.pem\" },", "which is no JSON"),
         ("fcm: {},", "fcm.serviceAccountFile is needed"),
@@ -101,7 +111,10 @@ import Testing
         ("udp: { keyFile: \"DIR/udp.key\" },", "udp.networks is needed"),
         ("webhook: { secretFiles: [\"DIR/token\"] },", "is no secret: whsec_"),
         ("hook: { url: \"https://x\", onSilence: \"no\" },", "must be template or drop"),
-        ("templates: { apns: { a: \"${b}\" } },", "push.json5:6:27: templates.apns.a has the unknown"),
+        (
+            "templates: { apns: { a: \"${b}\" } },",
+            "push.json5:6:27: templates.apns.a has the unknown"
+        ),
         ("templates: { udp: {} },", "templates.udp is unknown"),
     ])
     func `an error has its place and says what is expected`(sections: String, message: String) {
@@ -109,7 +122,8 @@ import Testing
     }
 
     @Test func `no error shows a secret`() {
-        let text = complaints("webhook: { secretFiles: [\"DIR/password\"] }, udp: { keyFile: \"DIR/password\" },")
+        let text = complaints(
+            "webhook: { secretFiles: [\"DIR/password\"] }, udp: { keyFile: \"DIR/password\" },")
         #expect(!text.contains("word,") && !text.contains(Fixture.secretText))
     }
 }

@@ -82,7 +82,8 @@ import Testing
             try file.append(entries, isSynced: true)
             // One relay at a time.
             #expect(throws: RecordFailure.self) { _ = try RecordFile<RecordContent>.open(path) }
-            #expect(try RecordFile<RecordContent>.content(of: path).entries == state(entries).entries)
+            #expect(
+                try RecordFile<RecordContent>.content(of: path).entries == state(entries).entries)
         }
         do {
             var file = try RecordFile<RecordContent>.open(path)
@@ -101,7 +102,8 @@ import Testing
             #expect(file.stored.deliveries.map(\.sequence) == [4, 5])
             try file.append([.event(delivery(7))], isSynced: true)
         }
-        #expect(try RecordFile<RecordContent>.content(of: path).deliveries.map(\.sequence) == [4, 5, 7])
+        #expect(
+            try RecordFile<RecordContent>.content(of: path).deliveries.map(\.sequence) == [4, 5, 7])
     }
 
     @Test func `a file of something else is refused`() throws {

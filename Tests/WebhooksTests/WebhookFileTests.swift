@@ -64,7 +64,9 @@ import Testing
             }
             """
         let settings = try WebhookFile.settings(text: Array(text.utf8), path: "f", token: "env")
-        #expect(settings.relay.token == "env" && settings.relay.device == "d" && settings.relay.inFlightMaximum == 7)
+        #expect(
+            settings.relay.token == "env" && settings.relay.device == "d"
+                && settings.relay.inFlightMaximum == 7)
         #expect(settings.relay.privateNetworks.count == 2)
         #expect(settings.relay.retryMilliseconds == 50 && settings.relay.retrySecondsMaximum == 60)
         #expect(settings.filters == ["$presence/+", "a/+"])

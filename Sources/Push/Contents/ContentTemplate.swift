@@ -65,19 +65,19 @@ package struct ContentTemplate: Sendable {
             r.complain(key, "must be an object, not \(node.kindName)", at: node.offset)
             return nil
         }
-        root = Self.parse(node, key: key, isContentAllowed, &r)
+        root = Self.parse(node, key: key, isContentAllowed: isContentAllowed, &r)
         guard r.complaints.count == before else { return nil }
     }
 
     /// A template of this program.
     init(builtIn node: JSON5Node) {
         var reader = SectionReader(path: "", text: [])
-        root = Self.parse(node, key: "", false, &reader)
+        root = Self.parse(node, key: "", isContentAllowed: false, &reader)
         precondition(reader.complaints.isEmpty, "\(reader.complaints)")
     }
 
     private static func parse(
-        _ node: JSON5Node, key: String, _ isContentAllowed: Bool, _ r: inout SectionReader
+        _ node: JSON5Node, key: String, isContentAllowed: Bool, _ r: inout SectionReader
     ) -> Part {
         switch node.value {
         case .null, .boolean: return .fixed(node)
@@ -100,12 +100,14 @@ package struct ContentTemplate: Sendable {
                 let name = String(rest[start.upperBound..<end])
                 if let variable = TemplateVariable(rawValue: name) {
                     if variable == .message, !isContentAllowed {
-                        r.complain(key, "has ${message}, which needs contents: true", at: node.offset)
+                        r.complain(
+                            key, "has ${message}, which needs contents: true", at: node.offset)
                     }
                     pieces.append(.variable(variable))
                 } else {
                     let known = TemplateVariable.allCases.map(\.rawValue).joined(separator: ", ")
-                    r.complain(key, "has the unknown variable ${\(name)}; known: \(known)",
+                    r.complain(
+                        key, "has the unknown variable ${\(name)}; known: \(known)",
                         at: node.offset)
                 }
                 rest = rest[rest.index(after: end)...]
@@ -115,12 +117,19 @@ package struct ContentTemplate: Sendable {
         case .array(let elements):
             return .list(
                 elements.enumerated().map {
-                    parse($0.element, key: "\(key)[\($0.offset)]", isContentAllowed, &r)
+                    parse(
+                        $0.element, key: "\(key)[\($0.offset)]", isContentAllowed: isContentAllowed,
+                        &r)
                 })
         case .object(let members):
             return .object(
                 members.map {
-                    ($0.key, parse($0.node, key: "\(key).\($0.key)", isContentAllowed, &r))
+                    (
+                        $0.key,
+                        parse(
+                            $0.node, key: "\(key).\($0.key)", isContentAllowed: isContentAllowed, &r
+                        )
+                    )
                 })
         }
     }

@@ -107,7 +107,11 @@ package enum WakeContents {
         // Values of data are texts.
         guard let data = message["data"] else { return message }
         let texts = data.members.map { member in
-            (member.key, JSON5Node.text(member.node.text ?? String(decoding: member.node.json, as: UTF8.self)))
+            (
+                member.key,
+                JSON5Node.text(
+                    member.node.text ?? String(decoding: member.node.json, as: UTF8.self))
+            )
         }
         return message.setting("data", .object(texts))
     }

@@ -40,7 +40,8 @@ struct DatagramSender: ~Copyable {
         let bytes = settings.key.datagram(
             user: wake.user, device: wake.target.device, time: wake.time, nonce: nonce)
         if let address = SocketAddress(numericHost: server.host, port: server.port) {
-            return Self.send(bytes, to: address, settings.networks, version4, version6)
+            return Self.send(
+                bytes, to: address, in: settings.networks, version4: version4, version6: version6)
         }
         // Duplicates outlive this value where a lookup does.
         let sockets = (dup(version4), dup(version6))
@@ -50,7 +51,9 @@ struct DatagramSender: ~Copyable {
             let outcome: SendOutcome
             switch result {
             case .success(let addresses):
-                outcome = Self.send(bytes, to: addresses[0], networks, sockets.0, sockets.1)
+                outcome = Self.send(
+                    bytes, to: addresses[0], in: networks, version4: sockets.0,
+                    version6: sockets.1)
             case .failure:
                 outcome = .failed("unknown-host", retryAfterSeconds: 0, isDestination: true)
             }
@@ -62,8 +65,8 @@ struct DatagramSender: ~Copyable {
     }
 
     private static func send(
-        _ bytes: [UInt8], to address: SocketAddress, _ networks: [IPNetwork], _ version4: Int32,
-        _ version6: Int32
+        _ bytes: [UInt8], to address: SocketAddress, in networks: [IPNetwork], version4: Int32,
+        version6: Int32
     ) -> SendOutcome {
         guard let ip = address.ipAddress, networks.contain(ip) else {
             return .refused("address-not-allowed", isFinal: true)

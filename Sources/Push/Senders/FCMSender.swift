@@ -1,5 +1,5 @@
-// Firebase Cloud Messaging, HTTP v1, as Google documents it: "FCM HTTP v1 error codes", "Using OAuth
-// 2.0 for server to server applications". One access token serves all messages.
+// Firebase Cloud Messaging, HTTP v1, as Google documents it: "FCM HTTP v1 error codes", "Using
+// OAuth 2.0 for server to server applications". One access token serves all messages.
 
 import JSON5
 import Primitives
@@ -78,7 +78,8 @@ package struct FCMSender {
         let lifetime = wake.expiry > now.unixMilliseconds ? wake.expiry - now.unixMilliseconds : 0
         let android = message["android"] ?? .object([])
         if android["ttl"] == nil {
-            message = message.setting("android", android.setting("ttl", .text("\(lifetime / 1_000)s")))
+            message = message.setting(
+                "android", android.setting("ttl", .text("\(lifetime / 1_000)s")))
         }
         let body = JSON5Node.object([("message", message)]).json
         guard content.content.json.count <= PushLimits.fcmPayloadByteCountMaximum else {

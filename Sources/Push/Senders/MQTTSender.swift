@@ -216,7 +216,9 @@ private final class StreamConnection {
                 let connection = Unmanaged<StreamConnection>.fromOpaque(context)
                     .takeUnretainedValue()
                 let bytes = curl_bytes_of(address)
-                let list = withUnsafeBytes(of: bytes.bytes) { Array($0.prefix(Int(bytes.byte_count))) }
+                let list = withUnsafeBytes(of: bytes.bytes) {
+                    Array($0.prefix(Int(bytes.byte_count)))
+                }
                 guard connection.rules.permits(bytes: list) else {
                     connection.isAddressRefused = true
                     return CURL_SOCKET_BAD

@@ -41,7 +41,9 @@ enum PasswordedIdentity {
     }
 
     private static func text(_ write: (OpaquePointer) -> Int32) -> [UInt8] {
-        guard let sink = BIO_new(BIO_s_mem()) else { preconditionFailure("no memory: \(ERR_peek_error())") }
+        guard let sink = BIO_new(BIO_s_mem()) else {
+            preconditionFailure("no memory: \(ERR_peek_error())")
+        }
         defer { BIO_free(sink) }
         let code = write(sink)
         precondition(code == 1, "PEM: \(code)")

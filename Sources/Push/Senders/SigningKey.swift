@@ -65,7 +65,9 @@ package final class SigningKey: @unchecked Sendable {
     }
 
     private func signature(of content: [UInt8]) -> [UInt8] {
-        guard let context = EVP_MD_CTX_new() else { preconditionFailure("no memory for \(content.count) bytes") }
+        guard let context = EVP_MD_CTX_new() else {
+            preconditionFailure("no memory for \(content.count) bytes")
+        }
         defer { EVP_MD_CTX_free(context) }
         var count = 1_024
         var bytes = [UInt8](repeating: 0, count: count)

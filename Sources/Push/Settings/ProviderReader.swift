@@ -37,19 +37,21 @@ enum ProviderReader {
             switch name {
             case "name": settings.name = r.text(node, path) ?? ""
             case "keyFile": keyFile = r.text(node, path)
-            case "keyId": keyID = header(node, path, &r)
-            case "teamId": settings.teamID = header(node, path, &r) ?? ""
+            case "keyId": keyID = header(node, path, reader: &r)
+            case "teamId": settings.teamID = header(node, path, reader: &r) ?? ""
             case "tokenMinutes":
                 minutes = r.integer(node, path, in: PushLimits.tokenMinutes) ?? minutes
             case "certificateFile": certificateFile = r.text(node, path)
             case "passwordFile": password = r.secret(node, path)
-            case "topic": settings.topic = header(node, path, &r) ?? ""
-            case "pushType": settings.pushType = header(node, path, &r) ?? settings.pushType
+            case "topic": settings.topic = header(node, path, reader: &r) ?? ""
+            case "pushType": settings.pushType = header(node, path, reader: &r) ?? settings.pushType
             case "priority":
                 settings.priority = r.integer(node, path, in: 1...10) ?? settings.priority
             case "productionUrl":
-                settings.productionURL = server(node, path, settings.productionURL, &r)
-            case "sandboxUrl": settings.sandboxURL = server(node, path, settings.sandboxURL, &r)
+                settings.productionURL = server(
+                    node, path, former: settings.productionURL, reader: &r)
+            case "sandboxUrl":
+                settings.sandboxURL = server(node, path, former: settings.sandboxURL, reader: &r)
             case "caFile": settings.authorityFile = RelaySection.file(node, key: path, reader: &r)
             default:
                 settings.timeoutSeconds =
@@ -69,14 +71,17 @@ enum ProviderReader {
                 r.complain(key, "needs keyId and teamId beside keyFile", at: node.offset)
                 return nil
             }
-            guard let signer = signer(keyFile, .es256, "\(key).keyFile", node, &r) else {
+            guard let signer = signer(keyFile, .es256, key: "\(key).keyFile", at: node, reader: &r)
+            else {
                 return nil
             }
             settings.proof = .token(
                 key: signer, keyID: keyID, teamID: settings.teamID, minutes: minutes)
         } else if let certificateFile {
             let place = "\(key).certificateFile"
-            guard let bytes = content(certificateFile, place, node, &r) else { return nil }
+            guard let bytes = content(certificateFile, place, at: node, reader: &r) else {
+                return nil
+            }
             do throws(KeyFailure) {
                 settings.proof = .certificate(
                     try PasswordedIdentity.read(bytes, password: password ?? ""))
@@ -90,7 +95,7 @@ enum ProviderReader {
 
     /// A text that may stand in a header field.
     private static func header(
-        _ node: JSON5Node, _ key: String, _ r: inout SectionReader
+        _ node: JSON5Node, _ key: String, reader r: inout SectionReader
     ) -> String? {
         guard let text = r.text(node, key) else { return nil }
         guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }), text.utf8.count <= 200 else {
@@ -102,7 +107,7 @@ enum ProviderReader {
 
     /// A URL without a path.
     private static func server(
-        _ node: JSON5Node, _ key: String, _ former: String, _ r: inout SectionReader
+        _ node: JSON5Node, _ key: String, former: String, reader r: inout SectionReader
     ) -> String {
         let url = RelaySection.url(node, key: key, reader: &r)
         if !url.hasPrefix("https://") {
@@ -113,7 +118,7 @@ enum ProviderReader {
     }
 
     private static func content(
-        _ path: String, _ key: String, _ node: JSON5Node, _ r: inout SectionReader
+        _ path: String, _ key: String, at node: JSON5Node, reader r: inout SectionReader
     ) -> [UInt8]? {
         do throws(FileFailure) {
             return try SmallFile.read(path)
@@ -124,10 +129,10 @@ enum ProviderReader {
     }
 
     private static func signer(
-        _ path: String, _ algorithm: SigningKey.Algorithm, _ key: String, _ node: JSON5Node,
-        _ r: inout SectionReader
+        _ path: String, _ algorithm: SigningKey.Algorithm, key: String, at node: JSON5Node,
+        reader r: inout SectionReader
     ) -> SigningKey? {
-        guard let pem = content(path, key, node, &r) else { return nil }
+        guard let pem = content(path, key, at: node, reader: &r) else { return nil }
         do throws(KeyFailure) {
             return try SigningKey(pem: pem, for: algorithm)
         } catch {
@@ -147,14 +152,15 @@ enum ProviderReader {
         for (name, path, node) in r.members(node, key, known: known) {
             switch name {
             case "serviceAccountFile":
-                guard let file = r.text(node, path), let bytes = content(file, path, node, &r)
+                guard let file = r.text(node, path),
+                    let bytes = content(file, path, at: node, reader: &r)
                 else { return nil }
                 guard let parsed = try? JSON5Parser.parse(bytes) else {
                     r.complain(path, "names \(file), which is no JSON", at: node.offset)
                     return nil
                 }
                 account = (parsed, file, path, node)
-            case "url": url = server(node, path, "", &r)
+            case "url": url = server(node, path, former: "", reader: &r)
             case "caFile": authorityFile = RelaySection.file(node, key: path, reader: &r)
             default:
                 timeout = r.integer(node, path, in: 1...PushLimits.timeoutSecondsMaximum)

@@ -63,7 +63,8 @@ public enum PushFile {
             case "udp": settings.udp = ProviderReader.udp(node, key: path, &r)
             case "hook": settings.hook = ProviderReader.hook(node, key: path, &r)
             case "templates":
-                readTemplates(node, key: path, isContentAllowed, into: &settings, &r)
+                readTemplates(
+                    node, key: path, isContentAllowed: isContentAllowed, into: &settings, &r)
             case _ where RelaySection.keys.contains(key):
                 RelaySection.read(key, path: path, node: node, into: &settings.relay, &r)
             default: readNumber(node, key: key, path: path, into: &settings, &r)
@@ -110,7 +111,7 @@ public enum PushFile {
     }
 
     private static func readTemplates(
-        _ node: JSON5Node, key: String, _ isContentAllowed: Bool,
+        _ node: JSON5Node, key: String, isContentAllowed: Bool,
         into settings: inout PushSettings, _ r: inout SectionReader
     ) {
         let kinds = WakeKind.allCases.filter { $0 != .udp }

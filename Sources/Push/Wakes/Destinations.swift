@@ -42,7 +42,9 @@ struct Destinations {
 
     init(concurrencyMaximum: Int) {
         self.concurrencyMaximum = concurrencyMaximum
-        shares = [concurrencyMaximum, max(1, concurrencyMaximum / 2), max(1, concurrencyMaximum / 4)]
+        shares = [
+            concurrencyMaximum, max(1, concurrencyMaximum / 2), max(1, concurrencyMaximum / 4),
+        ]
         held = Health.allCases.map { _ in Queue() }
         counts = Health.allCases.map { _ in 0 }
     }

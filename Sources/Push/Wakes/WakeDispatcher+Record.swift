@@ -14,7 +14,7 @@ extension WakeDispatcher {
         log(
             "target_gone",
             "user=\(quoted(key.user.utf8)) id=\(key.id) kind=\(wake.target.kind.rawValue)")
-        if let next = targets[key]?.next { note(next, .dropped, "gone", now) }
+        if let next = targets[key]?.next { note(next, .dropped, detail: "gone", now: now) }
         if targets[key] != nil {
             changes.append(.settled(key))
             forget(key)
@@ -59,11 +59,11 @@ extension WakeDispatcher {
 
     // MARK: - Dead letters
 
-    mutating func bury(_ wake: Wake, _ cause: WakeEnd, _ reason: String, _ now: Moment) {
+    mutating func bury(_ wake: Wake, _ cause: WakeEnd, reason: String, now: Moment) {
         totals.died += 1
         let letter = LostWake(
             wake: wake, cause: cause, reason: reason, time: now.unixMilliseconds)
-        note(wake, .dropped, cause.name, now)
+        note(wake, .dropped, detail: cause.name, now: now)
         changes.append(.lost(letter))
         deadLetters.append(letter)
         log(
@@ -87,12 +87,12 @@ extension WakeDispatcher {
             totals.resent += 1
             changes.append(.found(sequence: sequence))
             log("dead_letter_resent", "number=\(sequence)")
-            note(wake, .resent, "", now)
+            note(wake, .resent, detail: "", now: now)
             wake.sequence = nextSequence
             nextSequence += 1
             wake.expiry = now.unixMilliseconds + PushLimits.validityMilliseconds
             if settings.template(for: wake.target.kind) == nil {
-                bury(wake, .notConfigured, "", now)
+                bury(wake, .notConfigured, reason: "", now: now)
             } else {
                 changes.append(.wake(wake))
                 replace(wake, now: now)
@@ -165,7 +165,9 @@ extension WakeDispatcher {
 
     // MARK: - The log
 
-    mutating func note(_ wake: Wake, _ step: LogStep, _ detail: String, _ now: Moment) {
+    mutating func note(
+        _ wake: Wake, _ step: LogStep, detail: String, now: Moment
+    ) {
         let entry = LogEntry(
             time: now.unixMilliseconds, key: wake.key, kind: wake.target.kind, step: step,
             sequence: wake.sequence, count: wake.count, detail: detail)
@@ -179,12 +181,12 @@ extension WakeDispatcher {
         needSync(now.instant, within: PushLimits.resultMilliseconds)
     }
 
-    mutating func note(_ wake: Wake, _ outcome: SendOutcome, _ now: Moment) {
+    mutating func note(_ wake: Wake, _ outcome: SendOutcome, now: Moment) {
         switch outcome {
-        case .delivered, .sentOnce: note(wake, .sent, "", now)
-        case .gone(let reason): note(wake, .gone, reason, now)
-        case .refused(let reason, _): note(wake, .refused, reason, now)
-        case .failed(let reason, _, _): note(wake, .failed, reason, now)
+        case .delivered, .sentOnce: note(wake, .sent, detail: "", now: now)
+        case .gone(let reason): note(wake, .gone, detail: reason, now: now)
+        case .refused(let reason, _): note(wake, .refused, detail: reason, now: now)
+        case .failed(let reason, _, _): note(wake, .failed, detail: reason, now: now)
         }
     }
 

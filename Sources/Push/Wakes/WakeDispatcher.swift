@@ -141,13 +141,13 @@ package struct WakeDispatcher {
                 reference: request.reference, push: request.push, text: request.text,
                 isTest: request.isTest)
             nextSequence += 1
-            note(wake, .asked, wake.isTest ? "test" : "", now)
+            note(wake, .asked, detail: wake.isTest ? "test" : "", now: now)
             if gone.contains(wake.key) {
-                note(wake, .dropped, "gone", now)
+                note(wake, .dropped, detail: "gone", now: now)
             } else if settings.template(for: target.kind) == nil {
-                bury(wake, .notConfigured, "", now)
+                bury(wake, .notConfigured, reason: "", now: now)
             } else if targets[wake.key] == nil, targets.count >= settings.waitingMaximum {
-                bury(wake, .queueFull, "", now)
+                bury(wake, .queueFull, reason: "", now: now)
             } else {
                 changes.append(.wake(wake))
                 replace(wake, now: now)
@@ -160,10 +160,12 @@ package struct WakeDispatcher {
         guard let older = targets[wake.key]?.pending else { return place(wake, now: now) }
         totals.coalesced += 1
         if targets[wake.key]!.isInFlight {
-            if let between = targets[wake.key]!.next { note(between, .coalesced, "", now) }
+            if let between = targets[wake.key]!.next {
+                note(between, .coalesced, detail: "", now: now)
+            }
             targets[wake.key]!.next = wake
         } else {
-            note(older, .coalesced, "", now)
+            note(older, .coalesced, detail: "", now: now)
             targets[wake.key]!.pending = wake
             targets[wake.key]!.isAsked = false
             targets[wake.key]!.answer = nil
@@ -188,7 +190,7 @@ package struct WakeDispatcher {
             guard let target = targets[key] else { continue }
             for wake in [target.pending, target.next].compactMap({ $0 }) where !wake.isTest {
                 totals.withdrawn += 1
-                note(wake, .withdrawn, "", now)
+                note(wake, .withdrawn, detail: "", now: now)
             }
             if target.next?.isTest != true { targets[key]!.next = nil }
             if target.pending?.isTest != true {
@@ -277,7 +279,7 @@ package struct WakeDispatcher {
             targets[wake.key]!.isAsked = true
             totals.hookSilent += 1
             guard hook.isTemplateOnSilence else {
-                end(wake, to: destination, .hook, "silent", now)
+                end(wake, to: destination, .hook, reason: "silent", now: now)
                 return nil
             }
         }
@@ -289,19 +291,20 @@ package struct WakeDispatcher {
         let content = WakeContents.make(
             wake, answer: targets[wake.key]?.answer,
             template: settings.template(for: wake.target.kind)
-                ?? WakeContents.builtIn(wake.target.kind), badge: badges[wake.user]?[wake.target.id] ?? 0)
+                ?? WakeContents.builtIn(wake.target.kind),
+            badge: badges[wake.user]?[wake.target.id] ?? 0)
         return Attempt(wake: wake, phase: .send(content), destination: destination)
     }
 
     /// Ends a wake-up whose attempt is under way, without another one.
     private mutating func end(
-        _ wake: Wake, to destination: String, _ cause: WakeEnd, _ reason: String, _ now: Moment
+        _ wake: Wake, to destination: String, _ cause: WakeEnd, reason: String, now: Moment
     ) {
         destinations.cancel(destination)
         targets[wake.key]!.isInFlight = false
         if cause == .hook {
             totals.suppressed += 1
-            note(wake, .dropped, "hook \(reason)", now)
+            note(wake, .dropped, detail: "hook \(reason)", now: now)
         }
         settle(wake, now: now)
     }
@@ -337,11 +340,11 @@ package struct WakeDispatcher {
         case .template: break
         case .silent(let reason):
             guard settings.hook?.isTemplateOnSilence == true else {
-                end(wake, to: attempt.destination, .hook, reason, now)
+                end(wake, to: attempt.destination, .hook, reason: reason, now: now)
                 return nil
             }
         case .drop:
-            end(wake, to: attempt.destination, .hook, "no", now)
+            end(wake, to: attempt.destination, .hook, reason: "no", now: now)
             return nil
         }
         return sendAttempt(wake, to: attempt.destination)
@@ -360,7 +363,7 @@ package struct WakeDispatcher {
         } else {
             judge(attempt.destination, by: outcome, now: now)
         }
-        note(wake, outcome, now)
+        note(wake, outcome, now: now)
         if case .gone = outcome { return becomeGone(wake, now: now) }
         if case .delivered = outcome, case .send(let content) = attempt.phase,
             let badge = content.badge
@@ -379,7 +382,7 @@ package struct WakeDispatcher {
         case .refused(let reason, let isFinal):
             targets[key]!.refusalCount += 1
             if isFinal || targets[key]!.refusalCount >= PushLimits.refusalsMaximum {
-                bury(wake, .refused, reason, now)
+                bury(wake, .refused, reason: reason, now: now)
                 settle(wake, now: now)
             } else {
                 retry(wake, advised: 0, now: now)
@@ -436,7 +439,7 @@ package struct WakeDispatcher {
         totals.retried += 1
         targets[key]!.failureCount += 1
         if let newer = targets[key]!.next {
-            note(wake, .coalesced, "", now)
+            note(wake, .coalesced, detail: "", now: now)
             targets[key]!.pending = newer
             targets[key]!.next = nil
             targets[key]!.isAsked = false
@@ -485,7 +488,7 @@ package struct WakeDispatcher {
     private mutating func expire(_ key: WakeKey, now: Moment) {
         let wake = targets[key]!.pending!
         totals.expired += 1
-        bury(wake, .expired, "", now)
+        bury(wake, .expired, reason: "", now: now)
         settle(wake, now: now)
     }
 

@@ -1,5 +1,5 @@
-// Which addresses a relay may connect to. The address of each connection is checked when it is opened, so
-// that no name leads into the operator's own network, whatever it resolves to.
+// Which addresses a relay may connect to. The address of each connection is checked when it is
+// opened, so that no name leads into the operator's own network, whatever it resolves to.
 
 import BrokerTerms
 

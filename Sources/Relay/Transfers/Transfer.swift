@@ -83,7 +83,8 @@ final class Transfer {
                 let transfer = Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()
                 let byteCount = size * count
                 let wanted = min(byteCount, transfer.answerRoom)
-                return transfer.take((0..<wanted).map { UInt8(bitPattern: bytes[$0]) }, of: byteCount)
+                return transfer.take(
+                    (0..<wanted).map { UInt8(bitPattern: bytes[$0]) }, of: byteCount)
             }, context)
         curl_set_address_opener(
             handle,

@@ -45,8 +45,9 @@ final class Lines: @unchecked Sendable {
                 let found = lines.filter { line in words.allSatisfy(line.contains) }
                 if found.count >= count { return found[count - 1] }
                 guard !hasEnded, condition.wait(until: deadline) else {
-                    throw TestFailure("no line \(count) with \(words) in:\n"
-                        + lines.joined(separator: "\n"))
+                    throw TestFailure(
+                        "no line \(count) with \(words) in:\n"
+                            + lines.joined(separator: "\n"))
                 }
             }
         }
