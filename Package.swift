@@ -145,10 +145,23 @@ let package = Package(
                 "Primitives", "NetTransport", "Threads", "CommandLineOptions", "JSON5",
             ]),
         .target(
-            name: "Webhooks",
+            name: "Relay",
             dependencies: [
                 "ClientProgram", "MartletClient", "WireFormat", "BrokerTerms", "Primitives",
                 "Threads", "CommandLineOptions", "Files", "JSON5", "CCurl", "COpenSSL",
+            ]),
+        .target(
+            name: "Webhooks",
+            dependencies: [
+                "Relay", "ClientProgram", "MartletClient", "WireFormat", "BrokerTerms",
+                "Primitives", "CommandLineOptions", "JSON5",
+            ]),
+        .target(
+            name: "Push",
+            dependencies: [
+                "Relay", "ClientProgram", "MartletClient", "WireFormat", "BrokerTerms",
+                "Primitives", "NetTransport", "Threads", "CommandLineOptions", "Files", "JSON5",
+                "CCurl", "COpenSSL",
             ]),
 
         // Programs.
@@ -165,8 +178,8 @@ let package = Package(
         .executableTarget(
             name: "martlet-gateway",
             dependencies: [
-                "Gateway", "Bridge", "Webhooks", "MartletClient", "NetTransport", "Threads",
-                "CommandLineOptions", "Files",
+                "Gateway", "Bridge", "Webhooks", "Push", "Relay", "MartletClient", "NetTransport",
+                "Threads", "CommandLineOptions", "Files",
             ]),
         .executableTarget(
             name: "martlet-sim", dependencies: ["BrokerSimulation", "CommandLineOptions"]),
@@ -257,9 +270,17 @@ let package = Package(
                 "TestSurroundings",
             ]),
         .testTarget(
+            name: "PushTests",
+            dependencies: [
+                "Push", "Relay", "MartletClient", "WireFormat", "BrokerTerms", "Primitives",
+                "CommandLineOptions", "Files", "JSON5", "Threads", "TestSurroundings",
+            ],
+            // The far sides, which Python interprets.
+            exclude: ["FarSides"]),
+        .testTarget(
             name: "WebhooksTests",
             dependencies: [
-                "Webhooks", "ClientProgram", "MartletClient", "BrokerTerms", "Primitives",
+                "Webhooks", "Relay", "ClientProgram", "MartletClient", "BrokerTerms", "Primitives",
                 "CommandLineOptions", "Files", "TestSurroundings",
             ]),
         .testTarget(name: "MartletClientTests", dependencies: ["MartletClient"]),

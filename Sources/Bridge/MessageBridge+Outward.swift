@@ -87,7 +87,7 @@ extension MessageBridge {
         let isMessage =
             switch deliver.kind {
             case .topic, .unicast, .group, .broadcast: true
-            case .kickedOut, .groupEvent, .presence, .receipt, .recall, .update: false
+            case .kickedOut, .groupEvent, .presence, .receipt, .recall, .update, .wake: false
             }
         guard isMessage else { return complete(deliver.number, now) }
         if message.from == ownUser {

@@ -52,6 +52,23 @@ static inline curl_off_t curl_retry_after(CURL *handle) {
     curl_easy_getinfo(handle, CURLINFO_RETRY_AFTER, &seconds);
     return seconds;
 }
+// libcurl copies the bytes.
+static inline CURLcode curl_set_copied(CURL *handle, CURLoption option, void *bytes, size_t count) {
+    struct curl_blob blob = {bytes, count, CURL_BLOB_COPY};
+    return curl_easy_setopt(handle, option, &blob);
+}
+// The field Date of the answer, in Unix seconds; 0 without one.
+static inline long curl_server_seconds(CURL *handle) {
+    struct curl_header *field = NULL;
+    if (curl_easy_header(handle, "Date", 0, CURLH_HEADER, -1, &field) != CURLHE_OK) return 0;
+    time_t seconds = curl_getdate(field->value, NULL);
+    return seconds > 0 ? (long)seconds : 0;
+}
+static inline long curl_active_socket(CURL *handle) {
+    curl_socket_t socket = CURL_SOCKET_BAD;
+    curl_easy_getinfo(handle, CURLINFO_ACTIVESOCKET, &socket);
+    return (long)socket;
+}
 static inline CURLMcode curl_multi_set_number(CURLM *multi, CURLMoption option, long value) {
     return curl_multi_setopt(multi, option, value);
 }

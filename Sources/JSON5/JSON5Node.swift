@@ -18,6 +18,12 @@ package struct JSON5Node: Hashable, Sendable {
         package var key: String
         package var keyOffset: Int
         package var node: JSON5Node
+
+        package init(key: String, keyOffset: Int, node: JSON5Node) {
+            self.key = key
+            self.keyOffset = keyOffset
+            self.node = node
+        }
     }
 
     package var value: Value

@@ -47,6 +47,9 @@ public struct IncomingMessage: Hashable, Sendable {
         case recall(MessageRevision?)
         /// The same of a message that has new content.
         case update(MessageRevision?)
+        /// A user of whom no device is connected should be woken, or no longer: the JSON text that
+        /// PROTOCOL.md describes. Only the relay of wake-ups gets it.
+        case wake(json: String)
     }
 
     /// How a message to a group mentions this user.
@@ -145,6 +148,7 @@ public struct IncomingMessage: Hashable, Sendable {
         case .receipt: kind = .receipt(MessageReceipt(packet.payload, in: body.bytes))
         case .recall: kind = .recall(MessageRevision(packet, in: body.bytes))
         case .update: kind = .update(MessageRevision(packet, in: body.bytes))
+        case .wake: kind = .wake(json: text(packet.payload))
         }
         switch packet.kind {
         case .topic, .unicast, .group, .broadcast:
@@ -154,7 +158,7 @@ public struct IncomingMessage: Hashable, Sendable {
                 : .text(String(decoding: payload.dropFirst(), as: UTF8.self), type: first)
         case .kickedOut: content = .bytes(Array(payload))
         case .groupEvent, .presence: content = .bytes(Array(payload.dropFirst()))
-        case .receipt, .recall, .update: content = .bytes(Array(payload))
+        case .receipt, .recall, .update, .wake: content = .bytes(Array(payload))
         }
         from = text(packet.from)
         time = packet.time

@@ -87,6 +87,12 @@ public struct OutgoingMessage: Hashable, Sendable {
     public var mentions: Mentions?
     /// When a transient message is dropped for a receiver that reads slowly.
     public var priority = SendPriority.normal
+    /// Whether the message wakes receivers of whom no device is connected, where the app has
+    /// wake-ups.
+    public var wakes = true
+    /// A JSON object for the relay that wakes receivers, at most 4,096 bytes; nil for none. No
+    /// receiver gets it.
+    public var push: String?
 
     /// A message of any content.
     public init(to destination: Destination, _ content: MessageContent, grade: Grade = .durable) {
@@ -254,7 +260,17 @@ struct EncodedSend: Sendable {
         }
         if message.priority != .normal { fields.priority = message.priority.rawValue }
         fields.isLate = message.isLate
+        fields.isWithoutWake = !message.wakes
+        if let push = message.push {
+            guard (1...WireLimits.pushByteCountMaximum).contains(push.utf8.count) else {
+                throw .refused(.packetTooLarge, "")
+            }
+            fields.push = bytes.append(push)
+        }
         let block = fields.block(from: bytes.bytes.span.bytes)
+        guard block.count <= WireLimits.fieldsByteCountMaximum else {
+            throw .refused(.packetTooLarge, "")
+        }
         return block.isEmpty ? .empty : bytes.append(block)
     }
 

@@ -12,6 +12,7 @@
 import ClientProgram
 import MartletClient
 import Primitives
+import Relay
 
 package struct EventDispatcher {
     /// A request to make.
@@ -71,9 +72,7 @@ package struct EventDispatcher {
     ///   - time: Unix milliseconds.
     init(_ settings: WebhookSettings, stored: RecordContent, seed: UInt64, time: UInt64) {
         self.settings = settings
-        let schedule = RetrySchedule(
-            firstMilliseconds: settings.retryMilliseconds,
-            longestMilliseconds: settings.retrySecondsMaximum * 1_000)
+        let schedule = settings.relay.schedule
         hooks = settings.hooks.enumerated().map { index, hook in
             HookQueue(hook, schedule: schedule, seed: seed &+ UInt64(index))
         }
@@ -309,7 +308,7 @@ package struct EventDispatcher {
             window.oldestArrival.map {
                 now.milliseconds(since: $0) >= WebhookLimits.recordMilliseconds
             } ?? false
-        let isLong = 2 * window.unsettledCount >= settings.inFlightMaximum
+        let isLong = 2 * window.unsettledCount >= settings.relay.inFlightMaximum
         if needsRecord || isSlow || isLong {
             for sequence in fresh.keys.sorted() {
                 write.entries.append(.event(fresh[sequence]!.delivery))
@@ -343,7 +342,7 @@ package struct EventDispatcher {
     mutating func notWritten(_ reason: String, now: Instant) {
         if !isDiskFull { log("record_full", "reason=\(quoted(reason.utf8))") }
         isDiskFull = true
-        recordPause = now.advanced(byMilliseconds: WebhookLimits.fullDiskMilliseconds)
+        recordPause = now.advanced(byMilliseconds: RelayLimits.fullDiskMilliseconds)
     }
 
     /// Bytes of the record that are needed, about.
@@ -376,7 +375,7 @@ package struct EventDispatcher {
 
     mutating func timePassed(now: Moment) {
         guard now.instant >= nextSweep else { return }
-        nextSweep = now.instant.advanced(byMilliseconds: WebhookLimits.sweepMilliseconds)
+        nextSweep = now.instant.advanced(byMilliseconds: RelayLimits.sweepMilliseconds)
         for index in hooks.indices {
             for delivery in hooks[index].takeExpired(time: now.unixMilliseconds) {
                 bury(delivery, cause: .expired, status: 0, time: now.unixMilliseconds)

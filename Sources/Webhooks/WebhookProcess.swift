@@ -3,6 +3,7 @@
 import ClientProgram
 import CommandLineOptions
 import MartletClient
+import Relay
 
 /// Stops a running relay from other threads.
 public final class WebhookControl: Sendable {
@@ -34,16 +35,16 @@ public enum WebhookProcess {
     public static func run(
         _ settings: WebhookSettings, _ control: WebhookControl
     ) throws(Failure) -> End {
-        let record: RecordFile
+        let record: RecordFile<RecordContent>
         do throws(RecordFailure) {
-            record = try RecordFile.open(settings.stateFile)
+            record = try RecordFile<RecordContent>.open(settings.relay.stateFile)
         } catch {
             throw .record(error)
         }
         let session: BrokerSession
         do throws(MartletError) {
             session = try BrokerSession(
-                settings, position: record.stored.position, inputs: control.inputs)
+                settings.relay, position: record.stored.position, inputs: control.inputs)
         } catch {
             throw .client(error)
         }
@@ -62,7 +63,7 @@ public enum WebhookProcess {
 public enum WebhookDeadLetters {
     /// One line for each, with its number first.
     public static func list(_ settings: WebhookSettings) throws(RecordFailure) -> [String] {
-        try RecordFile.content(of: settings.stateFile).deadLetters.map(\.line)
+        try RecordFile<RecordContent>.content(of: settings.relay.stateFile).deadLetters.map(\.line)
     }
 
     /// Asks the relay to send some again; one that does not run does it at its next start.
@@ -73,11 +74,12 @@ public enum WebhookDeadLetters {
         _ settings: WebhookSettings, number: UInt64?
     ) throws(RecordFailure) -> Int {
         let names = Set(settings.hooks.map(\.name))
-        let sequences = try RecordFile.content(of: settings.stateFile).deadLetters.filter {
-            names.contains($0.delivery.hook)
-        }.map(\.delivery.sequence).filter { number == nil || $0 == number }
+        let sequences = try RecordFile<RecordContent>.content(of: settings.relay.stateFile)
+            .deadLetters.filter {
+                names.contains($0.delivery.hook)
+            }.map(\.delivery.sequence).filter { number == nil || $0 == number }
         guard !sequences.isEmpty else { return 0 }
-        try ResendRequest(stateFile: settings.stateFile).write(sequences)
+        try ResendRequest(stateFile: settings.relay.stateFile).write(sequences)
         return sequences.count
     }
 }

@@ -5,6 +5,7 @@ import CommandLineOptions
 import Glibc
 import MartletClient
 import Primitives
+import Relay
 
 struct WebhookRelay: ~Copyable {
     private let settings: WebhookSettings
@@ -12,7 +13,7 @@ struct WebhookRelay: ~Copyable {
     private let session: BrokerSession
     private let pool: TransferPool
     private var dispatcher: EventDispatcher
-    private var record: RecordFile
+    private var record: RecordFile<RecordContent>
     private let obsolete: [String]
     private var attempts: [UInt64: EventDispatcher.Attempt] = [:]
     private var lastTag: UInt64 = 0
@@ -24,7 +25,8 @@ struct WebhookRelay: ~Copyable {
     private var stopReason: String?
 
     init(
-        _ settings: WebhookSettings, record: consuming RecordFile, session: BrokerSession,
+        _ settings: WebhookSettings, record: consuming RecordFile<RecordContent>,
+        session: BrokerSession,
         inputs: InputQueue, waker: RelayWaker
     ) {
         self.settings = settings
@@ -32,7 +34,7 @@ struct WebhookRelay: ~Copyable {
         self.session = session
         let concurrency = settings.hooks.reduce(0) { $0 + $1.concurrency }
         pool = TransferPool(
-            waker, rules: AddressRules(allowed: settings.privateNetworks),
+            waker, rules: AddressRules(allowed: settings.relay.privateNetworks),
             requestsMaximum: concurrency)
         dispatcher = EventDispatcher(
             settings, stored: record.stored, seed: .random(in: 0...(.max)),
@@ -55,8 +57,8 @@ struct WebhookRelay: ~Copyable {
     /// Runs until the relay has stopped.
     mutating func run() throws(RecordFailure) -> WebhookProcess.End {
         let start = Self.now
-        if settings.totalsSeconds > 0 {
-            nextTotals = start.instant.advanced(bySeconds: UInt64(settings.totalsSeconds))
+        if settings.relay.totalsSeconds > 0 {
+            nextTotals = start.instant.advanced(bySeconds: UInt64(settings.relay.totalsSeconds))
         }
         // The list of subscriptions is in the record before the session has them.
         try save(start.instant)
@@ -85,7 +87,7 @@ struct WebhookRelay: ~Copyable {
             dispatcher.connected(as: terms.user)
             dispatcher.log(
                 "connected",
-                "server=\(settings.server) user=\(quoted(terms.user.utf8)) "
+                "server=\(settings.relay.server) user=\(quoted(terms.user.utf8)) "
                     + "session=\(terms.isNewInbox ? "new" : "present")")
         case .disconnected(let end):
             let reason = end.reason.map { " reason=\($0.name)" } ?? ""
@@ -103,7 +105,7 @@ struct WebhookRelay: ~Copyable {
         case .stopped(let reason): if drainDeadline == nil { stopReason = reason }
         case .drain:
             guard drainDeadline == nil else { return }
-            drainDeadline = now.instant.advanced(byMilliseconds: WebhookLimits.drainMilliseconds)
+            drainDeadline = now.instant.advanced(byMilliseconds: RelayLimits.drainMilliseconds)
             dispatcher.drain()
         }
     }
@@ -113,7 +115,7 @@ struct WebhookRelay: ~Copyable {
         dispatcher.timePassed(now: now)
         if now.instant >= nextTotals {
             dispatcher.logTotals()
-            nextTotals = now.instant.advanced(bySeconds: UInt64(settings.totalsSeconds))
+            nextTotals = now.instant.advanced(bySeconds: UInt64(settings.relay.totalsSeconds))
         }
         lookForResends(now)
         begin(now)
@@ -149,7 +151,7 @@ struct WebhookRelay: ~Copyable {
             lastTag += 1
             attempts[lastTag] = attempt
             pool.begin(
-                HookRequest(
+                TransferRequest(
                     url: hook.url, authorityFile: hook.authorityFile,
                     timeoutSeconds: hook.timeoutSeconds,
                     fields: [
@@ -163,8 +165,8 @@ struct WebhookRelay: ~Copyable {
         guard !dispatcher.deadLetters.letters.isEmpty, drainDeadline == nil,
             now.instant >= nextResendLook
         else { return }
-        nextResendLook = now.instant.advanced(byMilliseconds: WebhookLimits.resendMilliseconds)
-        let request = ResendRequest(stateFile: settings.stateFile)
+        nextResendLook = now.instant.advanced(byMilliseconds: RelayLimits.resendMilliseconds)
+        let request = ResendRequest(stateFile: settings.relay.stateFile)
         guard let sequences = request.read() else { return }
         dispatcher.resend(sequences, now: now)
         answeredRequest = request
@@ -196,7 +198,7 @@ struct WebhookRelay: ~Copyable {
     }
 
     private mutating func compact() throws(RecordFailure) {
-        let slack = WebhookLimits.recordSlackByteCount
+        let slack = RelayLimits.recordSlackByteCount
         guard record.byteCount > 2 * dispatcher.liveByteCount + slack else { return }
         guard let entries = dispatcher.snapshot else { return dispatcher.requestRecord() }
         try record.replace(with: entries)

@@ -75,6 +75,16 @@ public enum WireLimits {
     /// Bytes of what a sender tells about a message that it recalls or replaces: the same.
     public static let revisionDetailByteCountMaximum = 128
 
+    /// Wake targets of a user: its telephones, tablets and computers, and some that are not used any
+    /// more.
+    public static var wakeTargetMaximum: Int { 8 }
+    /// Bytes of the address of a wake target: FCM's tokens and most URLs are shorter.
+    public static var wakeAddressByteCountMaximum: Int { 2_048 }
+    /// Bytes of a language tag: what RFC 5646 (section 4.4.1) names as enough.
+    public static var languageByteCountMaximum: Int { 35 }
+    /// Bytes of what a message has for those who are woken: APNs and FCM transport 4 KiB.
+    public static var pushByteCountMaximum: Int { 4_096 }
+
     /// Messages of one page of history.
     public static var historyCountMaximum: UInt8 { 100 }
     /// Bytes of the text of a search: more than any word or id.

@@ -33,6 +33,7 @@ enum GatewayOption: String, OptionRules {
         Usage: martlet-gateway --line=IDENTITY=PLACE [--line=IDENTITY=PLACE ...] [options]
                martlet-gateway bridge --config=FILE    messages between an MQTT broker and Martlet
                martlet-gateway webhook --config=FILE   HTTP requests for what a client receives
+               martlet-gateway push --config=FILE      wake-ups of users who are not connected
 
           --line=IDENTITY=PLACE
                               a line and the device on it. IDENTITY is a user, or USER/DEVICE;
@@ -47,8 +48,8 @@ enum GatewayOption: String, OptionRules {
           --will-to=USER      the receiver of a message when the broker loses the gateway
           --will=TEXT         the text of that message (default: gateway lost)
           --version           print the version and exit
-          -h, --help          print this page and exit; martlet-gateway bridge --help for the
-                              bridge, martlet-gateway webhook --help for webhooks
+          -h, --help          print this page and exit; bridge, webhook and push have pages of
+                              their own: martlet-gateway push --help
 
         The token needs the right to attach its devices, such as attach:plant7-*, and the rights
         that the devices need. A device may log in with a token of its own if the token belongs to

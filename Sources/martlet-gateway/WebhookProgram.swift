@@ -3,6 +3,7 @@
 import CommandLineOptions
 import Files
 import Glibc
+import Relay
 import Threads
 import Webhooks
 

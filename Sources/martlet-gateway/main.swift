@@ -11,6 +11,7 @@ let exitCode =
     switch arguments.first {
     case "bridge": BridgeProgram.run(arguments.dropFirst())
     case "webhook": WebhookProgram.run(arguments.dropFirst())
+    case "push": PushProgram.run(arguments.dropFirst())
     default: GatewayProgram.run(arguments)
     }
 exit(exitCode.afterOutput(of: "martlet-gateway").rawValue)

@@ -296,6 +296,14 @@ private final class AmplificationTable {
             row(
                 "replacement of nothing",
                 Packets.request(operation, [1, 1, 0x78, 0, 0] + Array("text".utf8), id: 6), owner)
+        case .setWakeTarget:
+            let target = Packets.string8("phone") + [1, 0, 0] + "https://".utf8
+            let address = Array(repeating: UInt8(ascii: "a"), count: 2_040)
+            row("set a wake target", Packets.request(operation, target + address, id: 9), owner)
+        case .listWakeTargets:
+            row("list wake targets", Packets.request(operation, [0], id: 10), owner)
+        case .removeWakeTarget:
+            row("remove no wake target", Packets.request(operation, [0, 1], id: 11), owner)
         case .groupSetMeta:
             row(
                 "set meta of a group of 100",

@@ -64,9 +64,18 @@ private let allowedImports: [String: Set<String>] = [
         "ClientProgram", "MartletClient", "ClientCore", "WireFormat", "BrokerTerms", "Primitives",
         "NetTransport", "Threads", "CommandLineOptions", "JSON5", "Glibc", "Synchronization",
     ],
-    "Webhooks": [
+    "Relay": [
         "ClientProgram", "MartletClient", "WireFormat", "BrokerTerms", "Primitives", "Threads",
-        "CommandLineOptions", "Files", "JSON5", "CCurl", "COpenSSL", "Glibc", "Synchronization",
+        "CommandLineOptions", "Files", "JSON5", "CCurl", "COpenSSL", "Glibc",
+    ],
+    "Webhooks": [
+        "Relay", "ClientProgram", "MartletClient", "WireFormat", "BrokerTerms", "Primitives",
+        "CommandLineOptions", "JSON5", "Glibc",
+    ],
+    "Push": [
+        "Relay", "ClientProgram", "MartletClient", "WireFormat", "BrokerTerms", "Primitives",
+        "NetTransport", "Threads", "CommandLineOptions", "Files", "JSON5", "CCurl", "COpenSSL",
+        "Glibc",
     ],
     // Programs.
     "martletd": ["BrokerRuntime", "Configuration", "CommandLineOptions", "JSON5", "Glibc"],
@@ -75,8 +84,8 @@ private let allowedImports: [String: Set<String>] = [
         "JSON5", "CCurl", "FoundationEssentials", "Glibc",
     ],
     "martlet-gateway": [
-        "Gateway", "Bridge", "Webhooks", "MartletClient", "NetTransport", "Threads",
-        "CommandLineOptions", "Files", "Glibc",
+        "Gateway", "Bridge", "Webhooks", "Push", "Relay", "MartletClient", "NetTransport",
+        "Threads", "CommandLineOptions", "Files", "Glibc",
     ],
     "martlet-bench": [
         "NetTransport", "WireFormat", "BrokerTerms", "Primitives", "CommandLineOptions", "Files",

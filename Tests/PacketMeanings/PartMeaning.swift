@@ -128,6 +128,15 @@ private func understandParameters(
         return meaning(
             replace, in: bytes, sentMessage(replace.message), text("detail", replace.detail),
             text("payload", replace.payload))
+    case .setWakeTarget:
+        let target = try MRT.WakeTarget(bytes.bytes)
+        return meaning(target, in: bytes, words(target, bytes))
+    case .listWakeTargets:
+        let query = try MRT.WakeTargetQuery(bytes.bytes)
+        return meaning(query, in: bytes, text("user", query.user))
+    case .removeWakeTarget:
+        let name = try MRT.WakeTargetName(bytes.bytes)
+        return meaning(name, in: bytes, text("user", name.user), "id=\(name.identifier)")
     case .subscribe, .unsubscribe, .clearWill, .presence:
         preconditionFailure("whole packets show these")
     }
@@ -195,6 +204,16 @@ private func understandResult(
         return meaning(
             result, in: bytes, "withdrawn=\(result.withdrawnCount)", "late=\(result.lateCount)",
             "users=" + names(result.lateUsers, bytes))
+    case .setWakeTarget:
+        let result = try MRT.WakeTargetIdentifier(bytes.bytes)
+        return meaning(result, in: bytes, "id=\(result.identifier)")
+    case .listWakeTargets:
+        let list = try MRT.WakeTargetList(bytes.bytes)
+        var entries: [String] = []
+        list.forEach(in: bytes.bytes) {
+            entries.append("id=\($0.identifier) " + words($0.target, bytes))
+        }
+        return meaning(list, in: bytes, entries.joined(separator: "; "))
     default: preconditionFailure("an operation without a result of its own")
     }
 }
@@ -229,6 +248,12 @@ private func words(_ entry: MRT.HistoryEntry, _ bytes: UnsafeRawBufferPointer) -
 private func words(_ newest: MRT.NewestMessage?, _ bytes: UnsafeRawBufferPointer) -> String {
     guard let newest else { return "" }
     return "," + (newest.message.map { words($0, bytes) } ?? "none")
+}
+
+private func words(_ target: MRT.WakeTarget, _ bytes: UnsafeRawBufferPointer) -> String {
+    "device=\(escape(target.device, bytes)) kind=\(target.kind) "
+        + "environment=\(target.environment) language=\(escape(target.language, bytes)) "
+        + "address=\(escape(target.address, bytes))"
 }
 
 private func words(_ list: MRT.AllowList, _ bytes: UnsafeRawBufferPointer) -> String {

@@ -5,11 +5,12 @@ import MartletClient
 import Primitives
 import Testing
 
+@testable import Relay
 @testable import Webhooks
 
 @Suite struct DispatcherTests {
     @Test func `an event that is delivered at once is acknowledged and never written`() {
-        var relay = Relay(Fixture.settings([Fixture.hook()]))
+        var relay = ModelRelay(Fixture.settings([Fixture.hook()]))
         relay.accept(Fixture.message("1", number: 5))
         relay.begin()
         relay.save()
@@ -21,7 +22,7 @@ import Testing
     }
 
     @Test func `a message that no hook wants is acknowledged`() {
-        var relay = Relay(Fixture.settings([Fixture.hook { $0.kinds = [.receipt] }]))
+        var relay = ModelRelay(Fixture.settings([Fixture.hook { $0.kinds = [.receipt] }]))
         relay.accept(Fixture.message("1", number: 5))
         relay.save()
         #expect(relay.acknowledged?.number == 5)
@@ -29,7 +30,7 @@ import Testing
     }
 
     @Test func `events of a key wait for each other, those of others do not`() {
-        var relay = Relay(Fixture.settings([Fixture.hook()]))
+        var relay = ModelRelay(Fixture.settings([Fixture.hook()]))
         for (index, from) in ["a", "a", "b", "a", "c"].enumerated() {
             relay.accept(Fixture.message("\(index)", from: from, number: UInt64(index + 1)))
         }
@@ -41,13 +42,13 @@ import Testing
     }
 
     @Test func `no more requests are under way than the hook permits`() {
-        var relay = Relay(Fixture.settings([Fixture.hook { $0.concurrency = 2 }]))
+        var relay = ModelRelay(Fixture.settings([Fixture.hook { $0.concurrency = 2 }]))
         for number in 1...5 {
             relay.accept(Fixture.message("", from: "u\(number)", number: UInt64(number)))
         }
         relay.begin()
         #expect(relay.attempts.count == 2)
-        var ordered = Relay(Fixture.settings([Fixture.hook { $0.order = .hook }]))
+        var ordered = ModelRelay(Fixture.settings([Fixture.hook { $0.order = .hook }]))
         for number in 1...5 {
             ordered.accept(Fixture.message("", from: "u\(number)", number: UInt64(number)))
         }
@@ -56,7 +57,7 @@ import Testing
     }
 
     @Test func `a batch has events of one key, and the same ones in each attempt`() {
-        var relay = Relay(Fixture.settings([Fixture.hook { $0.batchMaximum = 3 }]))
+        var relay = ModelRelay(Fixture.settings([Fixture.hook { $0.batchMaximum = 3 }]))
         for number in 1...2 { relay.accept(Fixture.message("\(number)", number: UInt64(number))) }
         relay.begin()
         let identifier = relay.attempts[0].identifier
@@ -73,7 +74,7 @@ import Testing
     }
 
     @Test func `a refused batch is sent in single events`() {
-        var relay = Relay(Fixture.settings([Fixture.hook { $0.batchMaximum = 3 }]))
+        var relay = ModelRelay(Fixture.settings([Fixture.hook { $0.batchMaximum = 3 }]))
         for number in 1...3 { relay.accept(Fixture.message("\(number)", number: UInt64(number))) }
         relay.begin()
         relay.finish(400)
@@ -83,7 +84,7 @@ import Testing
     }
 
     @Test func `a slow event is written with its position, and acknowledged then`() {
-        var relay = Relay(Fixture.settings([Fixture.hook()]))
+        var relay = ModelRelay(Fixture.settings([Fixture.hook()]))
         relay.accept(Fixture.message("1", number: 1))
         relay.accept(Fixture.message("2", from: "bob", number: 2))
         relay.begin()
@@ -96,7 +97,7 @@ import Testing
         #expect(relay.content.position?.number == 2)
         #expect(relay.content.deliveries.map(\.key) == ["user alice"])
         // After a restart it is delivered under the same id.
-        var next = Relay(Fixture.settings([Fixture.hook()]), content: relay.content)
+        var next = ModelRelay(Fixture.settings([Fixture.hook()]), content: relay.content)
         next.begin()
         #expect(next.texts == ["1"])
         #expect(next.attempts[0].identifier == relay.attempts[0].identifier)
@@ -108,8 +109,8 @@ import Testing
 
     @Test func `half of the window without an answer is written`() {
         var settings = Fixture.settings([Fixture.hook()])
-        settings.inFlightMaximum = 8
-        var relay = Relay(settings)
+        settings.relay.inFlightMaximum = 8
+        var relay = ModelRelay(settings)
         for number in 1...4 { relay.accept(Fixture.message("", number: UInt64(number))) }
         relay.save()
         #expect(relay.acknowledged?.number == 4)
@@ -117,7 +118,7 @@ import Testing
     }
 
     @Test func `failures in a row open the circuit, one request tries it, success closes it`() {
-        var relay = Relay(Fixture.settings([Fixture.hook { $0.concurrency = 8 }]))
+        var relay = ModelRelay(Fixture.settings([Fixture.hook { $0.concurrency = 8 }]))
         for number in 1...7 {
             relay.accept(Fixture.message("\(number)", from: "u\(number)", number: UInt64(number)))
         }
@@ -136,7 +137,7 @@ import Testing
     }
 
     @Test func `a dead destination delays no other`() {
-        var relay = Relay(Fixture.settings([Fixture.hook("a"), Fixture.hook("b")]))
+        var relay = ModelRelay(Fixture.settings([Fixture.hook("a"), Fixture.hook("b")]))
         for number in 1...100 {
             relay.accept(Fixture.message("\(number)", number: UInt64(number)))
             relay.begin()
@@ -151,7 +152,7 @@ import Testing
     }
 
     @Test func `Retry-After is heeded, up to a limit`() {
-        var relay = Relay(Fixture.settings([Fixture.hook()]))
+        var relay = ModelRelay(Fixture.settings([Fixture.hook()]))
         relay.accept(Fixture.message("1", number: 1))
         relay.begin()
         relay.finish(429, retryAfter: 30)
@@ -162,13 +163,13 @@ import Testing
         relay.begin()
         #expect(relay.attempts.count == 1)
         relay.finish(503, retryAfter: .max)
-        relay.time += WebhookLimits.retryAfterSecondsMaximum * 1_000
+        relay.time += RelayLimits.retryAfterSecondsMaximum * 1_000
         relay.begin()
         #expect(relay.attempts.count == 1)
     }
 
     @Test func `410 disables the hook, and everything becomes a dead letter`() {
-        var relay = Relay(Fixture.settings([Fixture.hook()]))
+        var relay = ModelRelay(Fixture.settings([Fixture.hook()]))
         for number in 1...3 {
             relay.accept(Fixture.message("\(number)", from: "u\(number)", number: UInt64(number)))
         }
@@ -188,7 +189,7 @@ import Testing
     }
 
     @Test func `an event that is refused again and again becomes a dead letter, others follow`() {
-        var relay = Relay(Fixture.settings([Fixture.hook { $0.refusalsMaximum = 3 }]))
+        var relay = ModelRelay(Fixture.settings([Fixture.hook { $0.refusalsMaximum = 3 }]))
         relay.accept(Fixture.message("1", number: 1))
         relay.accept(Fixture.message("2", number: 2))
         for _ in 1...3 {
@@ -204,7 +205,7 @@ import Testing
     }
 
     @Test func `an event whose validity ends becomes a dead letter`() {
-        var relay = Relay(Fixture.settings([Fixture.hook { $0.validitySeconds = 10 }]))
+        var relay = ModelRelay(Fixture.settings([Fixture.hook { $0.validitySeconds = 10 }]))
         relay.accept(Fixture.message("1", number: 1))
         relay.begin()
         relay.finish(500)
@@ -216,7 +217,7 @@ import Testing
     }
 
     @Test func `a full queue makes dead letters of new events`() {
-        var relay = Relay(Fixture.settings([Fixture.hook { $0.queueMaximum = 2 }]))
+        var relay = ModelRelay(Fixture.settings([Fixture.hook { $0.queueMaximum = 2 }]))
         for number in 1...3 { relay.accept(Fixture.message("\(number)", number: UInt64(number))) }
         #expect(relay.dispatcher.deadLetters.letters.map(\.cause) == [.queueFull])
         relay.save()
@@ -228,7 +229,7 @@ import Testing
     @Test func `the oldest dead letter makes room for a newer one`() {
         var settings = Fixture.settings([Fixture.hook { $0.queueMaximum = 1 }])
         settings.deadLettersMaximum = 2
-        var relay = Relay(settings)
+        var relay = ModelRelay(settings)
         for number in 1...5 { relay.accept(Fixture.message("\(number)", number: UInt64(number))) }
         relay.save()
         #expect(relay.dispatcher.totals.discarded == 2)
@@ -237,7 +238,7 @@ import Testing
     }
 
     @Test func `dead letters are sent again, also of a disabled hook and after a restart`() {
-        var relay = Relay(Fixture.settings([Fixture.hook()]))
+        var relay = ModelRelay(Fixture.settings([Fixture.hook()]))
         relay.accept(Fixture.message("1", number: 1))
         relay.begin()
         relay.finish(410)
@@ -249,37 +250,37 @@ import Testing
         #expect(relay.content.deliveries.map(\.sequence) == [2])
         relay.begin()
         #expect(relay.texts == ["1"])
-        var next = Relay(Fixture.settings([Fixture.hook()]), content: relay.content)
+        var next = ModelRelay(Fixture.settings([Fixture.hook()]), content: relay.content)
         next.begin()
         #expect(next.texts == ["1"])
     }
 
     @Test func `events of a hook that is configured no more become dead letters`() {
-        var relay = Relay(Fixture.settings([Fixture.hook("a")]))
+        var relay = ModelRelay(Fixture.settings([Fixture.hook("a")]))
         relay.accept(Fixture.message("1", number: 1))
         relay.dispatcher.requestRecord()
         relay.save()
-        var next = Relay(Fixture.settings([Fixture.hook("b")]), content: relay.content)
+        var next = ModelRelay(Fixture.settings([Fixture.hook("b")]), content: relay.content)
         next.save()
         #expect(next.content.deadLetters.map(\.cause) == [.hookRemoved])
     }
 
     @Test func `on a full disk nothing is acknowledged, and later everything is`() {
-        var relay = Relay(Fixture.settings([Fixture.hook()]))
+        var relay = ModelRelay(Fixture.settings([Fixture.hook()]))
         relay.accept(Fixture.message("1", number: 1))
         relay.time += 1_000
         #expect(relay.dispatcher.nextWrite(now: relay.now.instant) != nil)
         relay.dispatcher.notWritten("full", now: relay.now.instant)
         let early = relay.dispatcher.takeAcknowledgement()
         #expect(early == nil)
-        relay.time += WebhookLimits.fullDiskMilliseconds
+        relay.time += RelayLimits.fullDiskMilliseconds
         relay.save()
         #expect(relay.acknowledged?.number == 1)
         #expect(relay.content.deliveries.count == 1)
     }
 
     @Test func `a new session voids the numbers of the old one`() {
-        var relay = Relay(Fixture.settings([Fixture.hook()]))
+        var relay = ModelRelay(Fixture.settings([Fixture.hook()]))
         relay.accept(Fixture.message("old", number: 9))
         relay.accept(Fixture.message("new", from: "bob", number: 1, epoch: 2))
         relay.begin()
@@ -292,7 +293,7 @@ import Testing
     }
 
     @Test func `a quiet relay waits for nothing`() {
-        var relay = Relay(Fixture.settings([Fixture.hook()]))
+        var relay = ModelRelay(Fixture.settings([Fixture.hook()]))
         relay.begin()
         relay.save()
         #expect(relay.dispatcher.nextDeadline(now: relay.now.instant) == .never)

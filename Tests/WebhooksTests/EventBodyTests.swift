@@ -5,6 +5,7 @@ import Foundation
 import MartletClient
 import Testing
 
+@testable import Relay
 @testable import Webhooks
 
 @Suite struct EventBodyTests {
@@ -38,7 +39,8 @@ import Testing
         (.kickedOut(group: "g"), "group.removed", "group g"),
         (.groupEvent(group: "g", .joined(user: "bob")), "group.changed", "group g"),
         (.groupEvent(group: "g", .removed), "group.removed", "group g"),
-        (.receipt(nil), "receipt", "user alice"), (.recall(nil), "message.recalled", "user alice"),
+        (.receipt(nil), "receipt", "user alice"), (.wake(json: "{}"), "wake", "user alice"),
+        (.recall(nil), "message.recalled", "user alice"),
         (.update(nil), "message.updated", "user alice"),
     ])
     func `each kind has its type and key`(

@@ -3,6 +3,7 @@
 import MartletClient
 import Primitives
 
+@testable import Relay
 @testable import Webhooks
 
 enum Fixture {
@@ -18,10 +19,11 @@ enum Fixture {
     }
 
     static func settings(_ hooks: [HookSettings]) -> WebhookSettings {
-        var settings = WebhookSettings(
-            server: ServerAddress(host: "b", port: 1), token: "t", stateFile: "s", hooks: hooks)
-        settings.retryMilliseconds = 100
-        settings.retrySecondsMaximum = 10
+        let relay = RelaySettings(
+            server: ServerAddress(host: "b", port: 1), token: "t", device: "d", stateFile: "s")
+        var settings = WebhookSettings(relay, hooks: hooks)
+        settings.relay.retryMilliseconds = 100
+        settings.relay.retrySecondsMaximum = 10
         return settings
     }
 
@@ -41,7 +43,7 @@ enum Fixture {
 }
 
 /// A dispatcher with its record, without sockets and files.
-struct Relay {
+struct ModelRelay {
     var dispatcher: EventDispatcher
     /// What is on disk.
     var content: RecordContent

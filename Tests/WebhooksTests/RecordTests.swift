@@ -6,6 +6,7 @@ import MartletClient
 import TestSurroundings
 import Testing
 
+@testable import Relay
 @testable import Webhooks
 
 @Suite struct RecordTests {
@@ -76,15 +77,16 @@ import Testing
         let directory = try TemporaryDirectory("record")
         let path = "\(directory.path)/state"
         do {
-            var file = try RecordFile.open(path)
+            var file = try RecordFile<RecordContent>.open(path)
             #expect(file.stored.deliveries.isEmpty)
             try file.append(entries, isSynced: true)
             // One relay at a time.
-            #expect(throws: RecordFailure.self) { _ = try RecordFile.open(path) }
-            #expect(try RecordFile.content(of: path).entries == state(entries).entries)
+            #expect(throws: RecordFailure.self) { _ = try RecordFile<RecordContent>.open(path) }
+            #expect(
+                try RecordFile<RecordContent>.content(of: path).entries == state(entries).entries)
         }
         do {
-            var file = try RecordFile.open(path)
+            var file = try RecordFile<RecordContent>.open(path)
             #expect(file.stored.entries == state(entries).entries)
             try file.replace(with: file.stored.entries)
             try file.append([.event(delivery(5))], isSynced: false)
@@ -96,18 +98,19 @@ import Testing
         try handle.write(contentsOf: RecordEntry.event(delivery(6)).encoded.dropLast(3))
         try handle.close()
         do {
-            var file = try RecordFile.open(path)
+            var file = try RecordFile<RecordContent>.open(path)
             #expect(file.stored.deliveries.map(\.sequence) == [4, 5])
             try file.append([.event(delivery(7))], isSynced: true)
         }
-        #expect(try RecordFile.content(of: path).deliveries.map(\.sequence) == [4, 5, 7])
+        #expect(
+            try RecordFile<RecordContent>.content(of: path).deliveries.map(\.sequence) == [4, 5, 7])
     }
 
     @Test func `a file of something else is refused`() throws {
         let directory = try TemporaryDirectory("record")
         let path = "\(directory.path)/state"
         try Data("a letter to the editor".utf8).write(to: URL(filePath: path))
-        #expect(throws: RecordFailure.self) { _ = try RecordFile.open(path) }
+        #expect(throws: RecordFailure.self) { _ = try RecordFile<RecordContent>.open(path) }
     }
 
     @Test func `a request to send again is taken once`() throws {

@@ -4,6 +4,7 @@ import BrokerTerms
 import Primitives
 import Testing
 
+@testable import Relay
 @testable import Webhooks
 
 @Suite struct RetryTests {
@@ -29,16 +30,16 @@ import Testing
         var circuit = Circuit()
         let start = Instant(milliseconds: 1_000)
         for _ in 1...2 {
-            for _ in 1..<WebhookLimits.circuitFailuresMaximum {
+            for _ in 1..<RelayLimits.circuitFailuresMaximum {
                 let isOpened = circuit.failed(advised: 0, now: start) { _ in 10 }
                 #expect(!isOpened)
             }
-            guard circuit.failureCount < WebhookLimits.circuitFailuresMaximum else { break }
+            guard circuit.failureCount < RelayLimits.circuitFailuresMaximum else { break }
             let wasOpen = circuit.succeeded()
             #expect(!wasOpen)
         }
         var isOpened = false
-        for _ in 1...WebhookLimits.circuitFailuresMaximum {
+        for _ in 1...RelayLimits.circuitFailuresMaximum {
             isOpened = circuit.failed(advised: 0, now: start) { UInt64($0) * 10 }
         }
         #expect(isOpened)

@@ -2,6 +2,7 @@
 
 import Testing
 
+@testable import Relay
 @testable import Webhooks
 
 @Suite struct SignatureTests {

@@ -6,6 +6,7 @@ import Primitives
 import TestSurroundings
 import Testing
 
+@testable import Relay
 @testable import Webhooks
 
 @Suite struct StormTests {
@@ -29,11 +30,11 @@ import Testing
         var settings = Fixture.settings([
             Fixture.hook("a") { $0.batchMaximum = seed % 3 + 1 }, Fixture.hook("b"),
         ])
-        settings.inFlightMaximum = 8
+        settings.relay.inFlightMaximum = 8
         settings.hooks[0].refusalsMaximum = 1_000
         settings.hooks[1].refusalsMaximum = 1_000
         var broker = ModelBroker()
-        var relay = Relay(settings, seed: UInt64(seed))
+        var relay = ModelRelay(settings, seed: UInt64(seed))
         var nextNumber: UInt64 = 1
         var arrived: [String: [Int]] = [:]
         var keyOf: [Int: String] = [:]
@@ -80,7 +81,7 @@ import Testing
                 let count = random.next(in: 0..<(relay.unsynced.count + 1))
                 for entry in relay.unsynced.prefix(count) { content.apply(entry) }
                 let time = relay.time
-                relay = Relay(settings, content: content, seed: UInt64(seed + steps))
+                relay = ModelRelay(settings, content: content, seed: UInt64(seed + steps))
                 relay.time = time
                 // The client of the SDK passes over what is before its position.
                 broker.sentCount = 0
@@ -108,7 +109,7 @@ import Testing
     @Test(arguments: 0..<50)
     func `what comes first of each key comes in order`(_ seed: Int) {
         var random = SeededRandom(seed: UInt64(seed))
-        var relay = Relay(Fixture.settings([Fixture.hook { $0.batchMaximum = seed % 3 + 1 }]))
+        var relay = ModelRelay(Fixture.settings([Fixture.hook { $0.batchMaximum = seed % 3 + 1 }]))
         for number in 1...60 {
             relay.accept(
                 Fixture.message(
@@ -129,7 +130,7 @@ import Testing
                 relay.dispatcher.requestRecord()
                 relay.save()
                 let time = relay.time
-                relay = Relay(
+                relay = ModelRelay(
                     Fixture.settings([Fixture.hook()]), content: relay.content,
                     seed: UInt64(seed))
                 relay.time = time

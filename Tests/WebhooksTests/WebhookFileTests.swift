@@ -6,6 +6,7 @@ import Foundation
 import TestSurroundings
 import Testing
 
+@testable import Relay
 @testable import Webhooks
 
 @Suite struct WebhookFileTests {
@@ -63,9 +64,11 @@ import Testing
             }
             """
         let settings = try WebhookFile.settings(text: Array(text.utf8), path: "f", token: "env")
-        #expect(settings.token == "env" && settings.device == "d" && settings.inFlightMaximum == 7)
-        #expect(settings.privateNetworks.count == 2)
-        #expect(settings.retryMilliseconds == 50 && settings.retrySecondsMaximum == 60)
+        #expect(
+            settings.relay.token == "env" && settings.relay.device == "d"
+                && settings.relay.inFlightMaximum == 7)
+        #expect(settings.relay.privateNetworks.count == 2)
+        #expect(settings.relay.retryMilliseconds == 50 && settings.relay.retrySecondsMaximum == 60)
         #expect(settings.filters == ["$presence/+", "a/+"])
         #expect(settings.groups == ["g"])
         let hook = settings.hooks[0]

@@ -42,6 +42,9 @@ extension PacketSummary {
             case .applied: "applied"
             case .recall: "recall"
             case .replace: "replace"
+            case .setWakeTarget: "setWakeTarget"
+            case .listWakeTargets: "wakeTargets"
+            case .removeWakeTarget: "removeWakeTarget"
             case nil: "request"
             }
         case .connack, .result, .deliver, .response, .channel, .pingResponse: "\(type)"

@@ -166,7 +166,7 @@ extension PacketSummary {
         case .topic: packet.topic = text(deliver.address)
         case .group, .kickedOut, .groupEvent: packet.receiver = "group \(text(deliver.address))"
         case .broadcast: packet.receiver = "everybody"
-        case .unicast, .presence, .receipt: break
+        case .unicast, .presence, .receipt, .wake: break
         case .recall, .update:
             if !deliver.address.isEmpty { packet.receiver = "group \(text(deliver.address))" }
         }
@@ -257,6 +257,15 @@ extension PacketSummary {
             let replace = try MRT.Replace(parameters)
             name(replace.message, in: parameters)
             packet.payloadByteCount = UInt64(replace.payload.count)
+        // An address may be a secret.
+        case .setWakeTarget: words.append("kind \(try MRT.WakeTarget(parameters).kind)")
+        case .listWakeTargets:
+            packet.receiver = Self.text(
+                try MRT.WakeTargetQuery(parameters).user.bytes(in: parameters))
+        case .removeWakeTarget:
+            let name = try MRT.WakeTargetName(parameters)
+            packet.receiver = Self.text(name.user.bytes(in: parameters))
+            words.append("id \(name.identifier)")
         case .clearWill, .groupCreate, .groupList, .groupDescribe, .groupSetMeta,
             .groupSetAllowList, .conversations:
             break

@@ -337,7 +337,7 @@ enum MRTDecoder {
             return try recall(request)
         case .replace:
             return try replace(request)
-        case nil:
+        case .setWakeTarget, .listWakeTargets, .removeWakeTarget, nil:
             return request.fault(.implementationSpecificError)
         }
     }

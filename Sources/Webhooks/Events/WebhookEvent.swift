@@ -33,6 +33,7 @@ struct WebhookEvent {
         case .receipt: (kind, subject) = (.receipt, "")
         case .recall(let revision): (kind, subject) = (.messageRecalled, revision?.group ?? "")
         case .update(let revision): (kind, subject) = (.messageUpdated, revision?.group ?? "")
+        case .wake: (kind, subject) = (.wake, "")
         }
         // A topic, a group and a user may have the same name.
         key =
@@ -56,7 +57,8 @@ extension HookSettings {
             return presence.contains("*") || presence.contains(event.subject)
         case .messageGroup, .groupChanged, .groupRemoved:
             return groups.isEmpty || groups.contains(event.subject)
-        case .messageUser, .messageEverybody, .messageRecalled, .messageUpdated, .receipt:
+        case .messageUser, .messageEverybody, .messageRecalled, .messageUpdated, .receipt,
+            .wake:
             return true
         }
     }

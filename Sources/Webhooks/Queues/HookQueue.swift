@@ -2,14 +2,7 @@
 // turn, and the circuit. It performs no I/O; the time is handed in.
 
 import Primitives
-
-/// What came of a request.
-package enum AttemptResult: Hashable, Sendable {
-    /// The destination's status, and its `Retry-After` in seconds, 0 for none.
-    case answered(status: Int, retryAfterSeconds: UInt64)
-    /// No complete answer, and why.
-    case failed(String)
-}
+import Relay
 
 /// The events of one key.
 private struct KeyQueue {
@@ -198,7 +191,7 @@ struct HookQueue {
     private mutating func fail(
         _ key: String, advisedSeconds: UInt64, now: Instant
     ) -> (Outcome, Change?) {
-        let advised = min(advisedSeconds, WebhookLimits.retryAfterSecondsMaximum) * 1_000
+        let advised = min(advisedSeconds, RelayLimits.retryAfterSecondsMaximum) * 1_000
         let random = jitter.next()
         let schedule = schedule
         let isOpened = circuit.failed(advised: advised, now: now) { openings in

@@ -1,8 +1,9 @@
 // The state that a record describes: what is left of its entries when they are replayed in order.
 
 import MartletClient
+import Relay
 
-package struct RecordContent: Sendable {
+package struct RecordContent: RecordedContent {
     package private(set) var position: InboxRecord?
     package private(set) var filters: [String] = []
     /// Undelivered events by their numbers, which are their order.
@@ -57,37 +58,5 @@ package struct RecordContent: Sendable {
                     time: letter.time))
         }
         return entries + deliveries.map { .event($0) }
-    }
-
-    /// Reads a whole record.
-    ///
-    /// - Returns: the state, and the offset of the end of the last complete entry.
-    /// - Throws: if it is none, or if an entry in the middle is damaged.
-    package static func read(
-        _ bytes: [UInt8], path: String
-    ) throws(RecordFailure) -> (content: RecordContent, end: Int) {
-        var content = RecordContent()
-        let magic = RecordEntry.magic
-        guard bytes.starts(with: magic) else {
-            // Nothing was confirmed before the first bytes were complete.
-            if magic.starts(with: bytes) { return (content, 0) }
-            throw .damaged("\(path): no record of a webhook relay")
-        }
-        var offset = magic.count
-        while let (entry, end) = RecordEntry.decode(bytes, at: offset) {
-            content.apply(entry)
-            offset = end
-        }
-        // Behind an incomplete write there is nothing complete.
-        var next = offset + 1
-        while next + RecordEntry.frameByteCount <= bytes.count {
-            if bytes[next] == RecordEntry.mark[0], RecordEntry.decode(bytes, at: next) != nil {
-                throw .damaged(
-                    "\(path): the entry at byte \(offset) is damaged, and others follow it; "
-                        + "without this file undelivered events are lost")
-            }
-            next += 1
-        }
-        return (content, offset)
     }
 }

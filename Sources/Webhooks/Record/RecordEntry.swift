@@ -1,13 +1,10 @@
 // The entries of the record, as bytes. The record is a list of changes; replaying them gives the
-// state. An incomplete entry at the end was never confirmed to anybody.
-//
-//     | magic | entry …
-//     entry: | 4 bytes mark | u32 byte count of the body | body | u64 digest of count and body |
-//     body: | u8 kind | fields, integers big-endian, texts with a count of four bytes |
+// state. The frame around an entry is that of all relays.
 
 import MartletClient
+import Relay
 
-package enum RecordEntry: Hashable, Sendable {
+package enum RecordEntry: RecordedEntry, Hashable {
     /// The position in the inbox: every event before it is delivered, or in the record.
     case position(InboxRecord)
     /// The subscriptions that the session may have.
@@ -25,15 +22,10 @@ package enum RecordEntry: Hashable, Sendable {
 // MARK: - Bytes
 
 extension RecordEntry {
-    static let magic = Array("MLHOOKS1".utf8)
-    /// Begins each entry, so that what follows a damaged one can be found.
-    static let mark: [UInt8] = [0xE5, 0x9B, 0x1D, 0x0A]
+    package static let magic = Array("MLHOOKS1".utf8)
+    package static let owner = "a webhook relay"
 
-    /// Bytes of an entry beside its body.
-    static let frameByteCount = 16
-
-    var encoded: [UInt8] {
-        var body = EntryWriter()
+    package func write(to body: inout EntryWriter) {
         switch self {
         case .position(let record):
             body.write(UInt8(1))
@@ -66,32 +58,9 @@ extension RecordEntry {
             body.write(newSequence)
             body.write(expiry)
         }
-        var entry = EntryWriter(bytes: Self.mark)
-        entry.write(UInt32(body.bytes.count))
-        entry.bytes += body.bytes
-        entry.write(EntryDigest.of(entry.bytes.dropFirst(Self.mark.count)))
-        return entry.bytes
     }
 
-    /// Reads the entry at `offset`.
-    ///
-    /// - Returns: nil if there is no complete one.
-    static func decode(_ bytes: [UInt8], at offset: Int) -> (entry: RecordEntry, end: Int)? {
-        var reader = EntryReader(bytes[offset...])
-        guard reader.skip(mark), let count = reader.integer(UInt32.self),
-            Int(count) <= WebhookLimits.recordEntryByteCountMaximum,
-            bytes.count - offset >= frameByteCount + Int(count)
-        else { return nil }
-        let start = offset + mark.count
-        let end = start + 4 + Int(count)
-        var tail = EntryReader(bytes[end...])
-        guard tail.integer(UInt64.self) == EntryDigest.of(bytes[start..<end]) else { return nil }
-        var body = EntryReader(bytes[(start + 4)..<end])
-        guard let entry = read(&body), body.isAtEnd else { return nil }
-        return (entry, end + 8)
-    }
-
-    private static func read(_ body: inout EntryReader) -> RecordEntry? {
+    package static func read(_ body: inout EntryReader) -> RecordEntry? {
         switch body.integer(UInt8.self) {
         case 1:
             guard let epoch = body.integer(UInt64.self), let number = body.integer(UInt64.self)
@@ -130,59 +99,4 @@ extension RecordEntry {
         default: return nil
         }
     }
-}
-
-/// FNV-1a with 64 bits (Fowler, Noll, Vo), which tells complete entries from incomplete ones. An
-/// attacker gains nothing by forging one.
-enum EntryDigest {
-    static func of(_ bytes: some Sequence<UInt8>) -> UInt64 {
-        bytes.reduce(0xCBF2_9CE4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 }
-    }
-}
-
-private struct EntryWriter {
-    var bytes: [UInt8] = []
-
-    mutating func write<Value: FixedWidthInteger>(_ value: Value) {
-        withUnsafeBytes(of: value.bigEndian) { bytes += $0 }
-    }
-
-    mutating func write(_ content: [UInt8]) {
-        write(UInt32(content.count))
-        bytes += content
-    }
-}
-
-private struct EntryReader {
-    private var rest: ArraySlice<UInt8>
-
-    init(_ bytes: ArraySlice<UInt8>) { rest = bytes }
-
-    var isAtEnd: Bool { rest.isEmpty }
-
-    mutating func skip(_ prefix: [UInt8]) -> Bool {
-        guard rest.starts(with: prefix) else { return false }
-        rest = rest.dropFirst(prefix.count)
-        return true
-    }
-
-    mutating func integer<Value: FixedWidthInteger>(_ type: Value.Type) -> Value? {
-        let count = Value.bitWidth / 8
-        guard rest.count >= count else { return nil }
-        defer { rest = rest.dropFirst(count) }
-        return rest.prefix(count).reduce(0) { $0 << 8 | Value($1) }
-    }
-
-    /// A number of an event: half of the range, so that counting on from it never overflows.
-    mutating func number() -> UInt64? {
-        integer(UInt64.self).flatMap { $0 < 1 << 63 ? $0 : nil }
-    }
-
-    mutating func bytes() -> [UInt8]? {
-        guard let count = integer(UInt32.self), rest.count >= Int(count) else { return nil }
-        defer { rest = rest.dropFirst(Int(count)) }
-        return Array(rest.prefix(Int(count)))
-    }
-
-    mutating func text() -> String? { bytes().map { String(decoding: $0, as: UTF8.self) } }
 }

@@ -1,8 +1,8 @@
 // Reads one hook of the configuration, and checks its URL and secrets.
 
 import ClientProgram
-import Files
 import JSON5
+import Relay
 import WireFormat
 
 struct HookReader {
@@ -21,8 +21,8 @@ struct HookReader {
         for (key, path, node) in r.members(node, path, known: Self.known) {
             switch key {
             case "name": hook.name = readName(node, key: path, reader: &r)
-            case "url": hook.url = readURL(node, key: path, reader: &r)
-            case "secretFiles": hook.secrets = readSecrets(node, key: path, reader: &r)
+            case "url": hook.url = RelaySection.url(node, key: path, reader: &r)
+            case "secretFiles": hook.secrets = RelaySection.secrets(node, key: path, reader: &r)
             case "kinds": hook.kinds.formUnion(readKinds(node, key: path, reader: &r))
             case "topics":
                 hook.topics = list(node, key: path, reader: &r).compactMap { key, node in
@@ -34,7 +34,7 @@ struct HookReader {
                 hook.presence = readNames(node, key: path, reader: &r)
                 if !hook.presence.isEmpty { hook.kinds.insert(.presenceChanged) }
             case "order": hook.order = r.choice(node, path, as: EventOrder.self) ?? hook.order
-            case "caFile": hook.authorityFile = readFile(node, key: path, reader: &r)
+            case "caFile": hook.authorityFile = RelaySection.file(node, key: path, reader: &r)
             default: readNumber(node, key: key, path: path, into: &hook, &r)
             }
         }
@@ -97,59 +97,6 @@ struct HookReader {
             r.complain(key, "must have 1 to 64 letters, digits or -", at: node.offset)
         }
         return name
-    }
-
-    private func readURL(
-        _ node: JSON5Node, key: String, reader r: inout SectionReader
-    ) -> String {
-        guard let url = r.text(node, key) else { return "" }
-        let scheme = ["https://", "http://"].first { url.hasPrefix($0) }
-        let rest = url.dropFirst(scheme?.count ?? 0)
-        let authority = rest.prefix { $0 != "/" && $0 != "?" && $0 != "#" }
-        if scheme == nil || authority.isEmpty || url.utf8.count > WebhookLimits.urlByteCountMaximum
-            || !url.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F })
-        {
-            r.complain(key, "is no URL: https://HOST/PATH", at: node.offset)
-        } else if authority.contains("@") {
-            r.complain(
-                key, "has a user or a password; the signature identifies the sender",
-                at: node.offset)
-        }
-        return url
-    }
-
-    /// The path of a file that can be read.
-    private func readFile(
-        _ node: JSON5Node, key: String, reader r: inout SectionReader
-    ) -> String? {
-        guard let path = r.text(node, key) else { return nil }
-        do throws(FileFailure) {
-            _ = try SmallFile.read(path)
-        } catch {
-            r.complain(key, "names \(path), which cannot be read: \(error)", at: node.offset)
-        }
-        return path
-    }
-
-    private func readSecrets(
-        _ node: JSON5Node, key: String, reader r: inout SectionReader
-    ) -> [WebhookSecret] {
-        let elements = r.elements(node, key)
-        if !(1...2).contains(elements.count) {
-            r.complain(key, "must name one file, or two during a change", at: node.offset)
-        }
-        return elements.compactMap { key, node in
-            guard let text = r.secret(node, key) else { return nil }
-            guard let secret = WebhookSecret(text) else {
-                let counts = WebhookLimits.secretByteCounts
-                r.complain(
-                    key,
-                    "is no secret: whsec_ and \(counts.lowerBound) to \(counts.upperBound) bytes "
-                        + "in base64", at: node.offset)
-                return nil
-            }
-            return secret
-        }
     }
 
     private func readKinds(

@@ -1,12 +1,11 @@
 // Reads the configuration of a webhook relay: JSON5 into settings. All errors are reported at once,
 // each with its line, column and key.
 
-import BrokerTerms
 import ClientProgram
 import CommandLineOptions
 import JSON5
 import MartletClient
-import WireFormat
+import Relay
 
 /// The configuration file.
 public enum WebhookFile {
@@ -39,32 +38,20 @@ private struct WebhookFileReader {
 
     func read(_ root: JSON5Node, _ r: inout SectionReader) -> WebhookSettings? {
         var settings = WebhookSettings(
-            server: ServerAddress(host: "", port: 1), token: token ?? "", stateFile: "", hooks: [])
-        let known = [
-            "martlet", "stateFile", "privateNetworks", "retry", "deadLettersMaximum",
-            "totalsSeconds", "hooks",
-        ]
-        let members = r.members(root, "", known: known)
+            RelaySettings(
+                server: ServerAddress(host: "", port: 1), token: token ?? "", device: "webhooks",
+                stateFile: ""), hooks: [])
+        let members = r.members(
+            root, "", known: RelaySection.keys + ["deadLettersMaximum", "hooks"])
         for (key, path, node) in members {
             switch key {
-            case "martlet": readMartlet(node, into: &settings, reader: &r)
-            case "stateFile": settings.stateFile = r.text(node, path) ?? ""
-            case "privateNetworks":
-                settings.privateNetworks = r.elements(node, path).compactMap { key, node in
-                    network(node, key: key, reader: &r)
-                }
-                if settings.privateNetworks.count > IPNetwork.listMaximum {
-                    r.complain(path, "has more than \(IPNetwork.listMaximum)", at: node.offset)
-                }
-            case "retry": readRetry(node, into: &settings, reader: &r)
             case "deadLettersMaximum":
                 settings.deadLettersMaximum =
                     r.integer(node, path, in: 0...WebhookLimits.deadLettersMaximum)
                     ?? settings.deadLettersMaximum
-            case "totalsSeconds":
-                settings.totalsSeconds =
-                    r.integer(node, path, in: 0...86_400) ?? settings.totalsSeconds
-            default: settings.hooks = readHooks(node, key: path, reader: &r)
+            case "hooks": settings.hooks = readHooks(node, key: path, reader: &r)
+            default:
+                RelaySection.read(key, path: path, node: node, into: &settings.relay, &r)
             }
         }
         for name in ["martlet", "stateFile", "hooks"] {
@@ -72,78 +59,6 @@ private struct WebhookFileReader {
             r.complain(name, "is needed", at: root.offset)
         }
         return settings
-    }
-
-    private func readMartlet(
-        _ node: JSON5Node, into settings: inout WebhookSettings, reader r: inout SectionReader
-    ) {
-        let known = [
-            "server", "token", "tokenFile", "caFile", "device", "keepAliveSeconds", "inFlight",
-        ]
-        for (key, path, node) in r.members(node, "martlet", known: known) {
-            switch key {
-            case "server": settings.server = r.server(node, path) ?? settings.server
-            case "token": settings.token = r.text(node, path) ?? ""
-            case "tokenFile": settings.token = r.secret(node, path) ?? "?"
-            case "caFile": settings.authorityFile = r.text(node, path)
-            case "device":
-                settings.device = r.text(node, path) ?? settings.device
-                if !TextRules.isIdentifier(Array(settings.device.utf8).span.bytes) {
-                    r.complain(path, "is no device id", at: node.offset)
-                }
-            case "keepAliveSeconds":
-                settings.keepAliveSeconds = UInt16(r.integer(node, path, in: 5...65_535) ?? 60)
-            default:
-                settings.inFlightMaximum =
-                    r.integer(node, path, in: 2...WebhookLimits.inFlightMaximum)
-                    ?? settings.inFlightMaximum
-            }
-        }
-        if settings.server.host.isEmpty {
-            r.complain("martlet.server", "is needed: tls://HOST:PORT", at: node.offset)
-        }
-        if settings.token.isEmpty {
-            r.complain("martlet.tokenFile", "is needed, or MARTLET_TOKEN", at: node.offset)
-        }
-        if settings.server.transport == .tcp, settings.authorityFile != nil {
-            r.complain("martlet.caFile", "is for TLS, and the server has none", at: node.offset)
-        }
-    }
-
-    private func readRetry(
-        _ node: JSON5Node, into settings: inout WebhookSettings, reader r: inout SectionReader
-    ) {
-        let known = ["firstMilliseconds", "longestSeconds"]
-        for (key, path, node) in r.members(node, "retry", known: known) {
-            switch key {
-            case "firstMilliseconds":
-                settings.retryMilliseconds = UInt64(
-                    r.integer(node, path, in: 10...60_000)
-                        ?? WebhookLimits.retryMillisecondsDefault)
-            default:
-                settings.retrySecondsMaximum = UInt64(
-                    r.integer(node, path, in: 1...WebhookLimits.retrySecondsMaximum)
-                        ?? WebhookLimits.retrySecondsDefault)
-            }
-        }
-    }
-
-    private func network(
-        _ node: JSON5Node, key: String, reader r: inout SectionReader
-    ) -> IPNetwork? {
-        guard let text = r.text(node, key) else { return nil }
-        do throws(IPNetwork.Fault) {
-            return try IPNetwork(text.utf8)
-        } catch {
-            switch error {
-            case .malformed, .mapped:
-                r.complain(key, "is no network such as 10.0.0.0/8 or fd00::/8", at: node.offset)
-            case .host(let network):
-                r.complain(
-                    key, "has bits behind its prefix; did you mean \(network)?", at: node.offset)
-            }
-            return nil
-        }
     }
 
     // MARK: - Hooks
@@ -168,10 +83,10 @@ private struct WebhookFileReader {
             r.complain(key, "has more than \(WebhookLimits.hooksMaximum) hooks", at: node.offset)
         }
         let requests = hooks.reduce(0) { $0 + $1.concurrency }
-        if requests > WebhookLimits.requestsMaximum {
+        if requests > RelayLimits.requestsMaximum {
             r.complain(
                 key,
-                "allow \(requests) requests at a time, more than \(WebhookLimits.requestsMaximum): "
+                "allow \(requests) requests at a time, more than \(RelayLimits.requestsMaximum): "
                     + "lower their concurrency", at: node.offset)
         }
         return hooks

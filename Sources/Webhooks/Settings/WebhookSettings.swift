@@ -1,8 +1,7 @@
 // The settings of a webhook relay: the broker, the record, and the hooks.
 
-import BrokerTerms
 import ClientProgram
-import MartletClient
+import Relay
 
 /// A kind of event. The raw value is the `type` in the body of a request.
 package enum EventKind: String, CaseIterable, Sendable {
@@ -16,6 +15,7 @@ package enum EventKind: String, CaseIterable, Sendable {
     case groupRemoved = "group.removed"
     case presenceChanged = "presence.changed"
     case receipt = "receipt"
+    case wake = "wake"
 }
 
 /// Which events of a hook keep their order.
@@ -59,27 +59,13 @@ package struct HookSettings: Sendable {
 
 /// The configuration of a relay.
 public struct WebhookSettings: Sendable {
-    package var server: ServerAddress
-    package var authorityFile: String?
-    package var token: String
-    package var device = "webhooks"
-    package var keepAliveSeconds: UInt16 = 60
-    package var inFlightMaximum = WebhookLimits.inFlightDefault
-    /// The path of the record.
-    package var stateFile: String
-    /// Networks that hooks may reach although they are private.
-    package var privateNetworks: [IPNetwork] = []
-    package var retryMilliseconds = UInt64(WebhookLimits.retryMillisecondsDefault)
-    package var retrySecondsMaximum = UInt64(WebhookLimits.retrySecondsDefault)
+    /// The broker, the record and the retries.
+    package var relay: RelaySettings
     package var deadLettersMaximum = WebhookLimits.deadLettersDefault
-    /// Seconds between two lines of totals; 0 for only the last.
-    package var totalsSeconds = 300
     package var hooks: [HookSettings]
 
-    package init(server: ServerAddress, token: String, stateFile: String, hooks: [HookSettings]) {
-        self.server = server
-        self.token = token
-        self.stateFile = stateFile
+    package init(_ relay: RelaySettings, hooks: [HookSettings]) {
+        self.relay = relay
         self.hooks = hooks
     }
 
@@ -95,18 +81,4 @@ public struct WebhookSettings: Sendable {
 
     /// The groups that the hooks name.
     var groups: [String] { hooks.reduce(into: Set()) { $0.formUnion($1.groups) }.sorted() }
-
-    /// The settings of the client that receives the events.
-    func clientSettings(position: InboxRecord?) -> ClientSettings {
-        var settings = ClientSettings(server: server, credential: .token(token))
-        if let authorityFile { settings.trust = .authorityFile(authorityFile) }
-        settings.device = device
-        settings.keepAliveSeconds = keepAliveSeconds
-        settings.inboxWindow = UInt16(inFlightMaximum)
-        settings.inbox = position
-        settings.acknowledgement = .byApplication
-        settings.packetMaximum = WebhookLimits.packetByteCountMaximum
-        settings.outboxByteCount = 64 << 10
-        return settings
-    }
 }

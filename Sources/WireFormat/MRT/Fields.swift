@@ -37,6 +37,11 @@ extension MRT {
         public var priority: UInt8?
         /// The time is that of a reading which the sender could not send earlier.
         public var isLate = false
+        /// A JSON object for those who are woken by the message, 1 to
+        /// ``WireLimits/pushByteCountMaximum`` bytes; empty for none.
+        public var push = ByteRange.empty
+        /// The message wakes nobody.
+        public var isWithoutWake = false
         /// Why the send is refused: a field that must be understood is not, or has no such value.
         public private(set) var fault: ReasonCode?
 
@@ -47,6 +52,9 @@ extension MRT {
             static let attributes: UInt64 = 7
             static let priority: UInt64 = 9
             static let late: UInt64 = 11
+            // Even: a broker that does not know them has no wake-ups.
+            static let push: UInt64 = 18
+            static let withoutWake: UInt64 = 20
         }
 
         public init() {}
@@ -66,6 +74,8 @@ extension MRT {
                 case Identifier.late:
                     isLate = try field.byte(in: bytes) == 1
                     if !isLate { fault = .protocolError }
+                case Identifier.push: push = field.value
+                case Identifier.withoutWake: isWithoutWake = try field.byte(in: bytes) == 1
                 default: if field.id & 1 == 1 { fault = .protocolError }
                 }
             }
@@ -80,6 +90,8 @@ extension MRT {
             block.append(Identifier.attributes, attributes, from: source)
             if let priority { block.append(Identifier.priority, byte: priority) }
             if isLate { block.append(Identifier.late, byte: 1) }
+            block.append(Identifier.push, push, from: source)
+            if isWithoutWake { block.append(Identifier.withoutWake, byte: 1) }
             return block.bytes
         }
     }

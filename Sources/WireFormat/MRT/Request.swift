@@ -11,8 +11,8 @@ extension MRT {
     /// What a REQUEST asks for. The parameters and results of 1 to 5 stand in
     /// `Request+Operations.swift`, those of 16 to 24 in `GroupRequests.swift` and
     /// `GroupAnswers.swift`, those of 25 to 27, 42 and 43 in `HistoryRequests.swift`, that of 32 in
-    /// `Receipts.swift`, those of 33 and 34 in `Revisions.swift`,
-    /// those of 40 and 41 in `GroupHistoryRequests.swift`.
+    /// `Receipts.swift`, those of 33 and 34 in `Revisions.swift`, those
+    /// of 35 to 37 in `WakeTargets.swift`, those of 40 and 41 in `GroupHistoryRequests.swift`.
     public enum Operation: UInt8, Hashable, Sendable {
         case subscribe = 1
         case unsubscribe = 2
@@ -34,6 +34,9 @@ extension MRT {
         case applied = 32
         case recall = 33
         case replace = 34
+        case setWakeTarget = 35
+        case listWakeTargets = 36
+        case removeWakeTarget = 37
         case groupSetHistory = 40
         case groupHistory = 41
         case hideHistory = 42

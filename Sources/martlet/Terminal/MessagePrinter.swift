@@ -39,6 +39,7 @@ struct MessagePrinter {
         case .update(let revision):
             return "\(printable(message.from)) (update): \(text(revision))"
         case .receipt(let receipt): return "\(printable(message.from)) (receipt): \(text(receipt))"
+        case .wake(let json): return "\(printable(message.from)) (wake): \(printable(json))"
         }
         let body: String
         switch message.content {
@@ -154,6 +155,7 @@ struct MessagePrinter {
         case .update(let revision):
             members.append(#""kind":"update","event":"MESSAGE_UPDATE"\#(json(revision))"#)
         case .receipt(let receipt): members.append(#""kind":"receipt"\#(json(receipt))"#)
+        case .wake(let json): members.append(#""kind":"wake","text":\#(JSONText.quoted(json))"#)
         }
         if let reference = message.reference { members.append(#""reference":"\#(reference)""#) }
         if !message.receipts.isEmpty {

@@ -57,7 +57,7 @@ extension EndToEndTests {
 
         @Test(arguments: [
             ("martletd", "martletd"), ("martlet-gateway", "martlet-gateway"),
-            ("martlet-webhook", "martlet-gateway"),
+            ("martlet-webhook", "martlet-gateway"), ("martlet-push", "martlet-gateway"),
         ])
         func `systemd accepts the unit`(name: String, program: String) async throws {
             let analyze = "/usr/bin/systemd-analyze"

@@ -42,12 +42,13 @@ func fuzzMRT(_ bytes: UnsafeRawBufferPointer) {
 
 private let resultsOfTheirOwn: Set<MRT.Operation> = [
     .groupCreate, .groupList, .groupDescribe, .history, .conversations, .groupHistory, .recall,
-    .replace,
+    .replace, .setWakeTarget, .listWakeTargets,
 ]
 private let parametersOfTheirOwn: Set<MRT.Operation> = [
     .setWill, .groupCreate, .groupJoin, .groupLeave, .groupKick, .groupBan, .groupList,
     .groupDescribe, .groupSetMeta, .groupSetAllowList, .history, .conversations,
     .markRead, .hideHistory, .groupSetHistory, .groupHistory, .applied, .recall, .replace,
+    .setWakeTarget, .listWakeTargets, .removeWakeTarget,
 ]
 
 /// The first byte chooses the version and who speaks.

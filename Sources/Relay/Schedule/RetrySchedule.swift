@@ -4,17 +4,22 @@
 import Primitives
 
 /// The waits between two attempts.
-struct RetrySchedule: Sendable {
-    let firstMilliseconds: UInt64
-    let longestMilliseconds: UInt64
+package struct RetrySchedule: Sendable {
+    package let firstMilliseconds: UInt64
+    package let longestMilliseconds: UInt64
 
-    /// Half of the bound that doubles with each failure, and a random part of the other half: hooks
-    /// and keys that failed together do not come back together.
+    package init(firstMilliseconds: UInt64, longestMilliseconds: UInt64) {
+        self.firstMilliseconds = firstMilliseconds
+        self.longestMilliseconds = longestMilliseconds
+    }
+
+    /// Half of the bound that doubles with each failure, and a random part of the other half: what
+    /// has failed together does not come back together.
     ///
     /// - Parameters:
     ///   - failureCount: consecutive failures, from 1.
     ///   - random: any number.
-    func milliseconds(afterFailures failureCount: Int, random: UInt64) -> UInt64 {
+    package func milliseconds(afterFailures failureCount: Int, random: UInt64) -> UInt64 {
         let doublings = UInt64(min(max(failureCount, 1) - 1, 32))
         let bound = min(longestMilliseconds, firstMilliseconds << doublings)
         return bound / 2 + random % (bound - bound / 2 + 1)
@@ -22,14 +27,14 @@ struct RetrySchedule: Sendable {
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014): enough to spread retries.
-struct Jitter: Sendable {
+package struct Jitter: Sendable {
     private var state: UInt64
 
-    init(seed: UInt64) {
+    package init(seed: UInt64) {
         state = seed
     }
 
-    mutating func next() -> UInt64 {
+    package mutating func next() -> UInt64 {
         state &+= 0x9E37_79B9_7F4A_7C15
         var mixed = state
         mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
@@ -40,27 +45,32 @@ struct Jitter: Sendable {
 
 /// Whether a destination is tried at all. Closed: requests may begin. Open: none until a time, then
 /// one, whose result closes the circuit or opens it again.
-struct Circuit: Sendable {
+package struct Circuit: Sendable {
     /// Failures in a row.
-    private(set) var failureCount = 0
+    package private(set) var failureCount = 0
     /// How often it was opened in a row.
-    private(set) var openingCount = 0
+    package private(set) var openingCount = 0
     /// The end of the wait; nil while it is closed.
-    private(set) var openUntil: Instant?
-    private(set) var isProbing = false
+    package private(set) var openUntil: Instant?
+    package private(set) var isProbing = false
 
-    func mayBegin(now: Instant) -> Bool {
+    package init() {}
+
+    package func mayBegin(now: Instant) -> Bool {
         guard let openUntil else { return true }
         return !isProbing && now >= openUntil
     }
 
     /// A request begins.
-    mutating func begin() { isProbing = openUntil != nil }
+    package mutating func begin() { isProbing = openUntil != nil }
+
+    /// The request that has begun is not made after all.
+    package mutating func cancel() { isProbing = false }
 
     /// The destination has answered.
     ///
     /// - Returns: whether the circuit was open.
-    mutating func succeeded() -> Bool {
+    package mutating func succeeded() -> Bool {
         defer { self = Circuit() }
         return openUntil != nil
     }
@@ -72,14 +82,14 @@ struct Circuit: Sendable {
     ///   - now: the time.
     ///   - wait: the wait after so many openings, in milliseconds.
     /// - Returns: whether the circuit was closed and is open now.
-    mutating func failed(
+    package mutating func failed(
         advised: UInt64, now: Instant, wait: (Int) -> UInt64
     ) -> Bool {
         failureCount += 1
         let wasOpen = openUntil != nil
         // Requests that began before the circuit opened say nothing new.
         if wasOpen, !isProbing, advised == 0 { return false }
-        guard wasOpen || advised > 0 || failureCount >= WebhookLimits.circuitFailuresMaximum else {
+        guard wasOpen || advised > 0 || failureCount >= RelayLimits.circuitFailuresMaximum else {
             return false
         }
         isProbing = false
@@ -89,5 +99,5 @@ struct Circuit: Sendable {
     }
 
     /// Ends the wait: an operator says that the destination is well.
-    mutating func close() { self = Circuit() }
+    package mutating func close() { self = Circuit() }
 }

@@ -1,19 +1,21 @@
 // Two containers without I/O: first in, first out; and the earliest first.
 
 /// First in, first out. Removal from the front takes constant time on average.
-struct Queue<Element> {
+package struct Queue<Element> {
     private var elements: [Element?] = []
     private var head = 0
 
-    var count: Int { elements.count - head }
-    var isEmpty: Bool { count == 0 }
-    var first: Element? { isEmpty ? nil : elements[head] }
+    package init() {}
 
-    subscript(position: Int) -> Element { elements[head + position]! }
+    package var count: Int { elements.count - head }
+    package var isEmpty: Bool { count == 0 }
+    package var first: Element? { isEmpty ? nil : elements[head] }
 
-    mutating func append(_ element: Element) { elements.append(element) }
+    package subscript(position: Int) -> Element { elements[head + position]! }
 
-    mutating func popFirst() -> Element? {
+    package mutating func append(_ element: Element) { elements.append(element) }
+
+    package mutating func popFirst() -> Element? {
         guard !isEmpty else { return nil }
         let element = elements[head]
         elements[head] = nil
@@ -27,17 +29,19 @@ struct Queue<Element> {
     }
 
     /// All elements, in order.
-    var all: [Element] { elements[head...].map { $0! } }
+    package var all: [Element] { elements[head...].map { $0! } }
 }
 
 /// The element with the lowest rank first: a binary heap.
-struct PriorityQueue<Rank: Comparable, Element> {
+package struct PriorityQueue<Rank: Comparable, Element> {
     private var entries: [(rank: Rank, element: Element)] = []
 
-    var isEmpty: Bool { entries.isEmpty }
-    var firstRank: Rank? { entries.first?.rank }
+    package init() {}
 
-    mutating func insert(_ element: Element, rank: Rank) {
+    package var isEmpty: Bool { entries.isEmpty }
+    package var firstRank: Rank? { entries.first?.rank }
+
+    package mutating func insert(_ element: Element, rank: Rank) {
         entries.append((rank, element))
         var index = entries.count - 1
         while index > 0, entries[index].rank < entries[(index - 1) / 2].rank {
@@ -46,7 +50,7 @@ struct PriorityQueue<Rank: Comparable, Element> {
         }
     }
 
-    mutating func popFirst() -> Element? {
+    package mutating func popFirst() -> Element? {
         guard let first = entries.first else { return nil }
         let last = entries.removeLast()
         guard !entries.isEmpty else { return first.element }

@@ -20,17 +20,17 @@ public enum RecordFailure: Error, Hashable, CustomStringConvertible {
     }
 }
 
-struct RecordFile: ~Copyable {
+package struct RecordFile<Content: RecordedContent>: ~Copyable {
     private let path: String
     private var descriptor: Int32
     /// Its lock file stays when the record is replaced.
     private let lock: Int32
-    private(set) var byteCount: Int
+    package private(set) var byteCount: Int
     /// What the file had when it was opened.
-    let stored: RecordContent
+    package let stored: Content
 
     private init(
-        path: String, descriptor: Int32, lock: Int32, byteCount: Int, stored: RecordContent
+        path: String, descriptor: Int32, lock: Int32, byteCount: Int, stored: Content
     ) {
         self.path = path
         self.descriptor = descriptor
@@ -45,7 +45,7 @@ struct RecordFile: ~Copyable {
     }
 
     /// Opens or creates the file. No other process writes it while this value exists.
-    static func open(_ path: String) throws(RecordFailure) -> RecordFile {
+    package static func open(_ path: String) throws(RecordFailure) -> RecordFile {
         let lock = Glibc.open(path + ".lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard lock >= 0 else { throw failure("open", path + ".lock") }
         guard flock(lock, LOCK_EX | LOCK_NB) == 0 else {
@@ -57,10 +57,10 @@ struct RecordFile: ~Copyable {
             close(lock)
             throw failure("open", path)
         }
-        let content: RecordContent
+        let content: Content
         let end: Int
         do throws(RecordFailure) {
-            (content, end) = try RecordContent.read(readAll(descriptor, path), path: path)
+            (content, end) = try Content.read(readAll(descriptor, path), path: path)
         } catch {
             close(descriptor)
             close(lock)
@@ -74,11 +74,11 @@ struct RecordFile: ~Copyable {
     }
 
     /// Reads the file of a relay that may run.
-    static func content(of path: String) throws(RecordFailure) -> RecordContent {
+    package static func content(of path: String) throws(RecordFailure) -> Content {
         let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw failure("open", path) }
         defer { close(descriptor) }
-        return try RecordContent.read(readAll(descriptor, path), path: path).content
+        return try Content.read(readAll(descriptor, path), path: path).content
     }
 
     private static func readAll(
@@ -99,7 +99,7 @@ struct RecordFile: ~Copyable {
     }
 
     private mutating func begin() throws(RecordFailure) {
-        try append(RecordEntry.magic, isSynced: true)
+        try append(Content.Entry.magic, isSynced: true)
         try Self.syncDirectory(of: path)
     }
 
@@ -116,7 +116,7 @@ struct RecordFile: ~Copyable {
     /// Appends entries.
     ///
     /// - Parameter isSynced: whether they survive a loss of power when this returns.
-    mutating func append(_ entries: [RecordEntry], isSynced: Bool) throws(RecordFailure) {
+    package mutating func append(_ entries: [Content.Entry], isSynced: Bool) throws(RecordFailure) {
         var bytes: [UInt8] = []
         for entry in entries { bytes += entry.encoded }
         try append(bytes, isSynced: isSynced)
@@ -137,11 +137,11 @@ struct RecordFile: ~Copyable {
     }
 
     /// Replaces the file by one with these entries only.
-    mutating func replace(with entries: [RecordEntry]) throws(RecordFailure) {
+    package mutating func replace(with entries: [Content.Entry]) throws(RecordFailure) {
         let staging = path + ".new"
         let new = Glibc.open(staging, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
         guard new >= 0 else { throw Self.failure("open", staging) }
-        var bytes = RecordEntry.magic
+        var bytes = Content.Entry.magic
         for entry in entries { bytes += entry.encoded }
         do throws(SystemError) {
             try DescriptorIO.write(bytes, to: new)

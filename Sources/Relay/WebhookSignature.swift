@@ -18,7 +18,7 @@ package struct WebhookSecret: Sendable {
         var key: [UInt8] = []
         let digits = Array(text.dropFirst(Self.prefix.count).utf8)
         guard Base64.append(decoding: digits.span.bytes, to: &key),
-            WebhookLimits.secretByteCounts.contains(key.count)
+            RelayLimits.secretByteCounts.contains(key.count)
         else { return nil }
         self.key = key
     }
@@ -35,17 +35,17 @@ package struct WebhookSecret: Sendable {
 }
 
 /// SHA-256 and HMAC-SHA-256 by OpenSSL.
-enum OpenSSLDigest {
+package enum OpenSSLDigest {
     private static let byteCount = 32
 
-    static func sha256(of bytes: [UInt8]) -> [UInt8] {
+    package static func sha256(of bytes: [UInt8]) -> [UInt8] {
         var digest = [UInt8](repeating: 0, count: byteCount)
         let code = EVP_Digest(bytes, bytes.count, &digest, nil, EVP_sha256(), nil)
         precondition(code == 1, "SHA-256 of \(bytes.count) bytes failed")
         return digest
     }
 
-    static func hmac(of bytes: [UInt8], key: [UInt8]) -> [UInt8] {
+    package static func hmac(of bytes: [UInt8], key: [UInt8]) -> [UInt8] {
         var digest = [UInt8](repeating: 0, count: byteCount)
         let result = EVP_Q_mac(
             nil, "HMAC", nil, "SHA256", nil, key, key.count, bytes, bytes.count, &digest,
@@ -64,14 +64,21 @@ package enum EventIdentifier {
     }
 
     /// The id of a transient message, which has no place: from the run's random number and a count.
-    static func ofTransient(run: UInt64, count: UInt64) -> String {
+    package static func ofTransient(run: UInt64, count: UInt64) -> String {
         make([1] + bytes(run) + bytes(count))
     }
 
     /// The id of a request with several events; that of a single event is the event's.
-    static func ofBatch(_ identifiers: [String]) -> String {
+    package static func ofBatch(_ identifiers: [String]) -> String {
         identifiers.count == 1
             ? identifiers[0] : make(Array(identifiers.joined(separator: " ").utf8))
+    }
+
+    /// The id of what one message means for one of several receivers.
+    package static func of(
+        user: String, epoch: UInt64, number: UInt64, receiver: UInt64
+    ) -> String {
+        make(Array(user.utf8) + [0] + bytes(epoch) + bytes(number) + bytes(receiver))
     }
 
     private static func make(_ source: [UInt8]) -> String {

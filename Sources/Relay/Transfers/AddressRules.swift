@@ -1,11 +1,15 @@
-// Which addresses a hook may be at. The address of each connection is checked when it is opened, so
-// that no name leads into the operator's own network, whatever it resolves to.
+// Which addresses a relay may connect to. The address of each connection is checked when it is
+// opened, so that no name leads into the operator's own network, whatever it resolves to.
 
 import BrokerTerms
 
-struct AddressRules: Sendable {
+package struct AddressRules: Sendable {
     /// Private networks that the operator permits.
-    let allowed: [IPNetwork]
+    package let allowed: [IPNetwork]
+
+    package init(allowed: [IPNetwork]) {
+        self.allowed = allowed
+    }
 
     /// Networks that are not the public internet (IANA's registries of special-purpose addresses),
     /// and those of IPv6 that contain addresses of IPv4, which may be private.
@@ -22,12 +26,12 @@ struct AddressRules: Sendable {
         return network
     }
 
-    func permits(_ address: IPAddress) -> Bool {
+    package func permits(_ address: IPAddress) -> Bool {
         allowed.contain(address) || !Self.special.contain(address)
     }
 
     /// - Parameter bytes: 4 or 16, as on the wire; anything else is not permitted.
-    func permits(bytes: [UInt8]) -> Bool {
+    package func permits(bytes: [UInt8]) -> Bool {
         func number(_ part: some Sequence<UInt8>) -> UInt64 {
             part.reduce(0) { $0 << 8 | UInt64($1) }
         }

@@ -4,27 +4,27 @@
 import Files
 import Glibc
 
-struct ResendRequest {
+package struct ResendRequest {
     private let path: String
 
-    init(stateFile: String) {
+    package init(stateFile: String) {
         path = stateFile + ".resend"
     }
 
     /// The numbers of dead letters; nil if there is no request.
-    func read() -> [UInt64]? {
+    package func read() -> [UInt64]? {
         guard let bytes = try? SmallFile.read(path) else { return nil }
         return bytes.split(separator: UInt8(ascii: "\n")).compactMap {
             UInt64(String(decoding: $0, as: UTF8.self))
         }
     }
 
-    func remove() { unlink(path) }
+    package func remove() { unlink(path) }
 
     /// Asks for dead letters.
     ///
     /// - Throws: also if an earlier request waits.
-    func write(_ sequences: [UInt64]) throws(RecordFailure) {
+    package func write(_ sequences: [UInt64]) throws(RecordFailure) {
         let staging = "\(path).\(getpid())"
         let text = sequences.map { "\($0)\n" }.joined()
         do throws(FileFailure) {

@@ -1,12 +1,12 @@
 // The relay's session with the broker: the client of the SDK, whose events become inputs of the
-// relay's thread, and the subscriptions and groups that the hooks need.
+// relay's thread, and the subscriptions and groups that it needs.
 
 import ClientProgram
 import MartletClient
 import Threads
 
 /// What the relay's thread is told.
-enum RelayInput: Sendable {
+package enum RelayInput: Sendable {
     case connected(ConnectionTerms)
     case disconnected(Disconnection)
     case message(IncomingMessage)
@@ -23,7 +23,7 @@ enum RelayInput: Sendable {
 }
 
 /// The inputs, from other threads to the relay's.
-final class InputQueue: Sendable {
+package final class InputQueue: Sendable {
     private struct State {
         var inputs: [RelayInput] = []
         var transientCount = 0
@@ -33,15 +33,15 @@ final class InputQueue: Sendable {
     private let waker: RelayWaker
     private let state = Locked(State())
 
-    init(_ waker: RelayWaker) {
+    package init(_ waker: RelayWaker) {
         self.waker = waker
     }
 
     /// Adds one. The inbox window bounds numbered messages, and a limit of its own the others.
-    func put(_ input: RelayInput) {
+    package func put(_ input: RelayInput) {
         state.withLock { state in
             if case .message(let message) = input, message.record == nil {
-                guard state.transientCount < WebhookLimits.transientWaitingMaximum else {
+                guard state.transientCount < RelayLimits.transientWaitingMaximum else {
                     state.droppedCount += 1
                     return
                 }
@@ -52,7 +52,7 @@ final class InputQueue: Sendable {
         waker.wake()
     }
 
-    func takeAll() -> [RelayInput] {
+    package func takeAll() -> [RelayInput] {
         state.withLock { state in
             var inputs: [RelayInput] = []
             swap(&inputs, &state.inputs)
@@ -65,7 +65,7 @@ final class InputQueue: Sendable {
 }
 
 /// A subscription, or membership in a group.
-enum BrokerWant: Hashable, Sendable {
+package enum BrokerWant: Hashable, Sendable {
     case filter(String)
     case group(String)
 
@@ -78,12 +78,12 @@ enum BrokerWant: Hashable, Sendable {
     }
 }
 
-struct BrokerSession: Sendable {
-    private let client: Client
+package struct BrokerSession: Sendable {
+    package let client: Client
     private let inputs: InputQueue
 
-    init(
-        _ settings: WebhookSettings, position: InboxRecord?, inputs: InputQueue
+    package init(
+        _ settings: RelaySettings, position: InboxRecord?, inputs: InputQueue
     ) throws(MartletError) {
         client = try Client(settings.clientSettings(position: position))
         self.inputs = inputs
@@ -92,7 +92,7 @@ struct BrokerSession: Sendable {
     /// Logs in, and stays logged in.
     ///
     /// - Parameter obsolete: filters of an earlier run.
-    func start(wants: [BrokerWant], obsolete: [String]) {
+    package func start(wants: [BrokerWant], obsolete: [String]) {
         Task { await receive() }
         Task {
             do throws(MartletError) {
@@ -124,7 +124,7 @@ struct BrokerSession: Sendable {
     /// Asks for everything, and again for what is refused.
     private func subscribe(_ wants: [BrokerWant]) async {
         var open = wants
-        var wait = WebhookLimits.subscriptionRetrySecondsMinimum
+        var wait = RelayLimits.subscriptionRetrySecondsMinimum
         while !open.isEmpty {
             var refused: [BrokerWant] = []
             for want in open {
@@ -142,7 +142,7 @@ struct BrokerSession: Sendable {
             inputs.put(.subscribed(count: open.count - refused.count))
             open = refused
             guard !open.isEmpty, (try? await Task.sleep(for: .seconds(wait))) != nil else { return }
-            wait = min(2 * wait, WebhookLimits.subscriptionRetrySecondsMaximum)
+            wait = min(2 * wait, RelayLimits.subscriptionRetrySecondsMaximum)
         }
     }
 
@@ -160,14 +160,14 @@ struct BrokerSession: Sendable {
     }
 
     /// Messages up to this one are delivered, or in the record.
-    func acknowledge(_ record: InboxRecord) {
+    package func acknowledge(_ record: InboxRecord) {
         client.acknowledge(
             IncomingMessage(
                 kind: .unicast, from: "", time: 0, content: .bytes([]), record: record))
     }
 
     /// Disconnects; returns when the acknowledgements are sent, or after some seconds.
-    func close() {
+    package func close() {
         let end = WakeSignal()
         Task {
             await client.close()

@@ -1,0 +1,157 @@
+// What a wake-up says: the hook's answer, else what the sender gave, else the template of its kind;
+// without control keys, with the badge counted, in the form of its kind.
+
+import JSON5
+
+/// The content of one attempt.
+package struct WakeContent: Sendable {
+    /// The JSON object that is sent.
+    package var content: JSON5Node
+    /// The value of `_profile`: which provider of the configuration sends.
+    package var profile: String?
+    /// The value of `_apns_team_id`.
+    package var team: String?
+    /// The badge that the target has afterwards; nil if the content says nothing of it.
+    package var badge: UInt64?
+}
+
+package enum WakeContents {
+    /// Makes the content.
+    ///
+    /// - Parameters:
+    ///   - answer: what the hook gave; nil for nothing.
+    ///   - badge: the target's badge before.
+    package static func make(
+        _ wake: Wake, answer: JSON5Node?, template: ContentTemplate, badge: UInt64
+    ) -> WakeContent {
+        let chosen =
+            answer.map { part(of: $0, for: wake.target.kind) } ?? sent(wake)
+            ?? template.content(for: wake)
+        var result = WakeContent(content: JSON5Node(.object([])))
+        var members: [JSON5Node.Member] = []
+        for member in chosen.members {
+            switch member.key {
+            case "_profile": result.profile = member.node.text
+            case "_apns_team_id": result.team = member.node.text
+            case _ where member.key.hasPrefix("_"): break
+            default: members.append(member)
+            }
+        }
+        let object = JSON5Node(.object(members))
+        switch wake.target.kind {
+        case .apns: result.content = apns(object)
+        case .fcm: result.content = fcm(object)
+        case .webhook, .sms, .mqtt, .udp: result.content = object
+        }
+        count(&result, kind: wake.target.kind, from: badge)
+        return result
+    }
+
+    /// What the sender gave, if it gave something.
+    private static func sent(_ wake: Wake) -> JSON5Node? {
+        guard !wake.push.isEmpty, let node = try? JSON5Parser.parse(wake.push),
+            case .object = node.value
+        else { return nil }
+        return part(of: node, for: wake.target.kind)
+    }
+
+    /// The member for a kind, if the object has one; else the object without such members.
+    private static func part(of node: JSON5Node, for kind: WakeKind) -> JSON5Node {
+        if let own = node[kind.rawValue], case .object = own.value { return own }
+        return JSON5Node(
+            .object(
+                node.members.filter { member in
+                    guard WakeKind(rawValue: member.key) != nil, case .object = member.node.value
+                    else { return true }
+                    return false
+                }))
+    }
+
+    /// Keys of Apple's that stand in `aps` ("Generating a remote notification").
+    private static let apsKeys: Set<String> = [
+        "alert", "badge", "sound", "category", "thread-id", "mutable-content", "content-available",
+        "interruption-level", "relevance-score", "target-content-id",
+    ]
+
+    /// An object without `aps` gets one, from the members that belong there.
+    private static func apns(_ object: JSON5Node) -> JSON5Node {
+        guard object["aps"] == nil else { return object }
+        let inner = object.members.filter { apsKeys.contains($0.key) }
+        let outer = object.members.filter { !apsKeys.contains($0.key) }
+        return JSON5Node(.object(outer)).setting("aps", JSON5Node(.object(inner)))
+    }
+
+    /// Members of a message of FCM ("REST resource: projects.messages").
+    private static let fcmKeys: Set<String> = [
+        "data", "notification", "android", "webpush", "apns", "fcm_options",
+    ]
+
+    /// An object without such members gets `notification` from `alert`, and `data` from the rest.
+    private static func fcm(_ object: JSON5Node) -> JSON5Node {
+        var message = object
+        if !object.members.contains(where: { fcmKeys.contains($0.key) }) {
+            message = JSON5Node(.object([]))
+            var data: [JSON5Node.Member] = []
+            for member in object.members {
+                if member.key == "alert" {
+                    let alert = member.node
+                    let notification: JSON5Node =
+                        alert.text.map { .object([("body", .text($0))]) } ?? alert
+                    message = message.setting("notification", notification)
+                } else {
+                    data.append(member)
+                }
+            }
+            if !data.isEmpty { message = message.setting("data", JSON5Node(.object(data))) }
+        }
+        // Values of data are texts.
+        guard let data = message["data"] else { return message }
+        let texts = data.members.map { member in
+            (
+                member.key,
+                JSON5Node.text(
+                    member.node.text ?? String(decoding: member.node.json, as: UTF8.self))
+            )
+        }
+        return message.setting("data", .object(texts))
+    }
+
+    /// Replaces a badge `"increment"` by its number.
+    private static func count(_ result: inout WakeContent, kind: WakeKind, from badge: UInt64) {
+        let holder = kind == .apns ? result.content["aps"] : result.content
+        guard let holder, let node = holder["badge"] else { return }
+        if let text = node.text, text.lowercased() == "increment" {
+            result.badge = badge + 1
+        } else {
+            result.badge = node.number
+        }
+        guard let number = result.badge else { return }
+        let counted = holder.setting("badge", .number(number))
+        result.content = kind == .apns ? result.content.setting("aps", counted) : counted
+    }
+
+    /// The template of a kind that the configuration gives none.
+    package static func builtIn(_ kind: WakeKind) -> ContentTemplate {
+        let sender = JSON5Node.text("${fromClientId}")
+        let conversation = JSON5Node.text("${convId}")
+        let count = JSON5Node.text("${count}")
+        let alert = JSON5Node.object([("title", sender), ("body", .text("${count} new"))])
+        let fields = [("conversation", conversation), ("time", JSON5Node.text("${timestamp}"))]
+        switch kind {
+        case .apns:
+            return ContentTemplate(
+                builtIn: .object(
+                    [("alert", alert), ("badge", .text("increment")), ("sound", .text("default"))]
+                        + fields))
+        case .fcm:
+            return ContentTemplate(
+                builtIn: .object([("notification", alert), ("data", .object(fields))]))
+        case .sms:
+            return ContentTemplate(
+                builtIn: .object([("text", .text("${fromClientId}: ${count} new"))]))
+        case .webhook, .mqtt, .udp:
+            return ContentTemplate(
+                builtIn: .object([("from", sender), ("count", count)] + fields))
+        }
+    }
+}

@@ -1,0 +1,77 @@
+// Limits of a relay for wake-ups, each with its reason.
+
+/// Limits that no configuration exceeds, and the defaults of those that it sets.
+public enum PushLimits {
+    /// Requests at a time: each has a descriptor. The relay raises its own limit of descriptors.
+    static let concurrencyDefault = 512
+    static let concurrencyMaximum = 2_000
+    /// Requests to one destination at a time. Providers bear more, and one customer's server fewer.
+    static let destinationConcurrencyMaximum = 100
+    /// Connections that are kept for further requests: to look through them takes time.
+    static let connectionsMaximum = 256
+    /// Wake-ups that begin in one second; 0 for no limit.
+    static let ratePerSecondDefault = 1_000
+    static let ratePerSecondMaximum = 100_000
+    /// Targets with a wake-up that is not sent yet: each is about a kilobyte.
+    static let waitingDefault = 100_000
+    static let waitingMaximum = 1_000_000
+    /// The longest validity, in milliseconds: a week, as the broker's.
+    static let validityMilliseconds: UInt64 = 604_800_000
+    /// The time for one request, in seconds.
+    static let timeoutSecondsDefault = 10
+    static let timeoutSecondsMaximum = 120
+    /// The time for the answer of the hook, in milliseconds: a person waits behind it.
+    static let hookMillisecondsDefault = 2_000
+    static let hookMillisecondsMaximum = 30_000
+    /// Refusals of one wake-up by a webhook's server until it is a dead letter.
+    static let refusalsMaximum = 8
+    /// Dead letters: people look at them.
+    static let deadLettersDefault = 1_000
+    static let deadLettersMaximum = 100_000
+    /// Entries of the log of one target, and of all targets: each is about 150 bytes, in memory and
+    /// in the record.
+    static let logPerTargetDefault = 20
+    static let logPerTargetMaximum = 1_000
+    static let logDefault = 20_000
+    static let logMaximum = 1_000_000
+    /// Changes that wait for a full disk. Later entries of the log are lost.
+    static let changesMaximum = 100_000
+    /// Targets of one event: the broker permits eight for a user.
+    static let targetsMaximum = 8
+    /// Destinations whose health is remembered while nothing waits for them.
+    static let destinationsMaximum = 50_000
+    /// Changes are synced together after this time, so that a burst has one sync.
+    static let syncMilliseconds: UInt64 = 20
+    /// The same where nobody waits for it: results, and the log.
+    static let resultMilliseconds: UInt64 = 500
+    /// Between two attempts to remove a target at the broker, in milliseconds: a right is missing,
+    /// and people grant it.
+    static let removalMilliseconds: UInt64 = 300_000
+    /// Removals that the broker has not answered.
+    static let removalsMaximum = 16
+    /// The largest payload of APNs, in bytes ("Creating the remote notification payload").
+    static let apnsPayloadByteCountMaximum = 4_096
+    /// The largest message of FCM, in bytes ("FCM HTTP v1", size of a message).
+    static let fcmPayloadByteCountMaximum = 4_096
+    /// Age of a provider token, in minutes: APNs refuses new ones more often than every 20, and old
+    /// ones after 60.
+    static let tokenMinutes = 20...55
+    static let tokenMinutesDefault = 40
+    /// An access token of FCM is renewed this long before its end, in seconds.
+    static let accessTokenMarginSeconds: UInt64 = 300
+    /// Wake-ups that wait for an access token.
+    static let accessTokenWaitingMaximum = 1_000
+    /// Datagrams of one wake-up, and the time between two, in milliseconds.
+    static let datagramsDefault = 5
+    static let datagramsMaximum = 100
+    static let datagramMillisecondsDefault = 2_000
+    static let datagramMillisecondsMaximum = 3_600_000
+    /// Publications without an acknowledgement of the MQTT broker.
+    static let publicationsMaximum = 20
+    /// The time for an acknowledgement of the MQTT broker, in milliseconds.
+    static let publicationMilliseconds: UInt64 = 10_000
+    /// A key for datagrams has at least the length of the digest.
+    static let datagramKeyByteCounts = 32...64
+    /// Characters of a far side's own reason that are kept.
+    static let reasonByteCountMaximum = 60
+}

@@ -1,0 +1,390 @@
+// The thread of a relay for wake-ups: it takes events, makes attempts, keeps the record, and
+// acknowledges.
+
+import ClientProgram
+import CommandLineOptions
+import Glibc
+import JSON5
+import MartletClient
+import Primitives
+import Relay
+
+struct PushRelay: ~Copyable {
+    private let settings: PushSettings
+    private let inputs: InputQueue
+    private let session: BrokerSession?
+    private let pool: TransferPool
+    private let returns: PushReturns
+    private var dispatcher: WakeDispatcher
+    private var record: RecordFile<PushRecord>
+    private var apns: APNsSender
+    private var fcm: FCMSender?
+    private let mqtt: MQTTSender?
+    private let datagrams: DatagramSender?
+    /// Attempts under way. A tag of 0 is the request for an access token.
+    private var attempts: [UInt64: WakeDispatcher.Attempt] = [:]
+    private var lastTag: UInt64 = 0
+    /// They wait for an access token.
+    private var tokenless: [WakeDispatcher.Attempt] = []
+    /// Bytes of the record when it was written anew.
+    private var shortByteCount = 0
+    private var drainDeadline: Instant?
+    private var nextTotals = Instant.never
+    private var nextResendLook = Instant(milliseconds: 0)
+    private var answeredRequest: ResendRequest?
+    private var stopReason: String?
+    private var isClockOff = false
+
+    /// - Parameter session: nil without a broker, for tests.
+    init(
+        _ settings: PushSettings, record: consuming RecordFile<PushRecord>,
+        session: BrokerSession?, inputs: InputQueue, waker: RelayWaker
+    ) {
+        self.settings = settings
+        self.inputs = inputs
+        self.session = session
+        let rules = AddressRules(allowed: settings.relay.privateNetworks)
+        returns = PushReturns(waker)
+        pool = TransferPool(
+            waker, rules: rules,
+            requestsMaximum: min(settings.concurrency, PushLimits.connectionsMaximum))
+        dispatcher = WakeDispatcher(
+            settings, stored: record.stored, seed: .random(in: 0...(.max)), now: Self.now)
+        self.record = record
+        apns = APNsSender(settings.apns)
+        fcm = settings.fcm.map { FCMSender($0) }
+        mqtt = settings.mqtt.map { [returns] in MQTTSender($0, rules: rules, returns: returns) }
+        if let udp = settings.udp {
+            datagrams = DatagramSender(udp, returns: returns)
+        } else {
+            datagrams = nil
+        }
+    }
+
+    private static var now: Moment {
+        func milliseconds(_ clock: clockid_t) -> UInt64 {
+            var time = timespec()
+            clock_gettime(clock, &time)
+            return UInt64(time.tv_sec) * 1_000 + UInt64(time.tv_nsec) / 1_000_000
+        }
+        return Moment(
+            instant: Instant(milliseconds: milliseconds(CLOCK_MONOTONIC)),
+            unixMilliseconds: milliseconds(CLOCK_REALTIME))
+    }
+
+    /// Runs until the relay has stopped.
+    mutating func run() throws(RecordFailure) -> PushProcess.End {
+        Self.raiseDescriptorLimit(to: settings.concurrency + 256)
+        let start = Self.now
+        if settings.relay.totalsSeconds > 0 {
+            nextTotals = start.instant.advanced(bySeconds: UInt64(settings.relay.totalsSeconds))
+        }
+        if let mqtt, !mqtt.start() { throw .failed("no thread is available for MQTT") }
+        defer { mqtt?.stop() }
+        try shorten()
+        session?.start(wants: [], obsolete: [])
+        while true {
+            let now = Self.now
+            for input in inputs.takeAll() { take(input, now) }
+            turn(now)
+            try save(now.instant)
+            if let position = dispatcher.takeAcknowledgement() { session?.acknowledge(position) }
+            print()
+            if let stopReason { return .refused(stopReason) }
+            if let drainDeadline, dispatcher.inFlightCount == 0 || now.instant >= drainDeadline {
+                try leave()
+                return .stopped
+            }
+            wait()
+        }
+    }
+
+    /// Each request has a descriptor, and the usual limit is 1,024.
+    private static func raiseDescriptorLimit(to count: Int) {
+        var limit = rlimit()
+        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0,
+            limit.rlim_cur < rlim_t(count)
+        else { return }
+        limit.rlim_cur = min(limit.rlim_max, rlim_t(count))
+        setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+    }
+
+    private mutating func take(_ input: RelayInput, _ now: Moment) {
+        switch input {
+        case .connected(let terms):
+            dispatcher.connected(as: terms.user)
+            dispatcher.log(
+                "connected",
+                "server=\(settings.relay.server) user=\(quoted(terms.user.utf8)) "
+                    + "session=\(terms.isNewInbox ? "new" : "present")")
+        case .disconnected(let end):
+            let reason = end.reason.map { " reason=\($0.name)" } ?? ""
+            dispatcher.log(
+                "disconnected",
+                "detail=\(quoted(end.detail.utf8))\(reason) retry_ms=\(end.retryMilliseconds)")
+        case .message(let message):
+            // Those that come now are delivered again after the next login.
+            if drainDeadline == nil { dispatcher.accept(message, now: now) }
+        case .dropped(let count): dispatcher.totals.dropped += UInt64(clamping: count)
+        // A relay for wake-ups has neither.
+        case .subscribed, .subscriptionRefused, .unsubscribed: break
+        case .stopped(let reason): if drainDeadline == nil { stopReason = reason }
+        case .drain:
+            guard drainDeadline == nil else { return }
+            drainDeadline = now.instant.advanced(byMilliseconds: RelayLimits.drainMilliseconds)
+            dispatcher.drain()
+        }
+    }
+
+    /// Makes attempts until none may begin, and takes results.
+    private mutating func turn(_ now: Moment) {
+        dispatcher.timePassed(now: now)
+        if now.instant >= nextTotals {
+            dispatcher.logTotals()
+            nextTotals = now.instant.advanced(bySeconds: UInt64(settings.relay.totalsSeconds))
+        }
+        lookForResends(now)
+        for value in returns.takeAll() {
+            switch value {
+            case .sent(let tag, let outcome): finish(tag, outcome, now: now)
+            case .removed(let key, let refusal):
+                dispatcher.finish(removal: key, refusal: refusal, now: now)
+            }
+        }
+        while let key = dispatcher.nextRemoval(now: now.instant) { remove(key) }
+        beginAll(now)
+        var completions = pool.perform()
+        // A result may permit the next attempt, whose bytes are sent in this turn too.
+        var rounds = 0
+        while !completions.isEmpty {
+            for completion in completions { take(completion, now) }
+            guard rounds < 16 else { return }
+            rounds += 1
+            beginAll(now)
+            completions = pool.perform()
+        }
+    }
+
+    // MARK: - Attempts
+
+    private mutating func beginAll(_ now: Moment) {
+        while let attempt = dispatcher.nextAttempt(now: now) { begin(attempt, now) }
+    }
+
+    private mutating func begin(_ attempt: WakeDispatcher.Attempt, _ now: Moment) {
+        switch attempt.phase {
+        case .hook:
+            guard let hook = settings.hook else {
+                preconditionFailure("a question for \(attempt.wake.sequence), and no hook")
+            }
+            start(RequestSender.question(for: attempt.wake, hook, now: now), attempt)
+        case .send(let content): send(attempt, content, now: now)
+        }
+    }
+
+    private mutating func send(
+        _ attempt: WakeDispatcher.Attempt, _ content: WakeContent, now: Moment
+    ) {
+        let wake = attempt.wake
+        switch wake.target.kind {
+        case .webhook:
+            start(
+                RequestSender.request(
+                    for: wake, content, settings.webhook ?? RequestSettings(), now: now),
+                attempt, now: now)
+        case .sms:
+            start(
+                RequestSender.request(
+                    for: wake, content, settings.sms ?? RequestSettings(), now: now), attempt,
+                now: now)
+        case .apns: start(apns.request(for: wake, content, now: now), attempt, now: now)
+        case .fcm: sendFCM(attempt, content, now: now)
+        case .mqtt:
+            lastTag += 1
+            attempts[lastTag] = attempt
+            let seconds = (max(wake.expiry, now.unixMilliseconds) - now.unixMilliseconds) / 1_000
+            mqtt?.publish(
+                topic: wake.target.address, content.content.json,
+                expirySeconds: UInt32(clamping: seconds), tag: lastTag)
+        case .udp:
+            lastTag += 1
+            attempts[lastTag] = attempt
+            // All datagrams of a wake-up are the same: its number and its identifier are.
+            let nonce = wake.sequence &* 0x9E37_79B9_7F4A_7C15
+            if let outcome = datagrams?.send(wake, nonce: nonce, tag: lastTag) {
+                finish(lastTag, outcome, now: now)
+            }
+        }
+    }
+
+    private mutating func sendFCM(
+        _ attempt: WakeDispatcher.Attempt, _ content: WakeContent, now: Moment
+    ) {
+        guard let access = fcm?.access(now: now) else {
+            preconditionFailure("a wake-up \(attempt.wake.sequence) for FCM, which is not set")
+        }
+        switch access {
+        case .ready(let token):
+            start(
+                fcm!.request(for: attempt.wake, content, token: token, now: now), attempt, now: now)
+        case .wanted:
+            pool.begin(fcm!.tokenRequest(now: now), tag: 0)
+            tokenless.append(attempt)
+        case .asked: tokenless.append(attempt)
+        }
+    }
+
+    private mutating func start(
+        _ request: Result<TransferRequest, SendFault>, _ attempt: WakeDispatcher.Attempt,
+        now: Moment
+    ) {
+        switch request {
+        case .success(let request): start(request, attempt)
+        case .failure(let fault):
+            dispatcher.finish(attempt, with: fault.outcome, isLocal: true, now: now)
+        }
+    }
+
+    private mutating func start(_ request: TransferRequest, _ attempt: WakeDispatcher.Attempt) {
+        lastTag += 1
+        attempts[lastTag] = attempt
+        pool.begin(request, tag: lastTag)
+    }
+
+    private mutating func take(_ completion: TransferPool.Completion, _ now: Moment) {
+        let answer = FarAnswer(
+            result: completion.result, content: completion.answer,
+            serverSeconds: completion.serverSeconds)
+        guard completion.tag != 0 else { return takeToken(answer, now) }
+        guard let attempt = attempts.removeValue(forKey: completion.tag) else {
+            preconditionFailure("request \(completion.tag) has ended before")
+        }
+        if case .hook = attempt.phase {
+            let next = dispatcher.finish(
+                hook: attempt, with: RequestSender.answer(answer), now: now)
+            if let next { begin(next, now) }
+            return
+        }
+        let outcome: SendOutcome
+        switch attempt.wake.target.kind {
+        case .apns:
+            outcome = apns.outcome(answer)
+            tellClock(apns.clockOffset(answer, now: now))
+        case .fcm: outcome = fcm!.outcome(answer)
+        case .webhook, .sms, .mqtt, .udp: outcome = RequestSender.outcome(answer)
+        }
+        dispatcher.finish(attempt, with: outcome, now: now)
+    }
+
+    private mutating func finish(_ tag: UInt64, _ outcome: SendOutcome, now: Moment) {
+        guard let attempt = attempts.removeValue(forKey: tag) else {
+            preconditionFailure("attempt \(tag) has ended before")
+        }
+        dispatcher.finish(attempt, with: outcome, now: now)
+    }
+
+    private mutating func takeToken(_ answer: FarAnswer, _ now: Moment) {
+        let attempts = tokenless
+        tokenless = []
+        if let reason = fcm?.accept(token: answer, now: now) {
+            dispatcher.log("access_token_refused", "reason=\(quoted(reason.utf8))")
+            for attempt in attempts {
+                dispatcher.finish(
+                    attempt,
+                    with: .failed("oauth \(reason)", retryAfterSeconds: 0, isDestination: true),
+                    now: now)
+            }
+            return
+        }
+        for attempt in attempts { begin(attempt, now) }
+    }
+
+    /// Says once that Apple does not accept the time of the relay's tokens.
+    private mutating func tellClock(_ offset: Int?) {
+        guard let offset else { return }
+        if !isClockOff {
+            dispatcher.log(
+                "provider_token_refused",
+                "clock_offset_s=\(offset) hint=\"check the clock, the key and the team\"")
+        }
+        isClockOff = true
+    }
+
+    private func remove(_ key: WakeKey) {
+        guard let session else { return returns.put(.removed(key, refusal: nil)) }
+        let returns = returns
+        Task {
+            do throws(MartletError) {
+                try await session.client.removeWakeTarget(key.id, of: key.user)
+                returns.put(.removed(key, refusal: nil))
+            } catch {
+                returns.put(.removed(key, refusal: "\(error)"))
+            }
+        }
+    }
+
+    private mutating func lookForResends(_ now: Moment) {
+        guard !dispatcher.deadLetters.isEmpty, drainDeadline == nil,
+            now.instant >= nextResendLook
+        else { return }
+        nextResendLook = now.instant.advanced(byMilliseconds: RelayLimits.resendMilliseconds)
+        let request = ResendRequest(stateFile: settings.relay.stateFile)
+        guard let sequences = request.read() else { return }
+        dispatcher.resend(sequences, now: now)
+        answeredRequest = request
+    }
+
+    // MARK: - The record
+
+    private mutating func save(_ now: Instant, isForced: Bool = false) throws(RecordFailure) {
+        guard let entries = dispatcher.nextWrite(now: now, isForced: isForced) else { return }
+        do throws(RecordFailure) {
+            try record.append(entries, isSynced: true)
+            dispatcher.recordWritten()
+            answeredRequest?.remove()
+            answeredRequest = nil
+            if record.byteCount > 2 * shortByteCount + RelayLimits.recordSlackByteCount {
+                try shorten()
+            }
+        } catch {
+            guard case .noRoom(let reason) = error else { throw error }
+            dispatcher.notWritten(reason, now: now)
+        }
+    }
+
+    /// Writes the record anew. Where there is no room for that it stays as it is.
+    private mutating func shorten() throws(RecordFailure) {
+        do throws(RecordFailure) {
+            try record.replace(with: dispatcher.snapshot)
+        } catch {
+            guard case .noRoom = error else { throw error }
+        }
+        shortByteCount = record.byteCount
+    }
+
+    private mutating func leave() throws(RecordFailure) {
+        try save(Self.now.instant, isForced: true)
+        if let position = dispatcher.takeAcknowledgement() { session?.acknowledge(position) }
+        session?.close()
+        dispatcher.logTotals()
+        print()
+    }
+
+    // MARK: - The end of a turn
+
+    private mutating func print() {
+        for line in dispatcher.takeLines() {
+            StandardStream.error.print("\(LogTime.prefix())\(line)")
+        }
+    }
+
+    private func wait() {
+        let now = Self.now.instant
+        var deadline = min(dispatcher.nextDeadline(now: now), nextTotals)
+        if let drainDeadline { deadline = min(deadline, drainDeadline) }
+        if !dispatcher.deadLetters.isEmpty, drainDeadline == nil {
+            deadline = min(deadline, nextResendLook)
+        }
+        pool.wait(milliseconds: min(deadline.milliseconds(since: now), 3_600_000))
+    }
+}

@@ -1,0 +1,45 @@
+// The state that the record of a relay for wake-ups describes.
+
+import MartletClient
+import Relay
+
+package struct PushRecord: RecordedContent {
+    package private(set) var position: InboxRecord?
+    private var waiting: [WakeKey: Wake] = [:]
+    package private(set) var badges: [WakeKey: UInt64] = [:]
+    private var lost: [UInt64: LostWake] = [:]
+    package private(set) var gone: Set<WakeKey> = []
+    package private(set) var log: [LogEntry] = []
+    /// The highest number that was used.
+    package private(set) var highestSequence: UInt64 = 0
+
+    package init() {}
+
+    package var wakes: [Wake] { waiting.values.sorted { $0.sequence < $1.sequence } }
+
+    package var deadLetters: [LostWake] {
+        lost.values.sorted { ($0.time, $0.wake.sequence) < ($1.time, $1.wake.sequence) }
+    }
+
+    package mutating func apply(_ entry: PushEntry) {
+        switch entry {
+        case .position(let position): self.position = position
+        case .wake(let wake):
+            waiting[wake.key] = wake
+            highestSequence = max(highestSequence, wake.sequence)
+        case .settled(let key): waiting[key] = nil
+        case .badge(let key, let number): badges[key] = number == 0 ? nil : number
+        case .log(let entry):
+            log.append(entry)
+            highestSequence = max(highestSequence, entry.sequence)
+        case .lost(let letter):
+            lost[letter.wake.sequence] = letter
+            highestSequence = max(highestSequence, letter.wake.sequence)
+        case .found(let sequence): lost[sequence] = nil
+        case .gone(let key): gone.insert(key)
+        case .removed(let key):
+            gone.remove(key)
+            badges[key] = nil
+        }
+    }
+}

@@ -1,0 +1,129 @@
+// Firebase Cloud Messaging, HTTP v1, as Google documents it: "FCM HTTP v1 error codes", "Using
+// OAuth 2.0 for server to server applications". One access token serves all messages.
+
+import JSON5
+import Primitives
+import Relay
+
+package struct FCMSender {
+    package enum Access {
+        /// Ask for a token.
+        case wanted
+        /// The answer is awaited.
+        case asked
+        case ready(String)
+    }
+
+    private let settings: FCMSettings
+    private var token = ""
+    private var validUntil: UInt64 = 0
+    private var isAsked = false
+
+    package init(_ settings: FCMSettings) { self.settings = settings }
+
+    package func access(now: Moment) -> Access {
+        if isAsked { return .asked }
+        return now.unixSeconds < validUntil ? .ready(token) : .wanted
+    }
+
+    /// The request for an access token.
+    package mutating func tokenRequest(now: Moment) -> TransferRequest {
+        isAsked = true
+        let seconds = now.unixSeconds
+        let assertion = settings.key.token(
+            keyID: nil,
+            claims: [
+                ("iss", .text(settings.account)),
+                ("scope", .text("https://www.googleapis.com/auth/firebase.messaging")),
+                ("aud", .text(settings.tokenURL)), ("iat", .number(seconds)),
+                ("exp", .number(seconds + 3_600)),
+            ])
+        let grant = "urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer"
+        var request = TransferRequest(
+            url: settings.tokenURL, authorityFile: settings.authorityFile,
+            timeoutSeconds: settings.timeoutSeconds, fields: [],
+            body: Array("grant_type=\(grant)&assertion=\(assertion)".utf8))
+        request.contentType = "application/x-www-form-urlencoded"
+        return request
+    }
+
+    /// The answer to the request for an access token.
+    ///
+    /// - Returns: why there is none; nil if there is one.
+    package mutating func accept(token answer: FarAnswer, now: Moment) -> String? {
+        isAsked = false
+        switch answer.result {
+        case .failed(let reason): return reason
+        case .answered(let status, _):
+            guard status == 200, let text = answer.node?["access_token"]?.text, !text.isEmpty,
+                text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F })
+            else {
+                let word = FarAnswer.word(answer.node?["error"]?.text)
+                return word.isEmpty ? "status \(status)" : word
+            }
+            let seconds = answer.node?["expires_in"]?.number ?? 3_600
+            let margin = min(PushLimits.accessTokenMarginSeconds, seconds / 2)
+            token = text
+            validUntil = now.unixSeconds + min(seconds, 86_400) - margin
+            return nil
+        }
+    }
+
+    /// The request for a wake-up, or the outcome where none can be made.
+    package func request(
+        for wake: Wake, _ content: WakeContent, token: String, now: Moment
+    ) -> Result<TransferRequest, SendFault> {
+        var message = content.content.setting("token", .text(wake.target.address))
+        // FCM keeps a message for four weeks unless it is told another time.
+        let lifetime = wake.expiry > now.unixMilliseconds ? wake.expiry - now.unixMilliseconds : 0
+        let android = message["android"] ?? .object([])
+        if android["ttl"] == nil {
+            message = message.setting(
+                "android", android.setting("ttl", .text("\(lifetime / 1_000)s")))
+        }
+        let body = JSON5Node.object([("message", message)]).json
+        guard content.content.json.count <= PushLimits.fcmPayloadByteCountMaximum else {
+            return .failure(SendFault(.refused("PayloadTooLarge", isFinal: true)))
+        }
+        var request = TransferRequest(
+            url: "\(settings.url)/v1/projects/\(settings.project)/messages:send",
+            authorityFile: settings.authorityFile, timeoutSeconds: settings.timeoutSeconds,
+            fields: ["authorization: Bearer \(token)"], body: body)
+        request.isMultiplexed = true
+        return .success(request)
+    }
+
+    /// What an answer means.
+    package mutating func outcome(_ answer: FarAnswer) -> SendOutcome {
+        guard case .answered(let status, let retryAfter) = answer.result else {
+            if case .failed(let reason) = answer.result { return AttemptResult.failure(reason) }
+            preconditionFailure("\(answer.result)")
+        }
+        if status == 200 { return .delivered }
+        let error = answer.node?["error"]
+        var word = FarAnswer.word(error?["status"]?.text)
+        if case .array(let details)? = error?["details"]?.value {
+            for detail in details {
+                let code = FarAnswer.word(detail["errorCode"]?.text)
+                if !code.isEmpty { word = code }
+            }
+        }
+        let reason = word.isEmpty ? "status \(status)" : word
+        switch (status, word) {
+        case (404, _), (_, "UNREGISTERED"): return .gone(reason)
+        // A token of another project's app.
+        case (_, "SENDER_ID_MISMATCH"): return .gone(reason)
+        case (400, _): return .refused(reason, isFinal: true)
+        case (401, _), (403, _):
+            // The access token may have ended early.
+            validUntil = 0
+            return .failed(reason, retryAfterSeconds: retryAfter, isDestination: true)
+        // Without a time of its own a minute, as Google asks for.
+        case (429, _):
+            return .failed(
+                reason, retryAfterSeconds: retryAfter == 0 ? 60 : retryAfter, isDestination: true)
+        default:
+            return .failed(reason, retryAfterSeconds: retryAfter, isDestination: true)
+        }
+    }
+}

@@ -1,0 +1,52 @@
+// What the senders over HTTP have in common: a request, and what its answer means.
+
+import JSON5
+import Primitives
+import Relay
+
+/// What the hook said.
+package enum HookAnswer: Sendable {
+    /// Send this.
+    case content(JSON5Node)
+    /// Send what would be sent without a hook.
+    case template
+    /// Send nothing.
+    case drop
+    /// No answer in time, or one that means nothing.
+    case silent(String)
+}
+
+/// An answer of a far side over HTTP.
+package struct FarAnswer {
+    package var result: AttemptResult
+    package var content: [UInt8]
+    /// The time by its clock, in Unix seconds; 0 for none.
+    package var serverSeconds: Int
+
+    package init(result: AttemptResult, content: [UInt8] = [], serverSeconds: Int = 0) {
+        self.result = result
+        self.content = content
+        self.serverSeconds = serverSeconds
+    }
+
+    /// The content as JSON, if it is that.
+    var node: JSON5Node? { try? JSON5Parser.parse(content) }
+
+    /// A reason of the far side, where it is a word: nothing else of its answer reaches the log.
+    static func word(_ text: String?) -> String {
+        guard let text, !text.isEmpty, text.utf8.count <= PushLimits.reasonByteCountMaximum,
+            text.utf8.allSatisfy({
+                (0x30...0x39).contains($0) || (0x41...0x5A).contains($0)
+                    || (0x61...0x7A).contains($0) || $0 == 0x5F
+            })
+        else { return "" }
+        return text
+    }
+}
+
+extension AttemptResult {
+    /// The outcome of a request that got no complete answer.
+    static func failure(_ text: String) -> SendOutcome {
+        .failed(text, retryAfterSeconds: 0, isDestination: true)
+    }
+}

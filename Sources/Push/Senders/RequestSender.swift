@@ -1,0 +1,121 @@
+// Signed requests (Standard Webhooks): to the URLs of webhook targets, to a service that sends text
+// messages, and to the hook that is asked for contents.
+
+import CommandLineOptions
+import JSON5
+import Primitives
+import Relay
+
+package enum RequestSender {
+    /// The request for a wake-up, or the outcome where none can be made.
+    package static func request(
+        for wake: Wake, _ content: WakeContent, _ settings: RequestSettings, now: Moment
+    ) -> Result<TransferRequest, SendFault> {
+        let isSMS = wake.target.kind == .sms
+        let url = isSMS ? settings.url : wake.target.address
+        guard let destination = WebDestination(url), !destination.hasUser else {
+            return .failure(SendFault(.refused("no-url", isFinal: true)))
+        }
+        guard destination.isEncrypted || settings.isPlainAllowed || isSMS else {
+            return .failure(SendFault(.refused("plain-url", isFinal: true)))
+        }
+        var data = facts(of: wake)
+        if isSMS {
+            data.append(("to", .text(wake.target.address)))
+            data += content.content.members.map { ($0.key, $0.node) }
+        } else {
+            data.append(("content", content.content))
+        }
+        return .success(
+            signed(
+                url, type: isSMS ? "wake.sms" : "wake", data: data, identifier: wake.identifier,
+                settings, now: now))
+    }
+
+    /// The question to the hook.
+    package static func question(
+        for wake: Wake, _ hook: HookSettings, now: Moment
+    ) -> TransferRequest {
+        var data = facts(of: wake)
+        data.append(("kind", .text(wake.target.kind.rawValue)))
+        if !wake.text.isEmpty { data.append(("b", .text(wake.text))) }
+        if let push = try? JSON5Parser.parse(wake.push) { data.append(("push", push)) }
+        return signed(
+            hook.request.url, type: "wake.question", data: data, identifier: wake.identifier,
+            hook.request, now: now)
+    }
+
+    /// What is said of a wake-up. The target's address is in it only where the far side needs it.
+    private static func facts(of wake: Wake) -> [(String, JSON5Node)] {
+        var data: [(String, JSON5Node)] = [
+            ("user", .text(wake.user)), ("from", .text(wake.from)), ("time", .number(wake.time)),
+            ("count", .number(wake.count)), ("expires", .number(wake.expiry)),
+        ]
+        for (name, text) in [
+            ("device", wake.target.device), ("language", wake.target.language),
+            ("group", wake.group), ("reference", wake.reference),
+        ] where !text.isEmpty { data.append((name, .text(text))) }
+        if wake.isTest { data.append(("test", JSON5Node(.boolean(true)))) }
+        return data
+    }
+
+    private static func signed(
+        _ url: String, type: String, data: [(String, JSON5Node)], identifier: String,
+        _ settings: RequestSettings, now: Moment
+    ) -> TransferRequest {
+        let body = JSON5Node.object([
+            ("id", .text(identifier)), ("type", .text(type)),
+            ("timestamp", .text(LogTime.text(unixMilliseconds: now.unixMilliseconds))),
+            ("data", .object(data)),
+        ]).json
+        let seconds = now.unixSeconds
+        let signatures = settings.secrets.map {
+            $0.signature(identifier: identifier, seconds: seconds, body: body)
+        }
+        var request = TransferRequest(
+            url: url, authorityFile: settings.authorityFile,
+            timeoutSeconds: (settings.timeoutMilliseconds + 999) / 1_000,
+            fields: [
+                "webhook-id: \(identifier)", "webhook-timestamp: \(seconds)",
+                "webhook-signature: \(signatures.joined(separator: " "))",
+            ], body: body)
+        request.timeoutMilliseconds = settings.timeoutMilliseconds
+        return request
+    }
+
+    /// What an answer of a target or of the service means.
+    package static func outcome(_ answer: FarAnswer) -> SendOutcome {
+        switch answer.result {
+        case .failed(let reason): return AttemptResult.failure(reason)
+        case .answered(let status, let retryAfter):
+            switch status {
+            case 200..<300: return .delivered
+            case 410: return .gone("status 410")
+            case 408, 425, 429, 500..., ..<200:
+                return .failed(
+                    "status \(status)", retryAfterSeconds: retryAfter, isDestination: true)
+            default: return .refused("status \(status)", isFinal: false)
+            }
+        }
+    }
+
+    /// What the hook's answer means: `{"send":false}`, `{"content":{…}}`, or `{}` for the template.
+    package static func answer(_ answer: FarAnswer) -> HookAnswer {
+        switch answer.result {
+        case .failed(let reason): return .silent(reason)
+        case .answered(let status, _):
+            if status == 204 { return .template }
+            guard status == 200 else { return .silent("status \(status)") }
+            guard let node = answer.node, case .object = node.value else {
+                return .silent("no-json")
+            }
+            if let send = node["send"] {
+                guard case .boolean(let isWanted) = send.value else { return .silent("no-json") }
+                if !isWanted { return .drop }
+            }
+            guard let content = node["content"] else { return .template }
+            guard case .object = content.value else { return .silent("no-content") }
+            return .content(content)
+        }
+    }
+}

@@ -1,0 +1,531 @@
+// The relay for wake-ups as a value: events of the broker, results of attempts and the time go in;
+// attempts, entries of the record and acknowledgements come out. It opens no socket and writes no
+// file. Two rules give its guarantee:
+//
+//   * An event is acknowledged to the broker when its wake-ups are in the record, and the record is
+//     synced.
+//   * A wake-up leaves the record when the far side took it, when nobody needs it any more, or as a
+//     dead letter.
+//
+// A target has one wake-up at a time: a newer one replaces it, and waits while it is in flight.
+
+import ClientProgram
+import JSON5
+import MartletClient
+import Primitives
+import Relay
+
+package struct WakeDispatcher {
+    /// An attempt to make.
+    package struct Attempt {
+        package enum Phase {
+            /// Ask the hook for the content.
+            case hook
+            /// Send, with the content that the hook gave.
+            case send(WakeContent)
+        }
+
+        package let wake: Wake
+        package let phase: Phase
+        let destination: String
+    }
+
+    struct Target {
+        /// What is to be sent, or is being sent.
+        var pending: Wake?
+        /// It came while an attempt was under way.
+        var next: Wake?
+        var isInFlight = false
+        /// Of the place in a queue that counts.
+        var ticket: UInt64 = 0
+        var failureCount = 0
+        var refusalCount = 0
+        var datagramCount = 0
+        /// The hook has answered for the pending wake-up.
+        var isAsked = false
+        var answer: JSON5Node?
+    }
+
+    let settings: PushSettings
+    var targets: [WakeKey: Target] = [:]
+    private var users: [String: Set<UInt64>] = [:]
+    var badges: [String: [UInt64: UInt64]] = [:]
+    var destinations: Destinations
+    private var waiting = PriorityQueue<Instant, QueuePlace>()
+    private var rate: RateLimit
+    private var hookCircuit = Circuit()
+    var jitter: Jitter
+    private var nextTicket: UInt64 = 1
+    var nextSequence: UInt64
+    package var deadLetters: [LostWake] = []
+    package var log: WakeLog
+    var gone: Set<WakeKey>
+    var removals = Queue<WakeKey>()
+    var refusedRemovals = PriorityQueue<Instant, WakeKey>()
+    var removingCount = 0
+    /// The broker's last event.
+    var received: InboxRecord?
+    var written: InboxRecord?
+    var told: InboxRecord?
+    var changes: [PushEntry] = []
+    /// When events that are not in the record must be; nil if there are none.
+    var syncDeadline: Instant?
+    var recordPause = Instant(milliseconds: 0)
+    var isDiskFull = false
+    var isDraining = false
+    private var nextSweep = Instant(milliseconds: 0)
+    private var user = ""
+    var totals = PushTotals()
+    var lines: [String] = []
+
+    /// - Parameters:
+    ///   - stored: the record of an earlier run.
+    ///   - seed: a random number, which differs from run to run.
+    package init(_ settings: PushSettings, stored: PushRecord, seed: UInt64, now: Moment) {
+        self.settings = settings
+        destinations = Destinations(concurrencyMaximum: settings.concurrency)
+        rate = RateLimit(perSecond: settings.ratePerSecond)
+        jitter = Jitter(seed: seed)
+        for (key, number) in stored.badges { badges[key.user, default: [:]][key.id] = number }
+        gone = stored.gone
+        log = WakeLog(
+            perTargetMaximum: settings.logPerTargetMaximum, countMaximum: settings.logMaximum)
+        nextSequence = stored.highestSequence + 1
+        received = stored.position
+        written = stored.position
+        told = stored.position
+        for entry in stored.log { log.add(entry) }
+        deadLetters = stored.deadLetters
+        for key in stored.gone { removals.append(key) }
+        for wake in stored.wakes { place(wake, now: now) }
+        if !stored.wakes.isEmpty || !stored.deadLetters.isEmpty {
+            log(
+                "recovery",
+                "waiting=\(stored.wakes.count) dead_letters=\(stored.deadLetters.count)")
+        }
+    }
+
+    // MARK: - Events of the broker
+
+    mutating func connected(as user: String) { self.user = user }
+
+    /// Takes a message. Whatever is no event of the broker is acknowledged and changes nothing.
+    package mutating func accept(_ message: IncomingMessage, now: Moment) {
+        if let record = message.record {
+            received = record
+            needSync(now.instant)
+        }
+        guard case .wake(let json) = message.kind else { return }
+        switch WakeEvent(Array(json.utf8)) {
+        case .request(let request): accept(request, record: message.record, now: now)
+        case .withdrawn(let user): withdraw(user, now: now)
+        case nil:
+            totals.malformed += 1
+            log("event_malformed", "bytes=\(json.utf8.count)")
+        }
+    }
+
+    private mutating func accept(_ request: WakeRequest, record: InboxRecord?, now: Moment) {
+        totals.malformed += UInt64(request.unknownCount)
+        let latest = now.unixMilliseconds + PushLimits.validityMilliseconds
+        for target in request.targets {
+            totals.asked += 1
+            let wake = Wake(
+                sequence: nextSequence, user: request.user, target: target,
+                identifier: EventIdentifier.of(
+                    user: user, epoch: record?.epoch ?? 0, number: record?.number ?? 0,
+                    receiver: target.id),
+                from: request.from, group: request.group, time: request.time,
+                count: request.count,
+                expiry: request.expires == 0 ? latest : min(request.expires, latest),
+                reference: request.reference, push: request.push, text: request.text,
+                isTest: request.isTest)
+            nextSequence += 1
+            note(wake, .asked, detail: wake.isTest ? "test" : "", now: now)
+            if gone.contains(wake.key) {
+                note(wake, .dropped, detail: "gone", now: now)
+            } else if settings.template(for: target.kind) == nil {
+                bury(wake, .notConfigured, reason: "", now: now)
+            } else if targets[wake.key] == nil, targets.count >= settings.waitingMaximum {
+                bury(wake, .queueFull, reason: "", now: now)
+            } else {
+                changes.append(.wake(wake))
+                replace(wake, now: now)
+            }
+        }
+    }
+
+    /// Puts a wake-up in the place of an older one of its target, if there is one.
+    mutating func replace(_ wake: Wake, now: Moment) {
+        guard let older = targets[wake.key]?.pending else { return place(wake, now: now) }
+        totals.coalesced += 1
+        if targets[wake.key]!.isInFlight {
+            if let between = targets[wake.key]!.next {
+                note(between, .coalesced, detail: "", now: now)
+            }
+            targets[wake.key]!.next = wake
+        } else {
+            note(older, .coalesced, detail: "", now: now)
+            targets[wake.key]!.pending = wake
+            targets[wake.key]!.isAsked = false
+            targets[wake.key]!.answer = nil
+            targets[wake.key]!.datagramCount = 0
+        }
+    }
+
+    mutating func place(_ wake: Wake, now: Moment) {
+        let key = wake.key
+        var target = targets[key] ?? Target()
+        target.pending = wake
+        targets[key] = target
+        users[wake.user, default: []].insert(key.id)
+        enqueue(key, at: nil, now: now.instant)
+    }
+
+    /// A device of the user came, or nothing waits any more. Tests are sent all the same.
+    private mutating func withdraw(_ user: String, now: Moment) {
+        for id in badges[user, default: [:]].keys { setBadge(WakeKey(user: user, id: id), 0) }
+        for id in users[user] ?? [] {
+            let key = WakeKey(user: user, id: id)
+            guard let target = targets[key] else { continue }
+            for wake in [target.pending, target.next].compactMap({ $0 }) where !wake.isTest {
+                totals.withdrawn += 1
+                note(wake, .withdrawn, detail: "", now: now)
+            }
+            if target.next?.isTest != true { targets[key]!.next = nil }
+            if target.pending?.isTest != true {
+                targets[key]!.pending = targets[key]!.next
+                targets[key]!.next = nil
+            }
+            guard targets[key]!.pending == nil else { continue }
+            changes.append(.settled(key))
+            if !target.isInFlight { forget(key) }
+        }
+    }
+
+    mutating func forget(_ key: WakeKey) {
+        targets[key] = nil
+        users[key.user]?.remove(key.id)
+        if users[key.user]?.isEmpty == true { users[key.user] = nil }
+    }
+
+    mutating func setBadge(_ key: WakeKey, _ number: UInt64) {
+        guard badges[key.user]?[key.id] ?? 0 != number else { return }
+        badges[key.user, default: [:]][key.id] = number == 0 ? nil : number
+        if badges[key.user]!.isEmpty { badges[key.user] = nil }
+        changes.append(.badge(key, number))
+    }
+
+    // MARK: - Attempts
+
+    private mutating func enqueue(_ key: WakeKey, at time: Instant?, now: Instant) {
+        let ticket = nextTicket
+        nextTicket += 1
+        targets[key]!.ticket = ticket
+        let place = QueuePlace(key: key, ticket: ticket)
+        if let time, time > now {
+            waiting.insert(place, rank: time)
+        } else {
+            destinations.add(place, to: destination(of: key))
+        }
+    }
+
+    private func destination(of key: WakeKey) -> String {
+        settings.destination(of: targets[key]!.pending!.target)
+    }
+
+    private func isValid(_ place: QueuePlace) -> Bool {
+        guard let target = targets[place.key] else { return false }
+        return target.ticket == place.ticket && !target.isInFlight && target.pending != nil
+    }
+
+    /// The next attempt; nil if none may begin now. Call it until it returns nil.
+    package mutating func nextAttempt(now: Moment) -> Attempt? {
+        guard !isDraining else { return nil }
+        while let rank = waiting.firstRank, rank <= now.instant {
+            let place = waiting.popFirst()!
+            if isValid(place) { destinations.add(place, to: destination(of: place.key)) }
+        }
+        while rate.mayBegin(now: now.instant) {
+            guard let found = destinations.next(now: now.instant) else { return nil }
+            guard isValid(found.place) else {
+                destinations.cancel(found.name)
+                continue
+            }
+            let key = found.place.key
+            let wake = targets[key]!.pending!
+            guard wake.expiry > now.unixMilliseconds else {
+                destinations.cancel(found.name)
+                expire(key, now: now)
+                continue
+            }
+            targets[key]!.isInFlight = true
+            if let attempt = begin(wake, to: found.name, now: now) {
+                rate.begin()
+                return attempt
+            }
+        }
+        return nil
+    }
+
+    /// The first phase of an attempt; nil if the silence of the hook means that nothing is sent.
+    private mutating func begin(_ wake: Wake, to destination: String, now: Moment) -> Attempt? {
+        if let hook = settings.hook, !targets[wake.key]!.isAsked {
+            if hookCircuit.mayBegin(now: now.instant) {
+                hookCircuit.begin()
+                totals.hookAsked += 1
+                return Attempt(wake: wake, phase: .hook, destination: destination)
+            }
+            targets[wake.key]!.isAsked = true
+            totals.hookSilent += 1
+            guard hook.isTemplateOnSilence else {
+                end(wake, to: destination, .hook, reason: "silent", now: now)
+                return nil
+            }
+        }
+        return sendAttempt(wake, to: destination)
+    }
+
+    private mutating func sendAttempt(_ wake: Wake, to destination: String) -> Attempt {
+        totals.attempts += 1
+        let content = WakeContents.make(
+            wake, answer: targets[wake.key]?.answer,
+            template: settings.template(for: wake.target.kind)
+                ?? WakeContents.builtIn(wake.target.kind),
+            badge: badges[wake.user]?[wake.target.id] ?? 0)
+        return Attempt(wake: wake, phase: .send(content), destination: destination)
+    }
+
+    /// Ends a wake-up whose attempt is under way, without another one.
+    private mutating func end(
+        _ wake: Wake, to destination: String, _ cause: WakeEnd, reason: String, now: Moment
+    ) {
+        destinations.cancel(destination)
+        targets[wake.key]!.isInFlight = false
+        if cause == .hook {
+            totals.suppressed += 1
+            note(wake, .dropped, detail: "hook \(reason)", now: now)
+        }
+        settle(wake, now: now)
+    }
+
+    /// The hook has answered.
+    ///
+    /// - Returns: the attempt with the content; nil if nothing is sent.
+    package mutating func finish(
+        hook attempt: Attempt, with answer: HookAnswer, now: Moment
+    ) -> Attempt? {
+        let wake = attempt.wake
+        let isSilent = if case .silent = answer { true } else { false }
+        if isSilent {
+            let random = jitter.next()
+            let schedule = settings.relay.schedule
+            let isOpened = hookCircuit.failed(advised: 0, now: now.instant) { openings in
+                schedule.milliseconds(afterFailures: openings, random: random)
+            }
+            if isOpened { log("hook_failing", "verdict=\(settings.hook?.verdict ?? "")") }
+            totals.hookSilent += 1
+        } else if hookCircuit.succeeded() {
+            log("hook_recovered", "")
+        }
+        guard targets[wake.key]?.pending?.sequence == wake.sequence else {
+            // Somebody came meanwhile.
+            destinations.cancel(attempt.destination)
+            resume(wake.key, now: now)
+            return nil
+        }
+        targets[wake.key]!.isAsked = true
+        switch answer {
+        case .content(let node): targets[wake.key]!.answer = node
+        case .template: break
+        case .silent(let reason):
+            guard settings.hook?.isTemplateOnSilence == true else {
+                end(wake, to: attempt.destination, .hook, reason: reason, now: now)
+                return nil
+            }
+        case .drop:
+            end(wake, to: attempt.destination, .hook, reason: "no", now: now)
+            return nil
+        }
+        return sendAttempt(wake, to: attempt.destination)
+    }
+
+    /// An attempt has its result.
+    ///
+    /// - Parameter isLocal: no request was made, so nothing is known about the destination.
+    package mutating func finish(
+        _ attempt: Attempt, with outcome: SendOutcome, isLocal: Bool = false, now: Moment
+    ) {
+        let wake = attempt.wake
+        let key = wake.key
+        if isLocal {
+            destinations.cancel(attempt.destination)
+        } else {
+            judge(attempt.destination, by: outcome, now: now)
+        }
+        note(wake, outcome, now: now)
+        if case .gone = outcome { return becomeGone(wake, now: now) }
+        if case .delivered = outcome, case .send(let content) = attempt.phase,
+            let badge = content.badge
+        {
+            setBadge(key, badge)
+        }
+        guard targets[key]?.pending?.sequence == wake.sequence else {
+            return resume(key, now: now)
+        }
+        targets[key]!.isInFlight = false
+        switch outcome {
+        case .delivered:
+            totals.delivered += 1
+            settle(wake, now: now)
+        case .sentOnce: sentOnce(wake, now: now)
+        case .refused(let reason, let isFinal):
+            targets[key]!.refusalCount += 1
+            if isFinal || targets[key]!.refusalCount >= PushLimits.refusalsMaximum {
+                bury(wake, .refused, reason: reason, now: now)
+                settle(wake, now: now)
+            } else {
+                retry(wake, advised: 0, now: now)
+            }
+        case .failed(_, let seconds, let isDestination):
+            retry(
+                wake,
+                advised: isDestination
+                    ? 0 : min(seconds, RelayLimits.retryAfterSecondsMaximum) * 1_000, now: now)
+        case .gone: break
+        }
+    }
+
+    /// What an outcome means for the destination as a whole.
+    private mutating func judge(_ name: String, by outcome: SendOutcome, now: Moment) {
+        var isFault = false
+        var advised: UInt64 = 0
+        if case .failed(_, let seconds, let isDestination) = outcome, isDestination {
+            isFault = true
+            advised = min(seconds, RelayLimits.retryAfterSecondsMaximum) * 1_000
+        }
+        let random = jitter.next()
+        let schedule = settings.relay.schedule
+        let change = destinations.finish(
+            name, isFault: isFault, advised: advised, now: now.instant
+        ) { openings in schedule.milliseconds(afterFailures: openings, random: random) }
+        switch change {
+        case .opened(let wait):
+            log(
+                "destination_failing",
+                "destination=\(quoted(name.utf8)) reason=\(quoted(outcome.reason.utf8)) "
+                    + "retry_ms=\(wait)")
+        case .closed: log("destination_recovered", "destination=\(quoted(name.utf8))")
+        case nil: break
+        }
+    }
+
+    /// One datagram is sent, and nobody answers: it is repeated until the device comes.
+    private mutating func sentOnce(_ wake: Wake, now: Moment) {
+        let key = wake.key
+        targets[key]!.datagramCount += 1
+        guard targets[key]!.datagramCount < settings.udp?.datagramCount ?? 1,
+            targets[key]!.next == nil
+        else {
+            totals.delivered += 1
+            return settle(wake, now: now)
+        }
+        let wait = settings.udp?.waitMilliseconds ?? 1_000
+        enqueue(key, at: now.instant.advanced(byMilliseconds: wait), now: now.instant)
+    }
+
+    private mutating func retry(_ wake: Wake, advised: UInt64, now: Moment) {
+        let key = wake.key
+        totals.retried += 1
+        targets[key]!.failureCount += 1
+        if let newer = targets[key]!.next {
+            note(wake, .coalesced, detail: "", now: now)
+            targets[key]!.pending = newer
+            targets[key]!.next = nil
+            targets[key]!.isAsked = false
+            targets[key]!.answer = nil
+        }
+        // The circuit is the wait of a destination that is down; targets need none beside it.
+        let isOpen = destinations.isOpen(destination(of: key))
+        let wait =
+            isOpen
+            ? 0
+            : settings.relay.schedule.milliseconds(
+                afterFailures: targets[key]!.failureCount, random: jitter.next())
+        enqueue(
+            key, at: now.instant.advanced(byMilliseconds: max(wait, advised)), now: now.instant)
+    }
+
+    /// A wake-up needs nothing more; a newer one of its target may begin.
+    mutating func settle(_ wake: Wake, now: Moment) {
+        let key = wake.key
+        let next = targets[key]?.next
+        if let next {
+            // It is in the record, where it has replaced the older one.
+            targets[key] = nil
+            place(next, now: now)
+        } else {
+            changes.append(.settled(key))
+            forget(key)
+        }
+    }
+
+    /// An attempt ended whose wake-up was withdrawn or replaced meanwhile.
+    private mutating func resume(_ key: WakeKey, now: Moment) {
+        guard targets[key] != nil else { return }
+        targets[key]!.isInFlight = false
+        if targets[key]!.pending == nil {
+            targets[key]!.pending = targets[key]!.next
+            targets[key]!.next = nil
+        }
+        if targets[key]!.pending == nil {
+            forget(key)
+        } else {
+            enqueue(key, at: nil, now: now.instant)
+        }
+    }
+
+    private mutating func expire(_ key: WakeKey, now: Moment) {
+        let wake = targets[key]!.pending!
+        totals.expired += 1
+        bury(wake, .expired, reason: "", now: now)
+        settle(wake, now: now)
+    }
+
+    // MARK: - Time
+
+    package mutating func timePassed(now: Moment) {
+        guard now.instant >= nextSweep else { return }
+        nextSweep = now.instant.advanced(byMilliseconds: RelayLimits.sweepMilliseconds)
+        let old = targets.filter { _, target in
+            !target.isInFlight && target.pending.map { $0.expiry <= now.unixMilliseconds } ?? false
+        }
+        for key in old.keys { expire(key, now: now) }
+    }
+
+    /// Begins no more attempts.
+    mutating func drain() { isDraining = true }
+
+    var inFlightCount: Int { destinations.inFlightCount }
+    package var waitingCount: Int { targets.count }
+
+    /// When something is due without a message or a result.
+    func nextDeadline(now: Instant) -> Instant {
+        var deadline = syncDeadline.map { max($0, recordPause) } ?? .never
+        guard !isDraining else { return deadline }
+        if !targets.isEmpty { deadline = min(deadline, nextSweep) }
+        deadline = min(deadline, waiting.firstRank ?? .never)
+        deadline = min(deadline, refusedRemovals.firstRank ?? .never)
+        return min(deadline, max(destinations.nextDeadline(now: now), rate.nextBegin(now: now)))
+    }
+}
+
+extension SendOutcome {
+    /// Why it is none that is liked; empty for success.
+    var reason: String {
+        switch self {
+        case .delivered, .sentOnce: ""
+        case .gone(let reason), .refused(let reason, _), .failed(let reason, _, _): reason
+        }
+    }
+}

@@ -1,0 +1,73 @@
+// What the broker tells the relay: JSON text of a wake event. A text that does not fit is counted
+// and changes nothing.
+
+import JSON5
+
+/// An event of the broker.
+package enum WakeEvent: Sendable {
+    case request(WakeRequest)
+    case withdrawn(user: String)
+
+    package init?(_ json: [UInt8]) {
+        guard let node = try? JSON5Parser.parse(json), let user = node["user"]?.text, !user.isEmpty
+        else { return nil }
+        switch node["event"]?.text {
+        case "WAKE_REQUEST":
+            guard let request = WakeRequest(node, user: user) else { return nil }
+            self = .request(request)
+        case "WAKE_WITHDRAWN": self = .withdrawn(user: user)
+        default: return nil
+        }
+    }
+}
+
+/// A message waits for a user whom nobody of is connected.
+package struct WakeRequest: Sendable {
+    package var user: String
+    package var targets: [PushTarget] = []
+    package var from = ""
+    package var group = ""
+    package var time: UInt64 = 0
+    package var count: UInt64 = 1
+    /// Unix milliseconds; 0 for none.
+    package var expires: UInt64 = 0
+    package var reference = ""
+    package var push: [UInt8] = []
+    package var text = ""
+    package var isTest = false
+    /// Targets of a kind that this version does not know.
+    package var unknownCount = 0
+
+    package init(user: String) { self.user = user }
+
+    fileprivate init?(_ node: JSON5Node, user: String) {
+        self.init(user: user)
+        guard case .array(let list)? = node["targets"]?.value,
+            list.count <= PushLimits.targetsMaximum
+        else { return nil }
+        for element in list {
+            guard let id = element["id"]?.number, let address = element["address"]?.text,
+                let name = element["kind"]?.text
+            else { return nil }
+            guard let kind = WakeKind(rawValue: name) else {
+                unknownCount += 1
+                continue
+            }
+            targets.append(
+                PushTarget(
+                    id: id, device: element["device"]?.text ?? "", kind: kind, address: address,
+                    isSandbox: element["environment"]?.text == "sandbox",
+                    language: element["language"]?.text ?? ""))
+        }
+        guard let time = node["time"]?.number else { return nil }
+        self.time = time
+        from = node["from"]?.text ?? ""
+        group = node["group"]?.text ?? ""
+        count = node["count"]?.number ?? 1
+        expires = node["expires"]?.number ?? 0
+        reference = node["reference"]?.text ?? ""
+        text = node["b"]?.text ?? ""
+        if let push = node["push"], case .object = push.value { self.push = push.json }
+        if case .boolean(true)? = node["test"]?.value { isTest = true }
+    }
+}

@@ -1,0 +1,49 @@
+// The settings that all relays have: the broker, the record, and when something is tried again.
+
+import BrokerTerms
+import MartletClient
+
+/// The settings of one relay, whatever it tells to whom.
+package struct RelaySettings: Sendable {
+    package var server: ServerAddress
+    package var authorityFile: String?
+    package var token: String
+    package var device: String
+    package var keepAliveSeconds: UInt16 = 60
+    package var inFlightMaximum = RelayLimits.inFlightDefault
+    /// The path of the record.
+    package var stateFile: String
+    /// Networks that the relay may connect to although they are private.
+    package var privateNetworks: [IPNetwork] = []
+    package var retryMilliseconds = UInt64(RelayLimits.retryMillisecondsDefault)
+    package var retrySecondsMaximum = UInt64(RelayLimits.retrySecondsDefault)
+    /// Seconds between two lines of totals; 0 for only the last.
+    package var totalsSeconds = 300
+
+    package init(server: ServerAddress, token: String, device: String, stateFile: String) {
+        self.server = server
+        self.token = token
+        self.device = device
+        self.stateFile = stateFile
+    }
+
+    /// The waits between two attempts.
+    package var schedule: RetrySchedule {
+        RetrySchedule(
+            firstMilliseconds: retryMilliseconds, longestMilliseconds: retrySecondsMaximum * 1_000)
+    }
+
+    /// The settings of the client that receives the events.
+    func clientSettings(position: InboxRecord?) -> ClientSettings {
+        var settings = ClientSettings(server: server, credential: .token(token))
+        if let authorityFile { settings.trust = .authorityFile(authorityFile) }
+        settings.device = device
+        settings.keepAliveSeconds = keepAliveSeconds
+        settings.inboxWindow = UInt16(inFlightMaximum)
+        settings.inbox = position
+        settings.acknowledgement = .byApplication
+        settings.packetMaximum = RelayLimits.packetByteCountMaximum
+        settings.outboxByteCount = 64 << 10
+        return settings
+    }
+}

@@ -1,0 +1,135 @@
+// One request of libcurl and its memory.
+
+import CCurl
+import CommandLineOptions
+import Glibc
+
+/// One request and its memory.
+final class Transfer {
+    let handle: curl_handle
+    private let rules: AddressRules
+    private(set) var tag: UInt64 = 0
+    private var fields: curl_fields?
+    private var answerByteCount = 0
+    private(set) var answer: [UInt8] = []
+    private var isAddressRefused = false
+
+    init(_ rules: AddressRules) {
+        self.rules = rules
+        guard let handle = curl_easy_init() else {
+            preconditionFailure("libcurl \(String(cString: curl_version())) gives no handle")
+        }
+        self.handle = handle
+    }
+
+    deinit {
+        curl_easy_cleanup(handle)
+        curl_slist_free_all(fields)
+    }
+
+    func prepare(_ request: TransferRequest, tag: UInt64) {
+        self.tag = tag
+        answerByteCount = 0
+        answer = []
+        isAddressRefused = false
+        curl_easy_reset(handle)
+        curl_slist_free_all(fields)
+        fields = nil
+        // Without the empty field libcurl waits for 100 Continue before it sends more than a
+        // kilobyte.
+        for field in request.fields + ["Content-Type: \(request.contentType)", "Expect:"] {
+            fields = curl_slist_append(fields, field)
+        }
+        curl_set_list(handle, CURLOPT_HTTPHEADER, fields)
+        curl_set_text(handle, CURLOPT_URL, request.url)
+        curl_set_text(handle, CURLOPT_USERAGENT, "martlet-gateway/\(ProgramVersion.text)")
+        curl_set_number(handle, CURLOPT_PROTOCOLS, Int(CURLPROTO_HTTPS) | Int(CURLPROTO_HTTP))
+        curl_set_number(handle, CURLOPT_FOLLOWLOCATION, 0)
+        curl_set_number(handle, CURLOPT_NOSIGNAL, 1)
+        // The end of a request does not wait for a name server that does not answer.
+        curl_set_number(handle, CURLOPT_QUICK_EXIT, 1)
+        // A proxy of the environment would be the address that is checked.
+        curl_set_text(handle, CURLOPT_PROXY, "")
+        curl_set_number(
+            handle, CURLOPT_TIMEOUT_MS,
+            request.timeoutMilliseconds > 0
+                ? request.timeoutMilliseconds : 1_000 * request.timeoutSeconds)
+        curl_set_number(
+            handle, CURLOPT_CONNECTTIMEOUT_MS, RelayLimits.connectMillisecondsMaximum)
+        if let file = request.authorityFile { curl_set_text(handle, CURLOPT_CAINFO, file) }
+        if request.isMultiplexed {
+            curl_set_number(handle, CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_2TLS))
+            // It waits for a connection that can take one more request.
+            curl_set_number(handle, CURLOPT_PIPEWAIT, 1)
+        }
+        if let identity = request.identity {
+            var (certificate, key) = (identity.certificate, identity.key)
+            curl_set_copied(handle, CURLOPT_SSLCERT_BLOB, &certificate, certificate.count)
+            curl_set_copied(handle, CURLOPT_SSLKEY_BLOB, &key, key.count)
+        }
+        curl_set_number(handle, CURLOPT_POST, 1)
+        curl_set_number(handle, CURLOPT_POSTFIELDSIZE, request.body.count)
+        var body = request.body
+        body.withUnsafeMutableBytes { bytes in
+            // libcurl copies it.
+            _ = curl_set_buffer(handle, CURLOPT_COPYPOSTFIELDS, bytes.baseAddress)
+        }
+        let context = Unmanaged.passUnretained(self).toOpaque()
+        curl_set_context(handle, context)
+        curl_set_receiver(
+            handle,
+            { bytes, size, count, context in
+                guard let bytes, let context else { return 0 }
+                let transfer = Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()
+                let byteCount = size * count
+                let wanted = min(byteCount, transfer.answerRoom)
+                return transfer.take(
+                    (0..<wanted).map { UInt8(bitPattern: bytes[$0]) }, of: byteCount)
+            }, context)
+        curl_set_address_opener(
+            handle,
+            { context, _, address in
+                guard let context, let address else { return CURL_SOCKET_BAD }
+                let transfer = Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()
+                guard transfer.permits(curl_bytes_of(address)) else { return CURL_SOCKET_BAD }
+                return socket(
+                    address.pointee.family, address.pointee.socktype | Int32(SOCK_CLOEXEC.rawValue),
+                    address.pointee.protocol)
+            }, context)
+    }
+
+    /// Frees what the request needed.
+    func forget() { curl_easy_reset(handle) }
+
+    private func permits(_ address: curl_address_bytes) -> Bool {
+        let bytes = withUnsafeBytes(of: address.bytes) { Array($0.prefix(Int(address.byte_count))) }
+        let isPermitted = rules.permits(bytes: bytes)
+        if !isPermitted { isAddressRefused = true }
+        return isPermitted
+    }
+
+    /// Bytes of the answer that are still kept.
+    private var answerRoom: Int { RelayLimits.answerByteCountMaximum - answer.count }
+
+    /// Keeps the beginning of the answer. After too many bytes the request ends.
+    private func take(_ bytes: [UInt8], of byteCount: Int) -> Int {
+        answer += bytes
+        answerByteCount += byteCount
+        return answerByteCount <= RelayLimits.answerByteCountMaximum ? byteCount : 0
+    }
+
+    /// What the server's clock says, in Unix seconds; 0 without an answer.
+    var serverSeconds: Int { curl_server_seconds(handle) }
+
+    func result(_ code: CURLcode) -> AttemptResult {
+        let isCut = answerByteCount > RelayLimits.answerByteCountMaximum
+        // The head of an answer that is too long has arrived, and says what it means.
+        if code == CURLE_OK || code == CURLE_WRITE_ERROR && isCut {
+            return .answered(
+                status: curl_status(handle),
+                retryAfterSeconds: UInt64(clamping: curl_retry_after(handle)))
+        }
+        if isAddressRefused { return .failed("address-not-allowed") }
+        return .failed(String(cString: curl_easy_strerror(code)))
+    }
+}

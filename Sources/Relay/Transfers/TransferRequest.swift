@@ -1,0 +1,70 @@
+// What a relay asks of libcurl, and what comes of it.
+
+/// One HTTP request: a POST with a body.
+package struct TransferRequest {
+    package var url: String
+    /// Authorities of the server's certificate, as PEM; nil for the system's.
+    package var authorityFile: String?
+    /// For the request with its answer.
+    package var timeoutSeconds: Int
+    /// Instead of it; 0 for none.
+    package var timeoutMilliseconds = 0
+    /// Lines `name: value`.
+    package var fields: [String]
+    package var body: [UInt8]
+    package var contentType = "application/json"
+    /// Whether requests share a connection, by HTTP/2; only with `https`.
+    package var isMultiplexed = false
+    /// The client's certificate.
+    package var identity: ClientIdentity?
+
+    package init(
+        url: String, authorityFile: String?, timeoutSeconds: Int, fields: [String], body: [UInt8]
+    ) {
+        self.url = url
+        self.authorityFile = authorityFile
+        self.timeoutSeconds = timeoutSeconds
+        self.fields = fields
+        self.body = body
+    }
+}
+
+/// A certificate of the client with its key, both as PEM. It is never printed.
+package struct ClientIdentity: Sendable {
+    package let certificate: [UInt8]
+    package let key: [UInt8]
+
+    package init(certificate: [UInt8], key: [UInt8]) {
+        self.certificate = certificate
+        self.key = key
+    }
+}
+
+/// What came of a request.
+package enum AttemptResult: Hashable, Sendable {
+    /// The destination's status, and its `Retry-After` in seconds, 0 for none.
+    case answered(status: Int, retryAfterSeconds: UInt64)
+    /// No complete answer, and why.
+    case failed(String)
+}
+
+/// The parts of a URL that say where a request goes.
+package struct WebDestination: Hashable, Sendable {
+    package let isEncrypted: Bool
+    /// Host and port.
+    package let authority: String
+    package let hasUser: Bool
+
+    /// Nil if the text is no URL of HTTP.
+    package init?(_ url: String) {
+        let scheme = ["https://", "http://"].first { url.hasPrefix($0) }
+        let rest = url.dropFirst(scheme?.count ?? 0)
+        let authority = rest.prefix { $0 != "/" && $0 != "?" && $0 != "#" }
+        guard let scheme, !authority.isEmpty, url.utf8.count <= RelayLimits.urlByteCountMaximum,
+            url.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F })
+        else { return nil }
+        isEncrypted = scheme == "https://"
+        self.authority = authority.lowercased()
+        hasUser = authority.contains("@")
+    }
+}

@@ -1,0 +1,322 @@
+// The relay's decisions as transcripts: events and results go in, attempts and the record come out.
+
+import MartletClient
+import Testing
+
+@testable import Push
+
+@Suite struct DispatcherTests {
+    @Test func `a wake-up is sent at once, and acknowledged when it is on disk`() {
+        var relay = ModelRelay(Fixture.settings())
+        relay.accept(Fixture.request(ids: [1, 2]))
+        relay.begin()
+        #expect(relay.ids == [1, 2])
+        relay.save()
+        #expect(relay.acknowledged == nil)
+        relay.time += 20
+        relay.save()
+        #expect(relay.acknowledged == InboxRecord(epoch: 7, number: 1))
+        #expect(relay.record.wakes.map(\.target.id) == [1, 2])
+        relay.finish(.delivered)
+        relay.finish(.delivered)
+        relay.time += 500
+        relay.save()
+        #expect(relay.record.wakes.isEmpty)
+        #expect(relay.steps == ["asked", "asked", "sent", "sent"])
+        #expect(relay.dispatcher.waitingCount == 0)
+    }
+
+    @Test func `a newer wake-up replaces one that waits, and follows one in flight`() {
+        var relay = ModelRelay(Fixture.settings())
+        relay.accept(Fixture.request(count: 1))
+        relay.begin()
+        relay.accept(Fixture.request(count: 2))
+        relay.accept(Fixture.request(count: 3))
+        relay.begin()
+        #expect(relay.attempts.map(\.wake.count) == [1])
+        relay.finish(.delivered)
+        relay.begin()
+        #expect(relay.attempts.map(\.wake.count) == [3])
+        relay.finish(.down)
+        relay.accept(Fixture.request(count: 4))
+        relay.time += 200
+        relay.begin()
+        #expect(relay.attempts.map(\.wake.count) == [4])
+        #expect(relay.dispatcher.totals.coalesced == 3)
+    }
+
+    @Test func `a withdrawn wake-up is sent no more`() {
+        var relay = ModelRelay(Fixture.settings())
+        relay.accept(Fixture.request(ids: [1, 2]))
+        relay.begin()
+        relay.finish(.delivered)
+        relay.accept(Fixture.withdrawn())
+        // One was in flight; its failure is not repeated.
+        relay.finish(.down)
+        relay.time += 20_000
+        relay.begin()
+        #expect(relay.attempts.isEmpty && relay.dispatcher.waitingCount == 0)
+        relay.save()
+        #expect(relay.record.wakes.isEmpty)
+        #expect(relay.steps == ["asked", "asked", "sent", "withdrawn", "failed down"])
+        // A test is for a user who may be there.
+        relay.accept(Fixture.request(more: #","test":true"#))
+        relay.accept(Fixture.withdrawn())
+        relay.begin()
+        #expect(relay.ids == [1])
+    }
+
+    @Test func `failures are repeated with growing waits, and Retry-After is heeded`() {
+        var relay = ModelRelay(Fixture.settings())
+        relay.accept(Fixture.request())
+        relay.begin()
+        relay.finish(.failed("429", retryAfterSeconds: 7, isDestination: false))
+        relay.time += 6_999
+        relay.begin()
+        #expect(relay.attempts.isEmpty)
+        relay.time += 1
+        relay.begin()
+        #expect(relay.ids == [1])
+        relay.finish(.failed("503", retryAfterSeconds: 9, isDestination: true))
+        relay.time += 8_999
+        relay.begin()
+        #expect(relay.attempts.isEmpty)
+        relay.time += 1
+        relay.begin()
+        #expect(relay.ids == [1])
+    }
+
+    @Test func `a destination that is down delays no other`() {
+        var relay = ModelRelay(Fixture.settings { $0.concurrency = 4 })
+        relay.accept(Fixture.request(ids: Array(1...8), address: { _ in "https://dead.example/" }))
+        relay.begin()
+        // Half of the requests are for destinations that were never tried.
+        #expect(relay.ids == [1, 2])
+        for _ in 0..<20 {
+            while !relay.attempts.isEmpty { relay.finish(.down) }
+            relay.time += 100
+            relay.begin()
+        }
+        #expect(relay.attempts.count <= 1)
+        relay.accept(Fixture.request("carol", ids: [9]))
+        relay.begin()
+        #expect(relay.ids.contains(9))
+        relay.dispatcher.logTotals()
+        #expect(relay.dispatcher.totals.openCircuits == 1)
+    }
+
+    @Test func `a wake-up ends at its validity as a dead letter, and can be sent again`() throws {
+        var relay = ModelRelay(Fixture.settings())
+        relay.accept(Fixture.request(more: #","expires":1800000002000"#))
+        relay.begin()
+        relay.finish(.down)
+        relay.time += 60_000
+        relay.begin()
+        #expect(relay.attempts.isEmpty)
+        let letter = try #require(relay.dispatcher.deadLetters.first)
+        #expect(letter.cause == .expired)
+        relay.save()
+        #expect(relay.record.deadLetters == [letter] && relay.record.wakes.isEmpty)
+        relay.dispatcher.resend([letter.wake.sequence, 99], now: relay.now)
+        relay.begin()
+        #expect(relay.ids == [1] && relay.dispatcher.deadLetters.isEmpty)
+        relay.time += 20
+        relay.save()
+        #expect(relay.record.deadLetters.isEmpty && relay.record.wakes.count == 1)
+    }
+
+    @Test func `refusals end, at once where they are final`() {
+        var relay = ModelRelay(Fixture.settings())
+        relay.accept(Fixture.request(ids: [1, 2]))
+        relay.begin()
+        relay.finish(.refused("BadTopic", isFinal: true))
+        for _ in 0..<PushLimits.refusalsMaximum {
+            relay.finish(.refused("status 404", isFinal: false))
+            relay.time += 10_000
+            relay.begin()
+        }
+        #expect(relay.dispatcher.deadLetters.map(\.cause) == [.refused, .refused])
+        #expect(relay.dispatcher.deadLetters.map(\.reason) == ["BadTopic", "status 404"])
+        #expect(relay.dispatcher.waitingCount == 0)
+    }
+
+    @Test func `a target that is gone is removed at the broker, also after a restart`() {
+        var relay = ModelRelay(Fixture.settings())
+        relay.accept(Fixture.request())
+        relay.begin()
+        relay.finish(.gone("Unregistered"))
+        // Until the broker knows, it may ask again.
+        relay.accept(Fixture.request())
+        relay.begin()
+        #expect(relay.attempts.isEmpty)
+        relay.time += 500
+        relay.save()
+        var next = ModelRelay(relay.settings, record: relay.record, time: relay.time)
+        let key = WakeKey(user: "bob", id: 1)
+        #expect(next.dispatcher.nextRemoval(now: next.now.instant) == key)
+        #expect(next.dispatcher.nextRemoval(now: next.now.instant) == nil)
+        next.dispatcher.finish(removal: key, refusal: "not-authorized", now: next.now)
+        #expect(next.dispatcher.nextRemoval(now: next.now.instant) == nil)
+        next.time += PushLimits.removalMilliseconds
+        #expect(next.dispatcher.nextRemoval(now: next.now.instant) == key)
+        next.dispatcher.finish(removal: key, refusal: nil, now: next.now)
+        next.accept(Fixture.request())
+        next.time += 500
+        next.save()
+        #expect(next.record.gone.isEmpty)
+        next.begin()
+        #expect(next.ids == [1])
+    }
+
+    @Test func `what was not delivered survives a restart, the newest of each target`() {
+        var relay = ModelRelay(Fixture.settings())
+        relay.accept(Fixture.request(ids: [1, 2], count: 1))
+        relay.begin()
+        relay.accept(Fixture.request(ids: [2], count: 5))
+        relay.finish(.delivered)
+        relay.time += 500
+        relay.save()
+        var next = ModelRelay(relay.settings, record: relay.record, time: relay.time)
+        next.begin()
+        #expect(next.attempts.map(\.wake.count) == [5])
+        #expect(next.attempts[0].wake.identifier == relay.record.wakes[0].identifier)
+        // The short form has the same state.
+        var short = PushRecord()
+        for entry in relay.dispatcher.snapshot { short.apply(entry) }
+        #expect(short.wakes == relay.record.wakes && short.log == relay.record.log)
+        #expect(short.position == relay.record.position)
+    }
+
+    @Test func `a full disk acknowledges nothing, and loses nothing`() {
+        var relay = ModelRelay(Fixture.settings())
+        relay.accept(Fixture.request())
+        relay.time += 20
+        #expect(relay.dispatcher.nextWrite(now: relay.now.instant) != nil)
+        relay.dispatcher.notWritten("full", now: relay.now.instant)
+        #expect(relay.dispatcher.nextWrite(now: relay.now.instant) == nil)
+        #expect(relay.dispatcher.takeAcknowledgement() == nil)
+        relay.begin()
+        #expect(relay.ids == [1])
+        relay.time += 1_000
+        relay.save()
+        #expect(relay.acknowledged == InboxRecord(epoch: 7, number: 1))
+    }
+
+    @Test func `a kind that the file does not have, and too many targets, are dead letters`() {
+        var relay = ModelRelay(Fixture.settings { $0.waitingMaximum = 1 })
+        relay.accept(Fixture.request(ids: [1], kind: "apns", address: { _ in "00" }))
+        relay.accept(Fixture.request(ids: [2, 3]))
+        #expect(relay.dispatcher.deadLetters.map(\.cause) == [.notConfigured, .queueFull])
+        relay.begin()
+        #expect(relay.ids == [2])
+    }
+
+    @Test(arguments: [
+        "", "{", "[]", "{}", #"{"event":"WAKE_REQUEST"}"#, #"{"event":"OTHER","user":"b"}"#,
+        #"{"event":"WAKE_REQUEST","user":"b","targets":[{}],"time":1}"#,
+        #"{"event":"WAKE_REQUEST","user":"b","targets":{},"time":1}"#,
+        #"{"event":"WAKE_REQUEST","user":"b","targets":[]}"#,
+    ])
+    func `an event of another form changes nothing and is acknowledged`(_ json: String) {
+        var relay = ModelRelay(Fixture.settings())
+        relay.accept(json)
+        relay.begin()
+        #expect(relay.attempts.isEmpty && relay.dispatcher.totals.malformed == 1)
+        relay.time += 20
+        relay.save()
+        #expect(relay.acknowledged?.number == 1)
+    }
+
+    @Test func `a message of a user is no event`() {
+        var relay = ModelRelay(Fixture.settings())
+        relay.dispatcher.accept(
+            IncomingMessage(
+                kind: .unicast, from: "mallory", time: 1, content: .text(Fixture.request()),
+                record: InboxRecord(epoch: 7, number: 1)), now: relay.now)
+        relay.begin()
+        #expect(relay.attempts.isEmpty)
+    }
+
+    @Test func `no more attempts begin than the rate allows`() {
+        var relay = ModelRelay(Fixture.settings { $0.ratePerSecond = 3 })
+        relay.accept(Fixture.request(ids: Array(1...8)))
+        relay.begin()
+        #expect(relay.attempts.count == 3)
+        #expect(relay.dispatcher.nextDeadline(now: relay.now.instant).milliseconds <= 1_334)
+        relay.time += 334
+        relay.begin()
+        #expect(relay.attempts.count == 4)
+    }
+}
+
+@Suite struct HookTests {
+    private func relay(isTemplateOnSilence: Bool) -> ModelRelay {
+        ModelRelay(
+            Fixture.settings {
+                $0.hook = HookSettings(isTemplateOnSilence: isTemplateOnSilence)
+            })
+    }
+
+    private func finish(_ relay: inout ModelRelay, _ answer: HookAnswer) {
+        let next = relay.dispatcher.finish(
+            hook: relay.attempts.removeFirst(), with: answer, now: relay.now)
+        if let next { relay.attempts.append(next) }
+    }
+
+    private func content(_ relay: ModelRelay) -> String {
+        guard case .send(let content)? = relay.attempts.first?.phase else { return "" }
+        return String(decoding: content.content.json, as: UTF8.self)
+    }
+
+    @Test func `the hook's content comes before the sender's and the template`() {
+        var relay = relay(isTemplateOnSilence: true)
+        relay.accept(Fixture.request(more: #","push":{"x":1}"#))
+        relay.begin()
+        finish(&relay, .content(.object([("y", .number(2))])))
+        #expect(content(relay) == #"{"y":2}"#)
+        // A repeated attempt asks no more.
+        relay.finish(.down)
+        relay.time += 100
+        relay.begin()
+        #expect(content(relay) == #"{"y":2}"#)
+        #expect(relay.dispatcher.totals.hookAsked == 1)
+    }
+
+    @Test func `the hook may leave it to the sender, or say no`() {
+        var relay = relay(isTemplateOnSilence: true)
+        relay.accept(Fixture.request(ids: [1, 2], more: #","push":{"x":1}"#))
+        relay.begin()
+        finish(&relay, .template)
+        finish(&relay, .drop)
+        #expect(content(relay) == #"{"x":1}"#)
+        #expect(relay.attempts.count == 1 && relay.dispatcher.totals.suppressed == 1)
+        relay.finish(.delivered)
+        #expect(relay.dispatcher.waitingCount == 0 && relay.dispatcher.inFlightCount == 0)
+    }
+
+    @Test(arguments: [true, false])
+    func `silence has a verdict, and a hook that stays silent is asked less`(
+        isTemplateOnSilence: Bool
+    ) {
+        var relay = relay(isTemplateOnSilence: isTemplateOnSilence)
+        for _ in 0..<20 {
+            relay.accept(Fixture.request())
+            relay.begin()
+            if case .hook? = relay.attempts.first?.phase { finish(&relay, .silent("timeout")) }
+            #expect(relay.attempts.count == (isTemplateOnSilence ? 1 : 0))
+            if isTemplateOnSilence { relay.finish(.delivered) }
+            #expect(relay.dispatcher.waitingCount == 0)
+        }
+        #expect(relay.dispatcher.totals.hookAsked == 5)
+        #expect(relay.dispatcher.totals.hookSilent == 20)
+    }
+
+    @Test func `a device that comes while the hook thinks ends the wake-up`() {
+        var relay = relay(isTemplateOnSilence: true)
+        relay.accept(Fixture.request())
+        relay.begin()
+        relay.accept(Fixture.withdrawn())
+        finish(&relay, .template)
+        #expect(relay.attempts.isEmpty && relay.dispatcher.inFlightCount == 0)
+    }
+}

@@ -1,0 +1,277 @@
+// The senders against far sides that are strict, and that fail, stall, and refuse as they are told.
+
+import Foundation
+import Testing
+
+@testable import Push
+
+@Suite(.serialized) struct FarSideTests {
+    private let keys = TestKeys()
+
+    private func file(_ name: String) -> String { keys.directory.file(name) }
+
+    private static let token = "00112233445566778899aabbccddeeff"
+
+    private func apns(_ arguments: [String]) throws -> FarSide {
+        try FarSide("apns", ["--certificate", file("server.pem")] + arguments + ["example.app"])
+    }
+
+    private func byToken(_ far: FarSide, keyID: String = "K1", more: String = "") -> String {
+        """
+        apns: { keyFile: "DIR/key.p8", keyId: "\(keyID)", teamId: "T1", topic: "example.app",
+                productionUrl: "https://localhost:\(far.port)", timeoutSeconds: 1,
+                sandboxUrl: "https://localhost:\(far.port)", caFile: "DIR/ca.pem" \(more) },
+        """
+    }
+
+    private func byTokenArguments(_ plans: String...) -> [String] {
+        ["--public-key", file("key.pub"), "--key-id", "K1", "--team", "T1"]
+            + plans.flatMap { ["--plan", $0] }
+    }
+
+    @Test func `Apple gets a signed token, a badge that counts, and one connection`() throws {
+        guard FarSide.isThere else { return }
+        let far = try apns(byTokenArguments())
+        let relay = TestRelay(try keys.settings(byToken(far)))
+        for count in 1...3 {
+            relay.accept(
+                Fixture.request(
+                    kind: "apns", address: { _ in Self.token }, count: count, time: unixNow))
+            let line = try far.lines.line("request token=\(Self.token)", count: count)
+            #expect(line.contains(#""badge":\#(count)"#), "\(line)")
+        }
+        #expect(
+            try relay.stop().sorted() == ["asked", "asked", "asked", "sent", "sent", "sent"])
+        #expect(!far.lines.all.contains { $0.hasPrefix("fault") })
+        #expect(far.lines.all.count { $0 == "connection" } == 1)
+        #expect(try relay.record().badges == [WakeKey(user: "bob", id: 1): 3])
+    }
+
+    @Test func `Apple's failures are repeated, and its refusals are not`() throws {
+        guard FarSide.isThere else { return }
+        let names = (0..<5).map { "\($0)" + Self.token.dropFirst() }
+        let far = try apns(
+            byTokenArguments(
+                "\(names[0])=429:TooManyRequests,500:InternalServerError,stall,half,close,503",
+                "\(names[1])=410:Unregistered", "\(names[2])=400:BadDeviceToken",
+                "\(names[3])=400:BadTopic"))
+        let relay = TestRelay(try keys.settings(byToken(far)))
+        relay.accept(
+            Fixture.request(
+                ids: [0, 1, 2, 3, 4], kind: "apns", address: { names[Int($0)] }, time: unixNow))
+        _ = try far.lines.line("token=\(names[0]) step=200")
+        _ = try far.lines.line("token=\(names[4]) step=200")
+        let steps = try relay.stop()
+        for step in [
+            "failed TooManyRequests", "failed InternalServerError", "gone Unregistered",
+            "gone BadDeviceToken", "refused BadTopic", "dropped refused",
+        ] { #expect(steps.contains(step), "\(step) in \(steps)") }
+        #expect(steps.filter { $0 == "sent" }.count == 2)
+        #expect(!far.lines.all.contains { $0.hasPrefix("fault") })
+        let record = try relay.record()
+        #expect(record.wakes.isEmpty && record.deadLetters.map(\.reason) == ["BadTopic"])
+    }
+
+    @Test func `a token that Apple does not accept is a fault of the destination`() throws {
+        guard FarSide.isThere else { return }
+        let far = try apns(byTokenArguments())
+        let relay = TestRelay(try keys.settings(byToken(far, keyID: "K2")))
+        relay.accept(
+            Fixture.request(kind: "apns", address: { _ in Self.token }, time: unixNow))
+        _ = try far.lines.line("fault token=\(Self.token) reason=InvalidProviderToken", count: 2)
+        let steps = try relay.stop()
+        #expect(Set(steps) == ["asked", "failed InvalidProviderToken"])
+        #expect(try relay.record().wakes.count == 1)
+    }
+
+    @Test func `Apple accepts a certificate from a file with a password`() throws {
+        guard FarSide.isThere else { return }
+        let far = try apns(["--client-ca", file("ca.pem")])
+        let relay = TestRelay(
+            try keys.settings(
+                """
+                apns: [{ name: "dev", certificateFile: "DIR/client.p12",
+                         passwordFile: "DIR/password", topic: "example.app",
+                         productionUrl: "https://localhost:1",
+                         sandboxUrl: "https://localhost:\(far.port)", caFile: "DIR/ca.pem" }],
+                """))
+        let sandbox = Fixture.request(kind: "apns", address: { _ in Self.token }, time: unixNow)
+            .replacing("production", with: "sandbox")
+        relay.accept(sandbox)
+        _ = try far.lines.line("request token=\(Self.token) step=200")
+        #expect(try relay.stop() == ["asked", "sent"])
+    }
+
+    @Test func `a wrong certificate and a private network are refused`() throws {
+        guard FarSide.isThere else { return }
+        let far = try apns(byTokenArguments())
+        var settings = try keys.settings(byToken(far))
+        settings.apns[0].authorityFile = nil
+        var relay = TestRelay(settings)
+        let request = Fixture.request(kind: "apns", address: { _ in Self.token }, time: unixNow)
+        relay.accept(request)
+        _ = try far.lines.line("handshake")
+        #expect(try relay.stop().contains { $0.hasPrefix("failed SSL") })
+        try FileManager.default.removeItem(atPath: file("state"))
+        settings.relay.privateNetworks = []
+        settings.apns[0].authorityFile = file("ca.pem")
+        relay = TestRelay(settings)
+        relay.accept(request)
+        var steps: [String] = []
+        let deadline = Date() + 60
+        while !steps.contains("failed address-not-allowed"), Date() < deadline {
+            steps = (try? relay.record().log.map { "\($0.step.name) \($0.detail)" }) ?? []
+        }
+        #expect(try relay.stop().contains("failed address-not-allowed"))
+        #expect(!far.lines.text.contains("request"))
+    }
+
+    @Test func `Google gets one access token for all, a new one when it ends, and is asked later`()
+        throws
+    {
+        guard FarSide.isThere else { return }
+        let far = try FarSide(
+            "fcm",
+            [
+                "--certificate", file("server.pem"), "--public-key", file("rsa.pub"), "--account",
+                "push@example", "--token-plan", "500", "--plan", "t1=expire", "--plan",
+                "t2=404:UNREGISTERED", "--plan", "t3=429:QUOTA_EXCEEDED:1", "--plan",
+                "t4=400:INVALID_ARGUMENT", "--plan", "t5=503:UNAVAILABLE",
+            ])
+        try keys.writeAccount(port: far.port)
+        let relay = TestRelay(
+            try keys.settings(
+                """
+                fcm: { serviceAccountFile: "DIR/account.json", caFile: "DIR/ca.pem",
+                       url: "https://localhost:\(far.port)" },
+                """))
+        relay.accept(
+            Fixture.request(
+                ids: [1, 2, 3, 4, 5, 6], kind: "fcm", address: { "t\($0)" }, time: unixNow))
+        for name in ["t1", "t3", "t5", "t6"] {
+            _ = try far.lines.line("request token=\(name) step=200")
+        }
+        let steps = try relay.stop()
+        for step in [
+            "failed oauth status 500", "failed UNAUTHENTICATED", "gone UNREGISTERED",
+            "failed QUOTA_EXCEEDED", "refused INVALID_ARGUMENT", "failed UNAVAILABLE",
+        ] { #expect(steps.contains(step), "\(step) in \(steps)") }
+        #expect(!far.lines.all.contains { $0.hasPrefix("fault") })
+        // The end of a token meets what is in flight too, which may ask once more.
+        #expect((3...4).contains(far.lines.all.filter { $0.hasPrefix("token ") }.count))
+        #expect(try relay.record().wakes.isEmpty)
+    }
+
+    @Test func `webhooks and text messages are signed, repeated, and asked for by the hook`() throws
+    {
+        guard FarSide.isThere else { return }
+        let far = try FarSide(
+            "hook",
+            [
+                "--plan", "w1=500|429:1|half|close|stall", "--plan", "w2=410", "--plan", "w3=302",
+                "--plan", #"hook=200:{"content":{"x":1}}|200:{"send":false}|200:nonsense"#,
+                Fixture.secretText,
+            ])
+        let base = "http://127.0.0.1:\(far.port)"
+        let relay = TestRelay(
+            try keys.settings(
+                """
+                webhook: { secretFiles: ["DIR/secret"], allowHttp: true, timeoutSeconds: 1 },
+                sms: { url: "\(base)/sms", secretFiles: ["DIR/secret"] },
+                hook: { url: "\(base)/hook", secretFiles: ["DIR/secret"] },
+                """))
+        relay.accept(
+            Fixture.request("u1", ids: [1], address: { _ in "\(base)/w1" }, time: unixNow))
+        let first = try far.lines.line("path=/w1 step=200")
+        #expect(first.contains(#""content": {"x": 1}"#), "\(first)")
+        relay.accept(
+            Fixture.request("u2", ids: [2], address: { _ in "\(base)/w2" }, time: unixNow))
+        relay.accept(
+            Fixture.request("u3", ids: [2], address: { _ in "\(base)/w2" }, time: unixNow))
+        _ = try far.lines.line("path=/w2 step=410")
+        relay.accept(
+            Fixture.request("u4", ids: [3], address: { _ in "\(base)/w3" }, time: unixNow))
+        _ = try far.lines.line("path=/w3 step=200")
+        relay.accept(
+            Fixture.request(
+                "u5", ids: [4], kind: "sms-webhook", address: { _ in "+4912345678" },
+                time: unixNow))
+        let text = try far.lines.line("path=/sms step=200")
+        #expect(text.contains(#""to": "+4912345678", "text": "alice: 1 new""#), "\(text)")
+        let steps = try relay.stop()
+        for step in [
+            "failed status 500", "failed status 429", "gone status 410", "dropped hook no",
+            "refused status 302",
+        ] { #expect(steps.contains(step), "\(step) in \(steps)") }
+        #expect(!far.lines.all.contains { $0.hasPrefix("fault") })
+        let identifiers = far.lines.all.filter { $0.contains("path=/w1") }
+            .map { $0.split(separator: " ").first { $0.hasPrefix("id=") } }
+        #expect(identifiers.count == 6 && Set(identifiers).count == 1)
+    }
+
+    @Test func `a publication is repeated until the broker has acknowledged it`() throws {
+        guard FarSide.isThere else { return }
+        let far = try FarSide("mqtt", ["--plan", "close,ok", "u", "word"])
+        let relay = TestRelay(
+            try keys.settings(
+                """
+                mqtt: { server: "tcp://127.0.0.1:\(far.port)", user: "u",
+                        passwordFile: "DIR/password", version: "3.1.1" },
+                """))
+        for id in 1...5 as ClosedRange<UInt64> {
+            relay.accept(
+                Fixture.request(
+                    ids: [id], kind: "mqtt", address: { "pager/\($0)" }, time: unixNow))
+        }
+        for id in 1...5 { _ = try far.lines.line("publish topic=pager/\(id) step=ok") }
+        let steps = try relay.stop()
+        #expect(steps.contains("failed connection lost"))
+        #expect(!far.lines.all.contains { $0.hasPrefix("fault") })
+    }
+
+    @Test func `datagrams are repeated until the device comes, on permitted networks only`() throws
+    {
+        let receiver = socket(AF_INET, Int32(SOCK_DGRAM.rawValue), 0)
+        defer { close(receiver) }
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        var size = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let isBound = withUnsafeMutablePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(receiver, $0, size) == 0 && getsockname(receiver, $0, &size) == 0
+            }
+        }
+        #expect(isBound)
+        var limit = timeval(tv_sec: 60, tv_usec: 0)
+        setsockopt(
+            receiver, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
+        let port = UInt16(bigEndian: address.sin_port)
+        let relay = TestRelay(
+            try keys.settings(
+                """
+                udp: { networks: ["127.0.0.1/32"], keyFile: "DIR/udp.key", repeats: 50,
+                       intervalMilliseconds: 100 },
+                """))
+        let time = unixNow
+        relay.accept(
+            Fixture.request(
+                ids: [1, 2], kind: "udp",
+                address: { $0 == 1 ? "127.0.0.1:\(port)" : "127.0.0.2:\(port)" }, time: time))
+        var datagrams: [[UInt8]] = []
+        for _ in 0..<3 {
+            var bytes = [UInt8](repeating: 0, count: 100)
+            let count = recv(receiver, &bytes, bytes.count, 0)
+            datagrams.append(Array(bytes.prefix(max(0, count))))
+        }
+        relay.accept(Fixture.withdrawn())
+        let steps = try relay.stop()
+        #expect(Set(datagrams).count == 1 && datagrams[0].count == 36)
+        let nonce = datagrams[0][12..<20].reduce(0) { $0 << 8 | UInt64($1) }
+        let key = DatagramKey(String(repeating: "0b", count: 32))!
+        #expect(
+            datagrams[0]
+                == key.datagram(user: "bob", device: "phone", time: time, nonce: nonce))
+        #expect(steps.contains("refused address-not-allowed") && steps.contains("withdrawn"))
+    }
+}

@@ -1,0 +1,81 @@
+// The record: every state survives its bytes, incomplete ends are cut, damage is refused; and the
+// bounds of the log.
+
+import MartletClient
+import TestSurroundings
+import Testing
+
+@testable import Push
+@testable import Relay
+
+@Suite struct RecordTests {
+    private var entries: [PushEntry] {
+        let key = WakeKey(user: "bob", id: 1)
+        let entry = LogEntry(
+            time: 5, key: key, kind: .apns, step: .refused, sequence: 3, count: 2,
+            detail: "BadTopic")
+        return [
+            .position(InboxRecord(epoch: 7, number: 3)),
+            .wake(Fixture.wake(push: #"{"a":1}"#)), .wake(Fixture.wake(.udp, address: "h:1")),
+            .badge(key, 4), .log(entry),
+            .lost(LostWake(wake: Fixture.wake(.fcm), cause: .refused, reason: "x", time: 9)),
+            .gone(WakeKey(user: "eve", id: 9)), .gone(key), .removed(key), .badge(key, 5),
+        ]
+    }
+
+    private func bytes(_ entries: [PushEntry]) -> [UInt8] {
+        entries.reduce(PushEntry.magic) { $0 + $1.encoded }
+    }
+
+    @Test func `entries survive their bytes`() throws {
+        let (record, end) = try PushRecord.read(bytes(entries), path: "p")
+        #expect(end == bytes(entries).count)
+        #expect(record.position == InboxRecord(epoch: 7, number: 3))
+        #expect(record.wakes == [Fixture.wake(.udp, address: "h:1")])
+        #expect(record.deadLetters.map(\.wake) == [Fixture.wake(.fcm)])
+        #expect(record.gone == [WakeKey(user: "eve", id: 9)])
+        #expect(record.badges == [WakeKey(user: "bob", id: 1): 5])
+        #expect(record.log.count == 1 && record.highestSequence == 3)
+        for entry in entries {
+            let copy = PushEntry.decode(PushEntry.magic + entry.encoded, at: 8)
+            #expect(copy?.entry == entry)
+        }
+    }
+
+    @Test func `every cut and every damaged byte is an error or the end`() {
+        let all = bytes(entries)
+        for count in 0..<all.count {
+            let end = try? PushRecord.read(Array(all[..<count]), path: "p").end
+            #expect(end.map { $0 <= count } == true)
+        }
+        let lastStart = bytes(entries.dropLast()).count
+        for index in all.indices {
+            var damaged = all
+            damaged[index] ^= 0x40
+            let isRead = (try? PushRecord.read(damaged, path: "p")) != nil
+            #expect(isRead == (index >= lastStart), "byte \(index)")
+        }
+    }
+
+    @Test func `the record of another program is refused`() {
+        #expect(throws: RecordFailure.self) {
+            _ = try PushRecord.read(Array("MLHOOKS1".utf8), path: "p")
+        }
+    }
+
+    @Test func `the log keeps the newest of each target and of all`() {
+        var log = WakeLog(perTargetMaximum: 3, countMaximum: 10)
+        for number in 1...1_000 as ClosedRange<UInt64> {
+            let key = WakeKey(user: number % 2 == 0 ? "busy" : "u\(number % 20)", id: 1)
+            log.add(
+                LogEntry(
+                    time: number, key: key, kind: .fcm, step: .sent, sequence: number, count: 1,
+                    detail: ""))
+            #expect(log.count <= 10)
+        }
+        let all = log.all
+        #expect(all.count == log.count)
+        #expect(all.filter { $0.key.user == "busy" }.map(\.time) == [996, 998, 1_000])
+        #expect(all.last?.time == 1_000)
+    }
+}
