@@ -27,7 +27,7 @@ package enum RelayLimits {
     /// Bytes of the record beyond twice what is alive, before it is written anew.
     package static let recordSlackByteCount = 1 << 20
     /// One entry of the record: the largest event with room for its names.
-    package static let recordEntryByteCountMaximum = 16 << 20
+    package static let recordEntryByteCountMaximum = 64 << 20
     /// Bytes of an answer that are read: tokens and reasons are far shorter.
     package static let answerByteCountMaximum = 64 << 10
     /// Between two looks for requests of `dead-letters --resend`, in milliseconds, while there are
@@ -45,6 +45,12 @@ package enum RelayLimits {
     package static let secretByteCounts = 24...64
     /// The longest URL.
     package static let urlByteCountMaximum = 2_048
-    /// The largest packet of the broker: twice its own default.
-    package static let packetByteCountMaximum = 1 << 20
+    /// The largest packet of the broker: twice its own default. Its buffer is allocated.
+    package static let packetByteCountDefault = 1 << 20
+    /// The most that may be set: JSON makes up to six times as many bytes of it, which fit in one
+    /// entry of the record.
+    package static let packetByteCountMaximum = 8 << 20
+    /// Room for the longest topic and the names beside the content of a message, as the broker's
+    /// own limits have it.
+    package static let packetOverheadByteCount = 66_000
 }

@@ -31,6 +31,9 @@ package struct EventDispatcher {
         var isSynced = false
         /// It has all deliveries that were not in the record.
         var isComplete = false
+
+        /// A record that was written anew.
+        static var complete: RecordWrite { RecordWrite(isSynced: true, isComplete: true) }
     }
 
     private struct FreshDelivery {
@@ -45,12 +48,16 @@ package struct EventDispatcher {
     private(set) var hooks: [HookQueue]
     private(set) var deadLetters: DeadLetters
     private var window: InboxWindow
+    /// Unacknowledged messages that the broker sends: what was asked for, then what it granted.
+    private var windowMaximum: Int
     private var writtenPosition: InboxRecord?
     /// Deliveries that are not in the record, by their numbers.
     private var fresh: [UInt64: FreshDelivery] = [:]
     /// Changes of what is in the record.
     private var changes: [RecordEntry] = []
+    /// Subscriptions that the session may have, and those that hooks need.
     private var filters: [String]
+    private var wantedFilters: [String]
     private var needsRecord = false
     private var isDraining = false
     /// After a write to a full disk.
@@ -78,8 +85,10 @@ package struct EventDispatcher {
         }
         deadLetters = DeadLetters(countMaximum: settings.deadLettersMaximum)
         window = InboxWindow(position: stored.position)
+        windowMaximum = settings.relay.inFlightMaximum
         writtenPosition = stored.position
         filters = stored.filters
+        wantedFilters = stored.filters
         nextSequence = stored.highestSequence + 1
         run = seed
         for letter in stored.deadLetters { add(letter) }
@@ -103,8 +112,23 @@ package struct EventDispatcher {
 
     // MARK: - Events
 
-    /// Logged in as a user.
-    mutating func connected(as user: String) { self.user = user }
+    /// Logged in.
+    mutating func connected(_ terms: ConnectionTerms) {
+        user = terms.user
+        windowMaximum = min(settings.relay.inFlightMaximum, Int(terms.inboxWindow))
+        // A relay that never wrote a position finds each inbox new; the broker may have had it.
+        let isLost =
+            !terms.isSessionPresent || (window.position != nil && terms.isNewInbox)
+        log(
+            "connected",
+            "server=\(settings.relay.server) user=\(quoted(user.utf8)) "
+                + "session=\(isLost ? "new" : "present")")
+        let largest = Int(max(terms.payloadMaximum, terms.messageMaximum))
+        let packet = settings.relay.packetByteCountMaximum
+        if largest + RelayLimits.packetOverheadByteCount > packet {
+            log("packets_too_large", "broker_maximum=\(largest) packet_maximum=\(packet)")
+        }
+    }
 
     /// Takes a message.
     mutating func accept(_ message: IncomingMessage, now: Moment) {
@@ -121,7 +145,8 @@ package struct EventDispatcher {
         let identifier = makeIdentifier(message)
         let body = EventBody.encode(event, identifier: identifier, user: user)
         if let record = message.record {
-            window.add(record, pendingCount: chosen.count, now: now.instant)
+            window.add(
+                record, byteCount: body.count, pendingCount: chosen.count, now: now.instant)
         }
         for index in chosen {
             let hook = settings.hooks[index]
@@ -130,9 +155,7 @@ package struct EventDispatcher {
                 expiry: now.unixMilliseconds + UInt64(hook.validitySeconds) * 1_000, body: body)
             nextSequence += 1
             fresh[delivery.sequence] = FreshDelivery(delivery: delivery, record: message.record)
-            if hooks[index].isDisabled {
-                bury(delivery, cause: .gone, status: 410, time: now.unixMilliseconds)
-            } else if hooks[index].isFull(for: delivery) {
+            if hooks[index].isFull(for: delivery) {
                 bury(delivery, cause: .queueFull, status: 0, time: now.unixMilliseconds)
             } else {
                 hooks[index].add(delivery)
@@ -230,13 +253,13 @@ package struct EventDispatcher {
                 bury(delivery, cause: cause, status: status, time: now.unixMilliseconds)
             }
         case .retried: totals.retried += 1
-        case .void: break
         }
         switch change {
         case .opened(let wait):
             log("hook_failing", "hook=\(name) \(Self.reason(result)) retry_ms=\(wait)")
         case .closed: log("hook_recovered", "hook=\(name)")
-        case .disabled: log("hook_disabled", "hook=\(name) status=410")
+        case .disabled:
+            log("hook_disabled", "hook=\(name) status=410 waiting=\(hooks[hook].count)")
         case nil: break
         }
     }
@@ -250,8 +273,14 @@ package struct EventDispatcher {
 
     // MARK: - Dead letters
 
+    /// The number of no dead letter: it asks for all hooks that are disabled.
+    static let everyHook: UInt64 = 0
+
     /// Sends dead letters again. A hook that was disabled is tried again for that.
     mutating func resend(_ sequences: [UInt64], now: Moment) {
+        if sequences.contains(Self.everyHook) {
+            for index in hooks.indices { enable(index) }
+        }
         for sequence in sequences {
             // One that is not in the record yet is later.
             guard fresh[sequence] == nil,
@@ -267,14 +296,22 @@ package struct EventDispatcher {
             changes.append(
                 .resent(
                     sequence: sequence, newSequence: delivery.sequence, expiry: delivery.expiry))
-            if hooks[index].isDisabled {
-                hooks[index].enable()
-                log("hook_enabled", "hook=\(delivery.hook)")
-            }
+            enable(index)
             hooks[index].add(delivery)
             log("dead_letter_resent", "hook=\(delivery.hook) id=\(delivery.identifier)")
         }
         needsRecord = true
+    }
+
+    private mutating func enable(_ index: Int) {
+        guard hooks[index].isDisabled else { return }
+        hooks[index].enable()
+        log("hook_enabled", "hook=\(hooks[index].settings.name)")
+    }
+
+    /// Whether a request to send again may find something.
+    var mayResend: Bool {
+        !deadLetters.letters.isEmpty || hooks.contains { $0.isDisabled || $0.count > 0 }
     }
 
     // MARK: - The record
@@ -284,9 +321,10 @@ package struct EventDispatcher {
     /// - Returns: those of an earlier run that no hook needs any more.
     mutating func replaceFilters(_ wanted: [String]) -> [String] {
         let obsolete = filters.filter { !wanted.contains($0) }
-        if filters != wanted {
-            filters = wanted
-            changes.append(.filters(wanted + obsolete))
+        wantedFilters = wanted
+        if filters != wanted + obsolete {
+            filters = wanted + obsolete
+            changes.append(.filters(filters))
             needsRecord = true
         }
         return obsolete
@@ -294,6 +332,7 @@ package struct EventDispatcher {
 
     /// The subscriptions of an earlier run are gone.
     mutating func forgetObsoleteFilters() {
+        filters = wantedFilters
         changes.append(.filters(filters))
     }
 
@@ -308,7 +347,9 @@ package struct EventDispatcher {
             window.oldestArrival.map {
                 now.milliseconds(since: $0) >= WebhookLimits.recordMilliseconds
             } ?? false
-        let isLong = 2 * window.unsettledCount >= settings.relay.inFlightMaximum
+        let isLong =
+            2 * window.unsettledCount >= windowMaximum
+            || window.unsettledByteCount >= WebhookLimits.recordByteCount
         if needsRecord || isSlow || isLong {
             for sequence in fresh.keys.sorted() {
                 write.entries.append(.event(fresh[sequence]!.delivery))
@@ -348,9 +389,9 @@ package struct EventDispatcher {
     /// Bytes of the record that are needed, about.
     var liveByteCount: Int { hooks.reduce(deadLetters.byteCount) { $0 + $1.byteCount } }
 
-    /// The shortest record of the present state, after a complete write.
-    var snapshot: [RecordEntry]? {
-        guard fresh.isEmpty, changes.isEmpty else { return nil }
+    /// The shortest record of the present state, with all that is not written yet. When it is on
+    /// disk, ``written(_:)`` with ``RecordWrite/complete`` follows.
+    var snapshot: [RecordEntry] {
         var content = RecordContent()
         if let position = window.position { content.apply(.position(position)) }
         content.apply(.filters(filters))
@@ -363,6 +404,20 @@ package struct EventDispatcher {
         }
         for hook in hooks { for delivery in hook.all { content.apply(.event(delivery)) } }
         return content.entries
+    }
+
+    /// What the record needs if nothing in it is alive: all events are with the broker yet. Nil if
+    /// it has events.
+    var emptyRecord: [RecordEntry]? {
+        let count = hooks.reduce(deadLetters.letters.count) { $0 + $1.count }
+        guard count == fresh.count else { return nil }
+        return (writtenPosition.map { [.position($0)] } ?? []) + [.filters(filters)]
+    }
+
+    /// The record has ``emptyRecord`` only.
+    mutating func emptied() {
+        changes = []
+        needsRecord = true
     }
 
     /// Makes the next write complete.

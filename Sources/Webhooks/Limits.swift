@@ -33,6 +33,9 @@ public enum WebhookLimits {
     /// An event that is not delivered after this time is written to the record, so that those
     /// behind it can be acknowledged.
     static let recordMilliseconds: UInt64 = 500
+    /// Bytes of unacknowledged events that are written before that time: half of the broker's
+    /// default of `limits.inboxWindowBytes`, so that it continues to send.
+    static let recordByteCount = 128 << 10
     /// Topic filters, groups and users of one hook.
     static let namesMaximum = 1_000
 }

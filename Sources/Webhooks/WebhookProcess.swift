@@ -68,18 +68,20 @@ public enum WebhookDeadLetters {
 
     /// Asks the relay to send some again; one that does not run does it at its next start.
     ///
-    /// - Parameter number: nil for all.
-    /// - Returns: how many; 0 if there is none of this number.
+    /// - Parameter number: nil for all, and for the events of hooks that are disabled.
+    /// - Returns: how many; nil if nothing waits, or there is none of this number.
     public static func resend(
         _ settings: WebhookSettings, number: UInt64?
-    ) throws(RecordFailure) -> Int {
+    ) throws(RecordFailure) -> Int? {
         let names = Set(settings.hooks.map(\.name))
-        let sequences = try RecordFile<RecordContent>.content(of: settings.relay.stateFile)
-            .deadLetters.filter {
-                names.contains($0.delivery.hook)
-            }.map(\.delivery.sequence).filter { number == nil || $0 == number }
-        guard !sequences.isEmpty else { return 0 }
-        try ResendRequest(stateFile: settings.relay.stateFile).write(sequences)
+        let content = try RecordFile<RecordContent>.content(of: settings.relay.stateFile)
+        let sequences = content.deadLetters.filter { names.contains($0.delivery.hook) }
+            .map(\.delivery.sequence).filter { number == nil || $0 == number }
+        guard !sequences.isEmpty || (number == nil && !content.deliveries.isEmpty) else {
+            return nil
+        }
+        let everyHook = number == nil ? [EventDispatcher.everyHook] : []
+        try ResendRequest(stateFile: settings.relay.stateFile).write(everyHook + sequences)
         return sequences.count
     }
 }

@@ -83,12 +83,7 @@ struct WebhookRelay: ~Copyable {
 
     private mutating func take(_ input: RelayInput, _ now: Moment) {
         switch input {
-        case .connected(let terms):
-            dispatcher.connected(as: terms.user)
-            dispatcher.log(
-                "connected",
-                "server=\(settings.relay.server) user=\(quoted(terms.user.utf8)) "
-                    + "session=\(terms.isNewInbox ? "new" : "present")")
+        case .connected(let terms): dispatcher.connected(terms)
         case .disconnected(let end):
             let reason = end.reason.map { " reason=\($0.name)" } ?? ""
             dispatcher.log(
@@ -162,9 +157,9 @@ struct WebhookRelay: ~Copyable {
     }
 
     private mutating func lookForResends(_ now: Moment) {
-        guard !dispatcher.deadLetters.letters.isEmpty, drainDeadline == nil,
-            now.instant >= nextResendLook
-        else { return }
+        guard dispatcher.mayResend, drainDeadline == nil, now.instant >= nextResendLook else {
+            return
+        }
         nextResendLook = now.instant.advanced(byMilliseconds: RelayLimits.resendMilliseconds)
         let request = ResendRequest(stateFile: settings.relay.stateFile)
         guard let sequences = request.read() else { return }
@@ -185,23 +180,51 @@ struct WebhookRelay: ~Copyable {
         }
         do throws(RecordFailure) {
             try record.append(write.entries, isSynced: write.isSynced)
-            dispatcher.written(write)
-            if write.isComplete {
-                answeredRequest?.remove()
-                answeredRequest = nil
-            }
+            finish(write)
             try compact()
         } catch {
             guard case .noRoom(let reason) = error else { throw error }
+            guard try !makeRoom() else { return }
             dispatcher.notWritten(reason, now: now)
         }
+    }
+
+    private mutating func finish(_ write: EventDispatcher.RecordWrite) {
+        dispatcher.written(write)
+        guard write.isComplete else { return }
+        answeredRequest?.remove()
+        answeredRequest = nil
     }
 
     private mutating func compact() throws(RecordFailure) {
         let slack = RelayLimits.recordSlackByteCount
         guard record.byteCount > 2 * dispatcher.liveByteCount + slack else { return }
-        guard let entries = dispatcher.snapshot else { return dispatcher.requestRecord() }
-        try record.replace(with: entries)
+        try record.replace(with: dispatcher.snapshot)
+        finish(.complete)
+    }
+
+    /// Writes the record anew on a full disk, if at least half of it is obsolete.
+    ///
+    /// - Returns: false if there is no room for that either.
+    private mutating func makeRoom() throws(RecordFailure) -> Bool {
+        guard record.byteCount > 2 * dispatcher.liveByteCount else { return false }
+        do throws(RecordFailure) {
+            try record.replace(with: dispatcher.snapshot)
+            finish(.complete)
+            return true
+        } catch {
+            guard case .noRoom = error else { throw error }
+        }
+        // The broker still has all events, so the file itself may be cut.
+        guard let entries = dispatcher.emptyRecord, record.byteCount > 2 * Self.byteCount(entries)
+        else { return false }
+        try record.restart(with: entries)
+        dispatcher.emptied()
+        return true
+    }
+
+    private static func byteCount(_ entries: [RecordEntry]) -> Int {
+        entries.reduce(RecordEntry.magic.count) { $0 + $1.encoded.count }
     }
 
     private mutating func leave() throws(RecordFailure) {
@@ -225,7 +248,7 @@ struct WebhookRelay: ~Copyable {
         let now = Self.now.instant
         var deadline = min(dispatcher.nextDeadline(now: now), nextTotals)
         if let drainDeadline { deadline = min(deadline, drainDeadline) }
-        if !dispatcher.deadLetters.letters.isEmpty, drainDeadline == nil {
+        if dispatcher.mayResend, drainDeadline == nil {
             deadline = min(deadline, nextResendLook)
         }
         pool.wait(milliseconds: min(deadline.milliseconds(since: now), 3_600_000))

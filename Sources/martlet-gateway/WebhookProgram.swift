@@ -28,7 +28,7 @@ enum WebhookOption: String, OptionRules {
 
           --config=FILE    the broker and the hooks, as JSON5
           --check-config   check the file and exit
-          --resend=NUMBER  send a dead letter again, or all of them
+          --resend=NUMBER  send a dead letter again; all: all of them, and what disabled hooks have
           -h, --help       print this page and exit
 
         A file to begin with:
@@ -94,6 +94,8 @@ enum WebhookProgram {
         let signals = StopSignals()
         // A destination may close a connection that is written to.
         signal(SIGPIPE, SIG_IGN)
+        // A record that reaches the limit of a file's size is a full disk.
+        signal(SIGXFSZ, SIG_IGN)
         let control = WebhookControl()
         signals.whenFirstComes { _ in control.drain() }
         do throws(WebhookProcess.Failure) {
@@ -130,8 +132,7 @@ enum WebhookProgram {
                 }
                 return .success
             }
-            let count = try WebhookDeadLetters.resend(settings, number: number)
-            guard count > 0 else {
+            guard let count = try WebhookDeadLetters.resend(settings, number: number) else {
                 return fail("there is no such dead letter of a hook of this file", .failure)
             }
             StandardStream.output.print("requested=\(count)")

@@ -8,10 +8,12 @@ package final class SmallDisk {
 
     package static let canBeMounted = SmallDisk(byteCount: 1 << 20) != nil
 
-    package init?(byteCount: Int) {
+    /// - Parameter fileMaximum: files and directories, with the root; nil for the system's limit.
+    package init?(byteCount: Int, fileMaximum: Int? = nil) {
         var template = Array("/tmp/martlet-disk-XXXXXX".utf8CString)
         path = String(cString: mkdtemp(&template))
-        guard mount("tmpfs", path, "tmpfs", 0, "size=\(byteCount)") == 0 else {
+        let options = "size=\(byteCount)" + (fileMaximum.map { ",nr_inodes=\($0)" } ?? "")
+        guard mount("tmpfs", path, "tmpfs", 0, options) == 0 else {
             rmdir(path)
             return nil
         }

@@ -82,6 +82,28 @@ import Testing
         #expect(!hook.selects(WebhookEvent(message(.unicast))))
     }
 
+    @Test func `a hook of some groups is told nothing of others`() {
+        let hook = Fixture.hook {
+            $0.kinds = [.messageGroup, .messageRecalled, .messageUpdated, .receipt, .groupChanged]
+            $0.groups = ["g"]
+        }
+        for kind in hook.kinds {
+            #expect(hook.selects(kind, "g"), "\(kind)")
+            #expect(!hook.selects(kind, "h"), "\(kind)")
+        }
+        // Receipts of messages to users have no content.
+        #expect(hook.selects(.receipt, ""))
+        var all = hook
+        all.groups = []
+        var user = hook
+        user.kinds.insert(.messageUser)
+        for kind in [EventKind.messageRecalled, .messageUpdated] {
+            #expect(!hook.selects(kind, ""))
+            #expect(user.selects(kind, "") && !user.selects(kind, "h"))
+            #expect(all.selects(kind, "") && all.selects(kind, "h"))
+        }
+    }
+
     @Test func `a batch has the events with their ids`() throws {
         let one = EventBody.encode(
             WebhookEvent(message(.unicast)), identifier: "msg_1", user: "relay")

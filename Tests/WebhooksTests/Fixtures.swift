@@ -1,8 +1,8 @@
 // What the tests of the relay's values have in common: hooks, messages, and a time that they move.
 
-import MartletClient
 import Primitives
 
+@testable import MartletClient
 @testable import Relay
 @testable import Webhooks
 
@@ -35,6 +35,18 @@ enum Fixture {
             record: number == 0 ? nil : InboxRecord(epoch: epoch, number: number))
     }
 
+    /// What a broker grants.
+    static func terms(
+        isSessionPresent: Bool = true, isNewInbox: Bool = false, inboxWindow: UInt16 = 1_000,
+        payloadMaximum: UInt32 = 65_536
+    ) -> ConnectionTerms {
+        ConnectionTerms(
+            user: "relay", isSessionPresent: isSessionPresent, isNewInbox: isNewInbox,
+            sessionEpoch: 1, serverTime: 0, keepAliveSeconds: 60, sessionExpirySeconds: 60,
+            inboxWindow: inboxWindow, sendWindow: 64, messageMaximum: 65_536,
+            payloadMaximum: payloadMaximum, unreadCount: nil)
+    }
+
     static func moment(_ milliseconds: UInt64) -> Moment {
         Moment(
             instant: Instant(milliseconds: milliseconds),
@@ -60,7 +72,8 @@ struct ModelRelay {
         self.content = content
         dispatcher = EventDispatcher(
             settings, stored: content, seed: seed, time: Fixture.moment(1_000).unixMilliseconds)
-        dispatcher.connected(as: "relay")
+        dispatcher.connected(Fixture.terms())
+        _ = dispatcher.takeLines()
     }
 
     mutating func accept(_ message: IncomingMessage) { dispatcher.accept(message, now: now) }

@@ -21,7 +21,7 @@ import Testing
             .position(InboxRecord(epoch: 7, number: 3)), .filters(["a/#", "b"]),
             .event(delivery(1)), .event(delivery(2)), .event(delivery(3)), .done(sequence: 1),
             .dead(sequence: 2, cause: .refused, status: 400, time: 5),
-            .dead(sequence: 3, cause: .gone, status: 410, time: 6),
+            .dead(sequence: 3, cause: .expired, status: 410, time: 6),
             .resent(sequence: 2, newSequence: 4, expiry: 11),
         ]
     }

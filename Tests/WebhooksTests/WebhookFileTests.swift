@@ -49,6 +49,7 @@ import Testing
               // Everything that there is.
               martlet: {
                 server: "tls://b", caFile: "ca", device: "d", keepAliveSeconds: 9, inFlight: 7,
+                packetMaximum: 4000000,
               },
               stateFile: "/s",
               privateNetworks: ["10.0.0.0/8", "::1"],
@@ -68,6 +69,7 @@ import Testing
             settings.relay.token == "env" && settings.relay.device == "d"
                 && settings.relay.inFlightMaximum == 7)
         #expect(settings.relay.privateNetworks.count == 2)
+        #expect(settings.relay.packetByteCountMaximum == 4_000_000)
         #expect(settings.relay.retryMilliseconds == 50 && settings.relay.retrySecondsMaximum == 60)
         #expect(settings.filters == ["$presence/+", "a/+"])
         #expect(settings.groups == ["g"])
@@ -114,10 +116,23 @@ import Testing
     @Test(arguments: [
         ("ftp://h", "is no URL"), ("https://", "is no URL"), ("h/p", "is no URL"),
         ("https://u:p@h/", "has a user or a password"), ("https://h/ b", "is no URL"),
+        ("http://127.0.0.1:99999/", "is no URL"), ("http://127.0.0.1:0/", "is no URL"),
+        ("http://127.0.0.1%3a80/", "is no URL"), ("http://h:/", "is no URL"),
+        ("http://h:8x/", "is no URL"), ("http://[::1/", "is no URL"), ("http://[h]/", "is no URL"),
+        ("http://[::1]8080/", "is no URL"), ("http://:80/", "is no URL"),
     ])
     func `an address that is none is refused`(_ url: String, _ complaint: String) {
         let text = hook("").replacingOccurrences(of: "https://h/p", with: url)
         #expect(complaints(text).contains("hooks[0].url \(complaint)"))
+    }
+
+    @Test(arguments: [
+        "http://127.0.0.1:65535/", "https://a-b.example_1:443?q=%3a", "http://[fd00::1]:8080/x",
+        "http://[::ffff:10.0.0.1]",
+    ])
+    func `names and addresses with ports are addresses`(_ url: String) {
+        let text = hook("").replacingOccurrences(of: "https://h/p", with: url)
+        #expect(complaints(text).isEmpty)
     }
 
     @Test func `a secret that does not fit is refused and not shown`() throws {

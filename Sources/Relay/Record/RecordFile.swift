@@ -126,14 +126,15 @@ package struct RecordFile<Content: RecordedContent>: ~Copyable {
         do throws(SystemError) {
             try DescriptorIO.write(bytes, to: descriptor)
         } catch {
-            guard error.code == ENOSPC || error.code == EDQUOT else {
-                throw .failed("cannot write \(path): \(error)")
-            }
-            try cut()
-            throw .noRoom("cannot write \(path): \(error)")
+            let failure = Self.failure("write", path, error)
+            if case .noRoom = failure { try cut() }
+            throw failure
         }
         byteCount += bytes.count
-        if isSynced, fdatasync(descriptor) != 0 { throw Self.failure("sync", path) }
+        // What of it is on disk is unknown, also if there was no room.
+        if isSynced, fdatasync(descriptor) != 0 {
+            throw .failed("cannot sync \(path): \(SystemError.last)")
+        }
     }
 
     /// Replaces the file by one with these entries only.
@@ -148,11 +149,13 @@ package struct RecordFile<Content: RecordedContent>: ~Copyable {
         } catch {
             close(new)
             unlink(staging)
-            throw .noRoom("cannot write \(staging): \(error)")
+            throw Self.failure("write", staging, error)
         }
         guard fdatasync(new) == 0, rename(staging, path) == 0 else {
+            let error = SystemError.last
             close(new)
-            throw Self.failure("replace", path)
+            unlink(staging)
+            throw Self.failure("replace", path, error)
         }
         close(descriptor)
         descriptor = new
@@ -160,7 +163,21 @@ package struct RecordFile<Content: RecordedContent>: ~Copyable {
         try Self.syncDirectory(of: path)
     }
 
-    private static func failure(_ call: String, _ path: String) -> RecordFailure {
-        .failed("cannot \(call) \(path): \(SystemError.last)")
+    /// Empties the file and writes these entries, without a second file: a crash between loses
+    /// what it had. For a file that has nothing of value, on a full disk.
+    package mutating func restart(with entries: [Content.Entry]) throws(RecordFailure) {
+        byteCount = 0
+        try cut()
+        var bytes = Content.Entry.magic
+        for entry in entries { bytes += entry.encoded }
+        try append(bytes, isSynced: true)
+    }
+
+    private static func failure(
+        _ call: String, _ path: String, _ error: SystemError = .last
+    ) -> RecordFailure {
+        let text = "cannot \(call) \(path): \(error)"
+        // No blocks, no quota, no inode, or the limit of a file's size (RLIMIT_FSIZE).
+        return [ENOSPC, EDQUOT, EFBIG].contains(error.code) ? .noRoom(text) : .failed(text)
     }
 }

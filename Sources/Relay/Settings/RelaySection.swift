@@ -98,6 +98,7 @@ package enum RelaySection {
     ) {
         let known = [
             "server", "token", "tokenFile", "caFile", "device", "keepAliveSeconds", "inFlight",
+            "packetMaximum",
         ]
         for (key, path, node) in r.members(node, "martlet", known: known) {
             switch key {
@@ -112,6 +113,10 @@ package enum RelaySection {
                 }
             case "keepAliveSeconds":
                 settings.keepAliveSeconds = UInt16(r.integer(node, path, in: 5...65_535) ?? 60)
+            case "packetMaximum":
+                settings.packetByteCountMaximum =
+                    r.integer(node, path, in: 1_024...RelayLimits.packetByteCountMaximum)
+                    ?? settings.packetByteCountMaximum
             default:
                 settings.inFlightMaximum =
                     r.integer(node, path, in: 2...RelayLimits.inFlightMaximum)

@@ -11,6 +11,8 @@ package struct RelaySettings: Sendable {
     package var device: String
     package var keepAliveSeconds: UInt16 = 60
     package var inFlightMaximum = RelayLimits.inFlightDefault
+    /// The largest packet that the broker may send. It removes larger messages from the inbox.
+    package var packetByteCountMaximum = RelayLimits.packetByteCountDefault
     /// The path of the record.
     package var stateFile: String
     /// Networks that the relay may connect to although they are private.
@@ -42,7 +44,7 @@ package struct RelaySettings: Sendable {
         settings.inboxWindow = UInt16(inFlightMaximum)
         settings.inbox = position
         settings.acknowledgement = .byApplication
-        settings.packetMaximum = RelayLimits.packetByteCountMaximum
+        settings.packetMaximum = packetByteCountMaximum
         settings.outboxByteCount = 64 << 10
         return settings
     }

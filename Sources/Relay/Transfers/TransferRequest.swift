@@ -61,10 +61,35 @@ package struct WebDestination: Hashable, Sendable {
         let rest = url.dropFirst(scheme?.count ?? 0)
         let authority = rest.prefix { $0 != "/" && $0 != "?" && $0 != "#" }
         guard let scheme, !authority.isEmpty, url.utf8.count <= RelayLimits.urlByteCountMaximum,
-            url.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F })
+            url.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }), Self.isValid(authority)
         else { return nil }
         isEncrypted = scheme == "https://"
         self.authority = authority.lowercased()
         hasUser = authority.contains("@")
+    }
+
+    /// Whether what follows the user is a name or an address, and a port from 1 to 65535.
+    private static func isValid(_ authority: Substring) -> Bool {
+        var rest = authority
+        if let at = rest.lastIndex(of: "@") { rest = rest[rest.index(after: at)...] }
+        let host: Substring
+        if rest.first == "[" {
+            guard let end = rest.firstIndex(of: "]") else { return false }
+            host = rest[rest.index(after: rest.startIndex)..<end]
+            rest = rest[rest.index(after: end)...]
+            guard host.contains(":"),
+                host.allSatisfy({ $0.isHexDigit || $0 == ":" || $0 == "." })
+            else { return false }
+        } else {
+            host = rest.prefix { $0 != ":" }
+            rest = rest[host.endIndex...]
+            guard !host.isEmpty,
+                host.allSatisfy({ $0.isLetter || $0.isNumber || "-._".contains($0) })
+            else { return false }
+        }
+        guard !rest.isEmpty else { return true }
+        let digits = rest.dropFirst()
+        return rest.first == ":" && digits.allSatisfy(\.isNumber)
+            && (1...65_535).contains(Int(digits) ?? 0)
     }
 }

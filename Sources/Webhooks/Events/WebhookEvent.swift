@@ -30,7 +30,13 @@ struct WebhookEvent {
         case .groupEvent(let group, .removed): (kind, subject) = (.groupRemoved, group)
         case .groupEvent(let group, _): (kind, subject) = (.groupChanged, group)
         case .presence: (kind, subject) = (.presenceChanged, message.from)
-        case .receipt: (kind, subject) = (.receipt, "")
+        case .receipt(let receipt):
+            kind = .receipt
+            if case .counts(let group, _, _, _, _) = receipt?.event {
+                subject = group
+            } else {
+                subject = ""
+            }
         case .recall(let revision): (kind, subject) = (.messageRecalled, revision?.group ?? "")
         case .update(let revision): (kind, subject) = (.messageUpdated, revision?.group ?? "")
         case .wake: (kind, subject) = (.wake, "")
@@ -47,19 +53,24 @@ struct WebhookEvent {
 
 extension HookSettings {
     /// Whether this hook is told an event.
-    func selects(_ event: WebhookEvent) -> Bool {
-        guard kinds.contains(event.kind) else { return false }
-        switch event.kind {
+    func selects(_ event: WebhookEvent) -> Bool { selects(event.kind, event.subject) }
+
+    /// - Parameter subject: ``WebhookEvent/subject``.
+    func selects(_ kind: EventKind, _ subject: String) -> Bool {
+        guard kinds.contains(kind) else { return false }
+        let isGroup = groups.isEmpty || groups.contains(subject)
+        switch kind {
         case .messageTopic:
-            let levels = TopicLevels(Array(event.subject.utf8))
+            let levels = TopicLevels(Array(subject.utf8))
             return topics.contains { $0.matches(levels) }
-        case .presenceChanged:
-            return presence.contains("*") || presence.contains(event.subject)
-        case .messageGroup, .groupChanged, .groupRemoved:
-            return groups.isEmpty || groups.contains(event.subject)
-        case .messageUser, .messageEverybody, .messageRecalled, .messageUpdated, .receipt,
-            .wake:
-            return true
+        case .presenceChanged: return presence.contains("*") || presence.contains(subject)
+        case .messageGroup, .groupChanged, .groupRemoved: return isGroup
+        case .receipt: return subject.isEmpty || isGroup
+        case .messageRecalled, .messageUpdated:
+            // One without a group is about a message to the user: a hook of some groups is told
+            // its content only if it is told such messages.
+            return isGroup || (subject.isEmpty && kinds.contains(.messageUser))
+        case .messageUser, .messageEverybody, .wake: return true
         }
     }
 }

@@ -37,9 +37,8 @@ package enum DeathCause: UInt8, CaseIterable, Sendable {
     case expired = 0
     /// The destination has refused it too often.
     case refused = 1
-    /// The destination has answered 410 to an earlier event, or to this one.
-    case gone = 2
-    /// Too many events of the hook waited.
+    /// Too many events of the hook waited. (Nothing has 2: a destination that answers 410 makes no
+    /// dead letters.)
     case queueFull = 3
     /// The configuration has no hook of this name any more.
     case hookRemoved = 4
@@ -48,7 +47,6 @@ package enum DeathCause: UInt8, CaseIterable, Sendable {
         switch self {
         case .expired: "expired"
         case .refused: "refused"
-        case .gone: "gone"
         case .queueFull: "queue-full"
         case .hookRemoved: "hook-removed"
         }

@@ -38,8 +38,6 @@ struct HookQueue {
     private(set) var byteCount = 0
     /// The destination answered 410.
     private(set) var isDisabled = false
-    /// Counts how often the hook was disabled: results of requests from before mean nothing.
-    private var generation = 0
 
     init(_ settings: HookSettings, schedule: RetrySchedule, seed: UInt64) {
         self.settings = settings
@@ -75,7 +73,6 @@ struct HookQueue {
     /// A request to make, whose result ``finish(_:with:now:)`` gets.
     struct Request {
         let key: String
-        fileprivate let generation: Int
         /// At least one.
         let deliveries: [Delivery]
     }
@@ -104,7 +101,7 @@ struct HookQueue {
             inFlightCount += 1
             circuit.begin()
             keys[key]!.isInFlight = true
-            return Request(key: key, generation: generation, deliveries: batch(of: key))
+            return Request(key: key, deliveries: batch(of: key))
         }
         return nil
     }
@@ -145,8 +142,6 @@ struct HookQueue {
         case dead([Delivery], DeathCause)
         /// It is tried again.
         case retried
-        /// The hook was disabled meanwhile.
-        case void
     }
 
     /// What a result changed about the hook as a whole.
@@ -162,7 +157,6 @@ struct HookQueue {
     ) -> (outcome: Outcome, change: Change?) {
         inFlightCount -= 1
         precondition(inFlightCount >= 0, "\(inFlightCount) open requests of \(settings.name)")
-        guard request.generation == generation else { return (.void, nil) }
         let key = request.key
         keys[key]!.isInFlight = false
         switch result {
@@ -173,8 +167,11 @@ struct HookQueue {
             continueLater(key, at: nil)
             return (.delivered(delivered), isClosed ? .closed : nil)
         case .answered(410, _):
-            let dead = disable()
-            return (.dead(dead, .gone), .disabled)
+            // Its events wait until it is enabled. Open requests end as others do.
+            let isFirst = !isDisabled
+            isDisabled = true
+            continueLater(key, at: nil)
+            return (.retried, isFirst ? .disabled : nil)
         case .answered(let status, let retryAfter) where Self.isFailure(status):
             return fail(key, advisedSeconds: retryAfter, now: now)
         case .answered: return refuse(key, now: now)
@@ -240,20 +237,6 @@ struct HookQueue {
     }
 
     // MARK: - The whole hook
-
-    /// Takes all events out, and tries none from now on. Open requests end without effect.
-    private mutating func disable() -> [Delivery] {
-        defer {
-            isDisabled = true
-            generation += 1
-            keys = [:]
-            ready = Queue()
-            waiting = PriorityQueue()
-            count = 0
-            byteCount = 0
-        }
-        return all
-    }
 
     /// Takes out events at the front of their keys whose validity has ended.
     ///

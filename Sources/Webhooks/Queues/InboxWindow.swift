@@ -9,6 +9,7 @@ struct InboxWindow {
     private struct Entry {
         let number: UInt64
         let arrival: Instant
+        let byteCount: Int
         /// Deliveries that are neither done nor in the record.
         var pendingCount: Int
     }
@@ -26,6 +27,9 @@ struct InboxWindow {
     /// Messages that the broker waits for.
     var unsettledCount: Int { entries.count }
 
+    /// The bytes of their events.
+    private(set) var unsettledByteCount = 0
+
     /// The position that an earlier run has reached.
     init(position: InboxRecord?) {
         guard let position else { return }
@@ -37,14 +41,22 @@ struct InboxWindow {
 
     /// A message arrived.
     ///
-    /// - Parameter pendingCount: the number of its deliveries.
-    mutating func add(_ record: InboxRecord, pendingCount: Int, now: Instant) {
+    /// - Parameters:
+    ///   - byteCount: the bytes of its event.
+    ///   - pendingCount: the number of its deliveries.
+    mutating func add(
+        _ record: InboxRecord, byteCount: Int = 0, pendingCount: Int, now: Instant
+    ) {
         if record.epoch != epoch {
             // A new session: the numbers of the old one are void.
             self = InboxWindow(position: InboxRecord(epoch: record.epoch, number: 0))
         }
         highestNumber = max(highestNumber, record.number)
-        entries.append(Entry(number: record.number, arrival: now, pendingCount: pendingCount))
+        unsettledByteCount += byteCount
+        entries.append(
+            Entry(
+                number: record.number, arrival: now, byteCount: byteCount,
+                pendingCount: pendingCount))
         advance()
     }
 
@@ -70,6 +82,7 @@ struct InboxWindow {
     /// All present deliveries are in the record.
     mutating func recorded() {
         entries = []
+        unsettledByteCount = 0
         settledThrough = highestNumber
     }
 
@@ -82,7 +95,10 @@ struct InboxWindow {
 
     private mutating func advance() {
         var count = 0
-        while count < entries.count, entries[count].pendingCount <= 0 { count += 1 }
+        while count < entries.count, entries[count].pendingCount <= 0 {
+            unsettledByteCount -= entries[count].byteCount
+            count += 1
+        }
         guard count > 0 else { return }
         entries.removeFirst(count)
         settledThrough = entries.first.map { $0.number - 1 } ?? highestNumber

@@ -69,6 +69,7 @@ final class TestRelay {
     var directory: String { files.path }
     let token: String
     private(set) var process: ChildProcess?
+    private let fileByteCountMaximum: Int?
     /// What earlier processes have said.
     private var earlier = ""
 
@@ -78,10 +79,12 @@ final class TestRelay {
     ///   - hooks: the elements of `hooks`, in which `SECRETS` and `SECRET` stand for the files.
     ///   - settings: further keys of the file.
     ///   - stateDirectory: where the record is; nil for beside the file.
+    ///   - fileByteCountMaximum: the limit of the system for the size of its files; nil for none.
     init(
         _ broker: TestBroker, hooks: String, settings: String = "", isPrivateAllowed: Bool = true,
-        stateDirectory: String? = nil, rights: [String]? = nil
+        stateDirectory: String? = nil, rights: [String]? = nil, fileByteCountMaximum: Int? = nil
     ) async throws {
+        self.fileByteCountMaximum = fileByteCountMaximum
         files = try TemporaryDirectory("relay")
         token = try broker.token("relay", rights: rights)
         let secrets = ["secret-1", "secret-2"].map { "\(files.path)/\($0)" }
@@ -120,8 +123,18 @@ final class TestRelay {
     /// Starts it; returns when it is logged in.
     func start() async throws {
         earlier = text
-        let process = try ChildProcess(
-            "martlet-gateway", ["webhook", "--config", "\(directory)/webhook.json5"])
+        let arguments = ["webhook", "--config", "\(directory)/webhook.json5"]
+        let process =
+            if let fileByteCountMaximum {
+                try ChildProcess(
+                    "/usr/bin/prlimit",
+                    [
+                        "--fsize=\(fileByteCountMaximum)",
+                        ChildProcess.programs.appending(path: "martlet-gateway").path,
+                    ] + arguments)
+            } else {
+                try ChildProcess("martlet-gateway", arguments)
+            }
         self.process = process
         _ = try await process.line(with: "event=connected")
     }

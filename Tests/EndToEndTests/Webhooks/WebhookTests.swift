@@ -86,9 +86,10 @@ extension EndToEndTests {
             #expect(totals("delivered") == 40 && totals("waiting") == 0)
         }
 
-        @Test func `410 disables a hook, and its dead letters can be sent again`() async throws {
+        @Test func `410 disables a hook, which keeps its events until it is enabled`() async throws
+        {
             let broker = try await TestBroker()
-            let receiver = try await WebhookReceiver(plans: ["a=410"])
+            let receiver = try await WebhookReceiver(plans: ["a=410,200,410"])
             let relay = try await TestRelay(
                 broker,
                 hooks: """
@@ -96,11 +97,41 @@ extension EndToEndTests {
                       name: "a", url: "http://127.0.0.1:\(receiver.port)/a", secretFiles: [SECRET],
                       kinds: ["message.user"],
                     }
+                    """, settings: "totalsSeconds: 1,")
+            let bob = try await broker.client("bob")
+            func send(_ number: Int) async throws {
+                try await bob.send(OutgoingMessage(to: .user("relay"), text: "\(number)"))
+            }
+            try await send(1)
+            _ = try await relay.process!.line(with: "event=hook_disabled hook=a status=410")
+            for number in 2...3 { try await send(number) }
+            _ = try await relay.process!.line(with: "event=totals", "waiting=3")
+            #expect(try await relay.deadLetters().isEmpty)
+            // The second event is answered with 410 again.
+            #expect(try await relay.deadLetters("--resend", "all") == ["requested=0"])
+            _ = try await relay.process!.line(with: "event=hook_enabled hook=a")
+            _ = try await relay.process!.line(with: "event=hook_disabled hook=a", "waiting=2")
+            try await relay.kill()
+            try await relay.start()
+            _ = try await receiver.event("text=3.")
+            #expect(receiver.texts("a") == ["1", "2", "3"])
+            let totals = try await relay.stop()
+            #expect(totals("waiting") == 0 && totals("dead_letters") == 0)
+        }
+
+        @Test func `dead letters are listed and sent again, also after a kill`() async throws {
+            let broker = try await TestBroker()
+            let receiver = try await WebhookReceiver(plans: ["a=400,400,400"])
+            let relay = try await TestRelay(
+                broker,
+                hooks: """
+                    {
+                      name: "a", url: "http://127.0.0.1:\(receiver.port)/a", secretFiles: [SECRET],
+                      kinds: ["message.user"], refusalsMaximum: 1,
+                    }
                     """)
             let bob = try await broker.client("bob")
-            try await bob.send(OutgoingMessage(to: .user("relay"), text: "1"))
-            _ = try await relay.process!.line(with: "event=hook_disabled hook=a status=410")
-            for number in 2...3 {
+            for number in 1...3 {
                 try await bob.send(OutgoingMessage(to: .user("relay"), text: "\(number)"))
                 _ = try await relay.process!.line(
                     with: "event=dead_letter hook=a", "number=\(number) ")
@@ -109,7 +140,7 @@ extension EndToEndTests {
             try await relay.kill()
             var letters = try await relay.deadLetters()
             #expect(letters.count == 3)
-            #expect(letters.allSatisfy { $0.contains("hook=a") && $0.contains("cause=gone") })
+            #expect(letters.allSatisfy { $0.contains("hook=a") && $0.contains("cause=refused") })
             try await relay.start()
             #expect(try await relay.deadLetters("--resend", "2") == ["requested=1"])
             _ = try await receiver.event("text=2.")
@@ -201,6 +232,32 @@ extension EndToEndTests {
             _ = try await receiver.event("text=400 ")
             let numbers = receiver.texts("a").compactMap { $0.split(separator: " ").first }
             #expect(numbers.map(String.init).withoutRepetitions == (1...400).map(String.init))
+        }
+
+        @Test func `the limit of a file's size is a full disk`() async throws {
+            let broker = try await TestBroker()
+            let receiver = try await WebhookReceiver(plans: ["a=410"])
+            let relay = try await TestRelay(
+                broker,
+                hooks: """
+                    {
+                      name: "a", url: "http://127.0.0.1:\(receiver.port)/a", secretFiles: [SECRET],
+                      kinds: ["message.user"], batch: 10,
+                    }
+                    """, settings: "totalsSeconds: 1,", fileByteCountMaximum: 64 << 10)
+            let bob = try await broker.client("bob")
+            let padding = String(repeating: "x", count: 900)
+            for number in 1...200 {
+                let text = "\(number) \(padding)"
+                try await bob.send(OutgoingMessage(to: .user("relay"), text: text))
+            }
+            _ = try await relay.process!.line(with: "event=record_full")
+            #expect(try await relay.deadLetters("--resend", "all") == ["requested=0"])
+            _ = try await receiver.event("text=200 ")
+            // All that the record has is obsolete, and there is room for events again.
+            _ = try await relay.process!.line(with: "event=totals", "waiting=0")
+            let totals = try await relay.stop()
+            #expect(totals("waiting") == 0)
         }
 
         @Test func `a wrong file is named with its place, and a right one is valid`() async throws {
