@@ -39,27 +39,39 @@ extension AdministrationService {
         let limit = request.limit ?? ReadActivity.countDefault
         let loops = shared.activity.ask(
             (), of: .max >> UInt64(64 - shared.loopHandles.count), in: shared.loopHandles)
+        let milliseconds = loops.map(\.milliseconds).max() ?? 0
         return ReadActivity.Reply(
-            milliseconds: loops.map(\.milliseconds).max() ?? 0,
-            senders: Array(senders(of: loops).prefix(limit)),
+            milliseconds: milliseconds,
+            senders: Array(senders(of: loops, in: milliseconds).prefix(limit)),
             queues: queueDepths.deepest(of: shared, at: clock.moment().instant)
                 .prefix(limit).map(ReadActivity.Queue.init),
             readers: readers(of: loops, limit: limit))
     }
 
     /// The users whose connections send most, the busiest first.
-    private func senders(of loops: [LoopActivity]) -> [ReadActivity.Sender] {
+    ///
+    /// - Parameter milliseconds: the longest time that a loop has measured. Counts of loops that
+    ///   have measured less are scaled to it.
+    private func senders(
+        of loops: [LoopActivity], in milliseconds: UInt64
+    ) -> [ReadActivity.Sender] {
         struct Key: Hashable {
             let app: [UInt8]
             let user: [UInt8]
         }
         var sums: [Key: (connections: Int, messages: UInt64, bytes: UInt64)] = [:]
-        for sender in loops.lazy.flatMap(\.senders) {
-            // A client that has left is not shown.
-            guard let owner = shared.look({ $0.owner(of: sender.connection) }) else { continue }
-            sums[Key(app: owner.app, user: owner.user), default: (0, 0, 0)].connections += 1
-            sums[Key(app: owner.app, user: owner.user)]?.messages += sender.messageCount
-            sums[Key(app: owner.app, user: owner.user)]?.bytes += sender.byteCount
+        for loop in loops {
+            let scale = Double(milliseconds) / Double(max(1, loop.milliseconds))
+            for sender in loop.senders {
+                // A client that has left is not shown.
+                guard let owner = shared.look({ $0.owner(of: sender.connection) }) else { continue }
+                let key = Key(app: owner.app, user: owner.user)
+                var sum = sums[key] ?? (0, 0, 0)
+                sum.connections += 1
+                sum.messages += UInt64(Double(sender.messageCount) * scale)
+                sum.bytes += UInt64(Double(sender.byteCount) * scale)
+                sums[key] = sum
+            }
         }
         return sums.map { key, sum in
             ReadActivity.Sender(

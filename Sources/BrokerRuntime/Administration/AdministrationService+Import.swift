@@ -59,7 +59,8 @@ extension AdministrationService {
             let lines = item.split(
                 separator: "\n", maxSplits: 4, omittingEmptySubsequences: false)
             guard lines.count == 5, let grade = UInt8(lines[0]).flatMap(Grade.init(rawValue:)),
-                grade != .transient, let payload = ImportSession.payload(base64: lines[3])
+                grade != .transient, lines[1].isEmpty || UInt64(lines[1]) != nil,
+                let payload = ImportSession.payload(base64: lines[3])
             else {
                 throw AdministrationRefusal(
                     .malformedPacket, "a message is QoS, expiry, content type, base64 and topic")
@@ -94,7 +95,7 @@ extension AdministrationService {
         for item in items {
             let lines = item.split(
                 separator: "\n", maxSplits: 2, omittingEmptySubsequences: false)
-            guard lines.count == 3, let settings = UInt8(lines[0]),
+            guard lines.count == 3, let settings = UInt8(lines[0]), settings < 0x30,
                 let grade = Grade(rawValue: settings & 0x03),
                 let identifier = UInt32(lines[1]), identifier < 1 << 28,
                 TextRules.isTopicFilter(Array(lines[2].utf8).span.bytes)

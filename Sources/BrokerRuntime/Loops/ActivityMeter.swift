@@ -69,8 +69,8 @@ struct ActivityMeter: ~Copyable {
             return
         }
         var counts = (messages: messages, bytes: bytes)
-        if let least = current?.counts.min(by: { $0.value.messages < $1.value.messages }),
-            current?.counts.count == Self.countMaximum
+        if current?.counts.count == Self.countMaximum,
+            let least = current?.counts.min(by: { $0.value.messages < $1.value.messages })
         {
             current?.counts[least.key] = nil
             counts = (least.value.messages + messages, least.value.bytes + bytes)
@@ -80,8 +80,8 @@ struct ActivityMeter: ~Copyable {
 
     /// What was measured in the last whole window, or since the first question.
     mutating func report(at now: Instant) -> LoopActivity {
+        if now >= end { (current, last) = (Window(began: now), nil) }
         end = now.advanced(byMilliseconds: Self.followMilliseconds)
-        if !isMeasuring { (current, last) = (Window(began: now), nil) }
         isMeasuring = true
         turn(at: now)
         let shown = last ?? current.map { (now.milliseconds(since: $0.began), $0) }

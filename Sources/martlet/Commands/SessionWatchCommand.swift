@@ -31,7 +31,7 @@ enum SessionWatchCommand {
         while true {
             let page = try broker.send(
                 ListLogLines(after: last, limit: ListLogLines.countMaximum))
-            let sessions = try broker.send(ListSessions(selection)).sessions
+            let sessions = try sessions(selection, broker)
             var lines = page.lines.filter { isAbout($0, selection) }.map { Line(event: $0) }
             for session in sessions {
                 if known[session.device].map({ !hasChanged($0, session) }) != true {
@@ -50,6 +50,19 @@ enum SessionWatchCommand {
             last = page.lines.last?.number ?? page.last
             if page.lines.count < ListLogLines.countMaximum { sleep(interval) }
         }
+    }
+
+    /// All pages of the sessions: one that is not on the first page has not ended.
+    private static func sessions(
+        _ selection: SessionSelection, _ broker: borrowing AdministrationConnection
+    ) throws -> [ListSessions.Session] {
+        var page = try broker.send(ListSessions(selection))
+        var sessions = page.sessions
+        while let next = page.next {
+            page = try broker.send(ListSessions(selection, after: next))
+            sessions += page.sessions
+        }
+        return sessions
     }
 
     /// Whether a line of the log names the user, the device if one is chosen, and no other app.

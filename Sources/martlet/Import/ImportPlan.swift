@@ -1,6 +1,6 @@
 // What an import does: passwords to set, messages to retain, sessions with their queues, and a
-// configuration to write. It is
-// made from the files alone, so that a dry run tells the same as the import.
+// configuration to write. It is made from the files alone, so that a dry run tells the same as the
+// import.
 
 import Administration
 import JSON5

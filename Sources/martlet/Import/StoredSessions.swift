@@ -63,9 +63,10 @@ extension StoredMessage {
     func item(qos: UInt8, unixSeconds now: Int64) -> String {
         let expiry = expiresUnixSeconds > 0 ? "\(max(1, expiresUnixSeconds - now))" : ""
         let type = MosquittoStore.contentType(properties).text ?? ""
-        // A type with a line feed would be another line.
+        // A type with control characters may be several lines.
         let fits =
-            type.utf8.count <= SendMessage.contentTypeByteCountMaximum && !type.contains("\n")
+            type.utf8.count <= SendMessage.contentTypeByteCountMaximum
+            && type.utf8.allSatisfy { $0 >= UInt8(ascii: " ") }
         return [
             "\(qos)", expiry, fits ? type : "", Data(payload).base64EncodedString(),
             String(decoding: topic, as: UTF8.self),

@@ -19,7 +19,8 @@ extension World {
                 messages: topics.map {
                     ImportedSession.Message(
                         topic: Array($0.utf8),
-                        payload: [UInt8](repeating: 1, count: payloadByteCount), properties: [], grade: .durable, expirySeconds: nil)
+                        payload: [UInt8](repeating: 1, count: payloadByteCount), properties: [],
+                        grade: .durable, expirySeconds: nil)
                 },
                 filters: filters.map {
                     $0.map {

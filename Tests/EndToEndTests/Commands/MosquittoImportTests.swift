@@ -146,7 +146,8 @@ extension EndToEndTests {
                 "sub", port: broker.plainPort, "alice", "apw", "-i", "sleeper", "-c", "-x", "3600",
                 "-q", "2", "-t", "elsewhere", "-C", "5", "-W", "20", "-F", "%t %p %C")
             #expect(
-                woken.lines.suffix(3) == ["first", "second", "third"].map { "site/q \($0) text/q" },
+                woken.lines.suffix(3)
+                    == ["first", "second", "third"].map { "site/q \($0) text/q" },
                 "\(woken.lines)")
             #expect(try administration.send(ListPasswords(app: "demo")).passwords.count == 3)
         }
