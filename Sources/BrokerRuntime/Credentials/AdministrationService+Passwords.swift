@@ -181,11 +181,21 @@ extension AdministrationService {
             after: request.after.map { Array($0.utf8) },
             countMaximum: request.limit ?? ListPasswords.countMaximum)
         shared.enterInSlices { $0.broker.advance(&search) }
-        let (passwords, mayHaveMore) = search.page
+        let (found, mayHaveMore) = search.page
+        var passwords: [ListPasswords.Password] = []
+        var byteCount = 0
+        for password in found.lazy.map(ListPasswords.Password.init) {
+            byteCount += (password.rights ?? []).reduce(0) { $0 + $1.utf8.count }
+            if !passwords.isEmpty, byteCount > Self.rightsBytesPerPage { break }
+            passwords.append(password)
+        }
         return ListPasswords.Reply(
-            passwords: passwords.map(ListPasswords.Password.init),
-            next: mayHaveMore ? passwords.last.map { Self.text($0.name) } : nil)
+            passwords: passwords,
+            next: mayHaveMore || passwords.count < found.count ? passwords.last?.name : nil)
     }
+
+    /// Bytes of rights in a page. In JSON a byte may become six, and a reply has 4 MiB.
+    private static let rightsBytesPerPage = 256 << 10
 
     func expire(_ request: ExpirePassword) throws(AdministrationRefusal) -> ExpirePassword.Reply {
         let moment = clock.moment()

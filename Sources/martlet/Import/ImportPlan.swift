@@ -1,5 +1,6 @@
-// What an import does: passwords to set, messages to retain, and a configuration to write. It is
-// made from the files alone, so that a dry run tells the same as the import.
+// What an import does: passwords to set, messages to retain, sessions with their queues, and a
+// configuration to write. It is made from the files alone, so that a dry run tells the same as the
+// import.
 
 import Administration
 import JSON5
@@ -9,11 +10,17 @@ struct ImportPlan {
     let app: String
     private(set) var passwords: [SetPassword] = []
     private(set) var retained: [RetainedImport] = []
+    private(set) var sessions: [SessionImport] = []
+    /// The messages that wait for sessions.
+    private(set) var messages: [UInt64: StoredMessage] = [:]
     private(set) var configuration = ""
     private(set) var report = ImportReport()
     /// The line of the report on each password and each retained message.
     private var passwordLines: [Int] = []
     private var retainedLines: [Int] = []
+    private var sessionLines: [Int] = []
+    /// The users of the user names that are taken.
+    private var users: [String: String] = [:]
 
     /// Bytes of a retained message: as base64 it fits into a request.
     private static let payloadByteCountMaximum = 1 << 20
@@ -63,6 +70,30 @@ struct ImportPlan {
         report.refuse(at: passwordLines[index], reason)
     }
 
+    /// Notes that the broker has refused a session.
+    mutating func refuse(session index: Int, _ reason: String) {
+        report.refuse(at: sessionLines[index], reason)
+    }
+
+    /// Notes what the broker has taken of a session.
+    mutating func settle(session index: Int, _ result: SessionImport.Result) {
+        if result.exists {
+            refuse(
+                session: index,
+                "the broker has a session of this client that this import has not begun, or has "
+                    + "completed before")
+            return
+        }
+        var words: [String] = []
+        if result.refusedCount > 0 {
+            words.append("\(result.refusedCount) messages not taken: a limit of queues is reached")
+        }
+        for filter in result.refusedFilters { words.append("\(filter) not subscribed") }
+        if !words.isEmpty {
+            report.change(at: sessionLines[index], words.joined(separator: ", "))
+        }
+    }
+
     /// Notes that the broker has refused a retained message.
     mutating func refuse(retained index: Int, _ reason: String) {
         report.refuse(at: retainedLines[index], reason)
@@ -107,6 +138,7 @@ struct ImportPlan {
                 SetPassword(
                     app: app, name: name, hash: hash, user: user == name ? nil : user,
                     rights: rights))
+            self.users[name] = user
             passwordLines.append(report.lines.count)
             let text = "user \(name), \(rights.map { "\($0.count) rights" } ?? "the app's rights")"
             if user == name {
@@ -219,15 +251,63 @@ struct ImportPlan {
                 report.add(.taken, at: path, "retained \(message.topic)")
             }
         }
-        let clients = Set(store.clients).union(store.queued.keys).union(store.subscriptions.keys)
-        for client in clients.sorted() {
-            let queued = store.queued[client] ?? 0
+        messages = store.messages
+        for (client, session) in store.sessions.sorted(by: { $0.key < $1.key }) {
+            take(session, of: client, path, unixSeconds: now)
+        }
+    }
+
+    private mutating func take(
+        _ session: StoredSession, of client: String, _ path: String, unixSeconds now: Int64
+    ) {
+        let text =
+            "the session of client \(client) with \(session.filters.count) subscriptions and "
+            + "\(session.waiting.count) queued messages"
+        if session.expiresUnixSeconds > 0, session.expiresUnixSeconds <= now {
+            report.add(.ignored, at: path, "\(text): it has expired")
+            return
+        }
+        guard !session.userName.isEmpty else {
             report.add(
                 .refused, at: path,
-                "the session of client \(client) with \(store.subscriptions[client] ?? 0) "
-                    + "subscriptions and \(queued) queued messages: let it connect to Mosquitto "
-                    + "before, and subscribe again after the move")
+                "\(text): the store tells no user name; let it connect to Mosquitto before, and "
+                    + "subscribe again after the move")
+            return
         }
+        var items: [SessionImport.Item] = []
+        var (unsafe, late, strange, other) = (0, 0, 0, 0)
+        for one in session.waiting where !one.isReceived {
+            guard let message = messages[one.message], one.qos > 0 else {
+                unsafe += 1
+                continue
+            }
+            if message.expiresUnixSeconds > 0, message.expiresUnixSeconds <= now {
+                late += 1
+            } else if message.payload.count > Self.payloadByteCountMaximum
+                || message.topic.first == UInt8(ascii: "$")
+                || String(validating: message.topic, as: UTF8.self) == nil
+            {
+                strange += 1
+            } else {
+                if MosquittoStore.contentType(message.properties).hasOthers { other += 1 }
+                items.append(SessionImport.Item(message: one.message, qos: one.qos))
+            }
+        }
+        let differences = [
+            (unsafe, "of QoS 0 or without a message"), (late, "expired"),
+            (strange, "too large or on a topic that clients may not use"),
+            (other, "without properties of MQTT 5"),
+            (session.waiting.count { $0.isReceived }, "received already"),
+        ].filter { $0.0 > 0 }.map { "\($0.0) \($0.1)" }
+        sessionLines.append(report.lines.count)
+        sessions.append(
+            SessionImport(
+                user: users[session.userName] ?? Self.userName(session.userName), device: client,
+                expirySeconds: session.expirySeconds.map { max(1, $0) }, filters: session.filters,
+                items: items))
+        report.add(
+            differences.isEmpty ? .taken : .changed, at: path,
+            ([text] + differences).joined(separator: ", "))
     }
 
     // MARK: - Configuration

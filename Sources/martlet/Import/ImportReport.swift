@@ -32,6 +32,13 @@ struct ImportReport {
         lines[index] = Line(verdict: .refused, place: line.place, text: "\(line.text): \(reason)")
     }
 
+    /// Says of what a line had taken that a part of it is not.
+    mutating func change(at index: Int, _ difference: String) {
+        let line = lines[index]
+        lines[index] = Line(
+            verdict: .changed, place: line.place, text: "\(line.text); \(difference)")
+    }
+
     func count(_ verdict: Verdict) -> Int { lines.count { $0.verdict == verdict } }
 
     /// One line on the whole.

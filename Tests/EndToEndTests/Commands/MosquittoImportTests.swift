@@ -97,6 +97,12 @@ extension EndToEndTests {
                 "sub", port: port, "alice", "apw", "-i", "sleeper", "-c", "-x", "3600", "-q", "1",
                 "-t", "site/#", "-E")
             #expect(sleeper.exit == .code(0))
+            for (text, qos) in [("first", "1"), ("second", "2"), ("third", "1")] {
+                let sent = try await run(
+                    "pub", port: port, "alice", "apw", "-t", "site/q", "-q", qos, "-m", text, "-D",
+                    "publish", "content-type", "text/q")
+                #expect(sent.exit == .code(0))
+            }
             mosquitto.process.signal(SIGTERM)
             _ = try await mosquitto.process.exit()
 
@@ -121,7 +127,8 @@ extension EndToEndTests {
                 "NOT TAKEN\t\(files.file("acl")):2\ttopic read $SYS/# before the first user",
                 "changed\t\(mosquitto.directory)/mosquitto.db\tretained site/a"
                     .replacing("changed", with: "taken"),
-                "the session of client sleeper with 1 subscriptions",
+                "taken\t\(mosquitto.directory)/mosquitto.db\tthe session of client sleeper with 1 "
+                    + "subscriptions and 5 queued messages",
                 "max_inflight_messages 30: limits.inboxWindow",
             ] {
                 #expect(lines.contains { $0.contains(words) }, "\(words)\n\(lines)")
@@ -133,7 +140,15 @@ extension EndToEndTests {
                 "martletd", ["--check-config", "--config", files.file("martlet.json5")])
             #expect(try await check.exit() == .code(0), "\(check.text)")
             // Nothing twice.
-            _ = try await importAll()
+            let again = try await importAll()
+            #expect(again.contains { $0.contains("client sleeper") && $0.contains("completed") })
+            let woken = try await run(
+                "sub", port: broker.plainPort, "alice", "apw", "-i", "sleeper", "-c", "-x", "3600",
+                "-q", "2", "-t", "elsewhere", "-C", "5", "-W", "20", "-F", "%t %p %C")
+            #expect(
+                woken.lines.suffix(3)
+                    == ["first", "second", "third"].map { "site/q \($0) text/q" },
+                "\(woken.lines)")
             #expect(try administration.send(ListPasswords(app: "demo")).passwords.count == 3)
         }
 
