@@ -30,7 +30,7 @@ struct ImportPlan {
             if let reason = Self.reasonToTakeNoUser(settings, access) {
                 report.add(.refused, at: file.place, "no user is taken: \(reason)")
             } else {
-                takePasswords(file, access, settings)
+                takePasswords(file, access: access, of: settings)
             }
         }
         if let access { tellUnused(access) }
@@ -77,8 +77,8 @@ struct ImportPlan {
     // MARK: - Users
 
     private mutating func takePasswords(
-        _ path: MosquittoConfiguration.Value, _ access: MosquittoAccess?,
-        _ settings: MosquittoConfiguration
+        _ path: MosquittoConfiguration.Value, access: MosquittoAccess?,
+        of settings: MosquittoConfiguration
     ) {
         guard let file = ImportFile(path.text, "the password file", report: &report) else { return }
         var names: Set<String> = []

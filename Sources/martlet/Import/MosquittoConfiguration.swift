@@ -228,7 +228,7 @@ struct MosquittoConfiguration {
         _ word: String, _ value: String, at place: String, report: inout ImportReport
     ) {
         if let limit = Self.limits[word] {
-            takeLimit(word, value, limit, at: place, report: &report)
+            takeLimit(word, value, of: limit, at: place, report: &report)
         } else if word == "max_packet_size" || word == "message_size_limit" {
             sizes.take(word, value, at: place, report: &report)
         } else if word == "persistent_client_expiration" {
@@ -263,7 +263,7 @@ struct MosquittoConfiguration {
     }
 
     private mutating func takeLimit(
-        _ word: String, _ value: String, _ limit: (key: String, range: ClosedRange<Int>),
+        _ word: String, _ value: String, of limit: (key: String, range: ClosedRange<Int>),
         at place: String, report: inout ImportReport
     ) {
         guard let number = Int(value) else {

@@ -78,6 +78,8 @@ extension World {
         #expect(world.setPassword("pump", mark: 2) == .set(connectionCount: 0))
         world.settle()
         #expect(world.isValid(world.identity("pump", mark: 2)))
+        // The commit has told that there is room again.
+        world.fillStore()
         #expect(throws: NoRoom.self) {
             try world.broker.setPasswords(
                 [
