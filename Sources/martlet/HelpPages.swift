@@ -589,32 +589,6 @@ enum HelpPages {
         \(broker)
         """
 
-    static let log = """
-        martlet log [--follow] [--count N]
-
-        Shows the latest lines of the broker's log, the oldest first: logins, disconnections,
-        refusals, limits, and what operators did. --follow also shows lines of level info that the
-        broker's log.level leaves out. Of one event, 50 lines are kept in a second.
-
-          -f, --follow         go on with those that come
-          -n, --count N        at most N, up to 1000 (100)
-          --json               one JSON object per line
-        \(broker)
-        """
-
-    static let refusals = """
-        martlet refusals [--follow] [--count N]
-
-        Prints the latest refused logins, requests and sends, and connections that ended for a
-        cause, as the log has them. The broker keeps 1,000 in memory, whatever log.level is, and of
-        one event at most 50 in a second.
-
-          -f, --follow         go on with those that come, until the command is ended
-          -n, --count N        how many; 100 if absent, 1000 at most
-          --json               one JSON object per refusal
-        \(broker)
-        """
-
     static let reload = """
         martlet reload
 

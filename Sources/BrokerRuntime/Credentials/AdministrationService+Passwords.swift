@@ -73,7 +73,9 @@ extension AdministrationService {
                         rights: rights.isEmpty
                             ? nil : rights.split(separator: "\n").map(String.init))))
         }
-        let connectionCount = try set(passwords, app: request.app)
+        // Those that are as before keep their connections and their expiry.
+        let changed = passwords.filter { !isSet($0, app: request.app) }
+        let connectionCount = changed.isEmpty ? 0 : try set(changed, app: request.app)
         log.write(
             .warning, .administration,
             fields: [
@@ -81,6 +83,14 @@ extension AdministrationService {
                 "connections": .number(connectionCount),
             ])
         return ImportPasswords.Reply(connectionCount: connectionCount)
+    }
+
+    /// Whether a password has the same hash, user and rights now.
+    private func isSet(_ password: RegisteredPassword, app: String) -> Bool {
+        let known = shared.look { $0.password(password.name, app: Array(app.utf8)) }
+        guard let known else { return false }
+        return known.hash == password.hash && known.user == password.user
+            && known.device == password.device && known.rights == password.rights
     }
 
     /// Returns the number of connections that were ended.
@@ -151,6 +161,14 @@ extension AdministrationService {
             throw AdministrationRefusal(
                 .payloadFormatInvalid,
                 "a password must have 1 to \(PasswordHash.passwordByteCountMaximum) bytes")
+        }
+        guard !OpaqueToken.isToken(password.span.bytes),
+            !JSONWebToken.hasForm(of: password.span.bytes)
+        else {
+            throw AdministrationRefusal(
+                .payloadFormatInvalid,
+                "a password must not have the form of a token, as which a login would read it: "
+                    + "mt1_…, or eyJ… with two dots")
         }
         do throws(CredentialError) {
             return try PasswordHash(hashing: password).text

@@ -48,10 +48,8 @@ enum ImportMosquittoCommand {
             }
         }
         for line in plan.report.lines {
-            let text =
-                options.has(.json)
-                ? jsonLine(line) : "\(name(of: line.verdict))\t\(line.place)\t\(line.text)"
-            guard StandardStream.output.print(text) else { return }
+            guard StandardStream.output.print(options.has(.json) ? jsonLine(line) : line.printed)
+            else { return }
         }
         StandardStream.error.print(
             "martlet: \(plan.report.summary)"
@@ -60,14 +58,11 @@ enum ImportMosquittoCommand {
             StandardStream.error.print(
                 "martlet: --output FILE writes this configuration:\n\(plan.configuration)")
         }
-    }
-
-    private static func name(of verdict: ImportReport.Verdict) -> String {
-        switch verdict {
-        case .taken: "taken"
-        case .changed: "changed"
-        case .refused: "NOT TAKEN"
-        case .ignored: "ignored"
+        let refused = plan.report.count(.refused)
+        if refused > 0 {
+            throw CommandFailure(
+                "\(counted(refused, "line")) of the report with NOT TAKEN: settle each by hand",
+                .someRefused)
         }
     }
 
@@ -85,11 +80,7 @@ enum ImportMosquittoCommand {
             }
             let part = plan.passwords[start..<end]
             do throws(AdministrationError) {
-                _ = try broker.send(
-                    ImportPasswords(
-                        app: plan.app, names: part.map(\.name), hashes: part.map { $0.hash ?? "" },
-                        users: part.map { $0.user ?? $0.name },
-                        rights: part.map { ($0.rights ?? []).joined(separator: "\n") }))
+                _ = try broker.send(request(part, app: plan.app))
             } catch {
                 guard case .refused = error else { throw error }
                 for index in start..<end { try setPassword(at: index, of: &plan, by: broker) }
@@ -115,7 +106,7 @@ enum ImportMosquittoCommand {
         at index: Int, of plan: inout ImportPlan, by broker: borrowing AdministrationConnection
     ) throws {
         do throws(AdministrationError) {
-            _ = try broker.send(plan.passwords[index])
+            _ = try broker.send(request(plan.passwords[index...index], app: plan.app))
         } catch {
             guard case .refused(let refusal) = error else { throw error }
             plan.refuse(password: index, refusal.message)
@@ -182,6 +173,27 @@ enum ImportMosquittoCommand {
         }
     }
 
+    private static func request(
+        _ passwords: ArraySlice<SetPassword>, app: String
+    ) -> ImportPasswords {
+        ImportPasswords(
+            app: app, names: passwords.map(\.name), hashes: passwords.map { $0.hash ?? "" },
+            users: passwords.map { $0.user ?? $0.name },
+            rights: passwords.map { ($0.rights ?? []).joined(separator: "\n") })
+    }
+
+    /// The user whose retained message a topic has; nil without one.
+    private static func keeper(
+        of topic: String, app: String, _ broker: borrowing AdministrationConnection
+    ) throws(AdministrationError) -> String? {
+        do throws(AdministrationError) {
+            return try broker.send(ShowRetained(app: app, topic: topic)).message.from
+        } catch {
+            guard case .refused = error else { throw error }
+            return nil
+        }
+    }
+
     private static func retain(
         _ plan: inout ImportPlan, _ broker: borrowing AdministrationConnection
     ) throws {
@@ -189,6 +201,13 @@ enum ImportMosquittoCommand {
         _ = try broker.send(AddUser(app: plan.app, user: sender))
         let now = Int64(time(nil))
         for (index, message) in plan.retained.enumerated() {
+            if let keeper = try keeper(of: message.topic, app: plan.app, broker), keeper != sender {
+                plan.refuse(
+                    retained: index,
+                    "\(keeper) has published another one, which stays; to take this one, run "
+                        + "martlet retained delete first")
+                continue
+            }
             do throws(AdministrationError) {
                 _ = try broker.send(
                     SendMessage(

@@ -77,14 +77,14 @@ enum TopCommand {
 /// One page, and the object of `--json`.
 private struct TopPage: Encodable {
     struct Totals: Encodable {
-        let brokerVersion: String
-        let uptimeSeconds: UInt64
-        let connectedCount: UInt64
+        var brokerVersion: String
+        var uptimeSeconds: UInt64
+        var connectedCount: UInt64
         /// In a second, as the next three.
-        let received: UInt64
-        let sent: UInt64
-        let connects: UInt64
-        let refusedConnects: UInt64
+        var received: UInt64
+        var sent: UInt64
+        var connects: UInt64
+        var refusedConnects: UInt64
 
         init(_ reply: ReadStatistics.Reply, since earlier: ReadStatistics.Reply, seconds: Int) {
             func value(_ name: String, in reply: ReadStatistics.Reply) -> UInt64 {
@@ -106,19 +106,19 @@ private struct TopPage: Encodable {
     }
 
     struct Refusal: Encodable, Hashable {
-        let event: String
-        let reason: String
-        let user: String
-        let address: String
+        var event: String
+        var reason: String
+        var user: String
+        var address: String
         var count: Int
     }
 
-    let totals: Totals
-    let milliseconds: UInt64
-    let senders: [ReadActivity.Sender]
-    let queues: [ReadActivity.Queue]
-    let readers: [ReadActivity.Reader]
-    let refusals: [Refusal]
+    var totals: Totals
+    var milliseconds: UInt64
+    var senders: [ReadActivity.Sender]
+    var queues: [ReadActivity.Queue]
+    var readers: [ReadActivity.Reader]
+    var refusals: [Refusal]
 
     init(_ activity: ReadActivity.Reply, totals: Totals, refusals: [Refusal]) {
         self.totals = totals

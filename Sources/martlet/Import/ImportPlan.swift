@@ -3,7 +3,6 @@
 // import.
 
 import Administration
-import JSON5
 
 /// The import of a Mosquitto into an app.
 struct ImportPlan {
@@ -38,11 +37,15 @@ struct ImportPlan {
             if let reason = Self.reasonToTakeNoUser(settings, access) {
                 report.add(.refused, at: file.place, "no user is taken: \(reason)")
             } else {
-                takePasswords(file, access)
+                takePasswords(file, access: access, of: settings)
             }
         }
         if let access { tellUnused(access) }
-        takePreSharedKeys(settings, access)
+        let written = ImportedConfiguration(settings, of: path, app: app, report: &report)
+        configuration = written.text
+        if written.takesPreSharedKeys, let file = settings.preSharedKeyFile {
+            takePreSharedKeys(file)
+        }
         if let file = store ?? settings.storeFile?.text {
             if let store = MosquittoStore(file, report: &report) {
                 take(store, of: file, unixSeconds: now)
@@ -50,7 +53,6 @@ struct ImportPlan {
         } else {
             report.add(.ignored, at: path, "there is no store: persistence is off")
         }
-        writeConfiguration(settings, path)
     }
 
     /// Why users would have more rights than Mosquitto gives them.
@@ -60,6 +62,10 @@ struct ImportPlan {
         if settings.hasSeveralLists {
             return "each listener has users and rights of its own; import one listener's "
                 + "configuration at a time, without per_listener_settings"
+        }
+        if let restriction = settings.restriction {
+            return "\(restriction.text) at \(restriction.place) may restrict users, and is not "
+                + "taken; import a copy of the configuration without it if it does not"
         }
         return settings.accessFile != nil && access == nil
             ? "the access list cannot be read, and each would have the rights of the app" : nil
@@ -102,7 +108,8 @@ struct ImportPlan {
     // MARK: - Users
 
     private mutating func takePasswords(
-        _ path: MosquittoConfiguration.Value, _ access: MosquittoAccess?
+        _ path: MosquittoConfiguration.Value, access: MosquittoAccess?,
+        of settings: MosquittoConfiguration
     ) {
         guard let file = ImportFile(path.text, "the password file", report: &report) else { return }
         var names: Set<String> = []
@@ -131,7 +138,8 @@ struct ImportPlan {
                 continue
             }
             var rights = access?.rights(
-                of: name, user: user, countMaximum: SetPassword.rightsMaximum, report: &report)
+                of: name, user: user, isDevice: settings.usesUserAsDevice,
+                countMaximum: SetPassword.rightsMaximum, report: &report)
             // Without one, the list would be that of the app.
             if rights == [] { rights = ["!subscribe:#", "!publish:#"] }
             passwords.append(
@@ -188,10 +196,8 @@ struct ImportPlan {
         }
     }
 
-    private mutating func takePreSharedKeys(
-        _ settings: MosquittoConfiguration, _ access: MosquittoAccess?
-    ) {
-        guard let path = settings.preSharedKeyFile,
+    private mutating func takePreSharedKeys(_ path: MosquittoConfiguration.Value) {
+        guard
             let file = ImportFile(path.text, "the file of pre-shared keys", report: &report)
         else { return }
         for line in file.lines where !line.text.hasPrefix("#") {
@@ -216,10 +222,6 @@ struct ImportPlan {
                     .refused, at: line.place,
                     "the identity \(identity) is no user: it must have at most 64 bytes, without "
                         + "/, + and #")
-            } else if let access, access.entries[identity] != nil {
-                report.add(
-                    .changed, at: line.place,
-                    "identity \(identity): it has the rights of the app, and not its own topics")
             } else {
                 report.add(.taken, at: line.place, "identity \(identity)")
             }
@@ -308,103 +310,5 @@ struct ImportPlan {
         report.add(
             differences.isEmpty ? .taken : .changed, at: path,
             ([text] + differences).joined(separator: ", "))
-    }
-
-    // MARK: - Configuration
-
-    private mutating func writeConfiguration(_ settings: MosquittoConfiguration, _ path: String) {
-        var listeners: [String] = []
-        var authority: String?
-        let isOpen = settings.allowsAnonymous?.text == "true" && !settings.hasSeveralLists
-        if isOpen, let place = settings.allowsAnonymous?.place {
-            report.add(
-                .changed, at: place,
-                "allow_anonymous: clients without a user name are users of the app demo")
-        }
-        for listener in settings.listeners {
-            listeners.append(url(of: listener, isOpen: isOpen))
-            guard let file = listener.authorityFile, listener.requiresCertificate else { continue }
-            if let authority, authority != file {
-                report.add(
-                    .refused, at: listener.place,
-                    "cafile \(file): there is one tls.clientAuthorityFile, \(authority)")
-            }
-            authority = authority ?? file
-        }
-        if settings.listeners.isEmpty {
-            // Without listeners Mosquitto accepts anonymous clients of its machine.
-            let isClosed = settings.allowsAnonymous?.text == "false"
-            listeners.append(
-                "tcp://localhost:1883?\(isClosed ? "" : "anonymous&")passwords=\(app)")
-            report.add(.taken, at: path, "no listener: tcp://localhost:1883")
-        }
-        var sections: [(name: String, members: [String])] = []
-        func add(_ section: String, _ member: String) {
-            if let index = sections.firstIndex(where: { $0.name == section }) {
-                sections[index].members.append(member)
-            } else {
-                sections.append((section, [member]))
-            }
-        }
-        if let authority { add("tls", "clientAuthorityFile: \(JSONText.quoted(authority))") }
-        if let file = settings.revocationFile {
-            add("tls", "crlFile: \(JSONText.quoted(file.text))")
-        }
-        if let file = settings.preSharedKeyFile {
-            add("tls", "pskFile: \(JSONText.quoted(file.text))")
-        }
-        if authority != nil || settings.preSharedKeyFile != nil {
-            add("tls", "clientApp: \(JSONText.quoted(app))")
-        }
-        for (key, value) in settings.settings {
-            let words = key.split(separator: ".")
-            add(String(words[0]), "\(words[1]): \(value)")
-        }
-        var text = "// Made by `martlet import mosquitto` from \(path).\n{\n    listeners: [\n"
-        for listener in listeners { text += "        \(JSONText.quoted(listener)),\n" }
-        text += "    ],\n"
-        for section in sections {
-            text += "    \(section.name): { \(section.members.joined(separator: ", ")) },\n"
-        }
-        configuration = text + "}\n"
-    }
-
-    private mutating func url(
-        of listener: MosquittoConfiguration.Listener, isOpen: Bool
-    ) -> String {
-        let usesTLS = listener.certificateFile != nil || listener.usesPreSharedKeys
-        let scheme =
-            listener.isWebSocket ? (usesTLS ? "wss" : "ws") : (usesTLS ? "tls" : "tcp")
-        let host = listener.host ?? "*"
-        let isAddress = host.utf8.allSatisfy { "0123456789abcdefABCDEF.:".utf8.contains($0) }
-        let isLoopback = host == "localhost" || host.hasPrefix("127.") || host == "::1"
-        var written = host.contains(":") ? "[\(host)]" : host
-        if host != "*", host != "localhost", !isAddress {
-            report.add(
-                .changed, at: listener.place,
-                "listener on \(host): Martlet takes addresses and no names; it is localhost here")
-            written = "localhost"
-        }
-        var options: [String] = []
-        if isOpen { options.append("anonymous") }
-        if let file = listener.certificateFile, let key = listener.keyFile {
-            options += ["certificateFile=\(file)", "keyFile=\(key)"]
-        } else if usesTLS {
-            report.add(
-                .changed, at: listener.place,
-                "listener \(listener.port): it needs tls.certificateFile and tls.keyFile")
-        }
-        if listener.requiresCertificate { options.append("clientCertificates=required") }
-        if scheme == "ws", !isLoopback {
-            options.append("insecure")
-            report.add(
-                .changed, at: listener.place,
-                "listener \(listener.port): passwords cross the network without TLS (insecure)")
-        }
-        options.append("passwords=\(app)")
-        let url =
-            "\(scheme)://\(written):\(listener.port)?\(options.joined(separator: "&"))"
-        report.add(.taken, at: listener.place, "listener \(listener.port): \(url)")
-        return url
     }
 }
