@@ -226,6 +226,7 @@ embedded: toolchain
 	    $(SWIFTC) -enable-experimental-feature Embedded \
 	        -enable-experimental-feature Lifetimes -wmo -Osize -swift-version 6 \
 	        -parse-as-library -target $(EMBEDDED_TRIPLE) -module-name $$module \
+	        -package-name martlet \
 	        -I $(EMBEDDED_OUTPUT) -emit-module-path $(EMBEDDED_OUTPUT)/$$module.swiftmodule \
 	        -c $$(find Sources/$$module -name '*.swift') -o $(EMBEDDED_OUTPUT)/$$module.o; \
 	done
