@@ -34,8 +34,8 @@ PREFIX ?= /usr/local
 LIBRARIES := 'openssl >= 3.0' lmdb libargon2 libcurl
 PACKAGES := libssl-dev liblmdb-dev libargon2-dev libcurl4-openssl-dev pkg-config
 
-# The log of a cluster needs libnats and is built where that is installed, and by no other part of the
-# product (docs/decisions/0011-cluster-builds.md). `make test` installs it.
+# The log of a cluster needs libnats and is built where that is installed, and by no other part of
+# the product (docs/decisions/0011-cluster-builds.md). `make test` installs it.
 export MARTLET_CLUSTER = $(shell pkg-config --exists libnats 2>/dev/null && echo 1)
 
 # MQTT clients and a broker that the tests start and compile, and the tools of the recipes in
@@ -226,6 +226,7 @@ embedded: toolchain
 	    $(SWIFTC) -enable-experimental-feature Embedded \
 	        -enable-experimental-feature Lifetimes -wmo -Osize -swift-version 6 \
 	        -parse-as-library -target $(EMBEDDED_TRIPLE) -module-name $$module \
+	        -package-name martlet \
 	        -I $(EMBEDDED_OUTPUT) -emit-module-path $(EMBEDDED_OUTPUT)/$$module.swiftmodule \
 	        -c $$(find Sources/$$module -name '*.swift') -o $(EMBEDDED_OUTPUT)/$$module.o; \
 	done

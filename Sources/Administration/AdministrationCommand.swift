@@ -29,6 +29,7 @@ public enum AdministrationCommand: Hashable, Sendable {
     case expirePassword(ExpirePassword)
     case revokePassword(RevokePassword)
     case listSessions(ListSessions)
+    case importSession(ImportSession)
     case kickSessions(KickSessions)
     case deleteSessions(DeleteSessions)
     case showOfflineQueue(ShowOfflineQueue)
@@ -54,6 +55,7 @@ public enum AdministrationCommand: Hashable, Sendable {
     case backUpStore(BackUpStore)
     case showBackup(ShowBackup)
     case readStatistics(ReadStatistics)
+    case readActivity(ReadActivity)
     case listListeners(ListListeners)
     case listRefusals(ListRefusals)
     case listLogLines(ListLogLines)
@@ -94,6 +96,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case expirePassword = "password.expire"
         case revokePassword = "password.revoke"
         case listSessions = "session.list"
+        case importSession = "session.import"
         case kickSessions = "session.kick"
         case deleteSessions = "session.delete"
         case showOfflineQueue = "queue.show"
@@ -119,6 +122,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case backUpStore = "store.backup"
         case showBackup = "store.backup.show"
         case readStatistics = "statistics.read"
+        case readActivity = "activity.read"
         case listListeners = "listener.list"
         case listRefusals = "refusal.list"
         case listLogLines = "log.list"
@@ -160,6 +164,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .expirePassword: .expirePassword
         case .revokePassword: .revokePassword
         case .listSessions: .listSessions
+        case .importSession: .importSession
         case .kickSessions: .kickSessions
         case .deleteSessions: .deleteSessions
         case .showOfflineQueue: .showOfflineQueue
@@ -185,6 +190,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .backUpStore: .backUpStore
         case .showBackup: .showBackup
         case .readStatistics: .readStatistics
+        case .readActivity: .readActivity
         case .listListeners: .listListeners
         case .listRefusals: .listRefusals
         case .listLogLines: .listLogLines
@@ -247,6 +253,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .expirePassword: self = .expirePassword(try Self.body(line))
         case .revokePassword: self = .revokePassword(try Self.body(line))
         case .listSessions: self = .listSessions(try Self.body(line))
+        case .importSession: self = .importSession(try Self.body(line))
         case .kickSessions: self = .kickSessions(try Self.body(line))
         case .deleteSessions: self = .deleteSessions(try Self.body(line))
         case .showOfflineQueue: self = .showOfflineQueue(try Self.body(line))
@@ -272,6 +279,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .backUpStore: self = .backUpStore(try Self.body(line))
         case .showBackup: self = .showBackup(try Self.body(line))
         case .readStatistics: self = .readStatistics(try Self.body(line))
+        case .readActivity: self = .readActivity(try Self.body(line))
         case .listListeners: self = .listListeners(try Self.body(line))
         case .listRefusals: self = .listRefusals(try Self.body(line))
         case .listLogLines: self = .listLogLines(try Self.body(line))
@@ -323,6 +331,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .listRetained(let request): request.limit.map { ($0, ListRetained.countMaximum) }
         case .listUsers(let request): request.limit.map { ($0, ListUsers.countMaximum) }
         case .listRefusals(let request): request.limit.map { ($0, ListRefusals.countMaximum) }
+        case .readActivity(let request): request.limit.map { ($0, ReadActivity.countMaximum) }
         case .listLogLines(let request): request.limit.map { ($0, ListLogLines.countMaximum) }
         case .listTokens(let request): request.limit.map { ($0, ListTokens.countMaximum) }
         case .listPasswords(let request): request.limit.map { ($0, ListPasswords.countMaximum) }

@@ -211,3 +211,99 @@ public struct SetLogLevel: AdministrationRequest {
         }
     }
 }
+
+/// Reads who sends most, which queues are deepest, and who reads slowly. The event loops measure
+/// senders from the first request until 30 seconds after the last one: the first reply has none.
+public struct ReadActivity: AdministrationRequest {
+    public static let name = "activity.read"
+    /// How many of each at most, up to ``countMaximum``; nil for ``countDefault``.
+    public var limit: Int?
+
+    public static let countDefault = 10
+    /// More than a person looks at.
+    public static let countMaximum = 50
+
+    public init(limit: Int? = nil) {
+        self.limit = limit
+    }
+
+    /// A user and what its connections have sent in the time of the reply.
+    public struct Sender: Codable, Hashable, Sendable {
+        public var app: String
+        public var user: String
+        /// Connections of the user that have sent.
+        public var connectionCount: Int
+        public var messageCount: UInt64
+        /// Of packets.
+        public var byteCount: UInt64
+
+        public init(
+            app: String, user: String, connectionCount: Int, messageCount: UInt64,
+            byteCount: UInt64
+        ) {
+            self.app = app
+            self.user = user
+            self.connectionCount = connectionCount
+            self.messageCount = messageCount
+            self.byteCount = byteCount
+        }
+    }
+
+    public struct Queue: Codable, Hashable, Sendable {
+        public var app: String
+        public var user: String
+        /// Nil for the user's offline queue.
+        public var device: String?
+        public var isConnected: Bool
+        public var messageCount: UInt64
+        public var byteCount: UInt64
+
+        public init(
+            app: String, user: String, device: String?, isConnected: Bool, messageCount: UInt64,
+            byteCount: UInt64
+        ) {
+            self.app = app
+            self.user = user
+            self.device = device
+            self.isConnected = isConnected
+            self.messageCount = messageCount
+            self.byteCount = byteCount
+        }
+    }
+
+    /// A connection whose client reads more slowly than the broker sends.
+    public struct Reader: Codable, Hashable, Sendable {
+        public var app: String
+        public var user: String
+        public var device: String
+        /// Bytes that wait for the client in the memory of the broker.
+        public var unsentByteCount: UInt64
+
+        public init(app: String, user: String, device: String, unsentByteCount: UInt64) {
+            self.app = app
+            self.user = user
+            self.device = device
+            self.unsentByteCount = unsentByteCount
+        }
+    }
+
+    public struct Reply: Codable, Hashable, Sendable {
+        /// How long the senders were measured, about two seconds; 0 in the first reply.
+        public var milliseconds: UInt64
+        /// The busiest first.
+        public var senders: [Sender]
+        /// The deepest first.
+        public var queues: [Queue]
+        /// The slowest first.
+        public var readers: [Reader]
+
+        public init(
+            milliseconds: UInt64, senders: [Sender], queues: [Queue], readers: [Reader]
+        ) {
+            self.milliseconds = milliseconds
+            self.senders = senders
+            self.queues = queues
+            self.readers = readers
+        }
+    }
+}

@@ -7,7 +7,7 @@ public struct SetPassword: AdministrationRequest {
     public var app: String
     /// The user name in CONNECT: 1 to ``nameByteCountMaximum`` bytes without control characters.
     public var name: String
-    /// The password, of 1 to 1,024 bytes; nil if ``hash`` is not.
+    /// The password, of 1 to 1,024 bytes and not in the form of a token; nil if ``hash`` is not.
     public var password: String?
     /// Its hash in a form that Mosquitto writes; nil if ``password`` is not.
     public var hash: String?
@@ -50,7 +50,8 @@ public struct SetPassword: AdministrationRequest {
     }
 }
 
-/// Sets passwords by their hashes, all or none, as ``SetPassword`` does.
+/// Sets passwords by their hashes, all or none, as ``SetPassword`` does. One that has the same
+/// hash, user and rights already is left as it is, with its connections and its expiry.
 public struct ImportPasswords: AdministrationRequest {
     public static let name = "password.import"
     public var app: String

@@ -1,5 +1,7 @@
 // Requests about sessions and their queues.
 
+import FoundationEssentials
+
 /// A selection of sessions: those that match every member that is not nil.
 public struct SessionSelection: Codable, Hashable, Sendable {
     public var app: String
@@ -65,6 +67,15 @@ public struct ListSessions: AdministrationRequest {
         public var filterCount: Int
         public var groupCount: Int
         public var hasWill: Bool
+        /// Of its connection, as the next three: nil while it is disconnected, and if the request
+        /// names no user.
+        public var credential: ShowUser.Credential?
+        /// As ``ShowUser/Device/address``.
+        public var address: String?
+        /// As ``ShowUser/Device/listener``.
+        public var listener: String?
+        /// Since its last bytes arrived.
+        public var silentSeconds: UInt64?
 
         public init(
             user: String, device: String, dialect: String, isPersistent: Bool,
@@ -273,5 +284,73 @@ public struct BackupStatus: Codable, Hashable, Sendable {
     public init(number: UInt64, directory: String) {
         self.number = number
         self.directory = directory
+    }
+}
+
+/// Takes a piece of a session that an MQTT client had at another broker: messages that wait, and
+/// with the last piece its subscriptions. Until then the session has none, so that an import that
+/// was interrupted goes on where the reply says.
+public struct ImportSession: AdministrationRequest {
+    public static let name = "session.import"
+    public var app: String
+    public var user: String
+    public var device: String
+    /// How long the session outlives its connections; nil for the default of the broker.
+    public var expirySeconds: UInt32?
+    /// Whom receivers see as the sender.
+    public var from: String
+    /// How many messages of the session earlier pieces had.
+    public var position: UInt64
+    /// One for each message, as lines: QoS (1 or 2), seconds until it expires (empty for none),
+    /// content type (empty for none), payload as base64, topic.
+    public var messages: [String]
+    /// One for each subscription, as lines: options as MQTT 5 has them in a byte (section 3.8.3.1),
+    /// subscription identifier (0 for none), filter. Nil except in the last piece.
+    public var filters: [String]?
+
+    /// Messages in one request.
+    public static let countMaximum = 500
+    /// Subscriptions of one session.
+    public static let filtersMaximum = 1_000
+
+    /// The payload of a message; nil if it is no base64.
+    public static func payload(base64 text: some StringProtocol) -> [UInt8]? {
+        Data(base64Encoded: String(text)).map(Array.init)
+    }
+
+    public init(
+        app: String, user: String, device: String, expirySeconds: UInt32?, from: String,
+        position: UInt64, messages: [String], filters: [String]?
+    ) {
+        self.app = app
+        self.user = user
+        self.device = device
+        self.expirySeconds = expirySeconds
+        self.from = from
+        self.position = position
+        self.messages = messages
+        self.filters = filters
+    }
+
+    public struct Reply: Codable, Hashable, Sendable {
+        /// `taken`; `elsewhere`, if `position` is not where the import goes on; `exists`, if the
+        /// session was not begun by an import, or is complete.
+        public var state: String
+        /// Messages in the queue of the session.
+        public var messageCount: UInt64
+        /// Messages of the piece that are too large, or for which a limit of the queue has no room.
+        public var refusedCount: Int
+        /// Filters that are not taken.
+        public var refusedFilters: [String]
+
+        public init(
+            state: String, messageCount: UInt64, refusedCount: Int = 0,
+            refusedFilters: [String] = []
+        ) {
+            self.state = state
+            self.messageCount = messageCount
+            self.refusedCount = refusedCount
+            self.refusedFilters = refusedFilters
+        }
     }
 }

@@ -34,6 +34,13 @@ extension Broker {
         }
     }
 
+    /// What the log tells of a login: the app, and the kind and the name of the credential.
+    func loginSubject(of session: Index<Session>) -> [UInt8] {
+        let user = sessions[session].user
+        return LogEvent.loginSubject(
+            app: registry.apps[registry.users[user].app].name, credential: credential(of: session))
+    }
+
     /// Logs a receiver whose queue is full, with its user and device; at most a few per second.
     mutating func noteRefused(
         user: Index<User>, device: Name?, _ limit: LimitName, in step: inout Step

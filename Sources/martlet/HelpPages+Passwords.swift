@@ -33,11 +33,14 @@ extension HelpPages {
     static let `import` = """
         martlet import mosquitto --config FILE [--store FILE] [--output FILE] [--dry-run]
 
-        Takes the users, passwords, access list, pre-shared keys and retained messages of a
-        Mosquitto into an app, and writes its listeners and limits as a configuration of Martlet.
-        A line of the report tells of each thing whether it is taken, changed or NOT TAKEN, and
-        why. The files are read and not changed. Sessions with their queues are not taken; the
-        report names them. An import that is repeated sets the same again.
+        Takes the users, passwords, access list, pre-shared keys, retained messages and sessions
+        with their queues of a Mosquitto into an app, and writes its listeners and limits as a
+        configuration of Martlet. A line of the report tells of each thing whether it is taken,
+        changed or NOT TAKEN, and why; with a line NOT TAKEN the exit code is 6. What restricts
+        clients in Mosquitto and has no counterpart takes its listener, or all users, out of the
+        import. The files are read and not changed. An import that is repeated leaves alone
+        passwords that are the same and retained messages of others, goes on with a session that
+        it had begun, and leaves one that it had completed.
 
           --config FILE        mosquitto.conf, which names the other files
           --store FILE         mosquitto.db, if it is not where the configuration says

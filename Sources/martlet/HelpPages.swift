@@ -8,7 +8,7 @@ enum HelpTopic: String, CaseIterable {
     case `import`
     case conversations, history, read, applied
     case retained, user, app
-    case explain, trace, backup, stats
+    case explain, trace, backup, stats, top
     case `operator`, dashboard, listeners, refusals, log, reload
     case logLevel = "log-level"
 
@@ -36,6 +36,7 @@ enum HelpTopic: String, CaseIterable {
         case .trace: HelpPages.trace
         case .backup: HelpPages.backup
         case .stats: HelpPages.stats
+        case .top: HelpPages.top
         case .operator: HelpPages.operator
         case .dashboard: HelpPages.dashboard
         case .listeners: HelpPages.listeners
@@ -71,7 +72,7 @@ enum HelpPages {
           martlet token (mint | list | revoke)
           martlet password (set | list | expire | revoke)
           martlet import mosquitto --config FILE [--dry-run]
-          martlet session (list | show | kick | delete)
+          martlet session (list | show | watch | kick | delete)
           martlet queue (show | messages | drop | purge) USER
           martlet conversations --user USER [--unread]
           martlet history (--user USER --with USER | --group ID | --topic TOPIC) [--search TEXT]
@@ -85,6 +86,7 @@ enum HelpPages {
           martlet trace (list | stop)
           martlet backup DIRECTORY
           martlet stats [--watch] [--json]
+          martlet top [--interval N] [--once] [--json]
           martlet listeners
           martlet refusals [--follow] [--count N]
           martlet log [--follow] [--count N]
@@ -129,7 +131,7 @@ enum HelpPages {
                                number is in seconds
         """
 
-    private static let broker = """
+    static let broker = """
           --data DIR           the data directory of a broker on this machine or MARTLET_DATA
           --server URL         instead of --data, the HTTP API of a broker on
                                any machine: https://HOST:PORT                 or MARTLET_SERVER
@@ -357,12 +359,15 @@ enum HelpPages {
 
     static let session = """
         martlet session list [USER] [--connected | --away] [--older-than TIME]
+        martlet session watch USER [--device NAME] [--json]
         martlet session (show | kick | delete) [USER] [--device NAME] [--older-than TIME]
                         [--will | --no-will]
 
         A session is one device of one user: its queue, its subscriptions, its connection. kick
         disconnects it (0x98), and it may connect again; delete ends the session as if it had
-        expired.
+        expired. watch prints what happens to the sessions of a user until it is ended: lines of the
+        log that name the user, such as logins, ends with their causes and refusals, and each
+        second what has changed: the queue, what is under way, and since when nothing arrived.
 
           --user USER          the user; the same as the argument USER
           --device NAME        the device
@@ -373,7 +378,8 @@ enum HelpPages {
                                default
           --no-will            kick, delete: discard their wills
           --limit N            list: show at most N
-          --json               one JSON object per session; kick, delete: one object
+          --json               one JSON object per session; watch: per event or change; kick,
+                               delete: one object
         \(administration)
         """
 
@@ -580,32 +586,6 @@ enum HelpPages {
         certificate with the whole days until it expires.
 
           --json               one JSON object per listener
-        \(broker)
-        """
-
-    static let log = """
-        martlet log [--follow] [--count N]
-
-        Shows the latest lines of the broker's log, the oldest first: logins, disconnections,
-        refusals, limits, and what operators did. --follow also shows lines of level info that the
-        broker's log.level leaves out. Of one event, 50 lines are kept in a second.
-
-          -f, --follow         go on with those that come
-          -n, --count N        at most N, up to 1000 (100)
-          --json               one JSON object per line
-        \(broker)
-        """
-
-    static let refusals = """
-        martlet refusals [--follow] [--count N]
-
-        Prints the latest refused logins, requests and sends, and connections that ended for a
-        cause, as the log has them. The broker keeps 1,000 in memory, whatever log.level is, and of
-        one event at most 50 in a second.
-
-          -f, --follow         go on with those that come, until the command is ended
-          -n, --count N        how many; 100 if absent, 1000 at most
-          --json               one JSON object per refusal
         \(broker)
         """
 

@@ -34,6 +34,7 @@ enum Command: String, CaseIterable {
     case importMosquitto = "import mosquitto"
     case sessionList = "session list"
     case sessionShow = "session show"
+    case sessionWatch = "session watch"
     case sessionKick = "session kick"
     case sessionDelete = "session delete"
     case queueShow = "queue show"
@@ -71,6 +72,7 @@ enum Command: String, CaseIterable {
     case operatorRevoke = "operator revoke"
     case dashboard
     case stats
+    case top
     case listeners
     case refusals
     case log
@@ -171,6 +173,7 @@ enum MartletProgram {
             case .importMosquitto: try ImportMosquittoCommand.run(arguments)
             case .sessionList: try SessionListCommand.run(arguments)
             case .sessionShow: try SessionShowCommand.run(arguments)
+            case .sessionWatch: try SessionWatchCommand.run(arguments)
             case .sessionKick: try SessionKickCommand.run(arguments)
             case .sessionDelete: try SessionDeleteCommand.run(arguments)
             case .queueShow: try QueueShowCommand.run(arguments)
@@ -208,6 +211,7 @@ enum MartletProgram {
             case .operatorRevoke: try OperatorRevokeCommand.run(arguments)
             case .dashboard: try DashboardCommand.run(arguments)
             case .stats: try StatsCommand.run(arguments)
+            case .top: try TopCommand.run(arguments)
             case .listeners: try ListenersCommand.run(arguments)
             case .refusals: try RefusalsCommand.run(arguments)
             case .log: try LogCommand.run(arguments)

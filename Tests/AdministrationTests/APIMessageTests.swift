@@ -32,6 +32,12 @@ struct APIMessageTests {
         RevokeTokens(tokens, after: 7),
         ListSessions(selection), ListSessions(selection, after: .max),
         ListSessions(SessionSelection(app: "plant")),
+        ImportSession(
+            app: "plant", user: "u", device: "ü", expirySeconds: nil, from: "m", position: 0,
+            messages: [], filters: nil),
+        ImportSession(
+            app: "plant", user: "u", device: "", expirySeconds: .max, from: "m", position: .max,
+            messages: ["1\n\n\nAA==\na/b"], filters: ["1\n0\n#"]),
         KickSessions(selection, sendsWills: false), KickSessions(selection),
         DeleteSessions(selection, sendsWills: true),
         ShowOfflineQueue(app: "plant", user: "%2F"), PurgeQueues(selection),
@@ -104,6 +110,7 @@ struct APIMessageTests {
         AddOperator(operator: "ci", role: .view, expirySeconds: nil), ListOperators(),
         RevokeOperator(operator: "ci"), MakeLoginLink(operator: "ci", role: .view),
         ShowSelf(), ReloadConfiguration(), SetLogLevel(level: "debug"), ListListeners(),
+        ReadActivity(), ReadActivity(limit: 50),
         ListRefusals(), ListRefusals(after: .max, limit: 1),
         ListLogLines(), ListLogLines(after: .max, limit: 1),
     ]

@@ -98,6 +98,7 @@ struct APITableTests {
             Set(owners) == [
                 .createApp, .setAppRights, .addAppKey, .revokeAppKey, .backUpStore, .addOperator,
                 .listOperators, .revokeOperator, .makeLoginLink, .reloadConfiguration, .setLogLevel,
+                .importSession,
             ])
     }
 
@@ -332,6 +333,7 @@ extension AdministrationCommand {
         case .expirePassword(let request): request.line
         case .revokePassword(let request): request.line
         case .listSessions(let request): request.line
+        case .importSession(let request): request.line
         case .kickSessions(let request): request.line
         case .deleteSessions(let request): request.line
         case .showOfflineQueue(let request): request.line
@@ -357,6 +359,7 @@ extension AdministrationCommand {
         case .backUpStore(let request): request.line
         case .showBackup(let request): request.line
         case .readStatistics(let request): request.line
+        case .readActivity(let request): request.line
         case .listListeners(let request): request.line
         case .listRefusals(let request): request.line
         case .listLogLines(let request): request.line

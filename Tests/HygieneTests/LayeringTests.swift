@@ -80,8 +80,8 @@ private let allowedImports: [String: Set<String>] = [
     // Programs.
     "martletd": ["BrokerRuntime", "Configuration", "CommandLineOptions", "JSON5", "Glibc"],
     "martlet": [
-        "MartletClient", "Administration", "WireFormat", "Threads", "CommandLineOptions", "Files",
-        "JSON5", "CCurl", "FoundationEssentials", "Glibc",
+        "MartletClient", "Administration", "Configuration", "WireFormat", "Threads",
+        "CommandLineOptions", "Files", "JSON5", "CCurl", "FoundationEssentials", "Glibc",
     ],
     "martlet-gateway": [
         "Gateway", "Bridge", "Webhooks", "Push", "Relay", "MartletClient", "NetTransport",

@@ -6,6 +6,8 @@ import Testing
 
 /// As fast as a test needs it.
 private struct PlainHasher: PasswordHasher {
+    func isToken(_ password: String) -> Bool { password.hasPrefix("mt1_") }
+
     func hash(_ password: String) -> String? { "plain:\(password)" }
     func matches(_ password: String, _ hash: String?) -> Bool? { self.hash(password) == hash }
 }

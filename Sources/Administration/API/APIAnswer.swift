@@ -109,7 +109,7 @@ extension APIOperation {
                     "devices", .text("device"), .text("dialect"), .boolean("isPersistent"),
                     .number(optional: "connectedUnixMilliseconds"),
                     .number(optional: "awaySeconds"),
-                    .object(optional: "credential", [.text("kind"), .text(optional: "id")]),
+                    .object(optional: "credential", Self.credential),
                     .text(optional: "address"), .text(optional: "listener"),
                     .object("queue", Self.queue), .number("underWayCount")),
             ]
@@ -135,6 +135,11 @@ extension APIOperation {
         case .listSessions:
             [
                 .objects("sessions", Self.session), .number(optional: "next"),
+            ]
+        case .importSession:
+            [
+                .text("state"), .number("messageCount"), .number("refusedCount"),
+                .texts("refusedFilters"),
             ]
         case .kickSessions, .deleteSessions:
             [.number("sessionCount"), .number(optional: "next")]
@@ -183,6 +188,19 @@ extension APIOperation {
                     ["acknowledgement", "delivery", "turn", "commit"].map { name in
                         .objects(name, .number("upToMicroseconds"), .number("count"))
                     }),
+            ]
+        case .readActivity:
+            [
+                .number("milliseconds"),
+                .objects(
+                    "senders", .text("app"), .text("user"), .number("connectionCount"),
+                    .number("messageCount"), .number("byteCount")),
+                .objects(
+                    "queues", .text("app"), .text("user"), .text(optional: "device"),
+                    .boolean("isConnected"), .number("messageCount"), .number("byteCount")),
+                .objects(
+                    "readers", .text("app"), .text("user"), .text("device"),
+                    .number("unsentByteCount")),
             ]
         case .listListeners:
             [
@@ -291,7 +309,11 @@ extension APIOperation {
         .number(optional: "awaySeconds"), .number("keepAliveSeconds"),
         .object("queue", Self.queue), .number("underWayCount"), .texts("filters"),
         .number("filterCount"), .number("groupCount"), .boolean("hasWill"),
+        .object(optional: "credential", Self.credential), .text(optional: "address"),
+        .text(optional: "listener"), .number(optional: "silentSeconds"),
     ]
+
+    private static let credential: [APIAnswerMember] = [.text("kind"), .text(optional: "id")]
 
     private static let queue: [APIAnswerMember] = [
         .number("messageCount"), .number("byteCount"), .number("overflowCount"),

@@ -139,6 +139,7 @@ public enum OpenAPIDocument {
         "X-Forwarded-For": "The client, from reverse proxies that the listener names.",
         "Accept": "application/openmetrics-text, for /metrics.",
         "QB-Token": "A user's token, for the interface of QuickBlox.",
+        "X-Diuit-Application-Id": "The app, for a login at the interface of Diuit.",
         "Upgrade": "websocket, for /socket, /mqtt and /mrt.",
         "Sec-WebSocket-Key": "Required for /socket, /mqtt and /mrt.",
         "Sec-WebSocket-Version": "13, for /socket, /mqtt and /mrt.",

@@ -96,19 +96,33 @@ extension Broker {
         app: Index<App>, user: Index<User>?, existing: Index<Session>?, _ request: ConnectRequest
     ) throws(ConnectRefusal) {
         guard existing == nil else { return }
+        let limit = limit(ofNewSession: user, app: app)
+        if limit != .none { throw ConnectRefusal(reason: .quotaExceeded, limit: limit) }
+    }
+
+    /// The limit that keeps a new session out; `none` if there is room for it.
+    ///
+    /// - Parameter user: nil for a new user.
+    func limit(ofNewSession user: Index<User>?, app: Index<App>) -> LimitName {
         var count = 0
         if let user { forEachSession(of: user) { _ in count += 1 } }
-        let limit: LimitName =
-            if sessions.count >= limits.sessionsMaximum {
-                .sessions
-            } else if registry.apps[app].sessionCount >= limits.sessionsPerAppMaximum {
-                .sessionsOfApp
-            } else if count >= limits.sessionsPerUserMaximum {
-                .sessionsOfUser
-            } else {
-                self.limit(ofNewUsers: user == nil ? 1 : 0, app: app) ?? .none
-            }
-        if limit != .none { throw ConnectRefusal(reason: .quotaExceeded, limit: limit) }
+        return if sessions.count >= limits.sessionsMaximum {
+            .sessions
+        } else if registry.apps[app].sessionCount >= limits.sessionsPerAppMaximum {
+            .sessionsOfApp
+        } else if count >= limits.sessionsPerUserMaximum {
+            .sessionsOfUser
+        } else {
+            self.limit(ofNewUsers: user == nil ? 1 : 0, app: app) ?? .none
+        }
+    }
+
+    /// Bytes of pages for the rows of a new session: its own, and one for what it sends, which is
+    /// short, and of which a session has at most one.
+    func growth(ofSession device: [UInt8], user: [UInt8], app: Index<App>) -> Int {
+        let names = registry.apps[app].name.count + user.count + device.count
+        return RecordChange.pageByteCount(key: 8, value: names + CoreLimits.sessionRowOverhead)
+            + RecordChange.pageByteCount(key: 8, value: CoreLimits.sessionRowOverhead)
     }
 
     /// Admits the rows of a login. A session that is already stored is always admitted, also in a
@@ -122,11 +136,7 @@ extension Broker {
             growth += self.growth(ofUser: identity.user, app: identity.app)
         }
         if request.sessionExpirySeconds != 0 {
-            let names = registry.apps[identity.app].name.count + identity.user.count + device.count
-            // One row for what the session sends; it is short, and a session has at most one.
-            growth +=
-                RecordChange.pageByteCount(key: 8, value: names + CoreLimits.sessionRowOverhead)
-                + RecordChange.pageByteCount(key: 8, value: CoreLimits.sessionRowOverhead)
+            growth += self.growth(ofSession: device, user: identity.user, app: identity.app)
         }
         guard let permit = admitGrowth(of: growth) else {
             throw ConnectRefusal(reason: .quotaExceeded, limit: .store)
@@ -250,7 +260,9 @@ extension Broker {
         }
         let session =
             existing
-            ?? create(request, user: user, device: device, expirySeconds: expiry, permit: permit)
+            ?? create(
+                user: user, device: device, dialect: request.dialect, epoch: request.newEpoch,
+                expirySeconds: expiry, permit: permit)
         // After a clean start no part of the old session may return, so the client is accepted
         // after the commit.
         if endsStored { sessions[session].decisiveBatch = commits.pendingSequence }
@@ -401,9 +413,10 @@ extension Broker {
         return number
     }
 
-    private mutating func create(
-        _ request: ConnectRequest, user: Index<User>, device: Name, expirySeconds expiry: UInt32,
-        permit: borrowing GrowthPermit
+    /// Creates a session without a connection.
+    mutating func create(
+        user: Index<User>, device: Name, dialect: SessionDialect, epoch: UInt64,
+        expirySeconds expiry: UInt32, permit: borrowing GrowthPermit
     ) -> Index<Session> {
         let isPersistent = expiry > 0
         let identifier = isPersistent ? makeIdentifier() : 0
@@ -411,13 +424,13 @@ extension Broker {
         if isPersistent {
             // The first persistent session that receives the user's messages inherits the offline
             // queue.
-            let waiting = request.dialect.isMQTT ? nil : takeOfflineQueue(of: user)
+            let waiting = dialect.isMQTT ? nil : takeOfflineQueue(of: user)
             inbox = waiting ?? Inbox(queue: QueueID(raw: makeIdentifier()))
         }
         let session = insertSession(
             Session(
-                identifier: identifier, user: user, device: device, dialect: request.dialect,
-                epoch: request.newEpoch, inbox: inbox, expirySeconds: expiry))
+                identifier: identifier, user: user, device: device, dialect: dialect,
+                epoch: epoch, inbox: inbox, expirySeconds: expiry))
         counters.sessionsCreated += 1
         if isPersistent {
             sessions[session].reservationRequested = inbox.nextNumber - 1
@@ -512,7 +525,9 @@ extension Broker {
                         registry.users[sessions[session].user].name),
                     assignedDevice: live.connectedSessions[connected].hasAssignedDevice
                         ? step.effects[loop].bytes.append(sessions[session].device) : .empty)))
-        note(.connected, session: session, reason: .connected, in: &step)
+        note(
+            .connected, session: session, reason: .connected, about: loginSubject(of: session),
+            limit: .none, in: &step)
         announcePresence(of: session, isOnline: true, in: &step)
         pump(session, in: &step)
     }

@@ -71,6 +71,8 @@ public struct SessionDescription: Hashable, Sendable {
     public var filterCount: Int
     public var groupCount: Int
     public var hasWill: Bool
+    /// Nil without a connection, and in lists of all users.
+    public var credential: CredentialDescription?
 
     /// Bytes of the filters that are listed of one session, which may have 1,000 of 65,535 bytes.
     static let filterBytesMaximum = 32 << 10

@@ -52,8 +52,9 @@ extension Broker {
     public func advance(_ search: inout SessionSearch, at moment: Moment) -> Bool {
         visit(&search, at: moment) { search, session in
             if search.filterByteCount >= SessionDescription.filterBytesPerPage { return false }
-            let description = description(
+            var description = description(
                 of: session, filterBytesMaximum: SessionDescription.filterBytesMaximum, at: moment)
+            if search.filter.user != nil { description.credential = credential(of: session) }
             search.filterByteCount += description.filters.reduce(0) { $0 + $1.count }
             search.descriptions.append(description)
             return true

@@ -258,12 +258,21 @@ public struct LogEvent: Hashable, BitwiseCopyable, Sendable {
     /// User and device, in the event loop's bytes.
     public var user: ByteRange
     public var device: ByteRange
-    /// The object of the event, such as a topic or a user, in the event loop's bytes.
+    /// The object of the event, such as a topic or a user, in the event loop's bytes. Of a login,
+    /// what ``loginSubject(app:credential:)`` makes.
     public var subject: ByteRange
     /// The second connection of the event: of two logins for one session, the later one.
     public var other: ConnectionID
     /// The limit or the rule that caused a refusal, if its code does not tell.
     public var limit = LimitName.none
+
+    /// The app of a login, and the kind and the name of its credential, each on a line. Names of
+    /// apps and kinds have no line feed.
+    static func loginSubject(app: [UInt8], credential: CredentialDescription?) -> [UInt8] {
+        let feed = UInt8(ascii: "\n")
+        return app + [feed] + Array((credential?.kindName ?? "").utf8) + [feed]
+            + (credential?.name ?? [])
+    }
 
     /// Whether ``other`` is set.
     public var isAboutTwo: Bool { other != .none }

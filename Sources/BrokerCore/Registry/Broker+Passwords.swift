@@ -73,9 +73,12 @@ extension Broker {
         effects: inout Effects
     ) throws(NoRoom) -> PasswordChange {
         guard let app = app(named: name) else { return .unknownApp }
-        var (byteCount, newUsers) = (0, Set<[UInt8]>())
+        var (byteCount, oldByteCount, newUsers) = (0, 0, Set<[UInt8]>())
         for password in passwords {
             byteCount += Records.password(password, app: name).pageByteCount
+            if let old = self.password(password.name, app: name) {
+                oldByteCount += Records.password(old, app: name).pageByteCount
+            }
             if user(named: password.user, app: app) == nil,
                 newUsers.insert(password.user).inserted
             {
@@ -83,7 +86,10 @@ extension Broker {
             }
         }
         try checkUsers(newUsers.count, app: app)
-        guard let permit = admitGrowth(of: byteCount) else { throw NoRoom() }
+        // A full store takes a password in place of one whose row is not shorter.
+        guard let permit = admitGrowth(of: byteCount, replacing: oldByteCount) else {
+            throw NoRoom()
+        }
         var step = Step(at: moment, effects: effects)
         var replaced: Set<[UInt8]> = []
         for password in passwords {

@@ -69,6 +69,29 @@ public enum CredentialDescription: Hashable, Sendable {
     case verified(VerifiedIdentity.Proof, voucher: [UInt8])
     /// A gateway, which attached the device as a sensor.
     case gateway(user: [UInt8], device: [UInt8])
+
+    /// The kind, as operators and the log name it.
+    public var kindName: String {
+        switch self {
+        case .token: "token"
+        case .appKey: "appKey"
+        case .anonymous: "anonymous"
+        case .verified(.webToken, _): "webToken"
+        case .verified(.certificate, _): "certificate"
+        case .verified(.preSharedKey, _): "preSharedKey"
+        case .verified(.password, _): "password"
+        case .gateway: "gateway"
+        }
+    }
+
+    /// The name of the object that proved the client; a gateway is `user/device`. Empty for none.
+    public var name: [UInt8] {
+        switch self {
+        case .token(let name), .appKey(let name), .verified(_, let name): name
+        case .anonymous: []
+        case .gateway(let user, let device): user + [UInt8(ascii: "/")] + device
+        }
+    }
 }
 
 extension Broker {
@@ -137,7 +160,7 @@ extension Broker {
             offlineQueue: offlineQueueDescription(of: user), devices: devices)
     }
 
-    private func credential(of session: Index<Session>) -> CredentialDescription? {
+    func credential(of session: Index<Session>) -> CredentialDescription? {
         guard let connected = sessions[session].connected,
             let access = live.connectedSessions[connected].access
         else { return nil }

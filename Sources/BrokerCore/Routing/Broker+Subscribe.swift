@@ -243,6 +243,32 @@ extension Broker {
         return joined
     }
 
+    /// Adds a filter to a persistent session without a connection. Its rights are checked when the
+    /// client logs in, as those of every stored subscription. Returns false if there is no room for
+    /// it, or if its topics begin with `$`.
+    ///
+    /// - Parameter filter: a valid filter.
+    mutating func addStored(
+        _ filter: [UInt8], of session: Index<Session>, grade: Grade,
+        options: SubscriptionOptions, subscriptionIdentifier: UInt32
+    ) -> Bool {
+        let isAdmitted = filter.withUnsafeBytes { bytes in
+            (bytes.first != UInt8(ascii: "$") || SharedFilter(bytes) != nil)
+                && subscription(of: session, bytes) == nil
+                && limit(keepingOut: bytes, of: session) == .none
+        }
+        guard isAdmitted, levelCount(of: filter) <= limits.topicLevelsMaximum,
+            filter.count <= limits.filterBytesMaximum,
+            let permit = admitGrowth(of: growth(ofFilter: filter.count))
+        else { return false }
+        let index = addSubscription(
+            of: session, filter: AuthorizedFilter(restored: filter), grade: grade,
+            identifier: makeIdentifier(), options: options,
+            subscriptionIdentifier: subscriptionIdentifier)
+        commits.put(row(of: index), permit)
+        return true
+    }
+
     /// A session's subscription with exactly this filter.
     private mutating func subscription(
         of session: Index<Session>, _ filter: UnsafeRawBufferPointer

@@ -14,8 +14,27 @@ extension AdministrationService {
             countMaximum: request.limit ?? ListSessions.countMaximum)
         let moment = clock.moment()
         shared.enterInSlices { $0.broker.advance(&search, at: moment) }
-        return ListSessions.Reply(
-            sessions: search.descriptions.map(ListSessions.Session.init), next: search.next)
+        var sessions = search.descriptions.map(ListSessions.Session.init)
+        // For all users, the loops would look up a thousand connections.
+        if request.selection.user != nil { addPlaces(of: search.descriptions, to: &sessions) }
+        return ListSessions.Reply(sessions: sessions, next: search.next)
+    }
+
+    /// Adds what the event loops know of connections.
+    private func addPlaces(
+        of descriptions: [SessionDescription], to sessions: inout [ListSessions.Session]
+    ) {
+        let places = shared.places(of: descriptions.compactMap(\.connection))
+        let now = clock.moment().instant
+        for (index, description) in descriptions.enumerated() {
+            sessions[index].credential = description.credential.map(ShowUser.Credential.init)
+            guard let connection = description.connection, let place = places[connection] else {
+                continue
+            }
+            sessions[index].address = "\(place.peer)"
+            sessions[index].listener = listeners.name(ofTerms: place.terms)
+            sessions[index].silentSeconds = now.milliseconds(since: place.lastReceived) / 1_000
+        }
     }
 
     func kick(_ request: KickSessions) throws(AdministrationRefusal) -> SessionCount {

@@ -32,8 +32,7 @@ extension AdministrationService {
             }
             throw Self.unknownUser(request.user, request.app)
         }
-        let places = shared.inquiries.places(
-            of: description.devices.compactMap(\.session.connection), in: shared.loopHandles)
+        let places = shared.places(of: description.devices.compactMap(\.session.connection))
         return ShowUser.Reply(
             user: request.user, sessionCount: description.summary.sessionCount,
             connectionCount: description.summary.connectionCount,
@@ -71,19 +70,12 @@ extension ShowUser.Device {
 }
 
 extension ShowUser.Credential {
-    fileprivate init(_ credential: CredentialDescription) {
-        func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
-        switch credential {
-        case .token(let identifier): self.init(kind: .token, id: text(identifier))
-        case .appKey(let name): self.init(kind: .appKey, id: text(name))
-        case .anonymous: self.init(kind: .anonymous)
-        case .verified(.webToken, let voucher): self.init(kind: .webToken, id: text(voucher))
-        case .verified(.certificate, let voucher): self.init(kind: .certificate, id: text(voucher))
-        case .verified(.preSharedKey, let voucher):
-            self.init(kind: .preSharedKey, id: text(voucher))
-        case .verified(.password, let voucher): self.init(kind: .password, id: text(voucher))
-        case .gateway(let user, let device):
-            self.init(kind: .gateway, id: "\(text(user))/\(text(device))")
+    init(_ credential: CredentialDescription) {
+        guard let kind = Kind(rawValue: credential.kindName) else {
+            preconditionFailure("no kind of credential is \(credential.kindName)")
         }
+        self.init(
+            kind: kind,
+            id: kind == .anonymous ? nil : String(decoding: credential.name, as: UTF8.self))
     }
 }

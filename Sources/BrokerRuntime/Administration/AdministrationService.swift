@@ -26,6 +26,7 @@ struct AdministrationService {
     let passwords: PasswordVerifier
     let traces: TraceRegistry
     let interfaces: SourceServices
+    let queueDepths = QueueDepths()
     let started: Moment
     let version: String
 
@@ -107,6 +108,7 @@ struct AdministrationService {
         case .expirePassword(let request): return answer(request, with: try expire(request))
         case .revokePassword(let request): return answer(request, with: try revoke(request))
         case .listSessions(let request): return answer(request, with: try listSessions(request))
+        case .importSession(let request): return answer(request, with: try take(request))
         case .kickSessions(let request): return answer(request, with: try kick(request))
         case .deleteSessions(let request): return answer(request, with: try delete(request))
         case .showOfflineQueue(let request): return answer(request, with: try show(request))
@@ -135,6 +137,7 @@ struct AdministrationService {
         case .readStatistics(let request):
             let latencies = BrokerTimes(of: shared).reply
             return answer(request, with: statistics().reply(latencies: latencies))
+        case .readActivity(let request): return answer(request, with: read(request))
         case .listListeners(let request): return answer(request, with: listListeners())
         case .listRefusals(let request): return answer(request, with: listRefusals(request))
         case .listLogLines(let request): return answer(request, with: listLogLines(request))

@@ -73,7 +73,9 @@ extension AdministrationService {
                         rights: rights.isEmpty
                             ? nil : rights.split(separator: "\n").map(String.init))))
         }
-        let connectionCount = try set(passwords, app: request.app)
+        // Those that are as before keep their connections and their expiry.
+        let changed = passwords.filter { !isSet($0, app: request.app) }
+        let connectionCount = changed.isEmpty ? 0 : try set(changed, app: request.app)
         log.write(
             .warning, .administration,
             fields: [
@@ -81,6 +83,14 @@ extension AdministrationService {
                 "connections": .number(connectionCount),
             ])
         return ImportPasswords.Reply(connectionCount: connectionCount)
+    }
+
+    /// Whether a password has the same hash, user and rights now.
+    private func isSet(_ password: RegisteredPassword, app: String) -> Bool {
+        let known = shared.look { $0.password(password.name, app: Array(app.utf8)) }
+        guard let known else { return false }
+        return known.hash == password.hash && known.user == password.user
+            && known.device == password.device && known.rights == password.rights
     }
 
     /// Returns the number of connections that were ended.
@@ -152,6 +162,14 @@ extension AdministrationService {
                 .payloadFormatInvalid,
                 "a password must have 1 to \(PasswordHash.passwordByteCountMaximum) bytes")
         }
+        guard !OpaqueToken.isToken(password.span.bytes),
+            !JSONWebToken.hasForm(of: password.span.bytes)
+        else {
+            throw AdministrationRefusal(
+                .payloadFormatInvalid,
+                "a password must not have the form of a token, as which a login would read it: "
+                    + "mt1_…, or eyJ… with two dots")
+        }
         do throws(CredentialError) {
             return try PasswordHash(hashing: password).text
         } catch {
@@ -181,11 +199,21 @@ extension AdministrationService {
             after: request.after.map { Array($0.utf8) },
             countMaximum: request.limit ?? ListPasswords.countMaximum)
         shared.enterInSlices { $0.broker.advance(&search) }
-        let (passwords, mayHaveMore) = search.page
+        let (found, mayHaveMore) = search.page
+        var passwords: [ListPasswords.Password] = []
+        var byteCount = 0
+        for password in found.lazy.map(ListPasswords.Password.init) {
+            byteCount += (password.rights ?? []).reduce(0) { $0 + $1.utf8.count }
+            if !passwords.isEmpty, byteCount > Self.rightsBytesPerPage { break }
+            passwords.append(password)
+        }
         return ListPasswords.Reply(
-            passwords: passwords.map(ListPasswords.Password.init),
-            next: mayHaveMore ? passwords.last.map { Self.text($0.name) } : nil)
+            passwords: passwords,
+            next: mayHaveMore || passwords.count < found.count ? passwords.last?.name : nil)
     }
+
+    /// Bytes of rights in a page. In JSON a byte may become six, and a reply has 4 MiB.
+    private static let rightsBytesPerPage = 256 << 10
 
     func expire(_ request: ExpirePassword) throws(AdministrationRefusal) -> ExpirePassword.Reply {
         let moment = clock.moment()

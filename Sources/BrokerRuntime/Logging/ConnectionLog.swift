@@ -41,6 +41,8 @@ package struct ConnectionLog: LogSink, ~Copyable {
     }
 
     let log: LogWriter
+    /// Nil where listeners have no names.
+    private let listeners: ListenerSet?
     /// Whether events are collected that no line of the log's level shows: a trace shows them.
     var isTraced = false
     private var pending: [Pending] = []
@@ -54,8 +56,11 @@ package struct ConnectionLog: LogSink, ~Copyable {
     /// Logins of this turn that were refused before the core heard of them.
     private(set) var refusedLoginCount: UInt64 = 0
 
-    package init(_ log: LogWriter) {
+    package init(_ log: LogWriter) { self.init(log, listeners: nil) }
+
+    init(_ log: LogWriter, listeners: ListenerSet?) {
         self.log = log
+        self.listeners = listeners
     }
 
     package mutating func take(_ note: LogEvent, bytes: UnsafeRawBufferPointer) {
@@ -101,7 +106,7 @@ package struct ConnectionLog: LogSink, ~Copyable {
     /// The events that ``write(of:conversations:)`` writes next.
     var notes: [Note] {
         pending.map { note in
-            var words = note.subject.isEmpty ? [] : [note.subject]
+            var words = note.subject.isEmpty || note.kind == .connected ? [] : [note.subject]
             if note.limit != .none { words.append(note.limit.key.description) }
             if let text = explanations[note.connection] { words.append(text) }
             return Note(
@@ -122,6 +127,12 @@ package struct ConnectionLog: LogSink, ~Copyable {
             let other = note.other.map {
                 addressText(of: conversations.transportConnection(of: $0), loop)
             }
+            guard note.kind != .connected else {
+                let dialect = conversations[note.connection].flatMap(TracedDialect.init)
+                writeLogin(
+                    note, of: transport, dialect, terms: conversations[transport]?.terms, in: loop)
+                continue
+            }
             write(
                 note, of: transport, closed: closedConnections[transport], other: other,
                 in: loop)
@@ -131,6 +142,31 @@ package struct ConnectionLog: LogSink, ~Copyable {
         explanations.removeAll(keepingCapacity: true)
         names.removeAll(keepingCapacity: true)
         refusedLoginCount = 0
+    }
+
+    /// Logs a login with what proved the client, and how it came.
+    private func writeLogin(
+        _ note: Pending, of transport: ConnectionID, _ dialect: TracedDialect?, terms: UInt8?,
+        in loop: borrowing some BrokerLoop & ~Copyable
+    ) {
+        let address = closedConnections[transport]?.address ?? loop.peer(of: transport)
+        let subject = note.subject.split(
+            separator: "\n", maxSplits: 2, omittingEmptySubsequences: false
+        ).map(String.init)
+        precondition(subject.count == 3, "a login with the subject \(note.subject)")
+        let tls = loop.tlsSummary(of: transport)
+        let listener = terms.flatMap { listeners?.name(ofTerms: $0) }
+        log.write(
+            note.kind.level, note.kind.logEvent(note.reason),
+            fields: [
+                "address": .text("\(address)"), "user": .text(note.user),
+                "device": .text(note.device), "reason": .text("\(note.reason.name)"),
+                "code": .number(note.reason.rawValue), "app": .text(subject[0]),
+                "credential": .text(subject[1]), "id": .text(subject[2]),
+                "protocol": .text(dialect?.text ?? ""),
+                "listener": .text(listener ?? ""), "tls": .text(tls?.version ?? ""),
+                "resumed": .number(tls?.isResumed == true ? 1 : 0),
+            ])
     }
 
     private func write(

@@ -47,6 +47,14 @@ package protocol BrokerLoop: ConnectionHost, ~Copyable {
     mutating func noteAccepted(at time: UInt64)
 
     func peer(of connection: ConnectionID) -> SocketAddress
+    /// When the last bytes of a connection arrived.
+    func lastReceived(of connection: ConnectionID) -> Instant
+    /// The TLS parameters of a connection; nil for a plain one.
+    func tlsSummary(of connection: ConnectionID) -> TLSSummary?
+    /// The connections whose peers do not read, among some slots; then the next slot.
+    func blockedConnections(
+        from start: Int, slotCount count: Int
+    ) -> (found: [ConnectionID], next: Int)
     /// Whether a proxy named that address.
     func isPeerNamed(of connection: ConnectionID) -> Bool
     /// Gives a connection of a proxy to one client. False if the client's address has as many as

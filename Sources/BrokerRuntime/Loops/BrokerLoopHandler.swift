@@ -49,6 +49,9 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
     /// Whether there is a trace. Without one, this test is all that a read and a turn pay for it.
     private var isTracing = false
     private let tracer: LoopTracer
+    private var meter = ActivityMeter()
+    /// Where the next look for slow readers begins.
+    private var nextBlocked = 0
 
     /// - Parameters:
     ///   - terms: the permissions of each listener's clients, by tag.
@@ -117,7 +120,10 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         let isLimited =
             values.areLimited && decoder.conversations[connection]?.phase == .established
         let workMaximum =
-            isLimited ? limiter.allowance(of: connection, rates: values, at: loop.now) : .max
+            isLimited
+            ? limiter.allowance(of: connection, rates: values, at: loop.now)
+            // With the maximum, the decoder counts nothing.
+            : meter.isMeasuring ? .max - 1 : .max
         let outcome =
             isTracing
             ? decodeTraced(bytes, from: connection, workMaximum: workMaximum, in: &loop)
@@ -126,6 +132,10 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
                 packetCountMaximum: schedule.packetCountMaximum,
                 host: &loop, authenticator: &verifier, log: &connectionLog)
         if isLimited { charge(connection, for: outcome, rates: values, in: &loop) }
+        if meter.isMeasuring {
+            meter.note(
+                connection, messages: outcome.work, bytes: outcome.consumed, at: loop.now)
+        }
         if outcome.isCut {
             loop.pauseReading(connection, for: .budget)
             unfinished.append(connection)
@@ -294,7 +304,7 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
 
     package mutating func woken(in loop: inout some BrokerLoop & ~Copyable) {
         isWoken = true
-        answerInquiry(in: loop)
+        answerInquiries(in: loop)
         if tracer.isOutdated {
             isTracing = tracer.refresh(
                 at: clock.moment(at: loop.now), conversations: decoder.conversations, in: loop)
@@ -302,11 +312,25 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         }
     }
 
-    /// Tells the thread of the administration where connections come from.
-    private func answerInquiry(in loop: borrowing some BrokerLoop & ~Copyable) {
-        guard let questions = shared.inquiries.questions(for: loopIndex) else { return }
+    /// Tells the thread of the administration where connections come from, and who does most.
+    private mutating func answerInquiries(in loop: borrowing some BrokerLoop & ~Copyable) {
+        if shared.activity.question(for: loopIndex) != nil {
+            var activity = meter.report(at: loop.now)
+            let blocked = loop.blockedConnections(
+                from: nextBlocked, slotCount: ActivityMeter.slotsMaximum)
+            nextBlocked = blocked.next
+            activity.readers = blocked.found.map {
+                LoopActivity.Reader(
+                    connection: $0, unsentByteCount: loop.outgoingByteCount(of: $0))
+            }
+            activity.readers.sort { $0.unsentByteCount > $1.unsentByteCount }
+            activity.readers.removeSubrange(
+                min(ActivityMeter.readersMaximum, activity.readers.count)...)
+            shared.activity.answer(loopIndex, with: activity)
+        }
+        guard let questions = shared.places.question(for: loopIndex) else { return }
         var places: [ConnectionID: ConnectionPlace] = [:]
-        for connection in questions {
+        for connection in questions where connection.loop == loopIndex {
             // A sensor has no connection of its own, but its gateway.
             let transport =
                 connection.isChannel
@@ -315,9 +339,10 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
                 continue
             }
             places[connection] = ConnectionPlace(
-                peer: loop.peer(of: transport), terms: conversation.terms)
+                peer: loop.peer(of: transport), terms: conversation.terms,
+                lastReceived: loop.lastReceived(of: transport))
         }
-        shared.inquiries.answer(loopIndex, with: places)
+        shared.places.answer(loopIndex, with: places)
     }
 
     package mutating func outgoingDrained(

@@ -35,7 +35,8 @@ package final class SharedBroker: Sendable {
     /// Wakes the thread that waits for a commit.
     private let commitSignal = WakeSignal()
     /// What the thread of the administration asks the event loops.
-    let inquiries = PeerInquiries()
+    let places = LoopInquiry<[ConnectionID], [ConnectionID: ConnectionPlace]>()
+    let activity = LoopInquiry<Void, LoopActivity>()
     /// Logins that loops have refused before the core heard of them.
     private let refusedLogins = Atomic<UInt64>(0)
 

@@ -365,7 +365,8 @@ public final class BrokerServer {
                 loopIndex: index, shared: shared, clock: clock, terms: listenerSet.terms,
                 identityProofs: listenerSet.identityProofs, trust: trust, rates: rates,
                 packetMaximum: settings.limits.packetMaximum, web: web,
-                passwords: passwords, traces: traces, log: ConnectionLog(log)))
+                passwords: passwords, traces: traces,
+                log: ConnectionLog(log, listeners: listenerSet)))
         loops.append(
             runLoop(
                 handler, name: "loop-\(index)", configuration: configuration,

@@ -28,6 +28,11 @@ struct UserPasswords: RegisteredPasswords {
 
 /// argon2id for new passwords, and all kinds that the broker verifies.
 struct UserPasswordHasher: PasswordHasher {
+    func isToken(_ password: String) -> Bool {
+        let bytes = Array(password.utf8)
+        return OpaqueToken.isToken(bytes.span.bytes) || JSONWebToken.hasForm(of: bytes.span.bytes)
+    }
+
     func hash(_ password: String) -> String? {
         (try? PasswordHash(hashing: Array(password.utf8)))
             .map { String(decoding: $0.text, as: UTF8.self) }

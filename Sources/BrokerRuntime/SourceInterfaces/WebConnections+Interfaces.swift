@@ -70,7 +70,7 @@ extension WebConnections {
                 case .put: "PUT"
                 case .delete: "DELETE"
                 }
-            }, fields: ["authorization", "content-type", "qb-token"])
+            }, fields: ["authorization", "content-type", "qb-token", "x-diuit-application-id"])
     }
 
     /// Decides on a request to an interface, as far as its head tells.

@@ -471,7 +471,7 @@ final class LoopTracer {
 
 extension TracedDialect {
     /// What a client speaks; nil if that is not known yet.
-    fileprivate init?(_ conversation: Conversation) {
+    init?(_ conversation: Conversation) {
         if conversation.isMRT {
             self = .mrt
         } else if conversation.jsonForm != nil {

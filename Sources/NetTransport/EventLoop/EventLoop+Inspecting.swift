@@ -1,6 +1,7 @@
 // Queries about a connection, for logs and for logins by certificate.
 import BrokerTerms
 import COpenSSL
+import Primitives
 
 /// The TLS parameters of a connection.
 public struct TLSSummary: Sendable, Equatable {
@@ -21,6 +22,34 @@ extension EventLoop {
             return .local
         }
         return details[slot].peer
+    }
+
+    /// When the last bytes of a connection arrived, or it was accepted; the start of the clock for
+    /// an unknown connection.
+    public func lastReceived(of connection: ConnectionID) -> Instant {
+        slot(of: connection).map { slots[$0].lastActivity } ?? Instant(milliseconds: 0)
+    }
+
+    /// The connections whose peers do not read, among some slots.
+    ///
+    /// - Parameters:
+    ///   - start: the first slot, `next` of the previous call.
+    ///   - count: the maximum number of slots to look at.
+    /// - Returns: the connections, and the slot to continue with; 0 at the end.
+    public func blockedConnections(
+        from start: Int, slotCount count: Int
+    ) -> (found: [ConnectionID], next: Int) {
+        let start = min(start, slotsTouched)
+        let end = min(start + count, slotsTouched)
+        var found: [ConnectionID] = []
+        for slot in start..<end
+        where slots[slot].phase == .open && slots[slot].flags.contains(.sendBlocked) {
+            found.append(
+                ConnectionID(
+                    loop: configuration.loopIndex, slot: slot,
+                    generation: slots[slot].generation))
+        }
+        return (found, end == slotsTouched ? 0 : end)
     }
 
     /// Whether a proxy named the peer of a connection, so that ``peer(of:)`` is not the other end

@@ -10,6 +10,8 @@ public protocol RegisteredPasswords: Sendable {
 /// Makes hashes of passwords, and compares passwords with them. Nil where a password cannot be
 /// hashed now, for lack of memory.
 public protocol PasswordHasher: Sendable {
+    /// Whether MQTT would read a password as a token, so that it could not log in there.
+    func isToken(_ password: String) -> Bool
     func hash(_ password: String) -> String?
     /// - Parameter hash: nil for a user without a password, which takes as long and matches
     ///   nothing.
@@ -56,6 +58,9 @@ public struct PasswordCheck: Sendable {
         }
         let user = try apps.user(named: name, interface: request.route.interface)
         guard request.route == .passwordLogin else {
+            guard !hasher.isToken(password) else {
+                throw SourceRefusal(400, field: "password", "has the form of a token")
+            }
             guard let hash = hasher.hash(password) else { throw noMemory }
             return .hash(hash, user)
         }

@@ -36,16 +36,47 @@ enum ExplainCommand {
             ExplainRights(
                 app: app, user: user, device: options[.device] ?? "", key: key, action: action,
                 target: target ?? ""))
-        StandardStream.output.print(options.has(.json) ? jsonLine(reply) : text(reply))
+        guard !options.has(.json) else {
+            StandardStream.output.print(jsonLine(reply))
+            return
+        }
+        var connected: [String] = []
+        if let user, !options.has(.device) {
+            connected = try connectedDevices(of: user, app: app, broker)
+        }
+        StandardStream.output.print(text(reply, connected: connected))
     }
 
-    private static func text(_ reply: ExplainRights.Reply) -> String {
+    /// The devices of a user that are connected; none if the user is not known.
+    private static func connectedDevices(
+        of user: String, app: String, _ broker: borrowing AdministrationConnection
+    ) throws(AdministrationError) -> [String] {
+        do throws(AdministrationError) {
+            return try broker.send(ShowUser(app: app, user: user)).devices
+                .filter { $0.connectedUnixMilliseconds != nil }.map(\.device)
+        } catch {
+            guard case .refused = error else { throw error }
+            return []
+        }
+    }
+
+    /// - Parameter connected: devices of the user, if no device was asked for.
+    private static func text(_ reply: ExplainRights.Reply, connected: [String]) -> String {
         let rights = reply.rights.isEmpty ? "none" : reply.rights.joined(separator: " ")
         return """
             \(verdict(reply))
             the rights of \(reply.origin): \(rights)
-            \(reply.isConnected ? "it is connected" : "not connected; this holds at its login")
+            \(state(reply, connected))
             """
+    }
+
+    private static func state(_ reply: ExplainRights.Reply, _ connected: [String]) -> String {
+        if reply.isConnected { return "it is connected" }
+        guard let first = connected.first else { return "not connected; this holds at its login" }
+        // Their credentials may have other rights.
+        let others = connected.count > 1 ? " and \(connected.count - 1) more" : ""
+        return "this holds at the next login; connected is \(printable(first))\(others): "
+            + "ask with --device"
     }
 
     private static func verdict(_ reply: ExplainRights.Reply) -> String {

@@ -1,5 +1,5 @@
-// `martlet import mosquitto`: users, rights, retained messages and a configuration from the files
-// of a Mosquitto.
+// `martlet import mosquitto`: users, rights, retained messages, sessions with their queues and a
+// configuration from the files of a Mosquitto.
 
 import Administration
 import CommandLineOptions
@@ -22,8 +22,10 @@ enum ImportOption: String, AppRules {
 enum ImportMosquittoCommand {
     /// Whom receivers see as the sender of what was retained.
     private static let sender = "mosquitto-import"
-    /// Passwords in one request: with the longest rights they fit into it.
+    /// Passwords in one request.
     private static let passwordsPerRequest = 200
+    /// Bytes of texts in one request of at most 2 MiB: in JSON a byte may become six.
+    private static let bytesPerRequest = 256 << 10
 
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try OptionParser<ImportOption>.options(arguments)
@@ -36,6 +38,7 @@ enum ImportMosquittoCommand {
             let broker = try options.administration()
             try setPasswords(&plan, broker)
             try retain(&plan, broker)
+            try takeSessions(&plan, broker)
         }
         if let file = options[.output] {
             do throws(FileFailure) {
@@ -45,10 +48,8 @@ enum ImportMosquittoCommand {
             }
         }
         for line in plan.report.lines {
-            let text =
-                options.has(.json)
-                ? jsonLine(line) : "\(name(of: line.verdict))\t\(line.place)\t\(line.text)"
-            guard StandardStream.output.print(text) else { return }
+            guard StandardStream.output.print(options.has(.json) ? jsonLine(line) : line.printed)
+            else { return }
         }
         StandardStream.error.print(
             "martlet: \(plan.report.summary)"
@@ -57,14 +58,11 @@ enum ImportMosquittoCommand {
             StandardStream.error.print(
                 "martlet: --output FILE writes this configuration:\n\(plan.configuration)")
         }
-    }
-
-    private static func name(of verdict: ImportReport.Verdict) -> String {
-        switch verdict {
-        case .taken: "taken"
-        case .changed: "changed"
-        case .refused: "NOT TAKEN"
-        case .ignored: "ignored"
+        let refused = plan.report.count(.refused)
+        if refused > 0 {
+            throw CommandFailure(
+                "\(counted(refused, "line")) of the report with NOT TAKEN: settle each by hand",
+                .someRefused)
         }
     }
 
@@ -75,14 +73,14 @@ enum ImportMosquittoCommand {
     ) throws {
         var start = 0
         while start < plan.passwords.count {
-            let end = min(start + passwordsPerRequest, plan.passwords.count)
+            let end = endOfPiece(from: start, plan.passwords.count, passwordsPerRequest) { index in
+                let password = plan.passwords[index]
+                return password.name.utf8.count + (password.hash ?? "").utf8.count
+                    + (password.rights ?? []).reduce(0) { $0 + $1.utf8.count + 1 }
+            }
             let part = plan.passwords[start..<end]
             do throws(AdministrationError) {
-                _ = try broker.send(
-                    ImportPasswords(
-                        app: plan.app, names: part.map(\.name), hashes: part.map { $0.hash ?? "" },
-                        users: part.map { $0.user ?? $0.name },
-                        rights: part.map { ($0.rights ?? []).joined(separator: "\n") }))
+                _ = try broker.send(request(part, app: plan.app))
             } catch {
                 guard case .refused = error else { throw error }
                 for index in start..<end { try setPassword(at: index, of: &plan, by: broker) }
@@ -91,14 +89,108 @@ enum ImportMosquittoCommand {
         }
     }
 
+    /// The end of a piece of a list that fits into a request. It has at least one item.
+    private static func endOfPiece(
+        from start: Int, _ count: Int, _ countMaximum: Int, byteCount: (Int) -> Int
+    ) -> Int {
+        var (end, sum) = (start, 0)
+        while end < min(count, start + countMaximum) {
+            sum += byteCount(end)
+            if end > start, sum > bytesPerRequest { break }
+            end += 1
+        }
+        return end
+    }
+
     private static func setPassword(
         at index: Int, of plan: inout ImportPlan, by broker: borrowing AdministrationConnection
     ) throws {
         do throws(AdministrationError) {
-            _ = try broker.send(plan.passwords[index])
+            _ = try broker.send(request(plan.passwords[index...index], app: plan.app))
         } catch {
             guard case .refused(let refusal) = error else { throw error }
             plan.refuse(password: index, refusal.message)
+        }
+    }
+
+    /// Sends the sessions with their queues in pieces. One that was begun goes on where the broker
+    /// says.
+    private static func takeSessions(
+        _ plan: inout ImportPlan, _ broker: borrowing AdministrationConnection
+    ) throws {
+        guard !plan.sessions.isEmpty else { return }
+        _ = try broker.send(AddUser(app: plan.app, user: sender))
+        let total = plan.sessions.reduce(0) { $0 + $1.items.count }
+        var (done, bar) = (0, ProgressBar())
+        defer { bar.clear() }
+        for index in plan.sessions.indices {
+            do throws(AdministrationError) {
+                let result = try take(plan.sessions[index], of: plan, broker)
+                plan.settle(session: index, result)
+            } catch {
+                guard case .refused(let refusal) = error else { throw error }
+                plan.refuse(session: index, refusal.message)
+            }
+            done += plan.sessions[index].items.count
+            bar.show(UInt64(done), of: UInt64(total), "\(done) of \(total) queued messages")
+        }
+    }
+
+    private static func take(
+        _ session: SessionImport, of plan: ImportPlan, _ broker: borrowing AdministrationConnection
+    ) throws(AdministrationError) -> SessionImport.Result {
+        let now = Int64(time(nil))
+        var result = SessionImport.Result()
+        var start = 0
+        var position: UInt64 = 0
+        while true {
+            let end = endOfPiece(
+                from: start, session.items.count, ImportSession.countMaximum
+            ) { plan.messages[session.items[$0].message]?.itemByteCount ?? 0 }
+            let isLast = end == session.items.count
+            let reply = try broker.send(
+                ImportSession(
+                    app: plan.app, user: session.user, device: session.device,
+                    expirySeconds: session.expirySeconds, from: sender, position: position,
+                    messages: session.items[start..<end].compactMap { item in
+                        plan.messages[item.message]?.item(qos: item.qos, unixSeconds: now)
+                    },
+                    filters: isLast ? session.filters : nil))
+            position = reply.messageCount
+            switch reply.state {
+            case "taken":
+                result.refusedCount += reply.refusedCount
+                result.refusedFilters += reply.refusedFilters
+                if isLast { return result }
+                start = end
+            case "elsewhere" where start == 0 && position <= UInt64(session.items.count):
+                // An import that was interrupted has sent these.
+                start = Int(position)
+            default:
+                result.exists = true
+                return result
+            }
+        }
+    }
+
+    private static func request(
+        _ passwords: ArraySlice<SetPassword>, app: String
+    ) -> ImportPasswords {
+        ImportPasswords(
+            app: app, names: passwords.map(\.name), hashes: passwords.map { $0.hash ?? "" },
+            users: passwords.map { $0.user ?? $0.name },
+            rights: passwords.map { ($0.rights ?? []).joined(separator: "\n") })
+    }
+
+    /// The user whose retained message a topic has; nil without one.
+    private static func keeper(
+        of topic: String, app: String, _ broker: borrowing AdministrationConnection
+    ) throws(AdministrationError) -> String? {
+        do throws(AdministrationError) {
+            return try broker.send(ShowRetained(app: app, topic: topic)).message.from
+        } catch {
+            guard case .refused = error else { throw error }
+            return nil
         }
     }
 
@@ -109,6 +201,13 @@ enum ImportMosquittoCommand {
         _ = try broker.send(AddUser(app: plan.app, user: sender))
         let now = Int64(time(nil))
         for (index, message) in plan.retained.enumerated() {
+            if let keeper = try keeper(of: message.topic, app: plan.app, broker), keeper != sender {
+                plan.refuse(
+                    retained: index,
+                    "\(keeper) has published another one, which stays; to take this one, run "
+                        + "martlet retained delete first")
+                continue
+            }
             do throws(AdministrationError) {
                 _ = try broker.send(
                     SendMessage(

@@ -131,6 +131,9 @@ enum SessionShowCommand {
                 "since \(dateText(unixSeconds: $0 / 1000))"
             } ?? "no, away for \(duration(seconds: session.awaySeconds ?? 0))",
             "expires": session.isPersistent ? expiry ?? "never" : "with its connection",
+            "credential": session.credential.map(text(of:)) ?? "",
+            "address": session.address ?? "", "listener": session.listener ?? "",
+            "last bytes": session.silentSeconds.map { "\(duration(seconds: $0)) ago" } ?? "",
             "keep-alive": "\(session.keepAliveSeconds) s",
             "waiting": "\(counted(session.queue.messageCount, "message")), "
                 + counted(session.queue.byteCount, "byte"),

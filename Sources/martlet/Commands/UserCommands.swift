@@ -84,9 +84,7 @@ enum UserShowCommand {
         let seconds =
             device.connectedUnixMilliseconds.map { secondsSince(unixMilliseconds: $0) }
             ?? device.awaySeconds ?? 0
-        let credential = device.credential.map { credential in
-            credential.id.map { "\(credential.kind.rawValue) \($0)" } ?? credential.kind.rawValue
-        }
+        let credential = device.credential.map(text(of:))
         return [
             device.device, device.dialect,
             device.connectedUnixMilliseconds == nil ? "away" : "connected",
@@ -95,4 +93,9 @@ enum UserShowCommand {
             "\(device.underWayCount)",
         ]
     }
+}
+
+/// The kind of a credential and its name.
+func text(of credential: ShowUser.Credential) -> String {
+    credential.id.map { "\(credential.kind.rawValue) \($0)" } ?? credential.kind.rawValue
 }

@@ -31,6 +31,8 @@ struct ImportFile {
             let place = "\(path):\(index + 1)"
             let bytes = bytes.last == UInt8(ascii: "\r") ? bytes.dropLast() : bytes
             guard let text = String(validating: bytes, as: UTF8.self) else {
+                // A comment in another encoding says nothing.
+                guard bytes.first != UInt8(ascii: "#") else { continue }
                 report.add(.refused, at: place, "the line is no UTF-8")
                 isComplete = false
                 continue

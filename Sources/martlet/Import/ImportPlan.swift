@@ -1,19 +1,25 @@
-// What an import does: passwords to set, messages to retain, and a configuration to write. It is
-// made from the files alone, so that a dry run tells the same as the import.
+// What an import does: passwords to set, messages to retain, sessions with their queues, and a
+// configuration to write. It is made from the files alone, so that a dry run tells the same as the
+// import.
 
 import Administration
-import JSON5
 
 /// The import of a Mosquitto into an app.
 struct ImportPlan {
     let app: String
     private(set) var passwords: [SetPassword] = []
     private(set) var retained: [RetainedImport] = []
+    private(set) var sessions: [SessionImport] = []
+    /// The messages that wait for sessions.
+    private(set) var messages: [UInt64: StoredMessage] = [:]
     private(set) var configuration = ""
     private(set) var report = ImportReport()
     /// The line of the report on each password and each retained message.
     private var passwordLines: [Int] = []
     private var retainedLines: [Int] = []
+    private var sessionLines: [Int] = []
+    /// The users of the user names that are taken.
+    private var users: [String: String] = [:]
 
     /// Bytes of a retained message: as base64 it fits into a request.
     private static let payloadByteCountMaximum = 1 << 20
@@ -31,11 +37,15 @@ struct ImportPlan {
             if let reason = Self.reasonToTakeNoUser(settings, access) {
                 report.add(.refused, at: file.place, "no user is taken: \(reason)")
             } else {
-                takePasswords(file, access)
+                takePasswords(file, access: access, of: settings)
             }
         }
         if let access { tellUnused(access) }
-        takePreSharedKeys(settings, access)
+        let written = ImportedConfiguration(settings, of: path, app: app, report: &report)
+        configuration = written.text
+        if written.takesPreSharedKeys, let file = settings.preSharedKeyFile {
+            takePreSharedKeys(file)
+        }
         if let file = store ?? settings.storeFile?.text {
             if let store = MosquittoStore(file, report: &report) {
                 take(store, of: file, unixSeconds: now)
@@ -43,7 +53,6 @@ struct ImportPlan {
         } else {
             report.add(.ignored, at: path, "there is no store: persistence is off")
         }
-        writeConfiguration(settings, path)
     }
 
     /// Why users would have more rights than Mosquitto gives them.
@@ -54,6 +63,10 @@ struct ImportPlan {
             return "each listener has users and rights of its own; import one listener's "
                 + "configuration at a time, without per_listener_settings"
         }
+        if let restriction = settings.restriction {
+            return "\(restriction.text) at \(restriction.place) may restrict users, and is not "
+                + "taken; import a copy of the configuration without it if it does not"
+        }
         return settings.accessFile != nil && access == nil
             ? "the access list cannot be read, and each would have the rights of the app" : nil
     }
@@ -61,6 +74,30 @@ struct ImportPlan {
     /// Notes that the broker has refused a password.
     mutating func refuse(password index: Int, _ reason: String) {
         report.refuse(at: passwordLines[index], reason)
+    }
+
+    /// Notes that the broker has refused a session.
+    mutating func refuse(session index: Int, _ reason: String) {
+        report.refuse(at: sessionLines[index], reason)
+    }
+
+    /// Notes what the broker has taken of a session.
+    mutating func settle(session index: Int, _ result: SessionImport.Result) {
+        if result.exists {
+            refuse(
+                session: index,
+                "the broker has a session of this client that this import has not begun, or has "
+                    + "completed before")
+            return
+        }
+        var words: [String] = []
+        if result.refusedCount > 0 {
+            words.append("\(result.refusedCount) messages not taken: a limit of queues is reached")
+        }
+        for filter in result.refusedFilters { words.append("\(filter) not subscribed") }
+        if !words.isEmpty {
+            report.change(at: sessionLines[index], words.joined(separator: ", "))
+        }
     }
 
     /// Notes that the broker has refused a retained message.
@@ -71,7 +108,8 @@ struct ImportPlan {
     // MARK: - Users
 
     private mutating func takePasswords(
-        _ path: MosquittoConfiguration.Value, _ access: MosquittoAccess?
+        _ path: MosquittoConfiguration.Value, access: MosquittoAccess?,
+        of settings: MosquittoConfiguration
     ) {
         guard let file = ImportFile(path.text, "the password file", report: &report) else { return }
         var names: Set<String> = []
@@ -100,13 +138,15 @@ struct ImportPlan {
                 continue
             }
             var rights = access?.rights(
-                of: name, user: user, countMaximum: SetPassword.rightsMaximum, report: &report)
+                of: name, user: user, isDevice: settings.usesUserAsDevice,
+                countMaximum: SetPassword.rightsMaximum, report: &report)
             // Without one, the list would be that of the app.
             if rights == [] { rights = ["!subscribe:#", "!publish:#"] }
             passwords.append(
                 SetPassword(
                     app: app, name: name, hash: hash, user: user == name ? nil : user,
                     rights: rights))
+            self.users[name] = user
             passwordLines.append(report.lines.count)
             let text = "user \(name), \(rights.map { "\($0.count) rights" } ?? "the app's rights")"
             if user == name {
@@ -156,10 +196,8 @@ struct ImportPlan {
         }
     }
 
-    private mutating func takePreSharedKeys(
-        _ settings: MosquittoConfiguration, _ access: MosquittoAccess?
-    ) {
-        guard let path = settings.preSharedKeyFile,
+    private mutating func takePreSharedKeys(_ path: MosquittoConfiguration.Value) {
+        guard
             let file = ImportFile(path.text, "the file of pre-shared keys", report: &report)
         else { return }
         for line in file.lines where !line.text.hasPrefix("#") {
@@ -184,10 +222,6 @@ struct ImportPlan {
                     .refused, at: line.place,
                     "the identity \(identity) is no user: it must have at most 64 bytes, without "
                         + "/, + and #")
-            } else if let access, access.entries[identity] != nil {
-                report.add(
-                    .changed, at: line.place,
-                    "identity \(identity): it has the rights of the app, and not its own topics")
             } else {
                 report.add(.taken, at: line.place, "identity \(identity)")
             }
@@ -219,112 +253,62 @@ struct ImportPlan {
                 report.add(.taken, at: path, "retained \(message.topic)")
             }
         }
-        let clients = Set(store.clients).union(store.queued.keys).union(store.subscriptions.keys)
-        for client in clients.sorted() {
-            let queued = store.queued[client] ?? 0
+        messages = store.messages
+        for (client, session) in store.sessions.sorted(by: { $0.key < $1.key }) {
+            take(session, of: client, path, unixSeconds: now)
+        }
+    }
+
+    private mutating func take(
+        _ session: StoredSession, of client: String, _ path: String, unixSeconds now: Int64
+    ) {
+        let text =
+            "the session of client \(client) with \(session.filters.count) subscriptions and "
+            + "\(session.waiting.count) queued messages"
+        if session.expiresUnixSeconds > 0, session.expiresUnixSeconds <= now {
+            report.add(.ignored, at: path, "\(text): it has expired")
+            return
+        }
+        guard !session.userName.isEmpty else {
             report.add(
                 .refused, at: path,
-                "the session of client \(client) with \(store.subscriptions[client] ?? 0) "
-                    + "subscriptions and \(queued) queued messages: let it connect to Mosquitto "
-                    + "before, and subscribe again after the move")
+                "\(text): the store tells no user name; let it connect to Mosquitto before, and "
+                    + "subscribe again after the move")
+            return
         }
-    }
-
-    // MARK: - Configuration
-
-    private mutating func writeConfiguration(_ settings: MosquittoConfiguration, _ path: String) {
-        var listeners: [String] = []
-        var authority: String?
-        let isOpen = settings.allowsAnonymous?.text == "true" && !settings.hasSeveralLists
-        if isOpen, let place = settings.allowsAnonymous?.place {
-            report.add(
-                .changed, at: place,
-                "allow_anonymous: clients without a user name are users of the app demo")
-        }
-        for listener in settings.listeners {
-            listeners.append(url(of: listener, isOpen: isOpen))
-            guard let file = listener.authorityFile, listener.requiresCertificate else { continue }
-            if let authority, authority != file {
-                report.add(
-                    .refused, at: listener.place,
-                    "cafile \(file): there is one tls.clientAuthorityFile, \(authority)")
+        var items: [SessionImport.Item] = []
+        var (unsafe, late, strange, other) = (0, 0, 0, 0)
+        for one in session.waiting where !one.isReceived {
+            guard let message = messages[one.message], one.qos > 0 else {
+                unsafe += 1
+                continue
             }
-            authority = authority ?? file
-        }
-        if settings.listeners.isEmpty {
-            // Without listeners Mosquitto accepts anonymous clients of its machine.
-            let isClosed = settings.allowsAnonymous?.text == "false"
-            listeners.append(
-                "tcp://localhost:1883?\(isClosed ? "" : "anonymous&")passwords=\(app)")
-            report.add(.taken, at: path, "no listener: tcp://localhost:1883")
-        }
-        var sections: [(name: String, members: [String])] = []
-        func add(_ section: String, _ member: String) {
-            if let index = sections.firstIndex(where: { $0.name == section }) {
-                sections[index].members.append(member)
+            if message.expiresUnixSeconds > 0, message.expiresUnixSeconds <= now {
+                late += 1
+            } else if message.payload.count > Self.payloadByteCountMaximum
+                || message.topic.first == UInt8(ascii: "$")
+                || String(validating: message.topic, as: UTF8.self) == nil
+            {
+                strange += 1
             } else {
-                sections.append((section, [member]))
+                if MosquittoStore.contentType(message.properties).hasOthers { other += 1 }
+                items.append(SessionImport.Item(message: one.message, qos: one.qos))
             }
         }
-        if let authority { add("tls", "clientAuthorityFile: \(JSONText.quoted(authority))") }
-        if let file = settings.revocationFile {
-            add("tls", "crlFile: \(JSONText.quoted(file.text))")
-        }
-        if let file = settings.preSharedKeyFile {
-            add("tls", "pskFile: \(JSONText.quoted(file.text))")
-        }
-        if authority != nil || settings.preSharedKeyFile != nil {
-            add("tls", "clientApp: \(JSONText.quoted(app))")
-        }
-        for (key, value) in settings.settings {
-            let words = key.split(separator: ".")
-            add(String(words[0]), "\(words[1]): \(value)")
-        }
-        var text = "// Made by `martlet import mosquitto` from \(path).\n{\n    listeners: [\n"
-        for listener in listeners { text += "        \(JSONText.quoted(listener)),\n" }
-        text += "    ],\n"
-        for section in sections {
-            text += "    \(section.name): { \(section.members.joined(separator: ", ")) },\n"
-        }
-        configuration = text + "}\n"
-    }
-
-    private mutating func url(
-        of listener: MosquittoConfiguration.Listener, isOpen: Bool
-    ) -> String {
-        let usesTLS = listener.certificateFile != nil || listener.usesPreSharedKeys
-        let scheme =
-            listener.isWebSocket ? (usesTLS ? "wss" : "ws") : (usesTLS ? "tls" : "tcp")
-        let host = listener.host ?? "*"
-        let isAddress = host.utf8.allSatisfy { "0123456789abcdefABCDEF.:".utf8.contains($0) }
-        let isLoopback = host == "localhost" || host.hasPrefix("127.") || host == "::1"
-        var written = host.contains(":") ? "[\(host)]" : host
-        if host != "*", host != "localhost", !isAddress {
-            report.add(
-                .changed, at: listener.place,
-                "listener on \(host): Martlet takes addresses and no names; it is localhost here")
-            written = "localhost"
-        }
-        var options: [String] = []
-        if isOpen { options.append("anonymous") }
-        if let file = listener.certificateFile, let key = listener.keyFile {
-            options += ["certificateFile=\(file)", "keyFile=\(key)"]
-        } else if usesTLS {
-            report.add(
-                .changed, at: listener.place,
-                "listener \(listener.port): it needs tls.certificateFile and tls.keyFile")
-        }
-        if listener.requiresCertificate { options.append("clientCertificates=required") }
-        if scheme == "ws", !isLoopback {
-            options.append("insecure")
-            report.add(
-                .changed, at: listener.place,
-                "listener \(listener.port): passwords cross the network without TLS (insecure)")
-        }
-        options.append("passwords=\(app)")
-        let url =
-            "\(scheme)://\(written):\(listener.port)?\(options.joined(separator: "&"))"
-        report.add(.taken, at: listener.place, "listener \(listener.port): \(url)")
-        return url
+        let differences = [
+            (unsafe, "of QoS 0 or without a message"), (late, "expired"),
+            (strange, "too large or on a topic that clients may not use"),
+            (other, "without properties of MQTT 5"),
+            (session.waiting.count { $0.isReceived }, "received already"),
+        ].filter { $0.0 > 0 }.map { "\($0.0) \($0.1)" }
+        sessionLines.append(report.lines.count)
+        sessions.append(
+            SessionImport(
+                user: users[session.userName] ?? Self.userName(session.userName), device: client,
+                expirySeconds: session.expirySeconds.map { max(1, $0) }, filters: session.filters,
+                items: items))
+        report.add(
+            differences.isEmpty ? .taken : .changed, at: path,
+            ([text] + differences).joined(separator: ", "))
     }
 }

@@ -11,6 +11,15 @@ struct ImportReport {
         case refused
         /// Means nothing here, and nothing is lost.
         case ignored
+
+        fileprivate var printed: String {
+            switch self {
+            case .taken: "taken"
+            case .changed: "changed"
+            case .refused: "NOT TAKEN"
+            case .ignored: "ignored"
+            }
+        }
     }
 
     struct Line: Encodable {
@@ -18,6 +27,11 @@ struct ImportReport {
         /// Where it stands: `FILE:LINE`, or a file alone.
         var place: String
         var text: String
+
+        /// For a terminal: names in files may have control characters.
+        var printed: String {
+            "\(verdict.printed)\t\(printable(place))\t\(printable(text))"
+        }
     }
 
     private(set) var lines: [Line] = []
@@ -30,6 +44,13 @@ struct ImportReport {
     mutating func refuse(at index: Int, _ reason: String) {
         let line = lines[index]
         lines[index] = Line(verdict: .refused, place: line.place, text: "\(line.text): \(reason)")
+    }
+
+    /// Says of what a line had taken that a part of it is not.
+    mutating func change(at index: Int, _ difference: String) {
+        let line = lines[index]
+        lines[index] = Line(
+            verdict: .changed, place: line.place, text: "\(line.text); \(difference)")
     }
 
     func count(_ verdict: Verdict) -> Int { lines.count { $0.verdict == verdict } }

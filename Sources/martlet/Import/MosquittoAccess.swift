@@ -4,6 +4,7 @@
 // patterns. Here all that deny come before all that allow, so that a pattern that denies counts
 // also where a line of the user allows. Mosquitto admits every subscription and compares each
 // message; here a subscription is admitted as a whole or not. The report tells where that differs.
+// No pattern counts for a name with + or #, in Mosquitto and here.
 
 /// The lines of an access list.
 struct MosquittoAccess {
@@ -53,7 +54,7 @@ struct MosquittoAccess {
                     report.add(
                         .refused, at: line.place,
                         "topic \(rest) before the first user is for clients without a user name, "
-                            + "who have the rights of the app demo here")
+                            + "who are not taken with an access list")
                 }
             default:
                 report.add(
@@ -67,6 +68,11 @@ struct MosquittoAccess {
                 .changed, at: path,
                 "a subscription needs a right for all topics of its filter; Mosquitto admits it "
                     + "and leaves messages out")
+        }
+        if let entry = patterns.first(where: { $0.kind != .deny && !$0.topic.contains("%c") }) {
+            report.add(
+                .changed, at: entry.place,
+                "patterns without %c count for client ids with + or # too; Mosquitto refuses them")
         }
     }
 
@@ -105,11 +111,21 @@ struct MosquittoAccess {
 
     /// The rights of a user; told in the report where they differ from the list.
     ///
-    /// - Parameter user: the name of the user here, which `%u` stands for.
+    /// - Parameters:
+    ///   - user: the name of the user here, which `%u` stands for.
+    ///   - isDevice: whether the user name is the client id, so that `%c` stands for it too.
     func rights(
-        of name: String, user: String, countMaximum: Int, report: inout ImportReport
+        of name: String, user: String, isDevice: Bool, countMaximum: Int,
+        report: inout ImportReport
     ) -> [String] {
         let own = entries[name] ?? []
+        let isWild = name.contains { "+#".contains($0) }
+        let patterns = isWild ? [] : patterns
+        if isWild, let first = self.patterns.first {
+            report.add(
+                .ignored, at: first.place,
+                "user \(name): no pattern counts, because the name has + or #, as in Mosquitto")
+        }
         var denied: [String] = []
         var allowed: [String] = []
         func add(_ entry: Entry, _ topic: String) {
@@ -126,18 +142,11 @@ struct MosquittoAccess {
         }
         for entry in own { add(entry, Self.escaped(entry.topic)) }
         for entry in patterns {
-            // In place of %u, such a name would be a wildcard; Mosquitto refuses it too.
-            let isWild = entry.topic.contains("%u") && name.contains { "+#".contains($0) }
-            guard !isWild || entry.kind == .deny else {
-                report.add(
-                    .refused, at: entry.place,
-                    "user \(name): no right by the pattern \(entry.topic), because the name has "
-                        + "+ or #")
-                continue
-            }
-            add(entry, Self.pattern(entry.topic, name: name, isSame: name == user))
+            add(
+                entry,
+                Self.pattern(entry.topic, name: name, isSame: name == user, isDevice: isDevice))
         }
-        tellDifferences(of: name, own, report: &report)
+        tellDifferences(of: name, own, patterns, report: &report)
         var rights = denied + allowed
         if rights.count > countMaximum {
             for right in rights[countMaximum...] {
@@ -152,7 +161,7 @@ struct MosquittoAccess {
     }
 
     private func tellDifferences(
-        of name: String, _ own: [Entry], report: inout ImportReport
+        of name: String, _ own: [Entry], _ patterns: [Entry], report: inout ImportReport
     ) {
         let allowing = own.filter { $0.kind != .deny }
         for denial in own where denial.kind == .deny {
@@ -203,7 +212,10 @@ struct MosquittoAccess {
     }
 
     /// A pattern: `%c` is the client id, which is the device here.
-    private static func pattern(_ topic: String, name: String, isSame: Bool) -> String {
+    private static func pattern(
+        _ topic: String, name: String, isSame: Bool, isDevice: Bool
+    ) -> String {
+        let user = isSame ? "%u" : escaped(name)
         var result = ""
         var rest = Substring(topic)
         while let character = rest.popFirst() {
@@ -214,10 +226,10 @@ struct MosquittoAccess {
             switch rest.first {
             case "c":
                 rest.removeFirst()
-                result += "%d"
+                result += isDevice ? user : "%d"
             case "u":
                 rest.removeFirst()
-                result += isSame ? "%u" : escaped(name)
+                result += user
             default: result += "%%"
             }
         }

@@ -1,5 +1,5 @@
-// Reads the store of Mosquitto 1.6 to 2.1 (mosquitto.db, format 5 and 6): what is retained, and how
-// much waits for whom. Numbers are in network order, except identifiers and times.
+// Reads the store of Mosquitto 1.6 to 2.1 (mosquitto.db, format 5 and 6): what is retained, and
+// what waits for whom. Numbers are in network order, except identifiers and times.
 //
 //     00 B5 00 "mosquitto db"   crc:4   version:4   then chunks: kind:4 length:4 bytes:length
 
@@ -17,21 +17,13 @@ struct RetainedImport {
 /// The contents of a store.
 struct MosquittoStore {
     private(set) var retained: [RetainedImport] = []
-    /// Messages that wait for clients, and their subscriptions, by client id.
-    private(set) var queued: [String: Int] = [:]
-    private(set) var subscriptions: [String: Int] = [:]
-    private(set) var clients: [String] = []
+    /// By client id.
+    private(set) var sessions: [String: StoredSession] = [:]
+    private(set) var messages: [UInt64: StoredMessage] = [:]
 
     private static let magic = [0x00, 0xB5, 0x00] + Array("mosquitto db".utf8)
     /// Bytes of a store: a million messages of a kilobyte.
     private static let byteCountMaximum = 2 << 30
-
-    private struct Message {
-        let topic: ArraySlice<UInt8>
-        let payload: ArraySlice<UInt8>
-        let properties: ArraySlice<UInt8>
-        let expiresUnixSeconds: Int64
-    }
 
     /// What ends the reading of a file.
     private struct Damage: Error {
@@ -64,7 +56,6 @@ struct MosquittoStore {
                 text: "the store has format \(version); 5 and 6 are read, as Mosquitto 1.6 and "
                     + "later write it")
         }
-        var messages: [UInt64: Message] = [:]
         var offset = 23
         while offset < bytes.count {
             guard bytes.count - offset >= 8 else {
@@ -77,9 +68,7 @@ struct MosquittoStore {
             }
             let chunk = bytes[(offset + 8)..<(offset + 8 + length)]
             guard
-                take(
-                    UInt32(kind), chunk, version: version, messages: &messages, path: path,
-                    report: &report)
+                take(UInt32(kind), chunk, version: version, path: path, report: &report)
             else {
                 throw Damage(text: "the store has a broken chunk at byte \(offset)")
             }
@@ -89,8 +78,8 @@ struct MosquittoStore {
 
     /// Takes a chunk. Returns false if it is broken.
     private mutating func take(
-        _ kind: UInt32, _ chunk: ArraySlice<UInt8>, version: UInt64,
-        messages: inout [UInt64: Message], path: String, report: inout ImportReport
+        _ kind: UInt32, _ chunk: ArraySlice<UInt8>, version: UInt64, path: String,
+        report: inout ImportReport
     ) -> Bool {
         switch kind {
         case 1: return true
@@ -101,8 +90,12 @@ struct MosquittoStore {
             guard chunk.count >= 16 else { return false }
             let count = Int(Self.number(chunk.at(10, 2)))
             guard let name = chunk.text(16, count) else { return false }
-            // Direction 1 is to the client.
-            if chunk[chunk.startIndex + 15] == 1 { queued[name, default: 0] += 1 }
+            // Direction 1 is to the client. In the states 6 and 9 the client has sent PUBREC.
+            guard chunk[chunk.startIndex + 15] == 1 else { return true }
+            sessions[name, default: StoredSession()].waiting.append(
+                StoredSession.Waiting(
+                    message: Self.native(chunk.at(0, 8)), qos: chunk[chunk.startIndex + 12],
+                    isReceived: [6, 9].contains(chunk[chunk.startIndex + 13])))
         case 4:
             guard chunk.count >= 8 else { return false }
             if let message = messages[Self.native(chunk.at(0, 8))] {
@@ -111,21 +104,34 @@ struct MosquittoStore {
         case 5:
             guard chunk.count >= 12 else { return false }
             let count = Int(Self.number(chunk.at(4, 2)))
-            guard let name = chunk.text(12, count) else { return false }
-            subscriptions[name, default: 0] += 1
+            guard let name = chunk.text(12, count),
+                let filter = chunk.text(12 + count, Int(Self.number(chunk.at(6, 2))))
+            else { return false }
+            // Options as in a SUBSCRIBE of MQTT 5: no-local, retain-as-published, retain handling.
+            let options = chunk[chunk.startIndex + 8] & 0x03 | chunk[chunk.startIndex + 9] & 0x3C
+            sessions[name, default: StoredSession()].filters.append(
+                "\(options)\n\(Self.number(chunk.at(0, 4)))\n\(filter)")
         case 6:
             let start = version == 6 ? 24 : 16
             guard chunk.count >= start else { return false }
-            guard let name = chunk.text(start, Int(Self.number(chunk.at(14, 2)))) else {
-                return false
+            let count = Int(Self.number(chunk.at(version == 6 ? 14 : 10, 2)))
+            guard let name = chunk.text(start, count) else { return false }
+            guard version == 6 else {
+                sessions[name] = sessions[name] ?? StoredSession()
+                return true
             }
-            clients.append(name)
+            let userCount = Int(Self.number(chunk.at(18, 2)))
+            guard let user = chunk.text(start + count, userCount) else { return false }
+            let interval = UInt32(truncatingIfNeeded: Self.number(chunk.at(8, 4)))
+            sessions[name, default: StoredSession()].userName = user
+            sessions[name]?.expirySeconds = interval == .max ? nil : interval
+            sessions[name]?.expiresUnixSeconds = Int64(bitPattern: Self.native(chunk.at(0, 8)))
         default: return false
         }
         return true
     }
 
-    private static func message(_ chunk: ArraySlice<UInt8>) -> (UInt64, Message)? {
+    private static func message(_ chunk: ArraySlice<UInt8>) -> (UInt64, StoredMessage)? {
         guard chunk.count >= 32 else { return nil }
         let payloadCount = Int(number(chunk.at(16, 4)))
         let start = 32 + Int(number(chunk.at(22, 2))) + Int(number(chunk.at(24, 2)))
@@ -133,7 +139,7 @@ struct MosquittoStore {
         guard chunk.count >= start + topicCount + payloadCount else { return nil }
         return (
             native(chunk.at(0, 8)),
-            Message(
+            StoredMessage(
                 topic: chunk.at(start, topicCount),
                 payload: chunk.at(start + topicCount, payloadCount),
                 properties: chunk.dropFirst(start + topicCount + payloadCount),
@@ -142,7 +148,7 @@ struct MosquittoStore {
     }
 
     private mutating func retain(
-        _ message: Message, path: String, report: inout ImportReport
+        _ message: StoredMessage, path: String, report: inout ImportReport
     ) {
         guard let topic = String(validating: message.topic, as: UTF8.self) else {
             report.add(.refused, at: path, "a retained message: its topic is no UTF-8")
@@ -164,7 +170,7 @@ struct MosquittoStore {
 
     /// The content type among properties of MQTT 5, if it comes before one that is not taken, and
     /// whether there is such a one.
-    private static func contentType(
+    static func contentType(
         _ properties: ArraySlice<UInt8>
     ) -> (text: String?, hasOthers: Bool) {
         // The length comes first, as a variable byte integer of one to four bytes.

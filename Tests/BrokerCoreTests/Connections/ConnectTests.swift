@@ -257,7 +257,8 @@ import Testing
         world.lose("ann/phone")
         #expect(
             world.lines() == [
-                "ann/phone: accepted, new", "note: connected, ann/phone, connected",
+                "ann/phone: accepted, new",
+                "note: connected, ann/phone, connected, app\nappKey\ndefault",
                 "note: disconnected, ann/phone, unspecifiedError",
             ])
     }

@@ -71,6 +71,26 @@ extension World {
 
     private var unixSeconds: UInt64 { world.now.unixMilliseconds / 1000 }
 
+    @Test func `are changed in a full store, and no further one is set`() {
+        world.setPassword("pump", mark: 1)
+        world.settle()
+        world.fillStore()
+        #expect(world.setPassword("pump", mark: 2) == .set(connectionCount: 0))
+        world.settle()
+        #expect(world.isValid(world.identity("pump", mark: 2)))
+        // The commit has told that there is room again.
+        world.fillStore()
+        #expect(throws: NoRoom.self) {
+            try world.broker.setPasswords(
+                [
+                    RegisteredPassword(
+                        name: Array("other".utf8), hash: Array("$6$c2FsdA==$aGFzaA==".utf8),
+                        mark: 3, user: Array("other".utf8), device: nil, rights: nil,
+                        madeUnixSeconds: 5, expiresUnixSeconds: .max)
+                ], app: World.app, at: world.now, effects: &world.effects)
+        }
+    }
+
     @Test func `are believed until they are set again, also after a restart`() {
         #expect(world.setPassword("pump/1", mark: 1, user: "pump") == .set(connectionCount: 0))
         world.settle()

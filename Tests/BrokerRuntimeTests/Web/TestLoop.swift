@@ -73,6 +73,11 @@ struct TestLoop: BrokerLoop, ~Copyable {
     mutating func restartAuthentication(_ connection: ConnectionID) {}
     mutating func noteAccepted(at time: UInt64) {}
     func peer(of connection: ConnectionID) -> SocketAddress { .local }
+    func lastReceived(of connection: ConnectionID) -> Instant { now }
+    func blockedConnections(
+        from start: Int, slotCount count: Int
+    ) -> (found: [ConnectionID], next: Int) { ([], 0) }
+    func tlsSummary(of connection: ConnectionID) -> TLSSummary? { nil }
     func isPeerNamed(of connection: ConnectionID) -> Bool { false }
     mutating func namePeer(_ peer: SocketAddress, of connection: ConnectionID) -> Bool { true }
     func closeDetail(of connection: ConnectionID) -> String { "" }

@@ -91,6 +91,17 @@ extension EndToEndTests {
             #expect(try broker.counter("passwords/refused") == 5)
         }
 
+        /// A login would read them as tokens.
+        @Test(arguments: ["mt1_abc", "eyJhbGc.x.y"])
+        func `one in the form of a token is refused`(_ password: String) throws {
+            do {
+                _ = try set("ann", password: password)
+                Issue.record("\(password) is set")
+            } catch AdministrationError.refused(let refusal) {
+                #expect(refusal.message.contains("the form of a token"))
+            }
+        }
+
         @Test func `a changed, expired or revoked one ends its connections, also after a restart`()
             async throws
         {

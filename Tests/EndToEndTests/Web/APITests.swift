@@ -210,6 +210,10 @@ extension EndToEndTests {
                     body: #"{"names":["dora"],"hashes":["$7$101$AAECAwQFBgcICQoL$\#(digest)"]}"#,
                     answer: #"{"connectionCount":0}"#),
                 Step(
+                    method: "POST", template: "/apps/{app}/sessions", path: "/apps/plant/sessions",
+                    body: #"{"user":"dora","device":"d","from":"m","position":0,"messages":[]}"#,
+                    answer: #""state":"taken""#),
+                Step(
                     method: "GET", template: "/apps/{app}/passwords",
                     path: "/apps/plant/passwords", query: "?user=dora",
                     answer: #""kind":"pbkdf2-sha512""#),
@@ -325,6 +329,9 @@ extension EndToEndTests {
                 Step(
                     method: "GET", template: "/statistics", path: "/statistics",
                     answer: #""name":"api/requests""#),
+                Step(
+                    method: "GET", template: "/activity", path: "/activity", query: "?limit=10",
+                    answer: #""senders":["#),
                 Step(
                     method: "GET", template: "/listeners", path: "/listeners",
                     answer: #""scheme":"https""#),

@@ -19,6 +19,12 @@ extension APIOperation {
         summary: "Reads the broker's counters and gauges."
     ) { _ in .readStatistics(ReadStatistics()) }
 
+    static let readActivity = APIOperation(
+        .readActivity, .get, at: "/activity", role: .view,
+        summary: "Reads who sends most, which queues are deepest, and who reads slowly.",
+        members: [.limit(ReadActivity.countMaximum)]
+    ) { values in .readActivity(ReadActivity(limit: values.limit)) }
+
     static let listListeners = APIOperation(
         .listListeners, .get, at: "/listeners", role: .view,
         summary: "Lists the listeners, with their connections and certificates."

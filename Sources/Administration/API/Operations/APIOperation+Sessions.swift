@@ -19,6 +19,29 @@ extension APIOperation {
                 after: values.number("after", as: UInt32.self), limit: values.limit))
     }
 
+    static let importSession = APIOperation(
+        .importSession, .post, at: "/apps/{app}/sessions", role: .own,
+        summary: "Takes a piece of a session of another broker: messages that wait, and with the "
+            + "last piece its subscriptions. An item of `messages` has five lines, one of "
+            + "`filters` three; `martlet import mosquitto` writes them.",
+        members: [
+            .body("user", required: true), .body("device", required: true),
+            .body("expirySeconds", .number(maximum: UInt64(UInt32.max))),
+            .body("from", required: true),
+            .body("position", .number(maximum: .max), required: true),
+            .body("messages", .texts, required: true), .body("filters", .texts),
+        ]
+    ) { values throws(AdministrationRefusal) in
+        .importSession(
+            ImportSession(
+                app: try values.text("app"), user: try values.text("user"),
+                device: try values.text("device"),
+                expirySeconds: values.number("expirySeconds", as: UInt32.self),
+                from: try values.text("from"),
+                position: values.number("position", as: UInt64.self) ?? 0,
+                messages: try values.texts("messages"), filters: values.texts(optional: "filters")))
+    }
+
     static let kickSessions = APIOperation(
         .kickSessions, .delete, at: "/apps/{app}/connections", role: .operate,
         summary: "Ends the connections of sessions, which remain.",

@@ -1,0 +1,114 @@
+// Takes sessions of another broker.
+
+import Administration
+import BrokerCore
+import BrokerTerms
+import Credentials
+import Primitives
+import WireFormat
+
+extension AdministrationService {
+    func take(_ request: ImportSession) throws(AdministrationRefusal) -> ImportSession.Reply {
+        guard request.messages.count <= ImportSession.countMaximum,
+            request.filters?.count ?? 0 <= ImportSession.filtersMaximum
+        else {
+            throw AdministrationRefusal(
+                .quotaExceeded,
+                "a piece has at most \(ImportSession.countMaximum) messages, and a session "
+                    + "\(ImportSession.filtersMaximum) filters")
+        }
+        try Self.checkIdentifier(request.from, "sender")
+        guard TextRules.isDevice(Array(request.device.utf8).span.bytes) else {
+            throw AdministrationRefusal(
+                .clientIdentifierNotValid, "the device \"\(request.device)\" is no client id")
+        }
+        let piece = ImportedSession(
+            app: Array(request.app.utf8), user: Array(request.user.utf8),
+            device: Array(request.device.utf8), expirySeconds: request.expirySeconds,
+            epoch: SystemRandom.number(), sender: Array(request.from.utf8),
+            position: request.position, messages: try Self.messages(of: request),
+            filters: try Self.filters(of: request))
+        let moment = clock.moment()
+        let outcome = changeAndCommit { state in
+            state.broker.importSession(piece, at: moment, effects: &state.effects)
+        }
+        switch outcome {
+        case .taken(let count, let refusedCount, let refusedFilters):
+            return ImportSession.Reply(
+                state: "taken", messageCount: count, refusedCount: refusedCount,
+                refusedFilters: refusedFilters.map(Self.text))
+        case .elsewhere(let count):
+            return ImportSession.Reply(state: "elsewhere", messageCount: count)
+        case .exists: return ImportSession.Reply(state: "exists", messageCount: 0)
+        case .unknownUser:
+            guard shared.look({ $0.hasApp(Array(request.app.utf8)) }) else {
+                throw Self.unknownApp(request.app)
+            }
+            throw Self.unknownUser(request.user, request.app)
+        case .refused(let limit):
+            throw AdministrationRefusal(
+                .quotaExceeded, "a limit is reached: \(limit.key) allows no more sessions")
+        }
+    }
+
+    private static func messages(
+        of request: ImportSession
+    ) throws(AdministrationRefusal) -> [ImportedSession.Message] {
+        var messages: [ImportedSession.Message] = []
+        for item in request.messages {
+            let lines = item.split(
+                separator: "\n", maxSplits: 4, omittingEmptySubsequences: false)
+            guard lines.count == 5, let grade = UInt8(lines[0]).flatMap(Grade.init(rawValue:)),
+                grade != .transient, lines[1].isEmpty || UInt64(lines[1]) != nil,
+                let payload = ImportSession.payload(base64: lines[3])
+            else {
+                throw AdministrationRefusal(
+                    .malformedPacket, "a message is QoS, expiry, content type, base64 and topic")
+            }
+            let topic = Array(lines[4].utf8)
+            let type = Array(lines[2].utf8)
+            guard TextRules.isTopicName(topic.span.bytes), topic.first != UInt8(ascii: "$"),
+                type.count <= SendMessage.contentTypeByteCountMaximum,
+                TextRules.isUTF8(type.span.bytes)
+            else {
+                throw AdministrationRefusal(
+                    .malformedPacket, "\"\(lines[4])\" is no topic, or has no content type")
+            }
+            messages.append(
+                ImportedSession.Message(
+                    topic: topic, payload: payload,
+                    // As in a publication of MQTT 5 (section 3.3.2.3.9).
+                    properties: type.isEmpty
+                        ? []
+                        : [MQTT.PropertyIdentifier.contentType.rawValue, 0, UInt8(type.count)]
+                            + type,
+                    grade: grade, expirySeconds: UInt64(lines[1])))
+        }
+        return messages
+    }
+
+    private static func filters(
+        of request: ImportSession
+    ) throws(AdministrationRefusal) -> [ImportedSession.Filter]? {
+        guard let items = request.filters else { return nil }
+        var filters: [ImportedSession.Filter] = []
+        for item in items {
+            let lines = item.split(
+                separator: "\n", maxSplits: 2, omittingEmptySubsequences: false)
+            guard lines.count == 3, let settings = UInt8(lines[0]), settings < 0x30,
+                let grade = Grade(rawValue: settings & 0x03),
+                let identifier = UInt32(lines[1]), identifier < 1 << 28,
+                TextRules.isTopicFilter(Array(lines[2].utf8).span.bytes)
+            else {
+                throw AdministrationRefusal(
+                    .malformedPacket, "a subscription is options, identifier and filter")
+            }
+            filters.append(
+                ImportedSession.Filter(
+                    filter: Array(lines[2].utf8), grade: grade,
+                    options: SubscriptionOptions(rawValue: settings >> 2 & 0x03 | settings & 0x30),
+                    identifier: identifier))
+        }
+        return filters
+    }
+}

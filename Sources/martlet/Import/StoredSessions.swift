@@ -1,0 +1,75 @@
+// The sessions of a Mosquitto with the messages that wait for them, as its store has them, and how
+// they are sent to the broker.
+
+import Administration
+import FoundationEssentials
+
+/// A message of a store, once for all sessions that wait for it.
+struct StoredMessage {
+    let topic: ArraySlice<UInt8>
+    let payload: ArraySlice<UInt8>
+    let properties: ArraySlice<UInt8>
+    /// 0 for none.
+    let expiresUnixSeconds: Int64
+}
+
+/// A session of a store.
+struct StoredSession {
+    struct Waiting {
+        let message: UInt64
+        let qos: UInt8
+        /// The client has it already: a PUBREL or its answer is missing.
+        let isReceived: Bool
+    }
+
+    /// Empty if the store does not tell it, or there is none.
+    var userName = ""
+    /// The interval of the client; nil if the store does not tell it, or for unlimited.
+    var expirySeconds: UInt32?
+    /// Unix seconds; 0 for none.
+    var expiresUnixSeconds: Int64 = 0
+    /// As ``ImportSession/filters``.
+    var filters: [String] = []
+    var waiting: [Waiting] = []
+}
+
+/// A session that is sent to the broker.
+struct SessionImport {
+    struct Item {
+        let message: UInt64
+        let qos: UInt8
+    }
+
+    /// What the broker has answered.
+    struct Result {
+        var refusedCount = 0
+        var refusedFilters: [String] = []
+        /// The broker has a session of the client that no import has begun.
+        var exists = false
+    }
+
+    let user: String
+    let device: String
+    let expirySeconds: UInt32?
+    let filters: [String]
+    let items: [Item]
+}
+
+extension StoredMessage {
+    /// Bytes of an item of a request.
+    var itemByteCount: Int { topic.count + payload.count * 4 / 3 + 300 }
+
+    /// An item of ``ImportSession/messages``.
+    func item(qos: UInt8, unixSeconds now: Int64) -> String {
+        let expiry = expiresUnixSeconds > 0 ? "\(max(1, expiresUnixSeconds - now))" : ""
+        let type = MosquittoStore.contentType(properties).text ?? ""
+        // A type with control characters may be several lines.
+        let fits =
+            type.utf8.count <= SendMessage.contentTypeByteCountMaximum
+            && type.utf8.allSatisfy { $0 >= UInt8(ascii: " ") }
+        return [
+            "\(qos)", expiry, fits ? type : "", Data(payload).base64EncodedString(),
+            String(decoding: topic, as: UTF8.self),
+        ].joined(separator: "\n")
+    }
+}

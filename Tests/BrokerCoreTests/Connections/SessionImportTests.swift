@@ -1,0 +1,101 @@
+// Sessions of another broker: they come in pieces, go on after an interruption and never twice.
+
+import BrokerTerms
+import Primitives
+import Testing
+
+@testable import BrokerCore
+
+extension World {
+    fileprivate func take(
+        _ position: UInt64, _ topics: [String], filters: [String]? = nil, user: String = "ann",
+        payloadByteCount: Int = 2
+    ) -> SessionImport {
+        defer { collect() }
+        return broker.importSession(
+            ImportedSession(
+                app: World.app, user: Array(user.utf8), device: Array("d1".utf8),
+                expirySeconds: nil, epoch: 7, sender: Array("old".utf8), position: position,
+                messages: topics.map {
+                    ImportedSession.Message(
+                        topic: Array($0.utf8),
+                        payload: [UInt8](repeating: 1, count: payloadByteCount), properties: [],
+                        grade: .durable, expirySeconds: nil)
+                },
+                filters: filters.map {
+                    $0.map {
+                        ImportedSession.Filter(
+                            filter: Array($0.utf8), grade: .durable, options: [], identifier: 0)
+                    }
+                }), at: now, effects: &effects)
+    }
+}
+
+@Suite("A session of another broker")
+struct SessionImportTests {
+    private let world = World()
+
+    init() { world.addUser("ann") }
+
+    private var found: [SessionDescription] {
+        world.sessions(matching: SessionFilter(app: World.app)).sessions
+    }
+
+    @Test func `comes in pieces, with its subscriptions last`() {
+        #expect(
+            world.take(0, ["a/1", "a/2"]) == .taken(count: 2, refusedCount: 0, refusedFilters: []))
+        #expect(found.map(\.filterCount) == [0])
+        // An import that was interrupted is told where it goes on.
+        #expect(world.take(0, ["a/1"]) == .elsewhere(count: 2))
+        #expect(world.take(3, []) == .elsewhere(count: 2))
+        #expect(
+            world.take(2, ["a/3"], filters: ["a/#", "$SYS/#", "$share/g/b"])
+                == .taken(count: 3, refusedCount: 0, refusedFilters: [Array("$SYS/#".utf8)]))
+        #expect(world.take(3, ["a/4"]) == .exists)
+        world.settle()
+        let session = found[0]
+        #expect(session.queue.count == 3 && session.filterCount == 2 && session.isPersistent)
+        world.checkStore()
+    }
+
+    @Test func `is there after a crash, and goes on`() {
+        _ = world.take(0, ["a/1", "a/2"])
+        world.settle()
+        world.crash()
+        #expect(world.take(0, []) == .elsewhere(count: 2))
+        #expect(
+            world.take(2, ["a/3"], filters: ["a/#"])
+                == .taken(count: 3, refusedCount: 0, refusedFilters: []))
+        world.settle()
+        world.checkStore()
+    }
+
+    @Test func `of an unknown user, or of a client that is there, is not taken`() {
+        #expect(world.take(0, [], user: "nobody") == .unknownUser)
+        #expect(world.take(1, []) == .elsewhere(count: 0))
+        world.begin("ann/d1")
+        #expect(world.take(0, []) == .exists)
+    }
+
+    @Test func `tells what is too large or has no room`() {
+        let large = Int(world.broker.limits.payloadMaximum) + 1
+        #expect(
+            world.take(0, ["a"], payloadByteCount: large)
+                == .taken(count: 0, refusedCount: 1, refusedFilters: []))
+        #expect(world.take(0, ["a"]) == .taken(count: 1, refusedCount: 0, refusedFilters: []))
+    }
+
+    @Test func `is among the deepest queues`() {
+        world.addUser("bob")
+        _ = world.take(0, ["a/1", "a/2"])
+        _ = world.take(0, ["a/1"], user: "bob")
+        world.begin("carl/d1")
+        var search = DeepestQueues(countMaximum: 1)
+        while world.broker.advance(&search) {}
+        #expect(search.found.map(\.user) == [Array("ann".utf8)])
+        #expect(search.found.map(\.count) == [2])
+        search = DeepestQueues(countMaximum: 10)
+        while world.broker.advance(&search) {}
+        #expect(search.found.map(\.count) == [2, 1])
+    }
+}
