@@ -302,6 +302,12 @@ private final class AmplificationTable {
             row("set a wake target", Packets.request(operation, target + address, id: 9), owner)
         case .listWakeTargets:
             row("list wake targets", Packets.request(operation, [0], id: 10), owner)
+        case .groupSetWake:
+            row(
+                "set wake of a group of 100", Packets.request(operation, group + [0], id: 12), owner
+            )
+        case .groupMute:
+            row("mute a group", Packets.request(operation, group + [1], id: 13), owner)
         case .removeWakeTarget:
             row("remove no wake target", Packets.request(operation, [0, 1], id: 11), owner)
         case .groupSetMeta:

@@ -282,6 +282,12 @@ extension Broker {
                 guard session(of: connection) != nil else { continue }
                 step.effects[connection.loop].reportRecall(
                     to: connection, request: identifier, answer: answer)
+            case .reportWakeTarget(let connection, let identifier, let target):
+                commits.close(
+                    RequestKey(connection: connection, identifier: identifier))
+                guard session(of: connection) != nil else { continue }
+                step.effects[connection.loop].reportWakeTarget(
+                    to: connection, request: identifier, target: target)
             case .answerFilters(let connection, let request, let identifier, let codes):
                 commits.close(
                     RequestKey(

@@ -509,6 +509,7 @@ extension Broker {
                         ? step.effects[loop].bytes.append(sessions[session].device) : .empty)))
         note(.connected, session: session, reason: .connected, in: &step)
         announcePresence(of: session, isOnline: true, in: &step)
+        if !wakes.isEmpty { noteBack(session, in: &step) }
         pump(session, in: &step)
     }
 }

@@ -27,6 +27,7 @@ public enum Event: Sendable {
     case markReadRequested(ConnectionID, requestIdentifier: UInt64, ReadMarkRequest)
     case appliedReported(ConnectionID, requestIdentifier: UInt64, AppliedRequest)
     case recallRequested(ConnectionID, requestIdentifier: UInt64, RecallRequest)
+    case wakeRequested(ConnectionID, requestIdentifier: UInt64, WakeRequest)
     case willSet(ConnectionID, requestIdentifier: UInt64, WillRequest)
     case willCleared(ConnectionID, requestIdentifier: UInt64)
     /// A request that the dialect refused: the operation is unknown or its parameters are invalid.
@@ -58,7 +59,8 @@ extension Event {
             .presenceQueried(let connection, _, _), .groupRequested(let connection, _, _),
             .historyRequested(let connection, _, _), .conversationsRequested(let connection, _, _),
             .markReadRequested(let connection, _, _), .appliedReported(let connection, _, _),
-            .recallRequested(let connection, _, _), .willSet(let connection, _, _),
+            .recallRequested(let connection, _, _), .wakeRequested(let connection, _, _),
+            .willSet(let connection, _, _),
             .willCleared(let connection, _),
             .requestFaulted(let connection, _, _, _), .credentialPresented(let connection, _),
             .credentialRefused(let connection, _), .disconnectReceived(let connection, _),
@@ -75,7 +77,8 @@ extension Event {
         case .connectReceived, .sendReceived, .inboxAcknowledged, .resultsSeen, .packetAnswered,
             .subscribeReceived, .unsubscribeReceived, .presenceQueried, .groupRequested,
             .historyRequested, .conversationsRequested, .markReadRequested, .appliedReported,
-            .recallRequested, .willSet, .willCleared, .requestFaulted, .credentialPresented,
+            .recallRequested, .wakeRequested, .willSet, .willCleared, .requestFaulted,
+            .credentialPresented,
             .credentialRefused, .deliveryTooLarge, .outgoingDrained:
             false
         }
@@ -96,7 +99,7 @@ extension Event {
             request.grade != .transient || request.isRetained ? .adds : .none
         case .connectReceived, .connectionClosed, .subscribeReceived, .unsubscribeReceived,
             .groupRequested, .historyRequested, .markReadRequested, .appliedReported,
-            .recallRequested, .willSet, .willCleared,
+            .recallRequested, .wakeRequested, .willSet, .willCleared,
             .credentialPresented, .credentialRefused, .disconnectReceived, .peerFaulted:
             .adds
         }
@@ -381,6 +384,8 @@ public struct SendRequest: Sendable {
     public var attributes = ByteRange.empty { didSet { isUnusual = true } }
     /// Whom a message to a group mentions.
     public var mentions = Mentions() { didSet { isUnusual = true } }
+    /// A JSON object for those who are woken, which no receiver gets; empty for none.
+    public var push = ByteRange.empty { didSet { isUnusual = true } }
 
     public init(
         number: UInt64, grade: Grade, target: SendTarget, messageIdentifier: ByteRange = .empty,
@@ -407,9 +412,19 @@ public struct SendRequest: Sendable {
         static let kept = Keeping(rawValue: 1)
         static let never = Keeping(rawValue: 2)
         static let only = Keeping(rawValue: 4)
+        static let withoutWake = Keeping(rawValue: 8)
 
         mutating func set(_ option: Keeping, to isSet: Bool) {
             if isSet { insert(option) } else { remove(option) }
+        }
+    }
+
+    /// The message wakes nobody.
+    public var isWithoutWake: Bool {
+        get { keeping.contains(.withoutWake) }
+        set {
+            keeping.set(.withoutWake, to: newValue)
+            isUnusual = true
         }
     }
 

@@ -77,5 +77,13 @@ extension AppPolicy {
         keepsHistory = app.keepsHistory ?? settings.history.byDefault
         historyTopics = app.historyTopics.map { Array($0.utf8) }
         allowsRecall = app.recall ?? true
+        if let settings = app.wake {
+            var policy = WakePolicy(relay: Array(settings.relay.utf8))
+            policy.intervalSeconds = UInt64(settings.intervalSeconds)
+            policy.hasContents = settings.contents
+            policy.wakesForTransient = settings.transient
+            policy.wakesForWills = settings.wills
+            wake = policy
+        }
     }
 }

@@ -105,7 +105,8 @@ struct JSONPacketReader {
         case .subscribe, .unsubscribe, .presence, .setWill, .clearWill, .createGroup, .joinGroup,
             .leaveGroup, .kickMember, .banMember, .listGroups, .describeGroup, .history,
             .conversations, .read, .hide, .applied, .recall, .replace, .setGroupMeta,
-            .setGroupAllowed, .setGroupHistory, .groupHistory:
+            .setGroupAllowed, .setGroupHistory, .groupHistory, .setWakeTarget,
+            .wakeTargets, .removeWakeTarget, .setGroupWake, .muteGroup:
             try readRequest(known, number: try required("request", requestNumber()))
         }
     }
@@ -117,6 +118,7 @@ struct JSONPacketReader {
         case createGroup, joinGroup, leaveGroup, kickMember, banMember, listGroups, describeGroup
         case setGroupMeta, setGroupAllowed, setGroupHistory, groupHistory
         case history, conversations, read, hide, applied, recall, replace
+        case setWakeTarget, wakeTargets, removeWakeTarget, setGroupWake, muteGroup
 
         /// What an MQTT client does instead of publishing this as a request; nil for what it
         /// publishes.
@@ -250,6 +252,8 @@ struct JSONPacketReader {
         fields.mentions = try mentions()
         fields.priority = try priority()
         fields.isLate = try flag("isLate")
+        fields.isWithoutWake = try optionalFlag("wake") == false
+        fields.push = try push()
         let block = fields.block(from: source.span.bytes)
         if !block.isEmpty {
             send.fields = ByteRange(offset: source.count, count: block.count)
@@ -495,6 +499,19 @@ struct JSONPacketReader {
                     reference: try required("reference", hexadecimal("reference")),
                     code: UInt8(try number("code", in: 0...255) ?? 0),
                     text: try text("text") ?? .empty))
+        case .setWakeTarget: ask(.setWakeTarget, try wakeTarget())
+        case .wakeTargets: ask(.listWakeTargets, try wakeTargetQuery())
+        case .removeWakeTarget: ask(.removeWakeTarget, try wakeTargetName())
+        case .setGroupWake:
+            ask(
+                .groupSetWake,
+                MRT.GroupFlag(
+                    group: try group(), isSet: try required("wake", optionalFlag("wake"))))
+        case .muteGroup:
+            ask(
+                .groupMute,
+                MRT.GroupFlag(
+                    group: try group(), isSet: try required("muted", optionalFlag("muted"))))
         case .recall: ask(.recall, try recall())
         case .replace: ask(.replace, try replace())
         case .setGroupMeta:
@@ -590,7 +607,7 @@ struct JSONPacketReader {
 
     // MARK: - Members
 
-    private mutating func value(_ name: StaticString) -> JSONObject.Value? {
+    mutating func value(_ name: StaticString) -> JSONObject.Value? {
         knownMembers.append(name)
         return JSONMembers(object.members, of: self).value(name)
     }
@@ -633,7 +650,7 @@ struct JSONPacketReader {
         }
     }
 
-    private mutating func number(
+    mutating func number(
         _ name: StaticString, in range: ClosedRange<UInt64>
     ) throws(JSONFault) -> UInt64? {
         knownMembers.append(name)
@@ -656,7 +673,7 @@ struct JSONPacketReader {
         }
     }
 
-    private func required<Value>(
+    func required<Value>(
         _ name: StaticString, _ value: Value?
     ) throws(JSONFault) -> Value {
         guard let value else { throw fault("is missing", name) }
