@@ -84,6 +84,8 @@ public struct Broker: ~Copyable, Sendable {
             connectionClosed(connection, cause, in: &step)
         case .sendReceived(let connection, let request):
             send(connection, request, in: &step)
+            // No other message has it: a copy of an old one may be made in a later step.
+            if request.isUnusual { wakes.forgetPush() }
         case .inboxAcknowledged(let connection, let throughNumber):
             acknowledgeInbox(connection, throughNumber, in: &step)
         case .resultsSeen(let connection, let throughNumber):

@@ -5,10 +5,8 @@
 /// The pages of `martlet help`: the first words of the commands.
 enum HelpTopic: String, CaseIterable {
     case send, listen, recall, replace, presence, group, token, password, session, queue
-    case wake
-    case `import`
+    case wake, `import`, retained, user, app
     case conversations, history, read, applied
-    case retained, user, app
     case explain, trace, backup, stats
     case `operator`, dashboard, listeners, refusals, log, reload
     case logLevel = "log-level"
@@ -343,8 +341,7 @@ enum HelpPages {
           --right RIGHT        a right of the tokens, in place of the rights of the app; may be
                                repeated. RIGHT is send:PATTERN, publish:FILTER, subscribe:FILTER,
                                presence:PATTERN, receipts:PATTERN, wake:PATTERN, attach:PATTERN,
-                               group:create
-                               or broadcast; !RIGHT denies, whatever others allow
+                               group:create or broadcast; !RIGHT denies, whatever others allow
           --output FILE        write the tokens to a new file as app,user,device,id,token; only you
                                can read it
 

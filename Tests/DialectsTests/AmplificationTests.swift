@@ -40,7 +40,11 @@ import WireFormat
 /// members of one group and subscribe to the topic `t`.
 private final class AmplificationTable {
     static let receiverCount = 100
-    private let loop = CoreLoop()
+    private let loop = {
+        var limits = CoreLimits()
+        limits.appPolicy.wake = WakePolicy(relay: Array("relay".utf8))
+        return CoreLoop(limits: limits)
+    }()
     private(set) var rows: [(name: String, cost: RequestCost)] = []
     private var clientCount = 0
     private var groupName = ""

@@ -61,6 +61,9 @@ extension Broker {
         if sendKeys.awaitsCommit {
             settleKeys(batch: result.sequence, isStored: result.refusal == nil)
         }
+        if wakes.awaitsCommit {
+            wakes.settleRows(batch: result.sequence, isStored: result.refusal == nil)
+        }
         settleWills(isStored: result.refusal == nil, at: step.moment)
         if !commits.inFlightBatch.repeats.isEmpty {
             settleRepeats(isStored: result.refusal == nil, in: &step)

@@ -196,7 +196,7 @@ extension Broker {
             guard let user = self.user(named: name, app: app) else {
                 return GroupResult(reason: .topicNameInvalid)
             }
-            return GroupResult(mute(group, isMuted, user))
+            return GroupResult(mute(group, isMuted, for: user))
         }
     }
 

@@ -93,7 +93,7 @@ extension Broker {
         case .leave: return leaveGroup(group, actor, in: &step)
         case .create, .list, .describe, .describeHistory:
             preconditionFailure("\(request) does not change a group")
-        case .mute(_, let isMuted): return mute(group, isMuted, actor.user)
+        case .mute(_, let isMuted): return mute(group, isMuted, for: actor.user)
         case .kick, .ban, .setMeta, .setAllowed, .setHistory, .setWaking: break
         }
         guard groupTable.groups[group].owner == actor.user else {
@@ -388,7 +388,7 @@ extension Broker {
 
     /// Sets whether a member is not woken by messages of the group.
     mutating func mute(
-        _ group: Index<Group>, _ isMuted: Bool, _ user: Index<User>
+        _ group: Index<Group>, _ isMuted: Bool, for user: Index<User>
     ) -> GroupOutcome {
         guard let membership = membership(of: user, in: group) else {
             return .refused(.notAuthorized, .memberOnly)

@@ -354,12 +354,12 @@ public struct SendRequest: Sendable {
     public var needsReference: Bool { !asks.isEmpty || !collapseKey.isEmpty }
     /// What the sender asks for.
     public var asks: SendAsks = [] { didSet { isUnusual = true } }
-    /// ``senderUnixMilliseconds`` is the time of a reading which the sender could not send earlier.
-    public var isLate = false { didSet { isUnusual = true } }
     /// When a transient message is dropped for a client that reads slowly.
     public var priority = SendPriority.normal { didSet { isUnusual = true } }
     /// The key of ``collapseKey``, in the space that the alignment of the next property leaves.
     private var collapseKeyByteCount: UInt8 = 0
+    /// That of ``push``, in the same space.
+    private var pushByteCount: UInt16 = 0
     private var collapseKeyOffset: UInt32 = 0
     /// Seconds until the message expires; nil for the age limit of queues.
     public var expirySeconds: UInt64?
@@ -384,8 +384,7 @@ public struct SendRequest: Sendable {
     public var attributes = ByteRange.empty { didSet { isUnusual = true } }
     /// Whom a message to a group mentions.
     public var mentions = Mentions() { didSet { isUnusual = true } }
-    /// A JSON object for those who are woken, which no receiver gets; empty for none.
-    public var push = ByteRange.empty { didSet { isUnusual = true } }
+    private var pushOffset: UInt32 = 0
 
     public init(
         number: UInt64, grade: Grade, target: SendTarget, messageIdentifier: ByteRange = .empty,
@@ -413,9 +412,19 @@ public struct SendRequest: Sendable {
         static let never = Keeping(rawValue: 2)
         static let only = Keeping(rawValue: 4)
         static let withoutWake = Keeping(rawValue: 8)
+        static let late = Keeping(rawValue: 16)
 
         mutating func set(_ option: Keeping, to isSet: Bool) {
             if isSet { insert(option) } else { remove(option) }
+        }
+    }
+
+    /// ``senderUnixMilliseconds`` is the time of a reading which the sender could not send earlier.
+    public var isLate: Bool {
+        get { keeping.contains(.late) }
+        set {
+            keeping.set(.late, to: newValue)
+            isUnusual = true
         }
     }
 
@@ -424,6 +433,17 @@ public struct SendRequest: Sendable {
         get { keeping.contains(.withoutWake) }
         set {
             keeping.set(.withoutWake, to: newValue)
+            isUnusual = true
+        }
+    }
+
+    /// A JSON object for those who are woken, which no receiver gets; empty for none. The dialect
+    /// has checked it: it has at most 4,096 bytes.
+    public var push: ByteRange {
+        get { ByteRange(offset: Int(pushOffset), count: Int(pushByteCount)) }
+        set {
+            pushOffset = newValue.offset
+            pushByteCount = UInt16(newValue.count)
             isUnusual = true
         }
     }

@@ -67,7 +67,7 @@ public enum RightsAction {
         case .send(let bytes), .sendGroup(let bytes), .publish(let bytes), .subscribe(let bytes),
             .presence(let bytes), .receipts(let bytes), .wake(let bytes), .attach(let bytes):
             bytes
-        case .broadcast, .createGroup: UnsafeRawBufferPointer(start: nil, count: 0)
+        case .broadcast, .createGroup: .init(start: nil, count: 0)
         }
     }
 }
@@ -107,7 +107,8 @@ public struct Rights: Hashable, Sendable {
     /// fleet at once.
     public static let ordinary = known(
         ["send:*", "publish:#", "subscribe:#", "presence:*", "receipts:*", "group:create"])
-    /// ``ordinary``, broadcasts and the broker's own topics; for the demo app.
+    /// ``ordinary``, broadcasts, the broker's own topics and the wake targets of others; for the
+    /// demo app.
     public static let everything = known(
         [
             "send:*", "publish:#", "subscribe:#", "subscribe:$SYS/#", "presence:*",

@@ -62,9 +62,8 @@ extension Broker {
                     connection, requestIdentifier: requestIdentifier,
                     target: result.identifier))
         case .list(let name, let byteCountMaximum):
-            let name = name.bytes(in: step.bytes)
-            guard let user = wakeUser(named: name, for: session) else {
-                return refuseWake(connection, requestIdentifier, name, in: &step)
+            guard let user = wakeUser(named: name, for: session, in: step) else {
+                return refuseWake(connection, request: requestIdentifier, of: name, in: &step)
             }
             let entries = encodedWakeTargets(of: user)
             guard entries.count <= byteCountMaximum else {
@@ -75,9 +74,8 @@ extension Broker {
             step.effects[connection.loop].reportWakeTargets(
                 to: connection, request: requestIdentifier, entries: entries)
         case .remove(let name, let identifier):
-            let name = name.bytes(in: step.bytes)
-            guard let user = wakeUser(named: name, for: session) else {
-                return refuseWake(connection, requestIdentifier, name, in: &step)
+            guard let user = wakeUser(named: name, for: session, in: step) else {
+                return refuseWake(connection, request: requestIdentifier, of: name, in: &step)
             }
             let isFound = remove(wakeTarget: identifier, of: user, in: &step)
             commits.commitSoon()
@@ -90,8 +88,9 @@ extension Broker {
     /// The user whose targets a client may list and remove; nil if there is none or no right allows
     /// it.
     private mutating func wakeUser(
-        named name: UnsafeRawBufferPointer, for session: Index<Session>
+        named name: ByteRange, for session: Index<Session>, in step: borrowing Step
     ) -> Index<User>? {
+        let name = name.bytes(in: step.bytes)
         let own = sessions[session].user
         if name.isEmpty || registry.users[own].name == name { return own }
         guard allows(.wake(user: name), session) else { return nil }
@@ -99,10 +98,11 @@ extension Broker {
     }
 
     private mutating func refuseWake(
-        _ connection: ConnectionID, _ requestIdentifier: UInt64, _ name: UnsafeRawBufferPointer,
+        _ connection: ConnectionID, request requestIdentifier: UInt64, of name: ByteRange,
         in step: inout Step
     ) {
         guard let session = session(of: connection) else { return }
+        let name = name.bytes(in: step.bytes)
         let isUnknown =
             user(named: name, app: registry.users[sessions[session].user].app) == nil
             && allows(.wake(user: name), session)

@@ -49,13 +49,14 @@ extension Broker {
         in step: inout Step
     ) {
         guard let index = wakes.index(of: user),
-            wakes[index].stamp != memory.messages[message].stamp,
-            let policy = wakePolicy(of: user), !isPresent(user)
+            wakes[index].stamp != memory.messages[message].stamp
         else { return }
         let stamp = memory.messages[message].stamp
-        let block = MessageBlock(memory.messages[message].block)
-        guard wakes(block, user) else { return }
         wakes[index].stamp = stamp
+        let block = MessageBlock(memory.messages[message].block)
+        guard let policy = wakePolicy(of: user), !isPresent(user), wakes(block, user) else {
+            return
+        }
         if isPulled { wakes[index].pulledCount += 1 }
         let deadline = memory.messages[message].deadline
         let push = block.hasFields ? wakes.push : []
@@ -395,10 +396,10 @@ extension Broker {
     private mutating func storeMarks(of index: Index<WakeUser>) {
         var marks: WakeMarks = wakes[index].wasAsked ? .asked : []
         if wakes[index].isDue { marks.insert(.due) }
-        guard marks != wakes[index].stored ?? [] else { return }
+        guard marks != wakes[index].stored ?? [] || wakes[index].isRowRefused else { return }
         let key = wakeKey(ofUser: wakes[index].user) + RecordKey.number(0)
         guard !marks.isEmpty else {
-            wakes[index].stored = nil
+            wakes.noteNoRow(of: index)
             commits.remove(.wakeTargets, renewable: [key])
             return
         }
@@ -406,8 +407,12 @@ extension Broker {
         row.write(marks.rawValue)
         let change = RecordChange(table: .wakeTargets, key: key, value: row.bytes)
         // A store without room refuses messages, and with them what they ask for.
-        if wakes[index].stored == nil, admitGrowth(of: change.pageByteCount) == nil { return }
-        wakes[index].stored = marks
+        if wakes[index].stored == nil || wakes[index].isRowRefused,
+            admitGrowth(of: change.pageByteCount) == nil
+        {
+            return
+        }
+        wakes.noteRow(marks, of: index, batch: commits.pendingSequence)
         commits.putWithSends(change)
     }
 

@@ -31,7 +31,7 @@ struct WakeNews: Hashable, Sendable {
             payload.count - 1 <= CoreLimits.wakeContentBytesMaximum
         {
             text.write("t", number: UInt64(payload[0]))
-            text.write("b", string: UnsafeRawBufferPointer(rebasing: payload[1...]))
+            text.write("b", string: payload.dropFirst())
         }
         members = text.bytes
     }

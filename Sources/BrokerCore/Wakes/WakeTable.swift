@@ -17,6 +17,8 @@ struct WakeUser: Sendable {
     var isDue = false
     /// What the store has of these two.
     var stored: WakeMarks?
+    /// Whether the store refused to write them, so that it has older ones or none.
+    fileprivate(set) var isRowRefused = false
     /// The newest of the messages that wait for the next request; nil if it is not known.
     fileprivate(set) var news: WakeNews?
     /// The stamp of the last message that was looked at: several sessions of a user get it.
@@ -55,6 +57,8 @@ struct WakeTable: ~Copyable {
     private(set) var wokenCount = 0
     /// Users whose news are in memory until the next request.
     private(set) var heldCount = 0
+    /// Users whose rows are not committed, with the batch of the row, in the order of the batches.
+    private var underWay: [(user: Index<User>, batch: UInt64)] = []
 
     /// Whether no user has targets: all that a message tests.
     @inline(__always)
@@ -112,7 +116,42 @@ struct WakeTable: ~Copyable {
         users.remove(index)
     }
 
+    // MARK: - Rows
+
+    /// Whether a row is on its way to the store.
+    var awaitsCommit: Bool { !underWay.isEmpty }
+
+    /// Notes that a batch writes what a user's row says.
+    mutating func noteRow(_ marks: WakeMarks, of index: Index<WakeUser>, batch: UInt64) {
+        users[index].stored = marks
+        users[index].isRowRefused = false
+        underWay.append((users[index].user, batch))
+    }
+
+    /// The end of a commit. A row that the store refused is written again at the next change.
+    mutating func settleRows(batch: UInt64, isStored: Bool) {
+        let end = underWay.firstIndex { $0.batch > batch } ?? underWay.count
+        if !isStored {
+            for row in underWay[..<end] {
+                if let index = indexes[row.user] { users[index].isRowRefused = true }
+            }
+        }
+        underWay.removeFirst(end)
+    }
+
+    /// Notes that the row of a user is deleted.
+    mutating func noteNoRow(of index: Index<WakeUser>) {
+        users[index].stored = nil
+        users[index].isRowRefused = false
+    }
+
     // MARK: - Messages
+
+    /// Forgets what the sender of a message gave: it is routed.
+    @inline(__always)
+    mutating func forgetPush() {
+        if !push.isEmpty { push = [] }
+    }
 
     /// The news of a message, made once for all its receivers.
     ///

@@ -150,8 +150,8 @@ enum StatisticsTable {
         ) { $0.counters.wakesJoined },
         .counter(
             "wakes/shortened", of: "wakes",
-            "Of these: the next request does not describe the message, because those of 1,024 other "
-                + "users are described"
+            "Of these: the next request does not describe the message, because those of 1,024 "
+                + "other users are described"
         ) { $0.counters.wakesShortened },
         .counter(
             "wakes/withdrawn", of: "wakes", "Requests that relays were told to forget"

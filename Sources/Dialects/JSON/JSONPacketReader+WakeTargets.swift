@@ -33,6 +33,11 @@ extension JSONPacketReader {
         return MRT.WakeTargetName(user: user, identifier: try required("id", identifier))
     }
 
+    /// A group, and what is set of it.
+    mutating func groupFlag(_ name: StaticString) throws(JSONFault) -> MRT.GroupFlag {
+        MRT.GroupFlag(group: try group(), isSet: try required(name, optionalFlag(name)))
+    }
+
     /// What the sender gives for those who are woken, as it is.
     mutating func push() throws(JSONFault) -> ByteRange {
         switch value("push") {

@@ -105,20 +105,20 @@ struct JSONPacketReader {
         case .subscribe, .unsubscribe, .presence, .setWill, .clearWill, .createGroup, .joinGroup,
             .leaveGroup, .kickMember, .banMember, .listGroups, .describeGroup, .history,
             .conversations, .read, .hide, .applied, .recall, .replace, .setGroupMeta,
-            .setGroupAllowed, .setGroupHistory, .groupHistory, .setWakeTarget,
-            .wakeTargets, .removeWakeTarget, .setGroupWake, .muteGroup:
+            .setGroupAllowed, .setGroupHistory, .groupHistory, .setWakeTarget, .wakeTargets,
+            .removeWakeTarget, .setGroupWake, .muteGroup:
             try readRequest(known, number: try required("request", requestNumber()))
         }
     }
 
     /// The messages of a client.
-    fileprivate enum MessageType: String {
+    enum MessageType: String {
         case connect, authenticate, send, ack, ping, disconnect
         case subscribe, unsubscribe, presence, setWill, clearWill
         case createGroup, joinGroup, leaveGroup, kickMember, banMember, listGroups, describeGroup
-        case setGroupMeta, setGroupAllowed, setGroupHistory, groupHistory
+        case setGroupMeta, setGroupAllowed, setGroupHistory, groupHistory, setGroupWake, muteGroup
         case history, conversations, read, hide, applied, recall, replace
-        case setWakeTarget, wakeTargets, removeWakeTarget, setGroupWake, muteGroup
+        case setWakeTarget, wakeTargets, removeWakeTarget
 
         /// What an MQTT client does instead of publishing this as a request; nil for what it
         /// publishes.
@@ -502,16 +502,8 @@ struct JSONPacketReader {
         case .setWakeTarget: ask(.setWakeTarget, try wakeTarget())
         case .wakeTargets: ask(.listWakeTargets, try wakeTargetQuery())
         case .removeWakeTarget: ask(.removeWakeTarget, try wakeTargetName())
-        case .setGroupWake:
-            ask(
-                .groupSetWake,
-                MRT.GroupFlag(
-                    group: try group(), isSet: try required("wake", optionalFlag("wake"))))
-        case .muteGroup:
-            ask(
-                .groupMute,
-                MRT.GroupFlag(
-                    group: try group(), isSet: try required("muted", optionalFlag("muted"))))
+        case .setGroupWake: ask(.groupSetWake, try groupFlag("wake"))
+        case .muteGroup: ask(.groupMute, try groupFlag("muted"))
         case .recall: ask(.recall, try recall())
         case .replace: ask(.replace, try replace())
         case .setGroupMeta:
@@ -539,7 +531,7 @@ struct JSONPacketReader {
         }
     }
 
-    private mutating func group() throws(JSONFault) -> ByteRange {
+    mutating func group() throws(JSONFault) -> ByteRange {
         try required("group", shortText("group"))
     }
 
@@ -642,7 +634,7 @@ struct JSONPacketReader {
         try optionalFlag(name) ?? false
     }
 
-    private mutating func optionalFlag(_ name: StaticString) throws(JSONFault) -> Bool? {
+    mutating func optionalFlag(_ name: StaticString) throws(JSONFault) -> Bool? {
         switch value(name) {
         case nil, .null: return nil
         case .bool(let flag): return flag
@@ -689,18 +681,9 @@ struct JSONPacketReader {
     }
 }
 
-/// The operations that MQTT clients publish as requests.
-public enum RequestOperations {
-    /// Whether there is an operation of this name.
-    public static func contain(_ name: String) -> Bool {
-        JSONPacketReader.MessageType(rawValue: name).map { $0.alternativeOfMQTT == nil } ?? false
-    }
-}
-
 /// Parameters that are one text, to the end of the packet.
 private struct BareText: RequestPart {
     let text: ByteRange
-
     var byteCount: Int { Int(text.count) }
 
     func write(to writer: inout PacketWriter, from source: RawSpan) {

@@ -158,7 +158,7 @@ extension MQTTDecoder {
         var mentioned = UserList(MessageProperty.mention)
         var (listByteCount, namesByteCount, keyByteCount, ownByteCount) = (0, 0, 0, 0)
         let collapse = collapseKey(in: section, of: owner, in: body.bytes)
-        let push = push(in: section, of: owner, in: body, into: &request)
+        let push = push(in: section, of: owner, in: body.bytes, into: &request)
         let whole = packet.replace(range, byteCount: Int(range.count)) { output in
             var writer = PacketWriter(output.mutableBytes)
             receivers.write(section, of: owner, in: body, to: &writer)
@@ -228,18 +228,18 @@ extension MQTTDecoder {
 
     /// Reads `wake` and `push`. Returns what the message has for those who are woken; nil for none.
     private static func push(
-        in section: MQTT.PropertySection, of owner: MQTT.PropertyOwner,
-        in body: UnsafeRawBufferPointer, into request: inout SendRequest
+        in section: MQTT.PropertySection, of owner: MQTT.PropertyOwner, in body: RawSpan,
+        into request: inout SendRequest
     ) -> ByteRange? {
         var push: ByteRange?
-        var reader = MQTT.PropertyReader(section, of: owner, in: body.bytes)
+        var reader = MQTT.PropertyReader(section, of: owner, in: body)
         while let property = try? reader.next() {
             guard property.identifier == .userProperty else { continue }
             let name = property.text.bytes(in: body)
             let value = property.value.bytes(in: body)
-            if name.elementsEqual(MessageProperty.wake.utf8Bytes) {
-                if value.elementsEqual("no".utf8) { request.isWithoutWake = true }
-            } else if name.elementsEqual(MessageProperty.push.utf8Bytes) {
+            if name.isEqual(MessageProperty.wake) {
+                if value.isEqual("no") { request.isWithoutWake = true }
+            } else if name.isEqual(MessageProperty.push) {
                 if MRTDecoder.isPush(value) {
                     push = property.value
                 } else {

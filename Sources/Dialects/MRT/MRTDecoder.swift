@@ -230,7 +230,7 @@ enum MRTDecoder {
         request.isLate = fields.isLate
         if fields.isWithoutWake { request.isWithoutWake = true }
         if !fields.push.isEmpty {
-            guard isPush(fields.push.bytes(in: packet.body)) else {
+            guard isPush(fields.push.bytes(in: packet.body).bytes) else {
                 return (.payloadFormatInvalid, .pushText)
             }
             request.push = packet.place(fields.push)
@@ -264,9 +264,9 @@ enum MRTDecoder {
     }
 
     /// Whether a text may be what a sender gives for those who are woken.
-    static func isPush(_ text: UnsafeRawBufferPointer) -> Bool {
-        text.count <= WireLimits.pushByteCountMaximum && TextRules.isUTF8(text.bytes)
-            && JSONSyntax.isObject(text.bytes)
+    static func isPush(_ text: RawSpan) -> Bool {
+        text.byteCount <= WireLimits.pushByteCountMaximum && TextRules.isUTF8(text)
+            && JSONSyntax.isObject(text)
     }
 
     /// The fault of a message, of a send or a will, and its size in JSON form, which is 0 if it has

@@ -37,7 +37,7 @@ import Testing
         #expect(lines(of: "bob") == ["bob/pc: wake target 1"])
         set("bob/pc", kind: 6, "a:1")
         set("bob/pc", kind: 6, "a:2")
-        #expect(lines(of: "bob") == ["bob/pc: wake target 2", "bob/pc: wake target 3"])
+        #expect(lines(of: "bob") == ["bob/pc: wake target 1", "bob/pc: wake target 2"])
         let targets = world.broker.wakeTargets(app: World.app, user: Array("bob".utf8))!
         #expect(targets.map(\.address) == ["a:1", "a:2"].map { Array($0.utf8) })
         #expect(targets.allSatisfy { $0.language == Array("de".utf8) })
@@ -67,16 +67,16 @@ import Testing
         #expect(told.first?.hasPrefix("relay/1: wake targets 1, ") == true)
         #expect(
             told.dropFirst() == [
-                "relay/1: response 2, notAuthorized",
-                "relay/1: response 3, packetTooLarge", "relay/1: response 4, success",
-                "relay/1: response 5, noSubscriptionExisted",
+                "relay/1: response 1, notAuthorized",
+                "relay/1: response 1, packetTooLarge", "relay/1: response 1, success",
+                "relay/1: response 2, noSubscriptionExisted",
             ])
         world.setRights("send:*")
         world.wake("relay/1") { .list(user: $0.appendRange("bob"), byteCountMaximum: 1_000) }
         world.wake("relay/1") { _ in .list(user: .empty, byteCountMaximum: 1_000) }
         #expect(
             lines(of: "relay") == [
-                "relay/1: response 6, notAuthorized", "relay/1: wake targets 7, 0 bytes",
+                "relay/1: response 1, notAuthorized", "relay/1: wake targets 1, 0 bytes",
             ])
     }
 

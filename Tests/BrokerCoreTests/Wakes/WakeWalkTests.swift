@@ -1,7 +1,7 @@
-// A seeded walk through all that can happen to users with wake targets: devices come and go, commits
-// are slow, the broker dies. What is checked is what was promised: a user who is absent, and for
-// whom an acknowledged message waits, is woken at once or within the interval, and nobody without
-// targets is.
+// A seeded walk through all that can happen to users with wake targets: devices and the relay come
+// and go, commits are slow, the broker dies. What is checked is what was promised: a user who is
+// absent, and for whom an acknowledged message waits, is woken at once or within the interval, and
+// nobody without targets is.
 
 import BrokerTerms
 import Primitives
@@ -56,6 +56,7 @@ private struct WakeWalker {
     private var acknowledged: [String: UInt64] = [:]
     private var covered: [String: UInt64] = [:]
     private var heldByRelay: UInt64 = 0
+    private var isRelayThere = true
 
     static func complaint(seed: UInt64, bug: WakeBug?) -> String? {
         var walker = WakeWalker(seed: seed, bug: bug)
@@ -86,6 +87,7 @@ private struct WakeWalker {
         case 55..<63: if connected.contains(device) { leave(device) }
         case 63..<88: isCommitting ? finishCommit() : beginCommit()
         case 88..<92: crash()
+        case 92..<95: isRelayThere ? loseRelay() : connectRelay()
         default: world.pass(milliseconds: random.below(30_000))
         }
         listen()
@@ -116,6 +118,17 @@ private struct WakeWalker {
         }
     }
 
+    private mutating func connectRelay() {
+        isRelayThere = true
+        world.connect("relay/1", resume: (epoch: world.epochs["relay/1"] ?? 0, heldByRelay))
+    }
+
+    private mutating func loseRelay() {
+        listen()
+        isRelayThere = false
+        world.lose("relay/1")
+    }
+
     private mutating func beginCommit() { isCommitting = world.beginCommit() }
 
     private mutating func finishCommit() {
@@ -143,11 +156,22 @@ private struct WakeWalker {
         if bug == .lostRequests {
             world.purgeQueues(matching: SessionFilter(app: World.app, user: Array("relay".utf8)))
         }
-        world.connect("relay/1", resume: (epoch: world.epochs["relay/1"] ?? 0, heldByRelay))
+        connectRelay()
         life += 1
         (numbers, told, seen) = ([], [], 0)
         world.connect("ann/1", outbox: (epoch: life, seen: 0, used: 0))
         world.settle()
+    }
+
+    /// The relay is away when a request is made, and the broker dies before it is back.
+    private mutating func crashBesideRelay() {
+        world.settle()
+        world.pass(seconds: 120)
+        world.settle()
+        if isRelayThere { loseRelay() }
+        send(to: "zoe")
+        world.settle()
+        crash()
     }
 
     /// Takes what was told: results of sends, and requests.
@@ -178,6 +202,8 @@ private struct WakeWalker {
     private mutating func finish() {
         guard complaint == nil else { return }
         if isCommitting { finishCommit() }
+        if bug == .lostRequests { crashBesideRelay() }
+        if !isRelayThere { connectRelay() }
         for _ in 0..<4 {
             world.settle()
             listen()

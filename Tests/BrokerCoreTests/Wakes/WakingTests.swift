@@ -122,6 +122,7 @@ import Testing
         let text = world.told()
         #expect(text.count == 1 && text[0].contains("\"group\":\"\(group)\""))
         world.connect("bob/pc")
+        world.settle()
         #expect(world.operate(group, .mute(user: Array("bob".utf8), true)) == .success)
         world.acknowledgeAll("bob/pc")
         world.settle()
@@ -228,6 +229,7 @@ import Testing
         leave()
         world.send("ann/1", 1, to: .user("bob"), "on")
         world.settle()
+        _ = world.lines()
         world.crash()
         world.connect("relay/1")
         world.settle()
@@ -249,6 +251,33 @@ import Testing
         #expect(world.news() == [])
         world.pass(seconds: 60)
         #expect(world.news() == ["wake bob 2"])
+    }
+
+    @Test func `is asked for after a crash though a full store refused its row before`() {
+        leave()
+        world.send("ann/1", 1, to: .user("bob"), "on")
+        #expect(world.news() == ["wake bob 1 from ann"])
+        world.store.isFull = true
+        world.send("ann/1", 2, to: .user("bob"), "on")
+        world.settle()
+        #expect(world.lines().contains { $0.hasPrefix("ann/1: result 2, quotaExceeded") })
+        world.store.isFull = false
+        world.forgetFullStore()
+        world.send("ann/1", 3, to: .user("bob"), "on")
+        world.settle()
+        #expect(world.lines().contains("ann/1: result 3, sent"))
+        world.crash()
+        world.connect("relay/1")
+        _ = world.news()
+        world.pass(seconds: 60)
+        #expect(world.news() == ["wake bob 2"])
+    }
+
+    @Test func `of a later message has nothing that an earlier one gave`() {
+        leave()
+        world.sendWaking("ann/1", 1, to: .user("bob"), "on", push: #"{"badge":1}"#)
+        #expect(world.told().count == 1)
+        #expect(world.broker.wakes.push.isEmpty)
     }
 
     @Test func `of a device that was connected is asked for after a crash`() {

@@ -35,7 +35,7 @@ extension AdministrationService {
                 }
             throw AdministrationRefusal(result.reason, message, cause: cause)
         }
-        report("wake.set", request.app, request.user, id: result.identifier)
+        report("wake.set", app: request.app, user: request.user, id: result.identifier)
         return SetWakeTarget.Reply(id: result.identifier)
     }
 
@@ -56,7 +56,7 @@ extension AdministrationService {
             state.broker.removeWakeTarget(
                 request.id, app: app, user: user, at: moment, effects: &state.effects)
         }
-        report("wake.remove", request.app, request.user, id: request.id)
+        report("wake.remove", app: request.app, user: request.user, id: request.id)
         return RemoveWakeTarget.Reply(isRemoved: isRemoved == true)
     }
 
@@ -73,7 +73,7 @@ extension AdministrationService {
                 "no relay was told: the user has no such target, apps.\(request.app).wake is not "
                     + "set, or the relay's user is not known or its queue is full")
         }
-        report("wake.test", request.app, request.user, id: request.id ?? 0)
+        report("wake.test", app: request.app, user: request.user, id: request.id ?? 0)
         return TestWake.Reply(targetCount: count)
     }
 
@@ -85,7 +85,7 @@ extension AdministrationService {
         guard isKnown else { throw Self.unknownUser(user, app) }
     }
 
-    private func report(_ name: String, _ app: String, _ user: String, id: UInt64) {
+    private func report(_ name: String, app: String, user: String, id: UInt64) {
         log.write(
             .info, .administration,
             fields: [
