@@ -43,6 +43,10 @@ public enum AdministrationCommand: Hashable, Sendable {
     case reportApplied(ReportApplied)
     case showReceipts(ShowReceipts)
     case purgeQueues(PurgeQueues)
+    case setWakeTarget(SetWakeTarget)
+    case listWakeTargets(ListWakeTargets)
+    case removeWakeTarget(RemoveWakeTarget)
+    case testWake(TestWake)
     case listRetained(ListRetained)
     case showRetained(ShowRetained)
     case deleteRetained(DeleteRetained)
@@ -110,6 +114,10 @@ public enum AdministrationCommand: Hashable, Sendable {
         case reportApplied = "message.applied"
         case showReceipts = "message.receipts"
         case purgeQueues = "queue.purge"
+        case setWakeTarget = "wake.set"
+        case listWakeTargets = "wake.list"
+        case removeWakeTarget = "wake.remove"
+        case testWake = "wake.test"
         case listRetained = "retained.list"
         case showRetained = "retained.show"
         case deleteRetained = "retained.delete"
@@ -178,6 +186,10 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .reportApplied: .reportApplied
         case .showReceipts: .showReceipts
         case .purgeQueues: .purgeQueues
+        case .setWakeTarget: .setWakeTarget
+        case .listWakeTargets: .listWakeTargets
+        case .removeWakeTarget: .removeWakeTarget
+        case .testWake: .testWake
         case .listRetained: .listRetained
         case .showRetained: .showRetained
         case .deleteRetained: .deleteRetained
@@ -267,6 +279,10 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .reportApplied: self = .reportApplied(try Self.body(line))
         case .showReceipts: self = .showReceipts(try Self.body(line))
         case .purgeQueues: self = .purgeQueues(try Self.body(line))
+        case .setWakeTarget: self = .setWakeTarget(try Self.body(line))
+        case .listWakeTargets: self = .listWakeTargets(try Self.body(line))
+        case .removeWakeTarget: self = .removeWakeTarget(try Self.body(line))
+        case .testWake: self = .testWake(try Self.body(line))
         case .listRetained: self = .listRetained(try Self.body(line))
         case .showRetained: self = .showRetained(try Self.body(line))
         case .deleteRetained: self = .deleteRetained(try Self.body(line))

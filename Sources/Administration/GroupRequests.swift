@@ -159,6 +159,8 @@ public struct ChangeMember: AdministrationRequest {
 
     public enum Action: String, Codable, Hashable, Sendable {
         case join, leave, kick, ban
+        /// The member is not woken by messages of the group, or is again.
+        case mute, unmute
     }
 
     public var app: String
@@ -233,6 +235,8 @@ public struct ChangeGroup: AdministrationRequest {
         case everybodyAllowed
         /// Whether messages are kept by default, and how many of them new members see.
         case history(isKept: Bool, shownCount: UInt32)
+        /// Whether messages wake members of whom no device is connected.
+        case wake(isOn: Bool)
     }
 
     public var app: String

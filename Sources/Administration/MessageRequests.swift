@@ -64,6 +64,10 @@ public struct SendMessage: AdministrationRequest {
     public var onlyMentioned: Bool?
     /// When a message of grade transient is dropped for a client that reads slowly.
     public var priority: Priority?
+    /// False for a message that wakes nobody of whom no device is connected.
+    public var wakes: Bool?
+    /// The text of a JSON object for the relay that wakes receivers, at most 4,096 bytes.
+    public var push: String?
     /// The receipts that `from` gets as messages: `delivered` when a device of a receiver has
     /// acknowledged it, `applied` when a receiver tells that it applied it.
     public var receipts: [String]?

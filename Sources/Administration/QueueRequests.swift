@@ -88,6 +88,8 @@ public struct ListQueueMessages: AdministrationRequest {
         case receipt
         /// A message that the receiver may have was recalled or changed.
         case recall, update
+        /// A text for a relay that wakes users.
+        case wake
     }
 
     public struct Reply: Codable, Hashable, Sendable {

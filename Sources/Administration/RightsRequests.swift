@@ -60,7 +60,7 @@ public struct ExplainRights: AdministrationRequest {
     public static let name = "rights.explain"
 
     public enum Action: String, Codable, Hashable, Sendable, CaseIterable {
-        case send, publish, subscribe, presence, receipts, attach, broadcast
+        case send, publish, subscribe, presence, receipts, wake, attach, broadcast
         case createGroup = "create-group"
 
         /// The words that name an action. The right to make groups is `group:create`, and that is

@@ -18,6 +18,7 @@ extension Broker {
         checkWills()
         sendKeys.checkInvariants()
         tracking.checkInvariants()
+        wakes.checkInvariants()
         checkConversations()
         checkCounts()
         for session in sessions.places where sessions.contains(session) {

@@ -40,6 +40,7 @@ public struct Broker: ~Copyable, Sendable {
     var tracking = TrackedSends()
     var untakenReceivers = UntakenReceivers()
     var inspections = Inspections()
+    var wakes = WakeTable()
 
     var deadlines: Deadlines
     var workload = Workload()
@@ -83,6 +84,8 @@ public struct Broker: ~Copyable, Sendable {
             connectionClosed(connection, cause, in: &step)
         case .sendReceived(let connection, let request):
             send(connection, request, in: &step)
+            // No other message has it: a copy of an old one may be made in a later step.
+            if request.isUnusual { wakes.forgetPush() }
         case .inboxAcknowledged(let connection, let throughNumber):
             acknowledgeInbox(connection, throughNumber, in: &step)
         case .resultsSeen(let connection, let throughNumber):
@@ -122,6 +125,9 @@ public struct Broker: ~Copyable, Sendable {
         case .recallRequested(let connection, let identifier, let request):
             guard admits(connection, request: identifier, in: &step) else { return }
             revise(connection, identifier: identifier, request, in: &step)
+        case .wakeRequested(let connection, let identifier, let request):
+            guard admits(connection, request: identifier, in: &step) else { return }
+            wakeRequested(by: connection, identifier: identifier, request, in: &step)
         case .willSet(let connection, let identifier, let request):
             guard admits(connection, request: identifier, in: &step) else { return }
             setWill(of: connection, identifier: identifier, request, in: &step)
@@ -171,6 +177,8 @@ public struct Broker: ~Copyable, Sendable {
             case .tracked(let index): expire(tracked: index, at: moment)
             case .receipts(let index): paceReceipts(of: index, in: &step)
             case .revision(let index): continueRevision(index, in: &step)
+            case .wake(let index): wakeDue(index, in: &step)
+            case .wakeCheck(let index): checkWake(index, in: &step)
             case .housekeeping: runHousekeeping(at: moment)
             case .deliveries: deliverWaiting(untilWork: end, effects, in: &step)
             }

@@ -49,7 +49,9 @@ struct Deadlines: ~Copyable {
         switch payload {
         case .housekeeping: isHousekeepingDue = false
         case .deliveries: areDeliveriesDue = false
-        case .session, .will, .retained, .access, .login, .tracked, .receipts, .revision: break
+        case .session, .will, .retained, .access, .login, .tracked, .receipts, .revision,
+            .wake, .wakeCheck:
+            break
         }
         return payload
     }
@@ -67,6 +69,8 @@ enum DeadlinePayload {
     case tracked(Index<TrackedSend>)
     case receipts(Index<TrackedSend>)
     case revision(Index<Revision>)
+    case wake(Index<WakeUser>)
+    case wakeCheck(Index<WakeUser>)
 
     var raw: UInt64 {
         switch self {
@@ -80,6 +84,8 @@ enum DeadlinePayload {
         case .tracked(let send): 7 << 32 | UInt64(send.place)
         case .receipts(let send): 8 << 32 | UInt64(send.place)
         case .revision(let revision): 9 << 32 | UInt64(revision.place)
+        case .wake(let user): 10 << 32 | UInt64(user.place)
+        case .wakeCheck(let user): 11 << 32 | UInt64(user.place)
         }
     }
 
@@ -96,6 +102,8 @@ enum DeadlinePayload {
         case 7: self = .tracked(Index(place: place))
         case 8: self = .receipts(Index(place: place))
         case 9: self = .revision(Index(place: place))
+        case 10: self = .wake(Index(place: place))
+        case 11: self = .wakeCheck(Index(place: place))
         default: preconditionFailure("deadline payload \(raw)")
         }
     }

@@ -484,6 +484,27 @@ public struct CoreLimits: Sendable {
     /// Pages of ``conversationLooksMaximum`` conversations of a user that a login looks at for
     /// them: a millisecond. The client of a user with more is told of one at least.
     static let unreadPagesMaximum = 10
+    /// Maximum number of wake targets of a user: its telephones, tablets and computers, and some
+    /// that are not used any more.
+    public static let wakeTargetsMaximum = 8
+    /// Maximum bytes of the address of a wake target: tokens of push services and URLs in the field
+    /// are shorter.
+    public static let wakeAddressBytesMaximum = 2_048
+    /// Maximum bytes of a language tag: RFC 5646 (section 4.4.1) names 35 as enough.
+    public static let languageBytesMaximum = 35
+    /// Maximum bytes of a text in a request to wake: push services transport 4 KiB in all.
+    static let wakeContentBytesMaximum = 2_048
+    /// Seconds after a message for which a request to wake is valid: a week.
+    static let wakeValiditySeconds: UInt64 = 604_800
+    /// Time that a device has to connect again, after its connection was lost with messages that it
+    /// has not acknowledged, before the relay is asked to wake it. Changing networks takes less.
+    static let wakeGraceSeconds: UInt64 = 10
+    /// Users whom one message wakes in its own turn; the others of a large group follow in later
+    /// ones. Each costs a message to the relay, so that all of them are a millisecond.
+    static let wakesPerMessageMaximum = 64
+    /// Users whose newest message is described in memory until their next request: 16 MiB, with
+    /// 16 KiB for the longest push and text. The requests of others tell the count alone.
+    static let wakeNewsMaximum = 1_024
     /// Maximum number of devices that are shown of one user: a reply of 4 MiB has room for them.
     public static let describedDevicesMaximum = 1_000
 }
@@ -510,6 +531,8 @@ public struct AppPolicy: Hashable, Sendable {
     public var allowsRecall = true
     /// Whether its users may speak LeanMessage.
     public var opensLeanMessage = false
+    /// How users are woken of whom no device is connected; nil if they are not.
+    public var wake: WakePolicy?
 
     public init() {}
 

@@ -1,7 +1,8 @@
 // Settings of one app that differ from the broker's, as written in the configuration:
 //
 //     {app: "plant", refusedPublish: "count", joinsGroups: false, takeoversPerMinute: 20,
-//      keepsHistory: true, historyTopics: ["plant/+/alarm"], recall: false, interfaces: ["rest"]}
+//      keepsHistory: true, historyTopics: ["plant/+/alarm"], recall: false, interfaces: ["rest"],
+//      wake: {relay: "push", intervalSeconds: 60}}
 
 import JSON5
 
@@ -20,6 +21,9 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
     public var historyTopics: [String] = []
     /// Whether its users may recall and replace their messages; nil: they may.
     public var recall: Bool?
+
+    /// How users are woken of whom no device is connected; nil: they are not.
+    public var wake: WakeSettings?
 
     /// The interfaces of other messaging systems that its users may use.
     public var interfaces: [AppInterface] = []
@@ -66,11 +70,12 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
         case "keepsHistory": keepsHistory = try Setting.boolean(node)
         case "historyTopics": historyTopics = try HistoryFilters.read(node)
         case "recall": recall = try Setting.boolean(node)
+        case "wake": wake = try WakeSettings(node)
         case "interfaces": interfaces = try Self.interfaces(node)
         default:
             throw SettingFault(
                 "is unknown; known are app, refusedPublish, joinsGroups, takeoversPerMinute, "
-                    + "keepsHistory, historyTopics, recall, interfaces")
+                    + "keepsHistory, historyTopics, recall, interfaces, wake")
         }
     }
 
@@ -107,6 +112,7 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
             members.append("historyTopics: [\(filters.joined(separator: ", "))]")
         }
         if let recall { members.append("recall: \(recall)") }
+        if let wake { members.append("wake: \(wake.written)") }
         if !interfaces.isEmpty {
             let names = interfaces.map { JSONText.quoted($0.rawValue) }
             members.append("interfaces: [\(names.joined(separator: ", "))]")

@@ -478,6 +478,7 @@ extension Event {
         case .subscribeReceived, .unsubscribeReceived: partCount
         case .sendReceived, .presenceQueried, .groupRequested, .historyRequested,
             .conversationsRequested, .markReadRequested, .appliedReported, .recallRequested,
+            .wakeRequested,
             .willSet, .willCleared, .requestFaulted, .credentialPresented, .credentialRefused:
             1
         case .connectReceived(_, let request): request.will == nil ? 0 : 1

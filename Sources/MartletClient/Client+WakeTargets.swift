@@ -121,6 +121,25 @@ extension Client {
         return targets
     }
 
+    /// Sets whether messages of a group that this user owns wake members of whom no device is
+    /// connected; they do by default.
+    public func setWaking(_ isOn: Bool, of group: String) async throws(MartletError) {
+        try await set(.groupSetWake, isOn, of: group)
+    }
+
+    /// Sets whether this user is not woken by messages of a group.
+    public func setMuted(_ isMuted: Bool, in group: String) async throws(MartletError) {
+        try await set(.groupMute, isMuted, of: group)
+    }
+
+    private func set(
+        _ operation: MRT.Operation, _ isSet: Bool, of group: String
+    ) async throws(MartletError) {
+        var bytes = ByteBuilder()
+        let part = MRT.GroupFlag(group: try bytes.append(identifier: group), isSet: isSet)
+        _ = try await request(operation, part: part, bytes: bytes)
+    }
+
     /// Removes a wake target.
     ///
     /// - Parameters:

@@ -75,8 +75,8 @@ public enum WireLimits {
     /// Bytes of what a sender tells about a message that it recalls or replaces: the same.
     public static let revisionDetailByteCountMaximum = 128
 
-    /// Wake targets of a user: its telephones, tablets and computers, and some that are not used any
-    /// more.
+    /// Wake targets of a user: its telephones, tablets and computers, and some that are not used
+    /// any more.
     public static var wakeTargetMaximum: Int { 8 }
     /// Bytes of the address of a wake target: FCM's tokens and most URLs are shorter.
     public static var wakeAddressByteCountMaximum: Int { 2_048 }

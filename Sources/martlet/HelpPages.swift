@@ -5,9 +5,8 @@
 /// The pages of `martlet help`: the first words of the commands.
 enum HelpTopic: String, CaseIterable {
     case send, listen, recall, replace, presence, group, token, password, session, queue
-    case `import`
+    case wake, `import`, retained, user, app
     case conversations, history, read, applied
-    case retained, user, app
     case explain, trace, backup, stats, top
     case `operator`, dashboard, listeners, refusals, log, reload
     case logLevel = "log-level"
@@ -22,6 +21,7 @@ enum HelpTopic: String, CaseIterable {
         case .group: HelpPages.group
         case .token: HelpPages.token
         case .password: HelpPages.password
+        case .wake: HelpPages.wake
         case .import: HelpPages.import
         case .session: HelpPages.session
         case .queue: HelpPages.queue
@@ -71,6 +71,7 @@ enum HelpPages {
           martlet user (add | list | show)
           martlet token (mint | list | revoke)
           martlet password (set | list | expire | revoke)
+          martlet wake (set | list | remove | test) --user USER
           martlet import mosquitto --config FILE [--dry-run]
           martlet session (list | show | watch | kick | delete)
           martlet queue (show | messages | drop | purge) USER
@@ -341,8 +342,8 @@ enum HelpPages {
           --batch LABEL        a label to select the tokens by, such as a production lot
           --right RIGHT        a right of the tokens, in place of the rights of the app; may be
                                repeated. RIGHT is send:PATTERN, publish:FILTER, subscribe:FILTER,
-                               presence:PATTERN, receipts:PATTERN, attach:PATTERN, group:create
-                               or broadcast; !RIGHT denies, whatever others allow
+                               presence:PATTERN, receipts:PATTERN, wake:PATTERN, attach:PATTERN,
+                               group:create or broadcast; !RIGHT denies, whatever others allow
           --output FILE        write the tokens to a new file as app,user,device,id,token; only you
                                can read it
 

@@ -27,6 +27,10 @@ enum Command: String, CaseIterable {
     case tokenMint = "token mint"
     case tokenList = "token list"
     case tokenRevoke = "token revoke"
+    case wakeSet = "wake set"
+    case wakeList = "wake list"
+    case wakeRemove = "wake remove"
+    case wakeTest = "wake test"
     case passwordSet = "password set"
     case passwordList = "password list"
     case passwordExpire = "password expire"
@@ -166,6 +170,10 @@ enum MartletProgram {
             case .tokenMint: try TokenMintCommand.run(arguments)
             case .tokenList: try TokenListCommand.run(arguments)
             case .tokenRevoke: try TokenRevokeCommand.run(arguments)
+            case .wakeSet: try WakeSetCommand.run(arguments)
+            case .wakeList: try WakeListCommand.run(arguments)
+            case .wakeRemove: try WakeRemoveCommand.run(arguments)
+            case .wakeTest: try WakeTestCommand.run(arguments)
             case .passwordSet: try PasswordSetCommand.run(arguments)
             case .passwordList: try PasswordListCommand.run(arguments)
             case .passwordExpire: try PasswordExpireCommand.run(arguments)

@@ -109,6 +109,13 @@ struct APIMessageTests {
         AddOperator(operator: "ci", role: .operate, expirySeconds: 1),
         AddOperator(operator: "ci", role: .view, expirySeconds: nil), ListOperators(),
         RevokeOperator(operator: "ci"), MakeLoginLink(operator: "ci", role: .view),
+        SetWakeTarget(
+            app: "plant", user: "a/b", kind: .smsWebhook, address: "+493012345", device: "pc",
+            environment: .sandbox, language: "de"),
+        SetWakeTarget(app: "plant", user: "a", kind: .udp, address: "a:1"),
+        ListWakeTargets(app: "plant", user: "a/b"),
+        RemoveWakeTarget(app: "plant", user: "a", id: .max),
+        TestWake(app: "plant", user: "a", id: 1), TestWake(app: "plant", user: "a", id: nil),
         ShowSelf(), ReloadConfiguration(), SetLogLevel(level: "debug"), ListListeners(),
         ReadActivity(), ReadActivity(limit: 50),
         ListRefusals(), ListRefusals(after: .max, limit: 1),

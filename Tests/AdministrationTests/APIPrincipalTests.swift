@@ -32,7 +32,7 @@ struct APIPrincipalTests {
     /// What keys and users do without an app in the path.
     private static let own: Set<String> = [
         "POST /messages", "POST /messages/recall", "POST /messages/replace", "POST /applied",
-        "GET /me",
+        "PUT /wake-targets", "GET /wake-targets", "DELETE /wake-targets/{id}", "GET /me",
     ]
 
     @Test func `that is an operator may do what the role says, and names the app in the path`() {

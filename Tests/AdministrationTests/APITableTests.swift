@@ -322,6 +322,10 @@ extension AdministrationCommand {
         case .listUsers(let request): request.line
         case .showUser(let request): request.line
         case .sendMessage(let request): request.line
+        case .setWakeTarget(let request): request.line
+        case .listWakeTargets(let request): request.line
+        case .removeWakeTarget(let request): request.line
+        case .testWake(let request): request.line
         case .recallMessage(let request): request.line
         case .replaceMessage(let request): request.line
         case .mintTokens(let request): request.line

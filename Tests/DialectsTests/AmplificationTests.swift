@@ -40,7 +40,11 @@ import WireFormat
 /// members of one group and subscribe to the topic `t`.
 private final class AmplificationTable {
     static let receiverCount = 100
-    private let loop = CoreLoop()
+    private let loop = {
+        var limits = CoreLimits()
+        limits.appPolicy.wake = WakePolicy(relay: Array("relay".utf8))
+        return CoreLoop(limits: limits)
+    }()
     private(set) var rows: [(name: String, cost: RequestCost)] = []
     private var clientCount = 0
     private var groupName = ""
@@ -302,6 +306,12 @@ private final class AmplificationTable {
             row("set a wake target", Packets.request(operation, target + address, id: 9), owner)
         case .listWakeTargets:
             row("list wake targets", Packets.request(operation, [0], id: 10), owner)
+        case .groupSetWake:
+            row(
+                "set wake of a group of 100", Packets.request(operation, group + [0], id: 12), owner
+            )
+        case .groupMute:
+            row("mute a group", Packets.request(operation, group + [1], id: 13), owner)
         case .removeWakeTarget:
             row("remove no wake target", Packets.request(operation, [0, 1], id: 11), owner)
         case .groupSetMeta:

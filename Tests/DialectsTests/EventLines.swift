@@ -62,6 +62,16 @@ func line(_ event: Event, _ bytes: UnsafeRawBufferPointer) -> String {
             + "\(party(request.party)) up to \(request.number)"
     case .appliedReported(_, let identifier, let request):
         return "applied \(identifier): \(request.reference), \(request.code) \(text(request.text))"
+    case .wakeRequested(_, let identifier, let request):
+        switch request {
+        case .set(let device, let kind, let environment, let language, let address):
+            return "wake \(identifier): '\(text(device))' \(kind) \(environment) "
+                + "'\(text(language))' \(text(address))"
+        case .list(let user, let maximum):
+            return "wake list \(identifier): '\(text(user))' \(size(maximum))"
+        case .remove(let user, let target):
+            return "wake remove \(identifier): '\(text(user))' \(target)"
+        }
     case .recallRequested(_, let identifier, let request):
         let message =
             switch request.message {
@@ -191,6 +201,8 @@ private func line(
         "allow \(text(group)) \(allowed.map { "\($0.count) \(names($0.bytes))" } ?? "open")"
     case .setHistory(let group, let history):
         "history \(text(group)) \(history.isKept ? "on" : "off") shown \(history.shownCount)"
+    case .setWaking(let group, let wakes): "wake \(text(group)) \(wakes ? "on" : "off")"
+    case .mute(let group, let isMuted): "mute \(text(group)) \(isMuted ? "on" : "off")"
     case .describeHistory(let group, let wantsMessage, let maximum):
         "history of \(text(group))" + (wantsMessage ? " with message, \(size(maximum))" : "")
     }

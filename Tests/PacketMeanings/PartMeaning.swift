@@ -134,6 +134,9 @@ private func understandParameters(
     case .listWakeTargets:
         let query = try MRT.WakeTargetQuery(bytes.bytes)
         return meaning(query, in: bytes, text("user", query.user))
+    case .groupSetWake, .groupMute:
+        let flag = try MRT.GroupFlag(bytes.bytes)
+        return meaning(flag, in: bytes, text("group", flag.group), mark("set", flag.isSet))
     case .removeWakeTarget:
         let name = try MRT.WakeTargetName(bytes.bytes)
         return meaning(name, in: bytes, text("user", name.user), "id=\(name.identifier)")

@@ -119,6 +119,16 @@ extension APIOperation {
                 .objects("refused", .text("user"), .number("reason")), .text(optional: "mid"),
                 .text(optional: "reference"),
             ]
+        case .setWakeTarget: [.number("id")]
+        case .listWakeTargets:
+            [
+                .objects(
+                    "targets", .number("id"), .text(optional: "device"), .text("kind"),
+                    .text("address"), .text("environment"), .text(optional: "language"),
+                    .boolean("isSilent"))
+            ]
+        case .removeWakeTarget: [.boolean("isRemoved")]
+        case .testWake: [.number("targetCount")]
         case .recallMessage, .replaceMessage:
             [.number("withdrawnCount"), .number("lateCount"), .texts("lateUsers")]
         case .mintTokens: [.objects("tokens", .text("user"), .text("id"), .text("token"))]

@@ -61,6 +61,9 @@ extension Broker {
         if sendKeys.awaitsCommit {
             settleKeys(batch: result.sequence, isStored: result.refusal == nil)
         }
+        if wakes.awaitsCommit {
+            wakes.settleRows(batch: result.sequence, isStored: result.refusal == nil)
+        }
         settleWills(isStored: result.refusal == nil, at: step.moment)
         if !commits.inFlightBatch.repeats.isEmpty {
             settleRepeats(isStored: result.refusal == nil, in: &step)
@@ -282,6 +285,12 @@ extension Broker {
                 guard session(of: connection) != nil else { continue }
                 step.effects[connection.loop].reportRecall(
                     to: connection, request: identifier, answer: answer)
+            case .reportWakeTarget(let connection, let identifier, let target):
+                commits.close(
+                    RequestKey(connection: connection, identifier: identifier))
+                guard session(of: connection) != nil else { continue }
+                step.effects[connection.loop].reportWakeTarget(
+                    to: connection, request: identifier, target: target)
             case .answerFilters(let connection, let request, let identifier, let codes):
                 commits.close(
                     RequestKey(

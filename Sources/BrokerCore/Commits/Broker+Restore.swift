@@ -87,6 +87,7 @@ extension Broker: StoreVisitor {
         countRestoredReceivers()
         sendKeys.endRestoration()
         if !tracking.isEmpty { resumeTracking(at: moment) }
+        if !wakes.isEmpty { resumeWaking(at: moment) }
         for user in registry.users.places where registry.users.contains(user) {
             updateWaiting(of: user)
         }
@@ -163,6 +164,8 @@ extension Broker: StoreVisitor {
             try restoreTracked(key, value)
         case .passwords:
             try restorePassword(key, value)
+        case .wakeTargets:
+            try restoreWakeTarget(key, value)
         }
     }
 

@@ -96,6 +96,7 @@ enum Confirmation {
     case accept(ConnectionID)
     case respond(ConnectionID, requestIdentifier: UInt64, ReasonCode, body: [UInt8])
     case reportRecall(ConnectionID, requestIdentifier: UInt64, answer: [UInt8])
+    case reportWakeTarget(ConnectionID, requestIdentifier: UInt64, target: UInt64)
     case answerFilters(
         ConnectionID, FilterAnswer.Request, requestIdentifier: UInt64, codes: [UInt8])
     case answerPacket(PacketAnswer)

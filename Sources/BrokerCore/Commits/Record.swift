@@ -32,6 +32,8 @@ public enum RecordTable: UInt8, CaseIterable, Sendable {
     case trackedSends = 17
     /// The passwords of apps.
     case passwords = 18
+    /// Wake targets, and whether a relay was asked to wake their users.
+    case wakeTargets = 19
 }
 
 /// The kind of a record, which decides whether a store without room writes it.

@@ -529,6 +529,7 @@ extension Broker {
             .connected, session: session, reason: .connected, about: loginSubject(of: session),
             limit: .none, in: &step)
         announcePresence(of: session, isOnline: true, in: &step)
+        if !wakes.isEmpty { noteBack(session, in: &step) }
         pump(session, in: &step)
     }
 }

@@ -73,7 +73,9 @@ extension Broker {
             step.effects[connection.loop].effects.append(.confirmDisconnect(connection))
         }
         note(.disconnected, session: session, reason: .success, in: &step)
+        let logout = wakes.isEmpty ? nil : wakeLogout(of: session, request)
         detach(session, request.sendsWill ? .starts : .removed, in: &step)
+        if let logout { noteLogout(of: logout.user, device: logout.device) }
     }
 
     /// What happens to a session's will when the connection ends.
@@ -100,10 +102,12 @@ extension Broker {
         let endsSession = !sessions[session].isPersistent || sessions[session].expirySeconds == 0
         handOverShares(of: session, endsSession: endsSession, in: &step)
         live.unbind(connected)
+        let loss = wakes.isEmpty || willFate == .kept ? nil : newestWaiting(in: session)
         emptyWindow(session)
         withdrawAccess(of: session)
         live.remove(connected)
         sessions[session].connected = nil
+        if let loss { noteAbsence(loss, at: step.moment) }
         registry.countConnection(of: sessions[session].user, isNew: false)
         if wasConfirmed {
             registry.noteSeen(

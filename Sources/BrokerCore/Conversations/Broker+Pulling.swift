@@ -78,7 +78,10 @@ extension Broker {
 
     /// Whether a session needs no copy of a message. It counts as a receiver that takes it.
     @inline(never)
-    mutating func isPulled(_ session: Index<Session>, tally: inout RoutingTally) -> Bool {
+    mutating func isPulled(
+        _ session: Index<Session>, _ message: Index<Message>, tally: inout RoutingTally,
+        in step: inout Step
+    ) -> Bool {
         guard sessions[session].pulls, conversationTable.pull.kept.contains(sessions[session].user)
         else {
             return false
@@ -91,6 +94,9 @@ extension Broker {
             registry.apps[registry.users[user].app].unreadFilterCount > 0
         {
             conversationTable.pull.newsUsers.append(user)
+        }
+        if !wakes.isEmpty, !sessions[session].isConnected {
+            noteWaiting(message, for: user, isPulled: true, in: &step)
         }
         return true
     }

@@ -17,6 +17,8 @@ public struct GroupDescription: Hashable, Sendable {
     public var meta: [UInt8]
     public var memberCount: Int
     public var history: GroupHistory
+    /// Whether its messages wake members.
+    public var wakes: Bool
     /// The number of its newest kept message; 0 if there was none.
     public var lastNumber: UInt64
 }
@@ -36,6 +38,10 @@ public enum GroupAction: Hashable, Sendable {
     /// Sets the list of allowed users; nil for all users.
     case setAllowed([[UInt8]]?)
     case setHistory(GroupHistory)
+    /// Whether messages of the group wake its members.
+    case setWaking(Bool)
+    /// Whether a member is not woken by messages of the group.
+    case mute(user: [UInt8], Bool)
 }
 
 /// What a slice of a group's deletion did.
@@ -185,6 +191,12 @@ extension Broker {
             return GroupResult(setAllowed(of: group, to: allowed, by: owner, in: &step))
         case .setHistory(let history):
             return GroupResult(setHistory(of: group, to: history, by: owner, in: &step))
+        case .setWaking(let wakes): return GroupResult(setWaking(of: group, to: wakes))
+        case .mute(let name, let isMuted):
+            guard let user = self.user(named: name, app: app) else {
+                return GroupResult(reason: .topicNameInvalid)
+            }
+            return GroupResult(mute(group, isMuted, for: user))
         }
     }
 
@@ -223,7 +235,8 @@ extension Broker {
             allowed: groupTable.groups[group].allowed,
             meta: groupTable.groups[group].meta,
             memberCount: groupTable.groups[group].memberships.count,
-            history: groupTable.groups[group].history, lastNumber: lastNumber(ofGroup: group))
+            history: groupTable.groups[group].history, wakes: groupTable.groups[group].wakes,
+            lastNumber: lastNumber(ofGroup: group))
     }
 }
 

@@ -51,7 +51,8 @@ extension Broker {
         case .create(let creation):
             outcome = createGroup(creation, by: session, in: &step)
         case .join(let name, _), .leave(let name), .kick(let name, _), .ban(let name, _),
-            .setMeta(let name, _), .setAllowed(let name, _), .setHistory(let name, _):
+            .setMeta(let name, _), .setAllowed(let name, _), .setHistory(let name, _),
+            .setWaking(let name, _), .mute(let name, _):
             let actor = GroupActor(user: sessions[session].user, session: session)
             if let group = group(named: name, of: session, in: step.bytes) {
                 outcome = change(group, request, by: actor, in: &step)
@@ -92,7 +93,8 @@ extension Broker {
         case .leave: return leaveGroup(group, actor, in: &step)
         case .create, .list, .describe, .describeHistory:
             preconditionFailure("\(request) does not change a group")
-        case .kick, .ban, .setMeta, .setAllowed, .setHistory: break
+        case .mute(_, let isMuted): return mute(group, isMuted, for: actor.user)
+        case .kick, .ban, .setMeta, .setAllowed, .setHistory, .setWaking: break
         }
         guard groupTable.groups[group].owner == actor.user else {
             return .refused(.notAuthorized, .ownerOnly)
@@ -110,7 +112,8 @@ extension Broker {
             )
         case .setHistory(_, let history):
             return setHistory(of: group, to: history, by: actor, in: &step)
-        case .create, .join, .leave, .list, .describe, .describeHistory:
+        case .setWaking(_, let wakes): return setWaking(of: group, to: wakes)
+        case .create, .join, .leave, .mute, .list, .describe, .describeHistory:
             preconditionFailure("\(request) is not reserved for the owner")
         }
     }
@@ -370,6 +373,31 @@ extension Broker {
         var data: [UInt8] = [history.isKept ? 1 : 0]
         withUnsafeBytes(of: history.shownCount.littleEndian) { data.append(contentsOf: $0) }
         tell(group, of: .historyUpdated, data: data, by: actor, in: &step)
+        return .done(.success)
+    }
+
+    /// Sets whether the messages of a group wake its members.
+    mutating func setWaking(of group: Index<Group>, to wakes: Bool) -> GroupOutcome {
+        guard wakes != groupTable.groups[group].wakes else { return .done(.success) }
+        groupTable.setWaking(wakes, of: group)
+        // Six bytes more at most.
+        commits.renew(row(ofGroup: group))
+        commits.commitSoon()
+        return .done(.success)
+    }
+
+    /// Sets whether a member is not woken by messages of the group.
+    mutating func mute(
+        _ group: Index<Group>, _ isMuted: Bool, for user: Index<User>
+    ) -> GroupOutcome {
+        guard let membership = membership(of: user, in: group) else {
+            return .refused(.notAuthorized, .memberOnly)
+        }
+        guard isMuted != groupTable.memberships[membership].isMuted else { return .done(.success) }
+        groupTable.setMuted(isMuted, of: membership)
+        // Five bytes more at most.
+        commits.renew(row(ofMember: membership))
+        commits.commitSoon()
         return .done(.success)
     }
 

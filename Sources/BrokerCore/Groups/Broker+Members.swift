@@ -320,13 +320,23 @@ extension Broker {
             permit)
     }
 
+    /// Writes the row of a member again, which is one byte longer if it is muted.
+    func row(ofMember membership: Index<Membership>) -> RecordChange {
+        let member = groupTable.memberships[membership]
+        return Records.member(
+            group: groupTable.groups[member.group].identifier,
+            user: Array(registry.users[member.user].name), joinNumber: member.joinNumber,
+            isMuted: member.isMuted)
+    }
+
     func growth(ofMember user: Index<User>) -> Int {
-        Records.member(group: 0, user: Array(registry.users[user].name), joinNumber: .max)
-            .pageByteCount
+        Records.member(
+            group: 0, user: Array(registry.users[user].name), joinNumber: .max, isMuted: true
+        ).pageByteCount
     }
 
     mutating func restoreGroup(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
-        let version: UInt8 = value.first == 2 ? 2 : 1
+        let version = value.first.map { (2...3).contains($0) ? $0 : 1 } ?? 1
         var row = try RecordReader(value, version: version, table: .groups, key: key)
         let appName = try row.readString()
         let name = try row.readString()
@@ -341,7 +351,7 @@ extension Broker {
         for _ in 0..<(try row.read(UInt16.self)) { allowed.append(try row.readString()) }
         let meta = try row.readString()
         var history = GroupHistory()
-        if version == 2 {
+        if version > 1 {
             history.isKept = try row.read(UInt8.self) == 1
             history.shownCount = try row.read(UInt32.self)
         }
@@ -354,12 +364,16 @@ extension Broker {
     }
 
     mutating func restoreMember(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
-        let version: UInt8 = value.first == 2 ? 2 : 1
+        let version = value.first.map { (2...3).contains($0) ? $0 : 1 } ?? 1
         var row = try RecordReader(value, version: version, table: .members, key: key)
-        let joinNumber = version == 2 ? try row.read(UInt32.self) : 0
+        let joinNumber = version > 1 ? try row.read(UInt32.self) : 0
+        let isMuted = version > 2 ? try row.read(UInt8.self) == 1 : false
         guard key.count > 8, let group = commits.restoration!.groups[RecordKey.readNumber(key)],
             let user = user(named: Array(key[8...]), app: groupTable.groups[group].app)
         else { throw .danglingRecord(.members, key: key) }
         addMember(user, to: group, joinNumber: joinNumber)
+        if isMuted, let membership = membership(of: user, in: group) {
+            groupTable.setMuted(true, of: membership)
+        }
     }
 }

@@ -20,6 +20,8 @@ struct Group: ~Copyable {
     private(set) var meta: [UInt8]
     /// What is kept of its messages, and what new members see of it.
     var history = GroupHistory()
+    /// Whether its messages wake members of whom no device is connected.
+    var wakes = true
     /// Joins while its app has tracked sends, which the members are numbered by: who joined after a
     /// message is none of its receivers.
     var joinCount: UInt32 = 0
@@ -88,6 +90,8 @@ struct Membership {
     var receiverCount: UInt32 = 0
     /// ``Group/joinCount`` with this join; 0 if the app had no tracked sends.
     var joinNumber: UInt32 = 0
+    /// Whether its user is not woken by messages of the group.
+    var isMuted = false
 }
 
 /// An event in a group, as its members are told. Raw values are on the wire.
@@ -107,8 +111,8 @@ enum GroupEvent: UInt8 {
 extension Records {
     static func group(_ group: borrowing Group, app: [UInt8], owner: [UInt8]) -> RecordChange {
         // A group without a policy has the row of the first version.
-        let hasPolicy = group.history != GroupHistory()
-        var row = RecordWriter(version: hasPolicy ? 2 : 1)
+        let hasPolicy = group.history != GroupHistory() || !group.wakes
+        var row = RecordWriter(version: !group.wakes ? 3 : hasPolicy ? 2 : 1)
         row.write(app)
         row.write(group.name)
         row.write(group.title)
@@ -122,15 +126,19 @@ extension Records {
             row.write(UInt8(group.history.isKept ? 1 : 0))
             row.write(group.history.shownCount)
         }
+        if !group.wakes { row.write(UInt8(0)) }
         return RecordChange(
             table: .groups, key: RecordKey.number(group.identifier), value: row.bytes)
     }
 
     /// A member has a separate row, so that a join does not rewrite the group. One that joined
     /// while no send of its app was tracked has the row of the first version.
-    static func member(group: UInt64, user: [UInt8], joinNumber: UInt32) -> RecordChange {
-        var row = RecordWriter(version: joinNumber == 0 ? 1 : 2)
-        if joinNumber != 0 { row.write(joinNumber) }
+    static func member(
+        group: UInt64, user: [UInt8], joinNumber: UInt32, isMuted: Bool = false
+    ) -> RecordChange {
+        var row = RecordWriter(version: isMuted ? 3 : joinNumber == 0 ? 1 : 2)
+        if joinNumber != 0 || isMuted { row.write(joinNumber) }
+        if isMuted { row.write(UInt8(1)) }
         return RecordChange(
             table: .members, key: RecordKey.number(group) + user, value: row.bytes)
     }

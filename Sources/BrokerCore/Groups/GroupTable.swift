@@ -62,6 +62,14 @@ struct GroupTable: ~Copyable {
         groups[group].history = history
     }
 
+    /// Sets whether the messages of a group wake its members.
+    mutating func setWaking(_ wakes: Bool, of group: Index<Group>) { groups[group].wakes = wakes }
+
+    /// Sets whether a member is not woken by messages of the group.
+    mutating func setMuted(_ isMuted: Bool, of membership: Index<Membership>) {
+        memberships[membership].isMuted = isMuted
+    }
+
     // MARK: - Members
 
     /// Adds a member.

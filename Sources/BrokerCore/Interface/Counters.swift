@@ -93,6 +93,15 @@ public struct Counters: Hashable, Sendable {
     public var presenceEvents: UInt64 = 0
     /// Read marks published to the devices of their users.
     public var unreadEvents: UInt64 = 0
+    /// Requests to relays to wake users, messages that waited for the next request, and those of
+    /// them that it does not describe, because too many were waiting.
+    public var wakesRequested: UInt64 = 0
+    public var wakesJoined: UInt64 = 0
+    public var wakesShortened: UInt64 = 0
+    /// Requests that relays were told to forget.
+    public var wakesWithdrawn: UInt64 = 0
+    /// Texts for relays that no queue took, or whose user is not known.
+    public var wakesLost: UInt64 = 0
     public var acknowledgements: UInt64 = 0
     /// Stored deliveries that expired before they were acknowledged.
     public var expired: UInt64 = 0
@@ -158,6 +167,8 @@ public struct Gauges: Hashable, Sendable {
     public var sendKeys: Int
     /// Sends with a reference whose messages have not expired, of all apps.
     public var trackedSends: Int
+    /// Users with wake targets.
+    public var wakeUsers: Int
     public var conversations: Int
     /// Those of them that are of topics.
     public var keptTopics: Int

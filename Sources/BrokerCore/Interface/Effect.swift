@@ -39,6 +39,10 @@ public enum MRTEffect: BitwiseCopyable, Sendable {
     /// Report what became of a recall or a replacement, which ``RecallAnswer/init(decoding:)``
     /// reads.
     case reportRecall(ConnectionID, requestIdentifier: UInt64, answer: ByteRange)
+    /// Report the id of a wake target that was set.
+    case reportWakeTarget(ConnectionID, requestIdentifier: UInt64, target: UInt64)
+    /// Report the wake targets of a user, in the form of MRT.
+    case reportWakeTargets(ConnectionID, requestIdentifier: UInt64, entries: ByteRange)
     /// Report whether a user is online, since when in Unix milliseconds, and on which devices:
     /// `count` names, each as one length byte and its bytes.
     case reportPresence(
@@ -304,6 +308,7 @@ extension MRTEffect {
             .reportGroups(let connection, _, _, _), .reportGroup(let connection, _, _),
             .reportGroupHistory(let connection, _, _),
             .reportHistory(let connection, _, _, _, _, _), .reportRecall(let connection, _, _),
+            .reportWakeTarget(let connection, _, _), .reportWakeTargets(let connection, _, _),
             .reportConversations(let connection, _, _, _):
             connection
         }
@@ -316,6 +321,7 @@ extension MRTEffect {
             .reportGroups(_, let identifier, _, _), .reportGroup(_, let identifier, _),
             .reportGroupHistory(_, let identifier, _),
             .reportHistory(_, let identifier, _, _, _, _), .reportRecall(_, let identifier, _),
+            .reportWakeTarget(_, let identifier, _), .reportWakeTargets(_, let identifier, _),
             .reportConversations(_, let identifier, _, _):
             identifier
         }

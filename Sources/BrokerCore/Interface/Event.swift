@@ -27,6 +27,7 @@ public enum Event: Sendable {
     case markReadRequested(ConnectionID, requestIdentifier: UInt64, ReadMarkRequest)
     case appliedReported(ConnectionID, requestIdentifier: UInt64, AppliedRequest)
     case recallRequested(ConnectionID, requestIdentifier: UInt64, RecallRequest)
+    case wakeRequested(ConnectionID, requestIdentifier: UInt64, WakeRequest)
     case willSet(ConnectionID, requestIdentifier: UInt64, WillRequest)
     case willCleared(ConnectionID, requestIdentifier: UInt64)
     /// A request that the dialect refused: the operation is unknown or its parameters are invalid.
@@ -58,7 +59,8 @@ extension Event {
             .presenceQueried(let connection, _, _), .groupRequested(let connection, _, _),
             .historyRequested(let connection, _, _), .conversationsRequested(let connection, _, _),
             .markReadRequested(let connection, _, _), .appliedReported(let connection, _, _),
-            .recallRequested(let connection, _, _), .willSet(let connection, _, _),
+            .recallRequested(let connection, _, _), .wakeRequested(let connection, _, _),
+            .willSet(let connection, _, _),
             .willCleared(let connection, _),
             .requestFaulted(let connection, _, _, _), .credentialPresented(let connection, _),
             .credentialRefused(let connection, _), .disconnectReceived(let connection, _),
@@ -75,7 +77,8 @@ extension Event {
         case .connectReceived, .sendReceived, .inboxAcknowledged, .resultsSeen, .packetAnswered,
             .subscribeReceived, .unsubscribeReceived, .presenceQueried, .groupRequested,
             .historyRequested, .conversationsRequested, .markReadRequested, .appliedReported,
-            .recallRequested, .willSet, .willCleared, .requestFaulted, .credentialPresented,
+            .recallRequested, .wakeRequested, .willSet, .willCleared, .requestFaulted,
+            .credentialPresented,
             .credentialRefused, .deliveryTooLarge, .outgoingDrained:
             false
         }
@@ -96,7 +99,7 @@ extension Event {
             request.grade != .transient || request.isRetained ? .adds : .none
         case .connectReceived, .connectionClosed, .subscribeReceived, .unsubscribeReceived,
             .groupRequested, .historyRequested, .markReadRequested, .appliedReported,
-            .recallRequested, .willSet, .willCleared,
+            .recallRequested, .wakeRequested, .willSet, .willCleared,
             .credentialPresented, .credentialRefused, .disconnectReceived, .peerFaulted:
             .adds
         }
@@ -353,12 +356,12 @@ public struct SendRequest: Sendable {
     public var needsReference: Bool { !asks.isEmpty || !collapseKey.isEmpty }
     /// What the sender asks for.
     public var asks: SendAsks = [] { didSet { isUnusual = true } }
-    /// ``senderUnixMilliseconds`` is the time of a reading which the sender could not send earlier.
-    public var isLate = false { didSet { isUnusual = true } }
     /// When a transient message is dropped for a client that reads slowly.
     public var priority = SendPriority.normal { didSet { isUnusual = true } }
     /// The key of ``collapseKey``, in the space that the alignment of the next property leaves.
     private var collapseKeyByteCount: UInt8 = 0
+    /// That of ``push``, in the same space.
+    private var pushByteCount: UInt16 = 0
     private var collapseKeyOffset: UInt32 = 0
     /// Seconds until the message expires; nil for the age limit of queues.
     public var expirySeconds: UInt64?
@@ -383,6 +386,7 @@ public struct SendRequest: Sendable {
     public var attributes = ByteRange.empty { didSet { isUnusual = true } }
     /// Whom a message to a group mentions.
     public var mentions = Mentions() { didSet { isUnusual = true } }
+    private var pushOffset: UInt32 = 0
 
     public init(
         number: UInt64, grade: Grade, target: SendTarget, messageIdentifier: ByteRange = .empty,
@@ -409,9 +413,40 @@ public struct SendRequest: Sendable {
         static let kept = Keeping(rawValue: 1)
         static let never = Keeping(rawValue: 2)
         static let only = Keeping(rawValue: 4)
+        static let withoutWake = Keeping(rawValue: 8)
+        static let late = Keeping(rawValue: 16)
 
         mutating func set(_ option: Keeping, to isSet: Bool) {
             if isSet { insert(option) } else { remove(option) }
+        }
+    }
+
+    /// ``senderUnixMilliseconds`` is the time of a reading which the sender could not send earlier.
+    public var isLate: Bool {
+        get { keeping.contains(.late) }
+        set {
+            keeping.set(.late, to: newValue)
+            isUnusual = true
+        }
+    }
+
+    /// The message wakes nobody.
+    public var isWithoutWake: Bool {
+        get { keeping.contains(.withoutWake) }
+        set {
+            keeping.set(.withoutWake, to: newValue)
+            isUnusual = true
+        }
+    }
+
+    /// A JSON object for those who are woken, which no receiver gets; empty for none. The dialect
+    /// has checked it: it has at most 4,096 bytes.
+    public var push: ByteRange {
+        get { ByteRange(offset: Int(pushOffset), count: Int(pushByteCount)) }
+        set {
+            pushOffset = newValue.offset
+            pushByteCount = UInt16(newValue.count)
+            isUnusual = true
         }
     }
 

@@ -21,6 +21,10 @@ public enum GroupRequest: Sendable {
     case setMeta(ByteRange, meta: ByteRange)
     case setAllowed(ByteRange, allowed: IdentifierRange?)
     case setHistory(ByteRange, GroupHistory)
+    /// Whether messages of the group wake its members.
+    case setWaking(ByteRange, Bool)
+    /// Whether the user is not woken by messages of the group.
+    case mute(ByteRange, Bool)
     /// What the group keeps, and the number of its newest kept message; with `wantsMessage` also
     /// that message, in an answer of up to `byteCountMaximum` bytes.
     case describeHistory(ByteRange, wantsMessage: Bool = false, byteCountMaximum: Int = .max)

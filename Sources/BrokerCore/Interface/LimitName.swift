@@ -50,6 +50,7 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case revisionsOfUser
     case replacedBytes
     case historyTopicsOfApp
+    case wakeTargetsOfUser
 
     // The rules.
     case receiptsRight
@@ -86,6 +87,12 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
     case topicRight
     case topicNotKept
     case topicMark
+    case wakesOff
+    case wakeKind
+    case wakeAddress
+    case wakeLanguage
+    case wakeRight
+    case pushText
 
     /// Whether it is a rule, and ``key`` a clause that tells it.
     public var isRule: Bool { rawValue >= Self.receiptsRight.rawValue }
@@ -126,6 +133,7 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .conversationsOfApp: "history.conversationsPerApp"
         case .historyBytesOfApp: "history.bytesPerApp"
         case .historyTopicsOfApp: "history.topicsPerApp"
+        case .wakeTargetsOfUser: "8 wake targets of a user"
         case .messageBytes: "limits.messageMaximum"
         case .payloadBytes: "limits.payloadMaximum"
         case .willBytes: "4096 bytes of a will"
@@ -173,6 +181,12 @@ public enum LimitName: UInt8, CaseIterable, BitwiseCopyable, Sendable {
         case .topicRight: "no right subscribe: covers the topic"
         case .topicNotKept: "the topic has no history"
         case .topicMark: "a topic has no members, and so no read marks"
+        case .wakesOff: "the app has no wake-ups"
+        case .wakeKind: "the broker does not know this kind or this environment of wake targets"
+        case .wakeAddress: "the address is none of its kind"
+        case .wakeLanguage: "a language has letters, digits and dashes"
+        case .wakeRight: "no right allows to see the wake targets of this user"
+        case .pushText: "push is no JSON object of at most 4,096 bytes"
         }
     }
 }

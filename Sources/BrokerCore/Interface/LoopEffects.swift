@@ -172,6 +172,27 @@ extension LoopEffects {
                         codes: bytes.append(codes)))))
     }
 
+    /// Reports the id of a wake target.
+    mutating func reportWakeTarget(
+        to connection: ConnectionID, request requestIdentifier: UInt64, target: UInt64
+    ) {
+        effects.append(
+            .mrt(
+                .reportWakeTarget(
+                    connection, requestIdentifier: requestIdentifier, target: target)))
+    }
+
+    /// Reports the wake targets of a user.
+    mutating func reportWakeTargets(
+        to connection: ConnectionID, request requestIdentifier: UInt64, entries: [UInt8]
+    ) {
+        effects.append(
+            .mrt(
+                .reportWakeTargets(
+                    connection, requestIdentifier: requestIdentifier,
+                    entries: bytes.append(entries))))
+    }
+
     /// Answers a recall or a replacement.
     mutating func reportRecall(
         to connection: ConnectionID, request requestIdentifier: UInt64, answer: [UInt8]

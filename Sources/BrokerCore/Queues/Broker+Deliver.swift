@@ -115,6 +115,8 @@ extension Broker {
                     message, to: connection, sessions[session].dialect,
                     state: EntryState(grade: .transient))
                 counters.deliveries += 1
+            } else if !wakes.isEmpty {
+                noteTransient(message.parts, for: user, in: &step)
             }
             next = sessions[session].nextOfUser
         }

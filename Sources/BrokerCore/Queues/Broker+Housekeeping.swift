@@ -115,6 +115,7 @@ extension Broker {
             }
             counters.expired += 1
             commits.remove(entry.number, from: entry.queue)
+            if !wakes.isEmpty { noteFewerWaiting(in: entry.queue) }
         }
     }
 

@@ -20,7 +20,9 @@ extension Broker {
         for position in 0..<routing.audiences[audience].subscribers.count {
             let subscriber = routing.audiences[audience].subscribers[position]
             if subscriber.session == excluded || !subscriber.takes(from: sender) { continue }
-            if isPullable, isPulled(subscriber.session, tally: &tally) { continue }
+            if isPullable, isPulled(subscriber.session, message, tally: &tally, in: &step) {
+                continue
+            }
             if subscriber.grade == .transient {
                 tally.taken += 1
                 deliverTransiently(message, to: subscriber, isRetained, in: &step)
@@ -47,7 +49,7 @@ extension Broker {
         var next = registry.users[user].firstSession
         while let session = next {
             if !sessions[session].dialect.isMQTT, session != excluded,
-                !tally.isPullable || !isPulled(session, tally: &tally)
+                !tally.isPullable || !isPulled(session, message, tally: &tally, in: &step)
             {
                 enqueue(message, session: session, state: state, tally: &tally, in: &step)
             }
@@ -137,7 +139,12 @@ extension Broker {
     mutating func appendToWindow(
         _ entry: WindowEntry, in session: Index<Session>, in step: inout Step
     ) {
-        guard let connected = sessions[session].connected else { return }
+        guard let connected = sessions[session].connected else {
+            if !wakes.isEmpty {
+                noteWaiting(entry.message, for: sessions[session].user, in: &step)
+            }
+            return
+        }
         // While entries are being moved into the queue, it waits on disk: in the window it would be
         // acknowledged before them, and with it all lower numbers.
         if !commits.awaitsArrivals(in: sessions[session].inbox.queue),
@@ -207,6 +214,7 @@ extension Broker {
             message, queue: queues.offlineQueues[offlineQueue].queue, number: number,
             byteCount: byteCount,
             state: EntryState(grade: grade ?? memory.messages[message].grade))
+        if !wakes.isEmpty { noteWaiting(message, for: user, in: &step) }
     }
 
     /// Adds an entry to the pending batch. Returns its position.

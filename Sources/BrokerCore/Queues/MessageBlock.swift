@@ -34,6 +34,8 @@ public enum MessageKind: UInt8, Hashable, Sendable {
     case recall = 10
     /// The same of a message with new content.
     case update = 11
+    /// A user should be woken, or no longer; for the relay of wake-ups. The payload is JSON.
+    case wake = 12
 
     /// Whether it is for the existing sessions that subscribe to it, and not for their users.
     @inline(__always)
@@ -63,6 +65,9 @@ public struct MessageMarks: OptionSet, Hashable, Sendable {
     /// Its properties begin with a section of fields.
     @inlinable
     public static var fields: MessageMarks { MessageMarks(rawValue: 1 << 4) }
+    /// It wakes nobody.
+    @inlinable
+    public static var noWake: MessageMarks { MessageMarks(rawValue: 1 << 5) }
     /// A transient message that is dropped while there is room for the rest.
     @inlinable
     public static var low: MessageMarks { MessageMarks(rawValue: 1 << 6) }

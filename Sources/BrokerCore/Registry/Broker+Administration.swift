@@ -169,7 +169,7 @@ extension Broker {
             sharedSubscriptions: sharedSubscriptions, retainedMessages: retention.retained.count,
             retainedBytes: retainedBytes, tokens: registry.tokens.count,
             sendKeys: sendKeys.count, trackedSends: tracking.count,
-            conversations: conversationTable.conversations.count,
+            wakeUsers: wakes.count, conversations: conversationTable.conversations.count,
             keptTopics: conversationTable.topicCount,
             keptMessages: conversationTable.keptCount,
             messagesInMemory: memory.messages.count, spareBytes: memory.spareByteCount,

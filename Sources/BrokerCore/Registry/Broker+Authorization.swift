@@ -334,7 +334,7 @@ extension Broker {
                 return .refused(.topicNameInvalid)
             }
             return isMember(principal.user, of: group) ? .member : .refused(.notAuthorized)
-        case .send, .broadcast, .publish, .presence, .receipts, .attach, .createGroup:
+        case .send, .broadcast, .publish, .presence, .receipts, .wake, .attach, .createGroup:
             return right(action, principal, comparisons: &comparisons)
         }
     }

@@ -93,7 +93,7 @@ extension Broker {
             let decision = decision(action, principal)
             guard decision.isAllowed else { return decision }
             return topicRefusal(topic).map { .refused($0) } ?? decision
-        case .send(let user), .presence(let user), .receipts(let user):
+        case .send(let user), .presence(let user), .receipts(let user), .wake(let user):
             guard PrincipalNames.isSpellable(user), user.count <= CoreLimits.userNameBytesMaximum
             else { return .refused(.topicNameInvalid) }
             return decision(action, principal)

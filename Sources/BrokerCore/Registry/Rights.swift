@@ -5,6 +5,7 @@
 //     subscribe:FILTER    subscribe to filters that FILTER covers; `$SYS` only by name
 //     presence:PATTERN    ask whether users are online
 //     receipts:PATTERN    ask what users, or the members of groups, did with a message
+//     wake:PATTERN        list and remove the wake targets of users
 //     attach:PATTERN      attach users whose id matches, as a gateway does with its sensors and an
 //                         app key with rights at its logins
 //     group:create        make groups
@@ -41,6 +42,8 @@ public enum RightsAction {
     case presence(user: UnsafeRawBufferPointer)
     /// A user or a group.
     case receipts(of: UnsafeRawBufferPointer)
+    /// Wake targets of another user.
+    case wake(user: UnsafeRawBufferPointer)
     case attach(user: UnsafeRawBufferPointer)
     case createGroup
 
@@ -54,6 +57,7 @@ public enum RightsAction {
         case .subscribe: .subscribe
         case .presence: .presence
         case .receipts: .receipts
+        case .wake: .wake
         case .attach: .attach
         case .createGroup: .createGroup
         }
@@ -62,9 +66,9 @@ public enum RightsAction {
     var subject: UnsafeRawBufferPointer {
         switch self {
         case .send(let bytes), .sendGroup(let bytes), .publish(let bytes), .subscribe(let bytes),
-            .presence(let bytes), .receipts(let bytes), .attach(let bytes):
+            .presence(let bytes), .receipts(let bytes), .wake(let bytes), .attach(let bytes):
             bytes
-        case .broadcast, .createGroup: UnsafeRawBufferPointer(start: nil, count: 0)
+        case .broadcast, .createGroup: .init(start: nil, count: 0)
         }
     }
 }
@@ -73,6 +77,7 @@ public enum RightsAction {
 @usableFromInline
 enum RightKind: UInt8, CaseIterable, Sendable {
     case send, broadcast, publish, subscribe, presence, attach, createGroup, sendGroup, receipts
+    case wake
 
     fileprivate var bit: UInt16 { 1 << UInt16(rawValue) }
 }
@@ -103,11 +108,12 @@ public struct Rights: Hashable, Sendable {
     /// fleet at once.
     public static let ordinary = known(
         ["send:*", "publish:#", "subscribe:#", "presence:*", "receipts:*", "group:create"])
-    /// ``ordinary``, broadcasts and the broker's own topics; for the demo app.
+    /// ``ordinary``, broadcasts, the broker's own topics and the wake targets of others; for the
+    /// demo app.
     public static let everything = known(
         [
             "send:*", "publish:#", "subscribe:#", "subscribe:$SYS/#", "presence:*",
-            "receipts:*", "group:create", "broadcast",
+            "receipts:*", "wake:*", "group:create", "broadcast",
         ])
 
     /// No rights.
@@ -207,7 +213,7 @@ public struct Rights: Hashable, Sendable {
             allowing = list.first(
                 of: list.filters.covering(
                     action.subject, among: bits, for: names, comparisons: &comparisons))
-        case .send, .sendGroup, .broadcast, .presence, .receipts, .attach, .createGroup:
+        case .send, .sendGroup, .broadcast, .presence, .receipts, .wake, .attach, .createGroup:
             allowing = list.first(
                 of: bits, matching: action, for: names, comparisons: &comparisons)
         }
@@ -227,7 +233,7 @@ public struct Rights: Hashable, Sendable {
             return list.first(
                 of: list.filters.overlapping(
                     action, among: bits, for: names, comparisons: &comparisons))
-        case .send, .sendGroup, .broadcast, .presence, .receipts, .attach, .createGroup:
+        case .send, .sendGroup, .broadcast, .presence, .receipts, .wake, .attach, .createGroup:
             return list.first(of: bits, matching: action, for: names, comparisons: &comparisons)
         }
     }
@@ -393,6 +399,7 @@ private struct Right: Sendable {
         case ("send", false): (.send, try RightPattern(name: rest))
         case ("presence", false): (.presence, try RightPattern(name: rest))
         case ("receipts", false): (.receipts, try RightPattern(name: rest))
+        case ("wake", false): (.wake, try RightPattern(name: rest))
         case ("attach", false): (.attach, try RightPattern(name: rest))
         case ("publish", false): (.publish, try RightPattern(filter: rest))
         case ("subscribe", false): (.subscribe, try RightPattern(filter: rest))

@@ -14,7 +14,7 @@ extension SendRequest {
     var hasFields: Bool {
         isUnusual
             && (!asks.isEmpty || isLate || !attributes.isEmpty || !mentions.isEmpty
-                || !collapseKey.isEmpty)
+                || !collapseKey.isEmpty || !push.isEmpty)
     }
 }
 

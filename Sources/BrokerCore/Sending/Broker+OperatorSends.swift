@@ -198,6 +198,8 @@ extension Broker {
         let section =
             request.hasFields || keptNumber != 0 || request.isUndelivered
             ? section(of: request, keptNumber: keptNumber, in: step.bytes) : []
+        if !wakes.isEmpty { wakes.push = Array(request.push.bytes(in: step.bytes)) }
+        defer { wakes.forgetPush() }
         return (name + section).withUnsafeBytes { both in
             let sender = ByteRange(offset: 0, count: name.count).bytes(in: both)
             let parts = MessageParts(

@@ -299,6 +299,7 @@ extension Broker {
         scratch.removeAll()
         let name = scratch.append(registry.users[sessions[sender].user].name)
         if request.hasFields || keptNumber != 0 || request.isUndelivered {
+            if !wakes.isEmpty { wakes.push = Array(request.push.bytes(in: bytes)) }
             let section = scratch.append(
                 self.section(of: request, keptNumber: keptNumber, in: bytes))
             return MessageParts(
@@ -327,6 +328,7 @@ extension Broker {
         case .low: marks.insert(.low)
         case .high: marks.insert(.high)
         }
+        if request.isWithoutWake { marks.insert(.noWake) }
         return marks
     }
 
@@ -370,8 +372,10 @@ extension Broker {
                 broker.deliver(message, toSessionsOf: user, in: &step)
             case .group(let group):
                 broker.deliver(message, to: broker.groupTable.groups[group].audience, in: &step)
-            case .offlineQueue:
-                break
+            case .offlineQueue(let user):
+                if !broker.wakes.isEmpty {
+                    broker.noteTransient(message.parts, for: user, in: &step)
+                }
             }
         }
         if request.isRetained, tally.taken > 0 || tally.refusedCount == 0 {

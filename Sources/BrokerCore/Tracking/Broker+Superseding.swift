@@ -90,12 +90,14 @@ extension Broker {
             guard takeCopy(entry, from: session) else { return .sent(sessions[session].user) }
             strike(entry, at: position)
             pump(session, in: &step)
+            if !wakes.isEmpty { noteFewerWaiting(for: sessions[session].user) }
             return .taken(sessions[session].user)
         case .offlineQueue(let user)?:
             queues.countOut(
                 offlineQueue: offlineQueueIndex(of: user), count: 1,
                 byteCount: UInt64(entry.byteCount))
             strike(entry, at: position)
+            if !wakes.isEmpty { noteFewerWaiting(for: user) }
             return .taken(user)
         case .conversation, .inherited, .leftover, nil: return nil
         }

@@ -291,6 +291,7 @@ extension Broker {
                     QueueTally(
                         queue: pending.withdrawal.queue, count: 1,
                         byteCount: UInt64(outcome.byteCount)))
+                if !wakes.isEmpty { noteFewerWaiting(in: pending.withdrawal.queue) }
             }
             guard tracking.revisions.contains(pending.revision), let place = pending.position
             else { continue }

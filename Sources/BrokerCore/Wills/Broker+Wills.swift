@@ -371,7 +371,8 @@ extension Broker {
             request.target.kind, about: request.target.address(in: bytes), payload: will.payload,
             properties: will.properties, from: Array(registry.users[will.user].name),
             grade: will.grade,
-            marks: will.marks, expirySeconds: will.expirySeconds, at: step.moment
+            marks: wakesForWills(will.user) ? will.marks : will.marks.union(.noWake),
+            expirySeconds: will.expirySeconds, at: step.moment
         ) { broker, message, tally in
             if will.isRetained {
                 broker.retain(message, ofUser: will.user, request, at: step.moment)
@@ -381,6 +382,12 @@ extension Broker {
                 excluding: broker.excludedSession(request, session), tally: &tally, in: &step)
         }
         commits.fire(index, key: will.key)
+    }
+
+    /// Whether a will wakes its receivers.
+    private func wakesForWills(_ user: Index<User>) -> Bool {
+        let app = registry.apps[registry.users[user].app].name
+        return limits.policy(ofApp: app).wake?.wakesForWills == true
     }
 
     /// Sends a will of QoS 0 to the receivers that are connected, and deletes it.
@@ -397,7 +404,7 @@ extension Broker {
                 scratch.removeAll()
                 let name = scratch.append(registry.users[will.user].name)
                 let parts = MessageParts(
-                    kind: request.target.kind, marks: will.marks, grade: .transient,
+                    kind: request.target.kind, marks: will.marks.union(.noWake), grade: .transient,
                     time: step.moment.unixMilliseconds, sender: name.bytes(in: scratch.bytes),
                     address: request.target.address(in: bytes), properties: properties,
                     payload: payload)

@@ -4,10 +4,12 @@ import Primitives
 
 /// A client's request to store a will.
 public struct WillRequest: Sendable {
-    /// Seconds between the loss of the connection and the sending of the will.
-    public var delaySeconds: UInt32
+    // In the order that needs the least memory.
+
     /// Target, payload, expiry, grade and fault, as in a send. The number has no meaning.
     public var message: SendRequest
+    /// Seconds between the loss of the connection and the sending of the will.
+    public var delaySeconds: UInt32
 
     public init(delaySeconds: UInt32, message: SendRequest) {
         self.delaySeconds = delaySeconds

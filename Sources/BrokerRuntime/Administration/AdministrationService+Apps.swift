@@ -173,7 +173,7 @@ extension AdministrationService {
             return RequestOperations.contain(operation) ? nil : .implementationSpecificError
         case .subscribe:
             return TextRules.isTopicFilter(target.span.bytes) ? nil : .topicFilterInvalid
-        case .send, .presence, .receipts, .attach, .broadcast, .createGroup: return nil
+        case .send, .presence, .receipts, .wake, .attach, .broadcast, .createGroup: return nil
         }
     }
 
@@ -195,6 +195,7 @@ extension AdministrationService {
         case .subscribe: .subscribe(filter: target)
         case .presence: .presence(user: target)
         case .receipts: .receipts(of: target)
+        case .wake: .wake(user: target)
         case .attach: .attach(user: target)
         case .broadcast: .broadcast
         case .createGroup: .createGroup

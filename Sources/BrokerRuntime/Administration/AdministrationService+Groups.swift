@@ -75,6 +75,8 @@ extension AdministrationService {
             case .leave: .leave(user: user)
             case .kick: .kick(user: user)
             case .ban: .ban(user: user)
+            case .mute: .mute(user: user, true)
+            case .unmute: .mute(user: user, false)
             }
         // A user who is not known yet can be banned too: the only name here that need not exist.
         if request.action == .ban { try Self.checkIdentifier(request.user, "user") }
@@ -103,6 +105,9 @@ extension AdministrationService {
             let history = GroupHistory(isKept: isKept, shownCount: shownCount)
             _ = try change(app: request.app, group: request.groupid, .setHistory(history))
             report("group.history", app: request.app, group: request.groupid)
+        case .wake(let isOn):
+            _ = try change(app: request.app, group: request.groupid, .setWaking(isOn))
+            report("group.wake", app: request.app, group: request.groupid)
         }
         return ChangeGroup.Reply()
     }

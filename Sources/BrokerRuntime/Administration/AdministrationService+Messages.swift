@@ -280,6 +280,18 @@ private struct EncodedSend {
         }
         let attributes = append(try Self.attributes(of: message))
         if !attributes.isEmpty { request.attributes = attributes }
+        if message.wakes == false { request.isWithoutWake = true }
+        if let push = message.push {
+            let text = Array(push.utf8)
+            guard text.count <= WireLimits.pushByteCountMaximum,
+                JSONSyntax.isObject(text.span.bytes)
+            else {
+                throw AdministrationRefusal(
+                    .payloadFormatInvalid,
+                    "push is no JSON object of at most \(WireLimits.pushByteCountMaximum) bytes")
+            }
+            request.push = append(text)
+        }
         let mentions = Mentions(
             options: message.mentionOptions, names: append(try Self.mentioned(by: message)))
         if !mentions.isEmpty { request.mentions = mentions }

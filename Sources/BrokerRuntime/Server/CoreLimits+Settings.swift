@@ -78,5 +78,13 @@ extension AppPolicy {
         historyTopics = app.historyTopics.map { Array($0.utf8) }
         allowsRecall = app.recall ?? true
         opensLeanMessage = app.interfaces.contains(.leanmessage)
+        if let settings = app.wake {
+            var policy = WakePolicy(relay: Array(settings.relay.utf8))
+            policy.intervalSeconds = UInt64(settings.intervalSeconds)
+            policy.hasContents = settings.contents
+            policy.wakesForTransient = settings.transient
+            policy.wakesForWills = settings.wills
+            wake = policy
+        }
     }
 }

@@ -146,6 +146,28 @@ enum StatisticsTable {
         .counter("messages/receipts", of: "messages", "Receipts to the senders of messages") {
             $0.counters.receiptsSent
         },
+        .gauge("wakes/users", of: "wakes", "Users with wake targets") {
+            UInt64($0.gauges.wakeUsers)
+        },
+        .counter("wakes/requested", of: "wakes", "Requests to relays to wake users") {
+            $0.counters.wakesRequested
+        },
+        .counter(
+            "wakes/joined", of: "wakes",
+            "Messages that waited for the next request, at the end of an interval"
+        ) { $0.counters.wakesJoined },
+        .counter(
+            "wakes/shortened", of: "wakes",
+            "Of these: the next request does not describe the message, because those of 1,024 "
+                + "other users are described"
+        ) { $0.counters.wakesShortened },
+        .counter(
+            "wakes/withdrawn", of: "wakes", "Requests that relays were told to forget"
+        ) { $0.counters.wakesWithdrawn },
+        .counter(
+            "wakes/lost", of: "wakes",
+            "Requests that no queue took: the relay's user is not known, or its queue is full"
+        ) { $0.counters.wakesLost },
         .counter(
             "messages/receipts/delayed", of: "messages",
             "Receipts that had to wait, because the sender's queue or the store was full"

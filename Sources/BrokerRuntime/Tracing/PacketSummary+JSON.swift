@@ -45,6 +45,8 @@ extension PacketSummary {
             case .setWakeTarget: "setWakeTarget"
             case .listWakeTargets: "wakeTargets"
             case .removeWakeTarget: "removeWakeTarget"
+            case .groupSetWake: "setGroupWake"
+            case .groupMute: "muteGroup"
             case nil: "request"
             }
         case .connack, .result, .deliver, .response, .channel, .pingResponse: "\(type)"

@@ -231,6 +231,10 @@ extension PacketSummary {
         case .groupLeave:
             packet.receiver =
                 "group \(Self.text(try MRT.GroupName(parameters).group.bytes(in: parameters)))"
+        case .groupSetWake, .groupMute:
+            let flag = try MRT.GroupFlag(parameters)
+            packet.receiver = "group \(Self.text(flag.group.bytes(in: parameters)))"
+            words.append(flag.isSet ? "on" : "off")
         case .groupHistory:
             let query = try MRT.GroupHistoryQuery(parameters)
             packet.receiver = "group \(Self.text(query.group.bytes(in: parameters)))"

@@ -78,6 +78,7 @@ struct JSONEffectEncoder {
             ReceiptText.write(payload.bytes, to: &writer)
         case .recall, .update:
             RevisionText.write(payload.bytes, isUpdate: block.kind == .update, to: &writer)
+        case .wake: writer.write("wake", raw: payload.bytes)
         case .topic, .unicast, .group, .broadcast, .presence:
             if !block.marks.contains(.raw), !payload.isEmpty {
                 writer.write("t", UInt64(payload[0]))
@@ -173,6 +174,12 @@ struct JSONEffectEncoder {
             writer.write(.success)
             RevisionText.write(
                 RecallAnswer(decoding: answer.bytes(in: bytes).bytes), to: &writer)
+        case .reportWakeTarget(_, _, let target):
+            writer.write(.success)
+            writer.write("id", target)
+        case .reportWakeTargets(_, _, let entries):
+            writer.write(.success)
+            WakeTargetText.write(entries.bytes(in: bytes).bytes, to: &writer)
         case .reportPresence(_, _, let isOnline, let since, let devices, _):
             writer.write(.success)
             writer.write("isOnline", isOnline)
@@ -493,6 +500,7 @@ extension MessageKind {
         case .receipt: "receipt"
         case .recall: "recall"
         case .update: "update"
+        case .wake: "wake"
         }
     }
 

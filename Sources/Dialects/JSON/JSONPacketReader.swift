@@ -105,18 +105,20 @@ struct JSONPacketReader {
         case .subscribe, .unsubscribe, .presence, .setWill, .clearWill, .createGroup, .joinGroup,
             .leaveGroup, .kickMember, .banMember, .listGroups, .describeGroup, .history,
             .conversations, .read, .hide, .applied, .recall, .replace, .setGroupMeta,
-            .setGroupAllowed, .setGroupHistory, .groupHistory:
+            .setGroupAllowed, .setGroupHistory, .groupHistory, .setWakeTarget, .wakeTargets,
+            .removeWakeTarget, .setGroupWake, .muteGroup:
             try readRequest(known, number: try required("request", requestNumber()))
         }
     }
 
     /// The messages of a client.
-    fileprivate enum MessageType: String {
+    enum MessageType: String {
         case connect, authenticate, send, ack, ping, disconnect
         case subscribe, unsubscribe, presence, setWill, clearWill
         case createGroup, joinGroup, leaveGroup, kickMember, banMember, listGroups, describeGroup
-        case setGroupMeta, setGroupAllowed, setGroupHistory, groupHistory
+        case setGroupMeta, setGroupAllowed, setGroupHistory, groupHistory, setGroupWake, muteGroup
         case history, conversations, read, hide, applied, recall, replace
+        case setWakeTarget, wakeTargets, removeWakeTarget
 
         /// What an MQTT client does instead of publishing this as a request; nil for what it
         /// publishes.
@@ -250,6 +252,8 @@ struct JSONPacketReader {
         fields.mentions = try mentions()
         fields.priority = try priority()
         fields.isLate = try flag("isLate")
+        fields.isWithoutWake = try optionalFlag("wake") == false
+        fields.push = try push()
         let block = fields.block(from: source.span.bytes)
         if !block.isEmpty { send.fields = append(block) }
         write(send)
@@ -492,6 +496,11 @@ struct JSONPacketReader {
                     reference: try required("reference", hexadecimal("reference")),
                     code: UInt8(try number("code", in: 0...255) ?? 0),
                     text: try text("text") ?? .empty))
+        case .setWakeTarget: ask(.setWakeTarget, try wakeTarget())
+        case .wakeTargets: ask(.listWakeTargets, try wakeTargetQuery())
+        case .removeWakeTarget: ask(.removeWakeTarget, try wakeTargetName())
+        case .setGroupWake: ask(.groupSetWake, try groupFlag("wake"))
+        case .muteGroup: ask(.groupMute, try groupFlag("muted"))
         case .recall: ask(.recall, try recall())
         case .replace: ask(.replace, try replace())
         case .setGroupMeta:
@@ -519,7 +528,7 @@ struct JSONPacketReader {
         }
     }
 
-    private mutating func group() throws(JSONFault) -> ByteRange {
+    mutating func group() throws(JSONFault) -> ByteRange {
         try required("group", shortText("group"))
     }
 
@@ -628,7 +637,7 @@ struct JSONPacketReader {
         try optionalFlag(name) ?? false
     }
 
-    private mutating func optionalFlag(_ name: StaticString) throws(JSONFault) -> Bool? {
+    mutating func optionalFlag(_ name: StaticString) throws(JSONFault) -> Bool? {
         switch value(name) {
         case nil, .null: return nil
         case .bool(let flag): return flag
@@ -672,14 +681,6 @@ struct JSONPacketReader {
 
     func refuseOtherMembers() throws(JSONFault) {
         try JSONMembers(object.members, of: self).refuseMembers(otherThan: knownMembers)
-    }
-}
-
-/// The operations that MQTT clients publish as requests.
-public enum RequestOperations {
-    /// Whether there is an operation of this name.
-    public static func contain(_ name: String) -> Bool {
-        JSONPacketReader.MessageType(rawValue: name).map { $0.alternativeOfMQTT == nil } ?? false
     }
 }
 

@@ -156,8 +156,9 @@ extension MQTTDecoder {
         let body = packet.body
         var receivers = UserList(MessageProperty.receiver)
         var mentioned = UserList(MessageProperty.mention)
-        var (listByteCount, namesByteCount, ownByteCount) = (0, 0, 0)
+        var (listByteCount, namesByteCount, keyByteCount, ownByteCount) = (0, 0, 0, 0)
         let collapse = collapseKey(in: section, of: owner, in: body.bytes)
+        let push = push(in: section, of: owner, in: body.bytes, into: &request)
         let whole = packet.replace(range, byteCount: Int(range.count)) { output in
             var writer = PacketWriter(output.mutableBytes)
             receivers.write(section, of: owner, in: body, to: &writer)
@@ -165,6 +166,8 @@ extension MQTTDecoder {
             mentioned.write(section, of: owner, in: body, to: &writer)
             namesByteCount = writer.byteCount
             if let collapse { writer.write(bytes: collapse.bytes(in: body).bytes) }
+            keyByteCount = writer.byteCount
+            if let push { writer.write(bytes: push.bytes(in: body).bytes) }
             ownByteCount = writer.byteCount
             section.write(to: &writer, of: owner, from: body.bytes) { property in
                 property.identifier != .userProperty
@@ -182,6 +185,10 @@ extension MQTTDecoder {
             request.collapseKey = ByteRange(
                 offset: Int(whole.offset) + namesByteCount, count: Int(collapse.count))
             if collapse.isEmpty { request.fault = .payloadFormatInvalid }
+        }
+        if let push {
+            request.push = ByteRange(
+                offset: Int(whole.offset) + keyByteCount, count: Int(push.count))
         }
         if mentioned.hasInvalid { request.fault = .topicNameInvalid }
         if mentioned.count > WireLimits.mentionCountMaximum
@@ -217,6 +224,30 @@ extension MQTTDecoder {
             return TextRules.isMessageIdentifier(key) ? property.value : .empty
         }
         return nil
+    }
+
+    /// Reads `wake` and `push`. Returns what the message has for those who are woken; nil for none.
+    private static func push(
+        in section: MQTT.PropertySection, of owner: MQTT.PropertyOwner, in body: RawSpan,
+        into request: inout SendRequest
+    ) -> ByteRange? {
+        var push: ByteRange?
+        var reader = MQTT.PropertyReader(section, of: owner, in: body)
+        while let property = try? reader.next() {
+            guard property.identifier == .userProperty else { continue }
+            let name = property.text.bytes(in: body)
+            let value = property.value.bytes(in: body)
+            if name.isEqual(MessageProperty.wake) {
+                if value.isEqual("no") { request.isWithoutWake = true }
+            } else if name.isEqual(MessageProperty.push) {
+                if MRTDecoder.isPush(value) {
+                    push = property.value
+                } else {
+                    refuse(.pushText, &request)
+                }
+            }
+        }
+        return push
     }
 
     /// Reads `reference` and `receipts`. The caller gives the message its reference.
@@ -404,6 +435,10 @@ enum MessageProperty {
     static let priority: StaticString = "martlet-priority"
     /// From a sender, and to a receiver: the time of a reading that could not be sent earlier.
     static let late: StaticString = "martlet-late"
+    /// From a sender: `no` for a message that wakes nobody, and a JSON object for the relay that
+    /// wakes its receivers.
+    static let wake: StaticString = "wake"
+    static let push: StaticString = "push"
     /// In an acknowledgement: the reason code of MRT, as a decimal number.
     static let reason: StaticString = "reason"
     /// In an acknowledgement: the position of a refused receiver in the list, from 0, and the
@@ -428,7 +463,8 @@ enum MessageProperty {
     static func isReserved(_ name: UnsafeRawBufferPointer) -> Bool {
         for reserved in [
             receiver, sender, time, group, doubt, asksReference, receipts, collapse, reference,
-            mention, mentionAll, mentionOnly, mentioned, priority, late,
+            mention, mentionAll, mentionOnly, mentioned, priority, late, wake,
+            push,
         ]
         where name.elementsEqual(reserved.utf8Bytes) {
             return true

@@ -78,6 +78,12 @@ extension MRTDecoder {
             }
             return request.event(
                 .setMeta(request.place(change.group), meta: request.place(change.meta)))
+        case .groupSetWake, .groupMute:
+            let flag = try MRT.GroupFlag(content.bytes)
+            let group = request.place(flag.group)
+            return request.event(
+                request.operation == .groupMute
+                    ? .mute(group, flag.isSet) : .setWaking(group, flag.isSet))
         case .groupSetHistory:
             let change = try MRT.GroupSetHistory(content.bytes)
             return request.event(

@@ -232,6 +232,13 @@ enum MRTDecoder {
         _ fields: MRT.SendFields, _ packet: ReceivedPacket, into request: inout SendRequest
     ) -> (fault: ReasonCode, cause: LimitName)? {
         request.isLate = fields.isLate
+        if fields.isWithoutWake { request.isWithoutWake = true }
+        if !fields.push.isEmpty {
+            guard isPush(fields.push.bytes(in: packet.body).bytes) else {
+                return (.payloadFormatInvalid, .pushText)
+            }
+            request.push = packet.place(fields.push)
+        }
         if let priority = fields.priority {
             guard let known = SendPriority(rawValue: priority) else {
                 return (.payloadFormatInvalid, .none)
@@ -258,6 +265,12 @@ enum MRTDecoder {
         return fault.map {
             ($0, $0 == .payloadFormatInvalid ? .mentionsOfNobody : .mentionedName)
         }
+    }
+
+    /// Whether a text may be what a sender gives for those who are woken.
+    static func isPush(_ text: RawSpan) -> Bool {
+        text.byteCount <= WireLimits.pushByteCountMaximum && TextRules.isUTF8(text)
+            && JSONSyntax.isObject(text)
     }
 
     /// The fault of a message, of a send or a will, and its size in JSON form, which is 0 if it has
@@ -319,7 +332,7 @@ enum MRTDecoder {
         case .groupCreate:
             return try createGroup(request, seed: context.makeRandomNumber())
         case .groupJoin, .groupLeave, .groupKick, .groupBan, .groupSetMeta, .groupSetAllowList,
-            .groupSetHistory:
+            .groupSetHistory, .groupSetWake, .groupMute:
             return try changeGroup(request)
         case .groupList, .groupDescribe, .groupHistory:
             return try queryGroups(request)
@@ -337,7 +350,13 @@ enum MRTDecoder {
             return try recall(request)
         case .replace:
             return try replace(request)
-        case .setWakeTarget, .listWakeTargets, .removeWakeTarget, nil:
+        case .setWakeTarget:
+            return try setWakeTarget(request)
+        case .listWakeTargets:
+            return try listWakeTargets(request)
+        case .removeWakeTarget:
+            return try removeWakeTarget(request)
+        case nil:
             return request.fault(.implementationSpecificError)
         }
     }

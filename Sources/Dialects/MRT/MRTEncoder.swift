@@ -272,6 +272,14 @@ struct MRTEncoder: ~Copyable {
             let response = MRT.Response(
                 identifier: identifier, reason: .success, content: answer)
             context.write(response, to: connection, from: context.bytes)
+        case .reportWakeTarget(let connection, let identifier, let target):
+            respond(
+                to: connection, request: identifier,
+                with: MRT.WakeTargetIdentifier(identifier: target), in: context)
+        case .reportWakeTargets(let connection, let identifier, let entries):
+            let response = MRT.Response(
+                identifier: identifier, reason: .success, content: entries)
+            context.write(response, to: connection, from: context.bytes)
         case .reportPresence(
             let connection, let identifier, let isOnline, let since, let devices, let count):
             let presence = MRT.PresenceAnswer(
@@ -477,6 +485,7 @@ extension MRT.DeliveryKind {
         case .receipt: self = .receipt
         case .recall: self = .recall
         case .update: self = .update
+        case .wake: self = .wake
         case .groupEvent: self = .groupEvent
         case .kicked: self = .kickedOut
         }

@@ -18,6 +18,8 @@ public struct JSONObject: Sendable {
         /// stand for a list with a string of more than 255 bytes.
         case strings(count: Int, ByteRange?)
         case object([Member])
+        /// The object of the member ``JSONObject/rawMember``, as it is in ``JSONObject/text``.
+        case json(ByteRange)
     }
 
     public struct Member: Sendable {
@@ -58,6 +60,9 @@ public struct JSONObject: Sendable {
     /// it.
     public static let memberCountMaximum = 32
 
+    /// A member of the outermost object whose object is not read, but passed on.
+    static let rawMember: StaticString = "push"
+
     private struct Parser: ~Escapable {
         var reader: JSONReader
         var text: [UInt8] = []
@@ -82,10 +87,29 @@ public struct JSONObject: Sendable {
                 else {
                     throw .malformed
                 }
-                members.append(Member(name: name, value: try readValue(depth: depth)))
+                let isRaw =
+                    depth == 1 && name.bytes(in: text.span.bytes).isEqual(JSONObject.rawMember)
+                if isRaw, let raw = readRaw() {
+                    members.append(Member(name: name, value: raw))
+                } else {
+                    members.append(Member(name: name, value: try readValue(depth: depth)))
+                }
             } while reader.take(UInt8(ascii: ","))
             guard reader.take(UInt8(ascii: "}")) else { throw .malformed }
             return members
+        }
+
+        /// An object as it is; nil for another value, which is read as any other.
+        private mutating func readRaw() -> Value? {
+            reader.skipWhiteSpace()
+            guard let end = JSONSyntax.endOfObject(in: reader.text, at: reader.offset) else {
+                return nil
+            }
+            let start = text.count
+            let raw = reader.text.extracting(reader.offset..<end)
+            raw.withUnsafeBytes { text.append(contentsOf: $0) }
+            reader.offset = end
+            return .json(ByteRange(offset: start, count: text.count - start))
         }
 
         private func contains(_ name: ByteRange, in members: [Member]) -> Bool {

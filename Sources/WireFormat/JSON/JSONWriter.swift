@@ -50,6 +50,12 @@ public struct JSONWriter {
         bytes.append("\"")
     }
 
+    /// Writes a value that is JSON already.
+    public mutating func write(_ name: StaticString, raw json: RawSpan) {
+        begin(name)
+        json.withUnsafeBytes { bytes.append(contentsOf: $0) }
+    }
+
     public mutating func write(_ name: StaticString, _ value: Bool) {
         begin(name)
         bytes.append(value ? "true" : "false")

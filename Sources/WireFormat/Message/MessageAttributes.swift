@@ -89,7 +89,8 @@ public enum MessageAttributes {
         if key.byteCount >= count, key.extracting(first: count).isEqual(prefix) { return true }
         let names: [StaticString] = [
             "from", "time", "groupid", "to", "mid", "history", "reference", "receipts", "collapse",
-            "mention", "mention-all", "mention-only", "mentioned", "possible-duplicate",
+            "mention", "mention-all", "mention-only", "mentioned", "possible-duplicate", "wake",
+            "push",
         ]
         return names.contains { key.isEqual($0) }
     }

@@ -82,6 +82,8 @@ enum GroupOperatorCommand {
         case .leave: "\(user) has left"
         case .kick: "\(user) was removed, and may join again"
         case .ban: "\(user) was banned"
+        case .mute: "\(user) is not woken by the group any more"
+        case .unmute: "\(user) is woken by the group"
         }
     }
 

@@ -16,6 +16,7 @@ import Testing
     /// A life that leaves rows of every table.
     private func world() -> World {
         let world = World()
+        world.allowWakes()
         world.begin("ann/phone", "bob/pc", "carl/pad", "dora/pc")
         _ = world.addToken(
             Token(
@@ -49,6 +50,7 @@ import Testing
                 name: Digest(words: (1, 2, 3, 4)), content: Digest(words: (5, 6, 7, 8))))
         world.settle()
         world.disconnect("carl/pad", expiry: 3_600)
+        world.setTarget("known", device: "phone", .apns, "0123456789abcdef", language: "de")
         world.settle()
         world.pass(seconds: 30)
         world.settle()

@@ -365,7 +365,7 @@ extension World {
             text.hasPrefix(
                 "0201"
                     + "0100000000000000020000000000000003000000000000000400000000000000"
-                    + "08" + "0600" + "73656e643a2a"))
+                    + "09" + "0600" + "73656e643a2a"))
     }
 
     @Test func `gives the key the name default and a row of its own`() {

@@ -57,6 +57,10 @@ extension LoopEffects {
             return "\(name(connection)): response \(identifier), \(reason)"
         case .mrt(.reportRecall(let connection, let identifier, _)):
             return "\(name(connection)): response \(identifier), success"
+        case .mrt(.reportWakeTarget(let connection, let identifier, _)):
+            return "\(name(connection)): wake target \(identifier)"
+        case .mrt(.reportWakeTargets(let connection, let identifier, let entries)):
+            return "\(name(connection)): wake targets \(identifier), \(entries.count) bytes"
         case .mrt(
             .reportPresence(
                 let connection, let identifier, let isOnline, let since, let devices, _)):
@@ -87,6 +91,9 @@ extension LoopEffects {
         let publication = publications[Int(delivery.publication)]
         let block = MessageBlock(publication.block.bytes(in: bytes.bytes))
         let isEvent = block.kind == .groupEvent || block.kind == .kicked
+        if block.kind == .wake {
+            return "#\(delivery.number) \(String(decoding: block.payload, as: UTF8.self))"
+        }
         if block.kind == .receipt { return "#\(delivery.number) \(receipt(block))" }
         if block.kind == .recall || block.kind == .update {
             return "#\(delivery.number) \(revision(block))"

@@ -48,7 +48,8 @@ private let parametersOfTheirOwn: Set<MRT.Operation> = [
     .setWill, .groupCreate, .groupJoin, .groupLeave, .groupKick, .groupBan, .groupList,
     .groupDescribe, .groupSetMeta, .groupSetAllowList, .history, .conversations,
     .markRead, .hideHistory, .groupSetHistory, .groupHistory, .applied, .recall, .replace,
-    .setWakeTarget, .listWakeTargets, .removeWakeTarget,
+    .setWakeTarget, .listWakeTargets, .removeWakeTarget, .groupSetWake,
+    .groupMute,
 ]
 
 /// The first byte chooses the version and who speaks.

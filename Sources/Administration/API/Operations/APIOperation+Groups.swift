@@ -74,6 +74,18 @@ extension APIOperation {
                     try values.changeMember(
                         try values.word("action", as: ChangeMember.Action.self)))
             },
+            APIOperation(
+                .changeMember, .put, at: path + "/mute", role: .operate,
+                summary: "Messages of a group do not wake this member any more."
+            ) { values throws(AdministrationRefusal) in
+                .changeMember(try values.changeMember(.mute))
+            },
+            APIOperation(
+                .changeMember, .delete, at: path + "/mute", role: .operate,
+                summary: "Messages of a group wake this member again."
+            ) { values throws(AdministrationRefusal) in
+                .changeMember(try values.changeMember(.unmute))
+            },
         ]
     }
 
@@ -101,6 +113,13 @@ extension APIOperation {
                         .history(
                             isKept: values.boolean("isKept") ?? false,
                             shownCount: values.number("shownCount", as: UInt32.self) ?? 0)))
+            },
+            APIOperation(
+                .changeGroup, .put, at: path + "/wake", role: .operate,
+                summary: "Sets whether messages of a group wake its members.",
+                members: [.body("isOn", .boolean, required: true)]
+            ) { values throws(AdministrationRefusal) in
+                .changeGroup(try values.changeGroup(.wake(isOn: values.boolean("isOn") ?? true)))
             },
             APIOperation(
                 .changeGroup, .put, at: path + "/allowed", role: .operate,

@@ -15,6 +15,7 @@ extension APIOperation {
         .body("isRetained", .boolean), .body("isKept", .boolean), .body("isDelivered", .boolean),
         .body("unixMilliseconds", .number(maximum: .max)), .body("isLate", .boolean),
         .body("receipts", .texts), .body("asksReference", .boolean), .body("collapse"),
+        .body("wakes", .boolean), .body("push"),
         .body("attributes", .textsByName), .body("mentions", .texts),
         .body("mentionsAll", .boolean), .body("onlyMentioned", .boolean),
         .body("priority", .choice(SendMessage.Priority.allCases.map(\.rawValue))),
@@ -47,6 +48,8 @@ extension APIOperation {
                 receipts: values.texts(optional: "receipts"),
                 asksReference: values.boolean("asksReference"))
             message.collapse = values.text(optional: "collapse")
+            message.wakes = values.boolean("wakes")
+            message.push = values.text(optional: "push")
             message.attributes = values.textsByName("attributes")
             message.mentions = values.texts(optional: "mentions")
             message.mentionsAll = values.boolean("mentionsAll")

@@ -44,6 +44,10 @@ extension APIOperation {
         case .reportApplied: reportApplied
         case .showReceipts: [showReceipts]
         case .purgeQueues: [purgeQueues]
+        case .setWakeTarget: setWakeTarget
+        case .listWakeTargets: listWakeTargets
+        case .removeWakeTarget: removeWakeTarget
+        case .testWake: [testWake]
         case .listRetained: [listRetained]
         case .showRetained: [showRetained]
         case .deleteRetained: [deleteRetained]

@@ -51,7 +51,8 @@ enum QueueMessagesCommand {
             case .topic: message.topic ?? ""
             case .group, .kicked, .groupEvent:
                 "\(message.kind.rawValue) \(message.groupid ?? "")"
-            case .user, .everybody, .presence, .receipt, .recall, .update: message.kind.rawValue
+            case .user, .everybody, .presence, .receipt, .recall, .update, .wake:
+                message.kind.rawValue
             }
         return [
             "\(message.number)", message.from, address, message.t.map { "\($0)" } ?? "",

@@ -7,6 +7,7 @@
 //                 | string8 device | u8 kind | u8 environment | string8 language |
 //                 | stringv address)
 //     37 remove   | string8 user | varint id |                 ->  nothing
+//     38 wake of a group, 39 mute   | string8 group | u8 0 or 1 |   ->  nothing
 //
 // An empty user is the one who asks. The core says which kinds, environments and addresses exist.
 
@@ -171,6 +172,31 @@ extension MRT {
         public var byteCount: Int { Int(entries.count) }
         public func write(to writer: inout PacketWriter, from source: RawSpan) {
             writer.write(bytes: entries.bytes(in: source))
+        }
+    }
+
+    /// The parameters of ``Operation/groupSetWake`` and ``Operation/groupMute``.
+    public struct GroupFlag: Hashable, Sendable, RequestPart {
+        public var group: ByteRange
+        /// Whether messages of the group wake its members; whether this user mutes the group.
+        public var isSet: Bool
+
+        public init(group: ByteRange, isSet: Bool) {
+            self.group = group
+            self.isSet = isSet
+        }
+
+        public init(_ parameters: RawSpan) throws(WireError) {
+            var reader = PacketReader(parameters)
+            group = try reader.readString8()
+            isSet = try reader.readFlag()
+            try reader.expectEnd()
+        }
+
+        public var byteCount: Int { group.string8ByteCount + 1 }
+        public func write(to writer: inout PacketWriter, from source: RawSpan) {
+            writer.write(string8: group.bytes(in: source))
+            writer.write(byte: isSet ? 1 : 0)
         }
     }
 

@@ -1,0 +1,196 @@
+// The users with wake targets: their targets, and whether the relay was asked to wake them. It
+// knows users by their index, and no session and no message.
+//
+// Invariants: a user has at most one entry; an entry without targets was asked or is removed; a
+// user has at most `CoreLimits.wakeTargetsMaximum` targets, in the order of their ids.
+
+import Primitives
+
+/// A user who has wake targets.
+struct WakeUser: Sendable {
+    let user: Index<User>
+    /// In the order of their ids.
+    fileprivate(set) var targets: [WakeTarget] = []
+    /// Whether the relay was told that the user should be woken, and not the end of it.
+    var wasAsked = false
+    /// Whether a message waits for which the relay was not asked.
+    var isDue = false
+    /// What the store has of these two.
+    var stored: WakeMarks?
+    /// Whether the store refused to write them, so that it has older ones or none.
+    fileprivate(set) var isRowRefused = false
+    /// The newest of the messages that wait for the next request; nil if it is not known.
+    fileprivate(set) var news: WakeNews?
+    /// The stamp of the last message that was looked at: several sessions of a user get it.
+    var stamp: UInt64 = 0
+    /// Messages since the user was there that its devices find in the history.
+    var pulledCount: UInt32 = 0
+    /// Until the next request.
+    var token = TimerWheel.Token.none
+    /// Whether the token is of the time that a device has to come back: a message does not wait
+    /// for its end.
+    var isGrace = false
+    /// Whether a deadline will look whether something waits.
+    var isCheckDue = false
+
+    init(user: Index<User>) { self.user = user }
+
+    /// Those whose devices have not logged out.
+    var awakeTargets: [WakeTarget] { targets.filter { !$0.isSilent } }
+}
+
+/// What a row says about the requests for a user.
+struct WakeMarks: OptionSet, Hashable {
+    var rawValue: UInt8
+    static let asked = WakeMarks(rawValue: 1)
+    static let due = WakeMarks(rawValue: 2)
+}
+
+/// The users with wake targets.
+struct WakeTable: ~Copyable {
+    private(set) var users = Slab<WakeUser>()
+    private var indexes: [Index<User>: Index<WakeUser>] = [:]
+    /// What the sender of the message that is being routed gave for those who are woken.
+    var push: [UInt8] = []
+    /// The last message of which news were made, and how many users were woken at once for it.
+    private var newest: (stamp: UInt64, news: WakeNews)?
+    private(set) var wokenCount = 0
+    /// Users whose news are in memory until the next request.
+    private(set) var heldCount = 0
+    /// Users whose rows are not committed, with the batch of the row, in the order of the batches.
+    private var underWay: [(user: Index<User>, batch: UInt64)] = []
+
+    /// Whether no user has targets: all that a message tests.
+    @inline(__always)
+    var isEmpty: Bool { users.count == 0 }
+
+    var count: Int { users.count }
+
+    func index(of user: Index<User>) -> Index<WakeUser>? { indexes[user] }
+
+    subscript(index: Index<WakeUser>) -> WakeUser {
+        get { users[index] }
+        _modify { yield &users[index] }
+    }
+
+    // MARK: - Targets
+
+    mutating func entry(of user: Index<User>) -> Index<WakeUser> {
+        if let index = indexes[user] { return index }
+        let index = users.insert(WakeUser(user: user)).index
+        indexes[user] = index
+        return index
+    }
+
+    /// Adds a target, or changes the one that has its id.
+    mutating func set(_ target: WakeTarget, of index: Index<WakeUser>) {
+        if let position = users[index].targets.firstIndex(where: {
+            $0.identifier == target.identifier
+        }) {
+            users[index].targets[position] = target
+        } else {
+            users[index].targets.append(target)
+        }
+        let count = users[index].targets.count
+        precondition(
+            count <= CoreLimits.wakeTargetsMaximum, "\(count) wake targets of one user")
+    }
+
+    /// Removes a target. Returns false if the user has none of this id.
+    mutating func remove(_ identifier: UInt64, of index: Index<WakeUser>) -> Bool {
+        let before = users[index].targets.count
+        users[index].targets.removeAll { $0.identifier == identifier }
+        return users[index].targets.count < before
+    }
+
+    /// Sets whether the device of a target has logged out.
+    mutating func setSilent(_ isSilent: Bool, targetAt position: Int, of index: Index<WakeUser>) {
+        users[index].targets[position].isSilent = isSilent
+    }
+
+    /// Removes a user without targets, who has no deadline.
+    mutating func remove(_ index: Index<WakeUser>) {
+        let count = users[index].targets.count
+        precondition(count == 0, "a user with \(count) wake targets is removed")
+        indexes[users[index].user] = nil
+        users.remove(index)
+    }
+
+    // MARK: - Rows
+
+    /// Whether a row is on its way to the store.
+    var awaitsCommit: Bool { !underWay.isEmpty }
+
+    /// Notes that a batch writes what a user's row says.
+    mutating func noteRow(_ marks: WakeMarks, of index: Index<WakeUser>, batch: UInt64) {
+        users[index].stored = marks
+        users[index].isRowRefused = false
+        underWay.append((users[index].user, batch))
+    }
+
+    /// The end of a commit. A row that the store refused is written again at the next change.
+    mutating func settleRows(batch: UInt64, isStored: Bool) {
+        let end = underWay.firstIndex { $0.batch > batch } ?? underWay.count
+        if !isStored {
+            for row in underWay[..<end] {
+                if let index = indexes[row.user] { users[index].isRowRefused = true }
+            }
+        }
+        underWay.removeFirst(end)
+    }
+
+    /// Notes that the row of a user is deleted.
+    mutating func noteNoRow(of index: Index<WakeUser>) {
+        users[index].stored = nil
+        users[index].isRowRefused = false
+    }
+
+    // MARK: - Messages
+
+    /// Forgets what the sender of a message gave: it is routed.
+    @inline(__always)
+    mutating func forgetPush() {
+        if !push.isEmpty { push = [] }
+    }
+
+    /// The news of a message, made once for all its receivers.
+    ///
+    /// - Parameter make: makes them; only for the first receiver.
+    mutating func news(ofMessage stamp: UInt64, _ make: () -> WakeNews) -> WakeNews {
+        if let newest, newest.stamp == stamp { return newest.news }
+        let news = make()
+        newest = (stamp, news)
+        wokenCount = 0
+        return news
+    }
+
+    /// Whether one more user may be woken at once for the message of which news were made last.
+    mutating func takesWake() -> Bool {
+        wokenCount += 1
+        return wokenCount <= CoreLimits.wakesPerMessageMaximum
+    }
+
+    /// Whether the news of one more user may be in memory until the next request.
+    var takesNews: Bool { heldCount < CoreLimits.wakeNewsMaximum }
+
+    /// Keeps news for the next request; nil forgets them.
+    mutating func hold(_ news: WakeNews?, of index: Index<WakeUser>) {
+        heldCount += (news == nil ? 0 : 1) - (users[index].news == nil ? 0 : 1)
+        users[index].news = news
+    }
+
+    func checkInvariants() {
+        precondition(
+            indexes.count == users.count, "\(indexes.count) of \(users.count) users are found")
+        var heldCount = 0
+        for index in users.places where users.contains(index) {
+            precondition(
+                indexes[users[index].user] == index, "user \(users[index].user) is not found")
+            precondition(
+                !users[index].targets.isEmpty, "user \(users[index].user) has no wake target")
+            heldCount += users[index].news == nil ? 0 : 1
+        }
+        precondition(
+            heldCount == self.heldCount, "news of \(heldCount) users, not \(self.heldCount)")
+    }
+}

@@ -1,0 +1,30 @@
+// The page of `martlet wake`.
+
+extension HelpPages {
+    static let wake = """
+        martlet wake set --user USER --kind KIND --address ADDRESS [--device NAME]
+        martlet wake list --user USER
+        martlet wake remove --user USER --id ID
+        martlet wake test --user USER [--id ID]
+
+        Wake targets say where a relay reaches a user of whom no device is connected
+        (docs/operating/wake-ups.md). A user has at most 8. Setting one again with the same device,
+        kind and address changes its other properties.
+
+        set
+          --kind KIND          webhook, apns, fcm, sms-webhook, mqtt or udp
+          --address ADDRESS    a URL, a token of Apple or Google, a telephone number with +, a
+                               topic, or HOST:PORT
+          --device NAME        the device that it wakes; any device if absent
+          --environment E      production or sandbox; production if absent
+          --language TAG       such as de or pt-BR
+
+        test                 asks the relay to wake the user now, at all targets or at the one of
+                               --id
+
+        list, set, remove, test
+          --json               one JSON object per line
+
+        \(administration)
+        """
+}
