@@ -73,11 +73,11 @@ extension JetStreamLog {
         _ stream: StreamDescription, of version: ServerVersion?, _ settings: JetStreamSettings,
         over connection: JetStreamConnection
     ) throws(JetStreamError) -> JetStreamReport {
-        var findings = StreamRequirements.check(
-            stream, subject: settings.subject,
-            recordByteCountMaximum: ReplicationLimits.recordByteCountMaximum)
+        // The server counts the header too.
         let needed =
             ReplicationLimits.recordByteCountMaximum + JetStreamLimits.headerByteCountMaximum
+        var findings = StreamRequirements.check(
+            stream, subject: settings.subject, recordByteCountMaximum: needed)
         if connection.payloadByteCountMaximum < needed {
             findings.faults.append(
                 "max_payload of the server is \(connection.payloadByteCountMaximum), records need "

@@ -16,7 +16,7 @@ public enum JetStreamLimits {
     public static let urlByteCountMaximum = 512
     /// Bytes of a stream's name: with "$JS.API.STREAM.MSG.GET." it fits into a subject.
     public static let streamNameByteCountMaximum = 64
-    /// Bytes of the header of an append: three fields of fixed text, a name and a number.
+    /// Bytes of the header of an append: two fields, with a name and a number.
     public static let headerByteCountMaximum = 512
     /// Milliseconds that one try of an append or a read waits for its answer. A commit with a slow
     /// disk takes up to 100; a leader that is gone never answers, and the next try finds its

@@ -1,12 +1,12 @@
 // The limits of replication, each with its reason.
 
-/// Limits of records and of the machine.
+/// Limits of records and of the state machine.
 public enum ReplicationLimits {
     /// Bytes of an encoded record. A batch is bounded by the core's limits; JetStream's servers
-    /// accept 64 MiB, if `max_payload` is set to it, and 8 MiB are recommended at most. Sends of a
-    /// larger batch are refused, as those of a store without room.
+    /// accept 64 MiB, if `max_payload` is set to it, and 8 MiB are recommended at most. The owner
+    /// of a node has to decide a larger batch again without its sends.
     public static let recordByteCountMaximum = 8 << 20
-    /// Bytes of the name of a cluster or a node: that of other ids.
+    /// Bytes of the name of a node: that of other ids.
     public static let nameByteCountMaximum = 64
     /// The lease, in milliseconds: shorter ones end with every slow sync, longer ones delay a
     /// takeover by minutes.

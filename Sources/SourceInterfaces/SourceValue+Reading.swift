@@ -50,15 +50,18 @@ extension SourceValue {
         _ reader: inout JSONReader, level: Int
     ) throws(SourceRefusal) -> [String: SourceValue] {
         var members: [String: SourceValue] = [:]
+        var names: Set<[UInt8]> = []
         reader.offset += 1
         if reader.take(UInt8(ascii: "}")) { return members }
         repeat {
             let name = try readText(&reader)
             guard reader.take(UInt8(ascii: ":")) else { throw malformed }
             let value = try read(&reader, level: level + 1)
-            guard members.updateValue(value, forKey: name) == nil else {
+            guard names.insert(Array(name.utf8)).inserted else {
                 throw SourceRefusal(400, field: name, "is repeated")
             }
+            // Of names that are canonically equivalent, the last one counts.
+            members[name] = value
         } while reader.take(UInt8(ascii: ","))
         guard reader.take(UInt8(ascii: "}")) else { throw malformed }
         return members

@@ -68,4 +68,15 @@ import Testing
         #expect(error?.status == 400)
         #expect(error?.field.map { query.hasPrefix($0) } == true)
     }
+
+    /// U+212A is the sign of Kelvin, which Unicode and `==` call equal to the letter K.
+    @Test func `names that are equal for Unicode and differ in bytes are two users`() {
+        let twin = "\u{212A}arl"
+        #expect(twin == "Karl")
+        let dialog = DialogName.between("Karl", "anna")
+        #expect(dialog.other(than: "Karl") == "anna")
+        #expect(dialog.other(than: twin) == nil)
+        #expect(dialog != .between(twin, "anna"))
+        #expect(!["Karl"].containsName(twin))
+    }
 }

@@ -170,6 +170,9 @@ package final class NATSServers: @unchecked Sendable {
 
     // MARK: The program
 
+    /// Whether the server is there or can be installed. Tests that need it are skipped otherwise.
+    public static var isInstalled: Bool { (try? program.get()) != nil }
+
     /// The path of the server; installed once into a virtual environment below the build directory.
     private static let program: Result<String, Failure> = {
         let place = SourceTree.root.appending(path: ".build/nats-venv").path

@@ -79,7 +79,7 @@ extension Broker {
     ///     all of it.
     /// - Returns: the number under which ``takeHistory(_:)`` has the page when the batch that is
     ///   pending now has its result; 0 for a conversation without messages; nil if there is no
-    ///   such user or group, or the reader is no member of it.
+    ///   such user or group, or the reader is no member of it or none of the two users.
     public mutating func readHistory(
         of selection: ConversationSelection, before number: UInt64, search: HistorySearch,
         countMaximum: Int, contentMaximum: Int, seenBy reader: [UInt8]? = nil
@@ -91,6 +91,9 @@ extension Broker {
         if let reader {
             guard let user = user(named: reader, app: app) else { return nil }
             if case .group(let group) = parties, membership(of: user, in: group) == nil {
+                return nil
+            }
+            if case .users(let first, let second) = parties, user != first, user != second {
                 return nil
             }
             guard let index = conversationTable.find(parties) else { return 0 }

@@ -1,6 +1,6 @@
 // Logins whose passwords wait to be hashed, in a fair order: each address has a turn after every
 // other one, and a share of the room. A stranger who fills the queue delays others by one login
-// for each address, and keeps nobody out.
+// for each address, and keeps nobody out from fewer than 512 networks.
 
 import BrokerTerms
 

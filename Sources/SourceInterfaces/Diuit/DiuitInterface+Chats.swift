@@ -56,13 +56,13 @@ extension DiuitInterface {
     func createChat(_ event: SocketEvent) throws(SourceRefusal) -> SourceValue {
         let data = try event.members()
         guard let value = data["members"] else { throw .missing("members") }
-        let members = try users(value, field: "members").filter { $0 != user }
+        let members = try users(value, field: "members").filter { !$0.isSameName(as: user) }
         let whiteList = try whiteList(data["whiteList"])
         let meta = try Self.meta(data["meta"] ?? .null)
         guard operations.mayCreateGroups else { throw SourceRefusal(403, "no right group:create") }
         try operations.checkReach(members)
         // Members need not be on the list of those who may join, and are members from the start.
-        let allowed = whiteList.map { list in list + members.filter { !list.contains($0) } }
+        let allowed = whiteList.map { list in list + members.filter { !list.containsName($0) } }
         let name = try operations.create(
             CreateGroup(app: app, owner: user, title: "", allowed: allowed, meta: meta)
         ).groupid
@@ -105,7 +105,7 @@ extension DiuitInterface {
 
     func joinChat(_ event: SocketEvent) throws(SourceRefusal) -> SourceValue {
         let group = try group(event)
-        guard group.allowed?.contains(user) ?? true || group.owner == user else {
+        guard group.allowed?.containsName(user) ?? true || group.owner.isSameName(as: user) else {
             throw SourceRefusal(403, "the whiteList of the chat has not your id")
         }
         _ = try operations.change(
@@ -129,7 +129,7 @@ extension DiuitInterface {
         guard operations.isMember(member, of: group.groupid, app: app) else {
             throw SourceRefusal(404, field: "userId", "is no member of the chat")
         }
-        guard member != group.owner else {
+        guard !member.isSameName(as: group.owner) else {
             throw SourceRefusal(403, field: "userId", "is the owner of the chat")
         }
         _ = try operations.change(

@@ -72,7 +72,7 @@ struct DiuitInterface {
     /// The group of an event that its owner alone may make.
     func ownGroup(_ event: SocketEvent) throws(SourceRefusal) -> ShowGroup.Reply {
         let group = try group(event)
-        guard group.owner == user else {
+        guard group.owner.isSameName(as: user) else {
             throw SourceRefusal(403, "only the owner of the chat does this")
         }
         return group
@@ -94,7 +94,7 @@ struct DiuitInterface {
             guard let name = element.plainText else {
                 throw SourceRefusal(400, field: field, "must be a list of ids")
             }
-            if !users.contains(name) { users.append(name) }
+            if !users.containsName(name) { users.append(name) }
         }
         for name in users where !operations.isKnown(name, app: app) {
             throw SourceRefusal(400, field: field, "names a user who is not known: \(name)")

@@ -53,7 +53,7 @@ struct DiuitLogin {
         guard login.contentType == Self.contentType else {
             throw SourceRefusal(403, field: "authToken", "has not the cty \(Self.contentType)")
         }
-        guard login.device == nil || login.device == device else {
+        guard login.device?.isSameName(as: device) ?? true else {
             throw SourceRefusal(403, field: "deviceId", "is not the one of the JWT")
         }
         guard let nonce = login.nonce else {

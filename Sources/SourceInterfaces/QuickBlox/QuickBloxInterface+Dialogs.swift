@@ -115,7 +115,8 @@ extension QuickBloxInterface {
         }
         var occupants: [String] = []
         if let value = body.members["occupants_ids"], value != .null {
-            occupants = try Self.users(value, field: "occupants_ids").filter { $0 != user }
+            occupants = try Self.users(value, field: "occupants_ids")
+                .filter { !$0.isSameName(as: user) }
         } else if type != .publicGroup {
             throw .missing("occupants_ids")
         }
@@ -148,7 +149,9 @@ extension QuickBloxInterface {
     /// A dialog with a user exists without being made.
     private func privateDialog(with other: String) throws(SourceRefusal) -> [String: SourceValue] {
         let name = DialogName.between(user, other)
-        let known = try conversations(hasMessages: false).first { $0.user == other }
+        let known = try conversations(hasMessages: false).first {
+            $0.user?.isSameName(as: other) == true
+        }
         return object(
             of: Outline(
                 name: name, type: .private, last: try newestMessage(of: name),
@@ -192,18 +195,19 @@ extension QuickBloxInterface {
             throw SourceRefusal(403, "only for occupants")
         }
         // Whoever is in a dialog may leave it, and a public one is open to everybody.
-        let leavesOnly = added.isEmpty && removed == [user]
-        let joinsOnly = isPublic && removed.isEmpty && added == [user]
+        let leavesOnly = added.isEmpty && Self.isOnly(user, removed)
+        let joinsOnly = isPublic && removed.isEmpty && Self.isOnly(user, added)
         let (title, photo) = (try body.plain("name"), try body.plain("photo"))
+        let ownsGroup = group.owner.isSameName(as: user)
         let renames = title != nil || photo != nil
         guard
-            group.owner == user || Self.isShared(group)
+            ownsGroup || Self.isShared(group)
                 || !renames && (leavesOnly || joinsOnly)
         else { throw SourceRefusal(403, "only the owner changes this dialog") }
         // A refused request changes nothing.
         try checkKnown(added, field: "push_all[occupants_ids]")
-        try operations.checkReach(added.filter { $0 != user })
-        guard !removed.contains(group.owner) || group.owner == user else {
+        try operations.checkReach(added.filter { !$0.isSameName(as: user) })
+        guard ownsGroup || !removed.containsName(group.owner) else {
             throw SourceRefusal(403, "the owner of a dialog cannot be removed")
         }
         try change(group, title: title, photo: photo)
@@ -214,6 +218,10 @@ extension QuickBloxInterface {
             return SourceAnswer(200, .object(endedDialog(group)))
         }
         return SourceAnswer(200, .object(try self.dialog(ofGroup: left.groupid)))
+    }
+
+    private static func isOnly(_ user: String, _ users: [String]) -> Bool {
+        users.count == 1 && users.containsName(user)
     }
 
     private func groupIfAny(_ name: String) throws(SourceRefusal) -> ShowGroup.Reply? {
@@ -272,7 +280,7 @@ extension QuickBloxInterface {
     private func add(_ users: [String], to group: ShowGroup.Reply) throws(SourceRefusal) {
         guard !users.isEmpty else { return }
         if let allowed = group.allowed {
-            let new = users.filter { !allowed.contains($0) }
+            let new = users.filter { !allowed.containsName($0) }
             _ = try operations.change(
                 ChangeGroup(app: app, groupid: group.groupid, change: .allowed(allowed + new)))
         }
@@ -288,7 +296,7 @@ extension QuickBloxInterface {
     ) throws(SourceRefusal) {
         guard !users.isEmpty else { return }
         if let allowed = group.allowed {
-            let rest = (allowed + added).filter { !users.contains($0) }
+            let rest = (allowed + added).filter { !users.containsName($0) }
             _ = try operations.change(
                 ChangeGroup(app: app, groupid: group.groupid, change: .allowed(rest)))
         }
@@ -296,7 +304,7 @@ extension QuickBloxInterface {
             _ = try operations.change(
                 ChangeMember(
                     app: app, groupid: group.groupid, user: user,
-                    action: user == self.user ? .leave : .kick))
+                    action: user.isSameName(as: self.user) ? .leave : .kick))
         }
     }
 }

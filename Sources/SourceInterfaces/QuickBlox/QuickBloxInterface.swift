@@ -87,7 +87,8 @@ struct QuickBloxInterface {
                 throw SourceRefusal(
                     400, field: field, "must be ids, joined with commas or in a list")
             }
-            for name in text.split(separator: ",").map(String.init) where !users.contains(name) {
+            for name in text.split(separator: ",").map(String.init) where !users.containsName(name)
+            {
                 guard users.count < SourceLimits.membersMaximum else {
                     throw SourceRefusal(
                         400, field: field, "has more than \(SourceLimits.membersMaximum) users")

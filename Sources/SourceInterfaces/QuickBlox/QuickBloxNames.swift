@@ -52,9 +52,15 @@ enum DialogName: Hashable, Sendable {
     /// The other one of two users; nil for a group, and for who is none of them.
     func other(than user: String) -> String? {
         guard case .users(let first, let second) = self else { return nil }
-        if first == user { return second }
-        return second == user ? first : nil
+        if first.isSameName(as: user) { return second }
+        return second.isSameName(as: user) ? first : nil
     }
+
+    static func == (left: DialogName, right: DialogName) -> Bool {
+        left.identifier.isSameName(as: right.identifier)
+    }
+
+    func hash(into hasher: inout Hasher) { hasher.combine(Array(identifier.utf8)) }
 }
 
 /// The id of a message: that of its dialog, and its number there.

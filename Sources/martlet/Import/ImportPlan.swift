@@ -92,7 +92,8 @@ struct ImportPlan {
         }
         var words: [String] = []
         if result.refusedCount > 0 {
-            words.append("\(result.refusedCount) messages not taken: a limit of queues is reached")
+            words.append(
+                "\(result.refusedCount) messages not taken: too long, or the queue is full")
         }
         for filter in result.refusedFilters { words.append("\(filter) not subscribed") }
         if !words.isEmpty {

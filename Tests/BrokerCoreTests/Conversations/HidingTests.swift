@@ -56,6 +56,8 @@ import Testing
         #expect(numbers("bob") == [4, 3, 2, 1])
         #expect(numbers(nil) == [4, 3, 2, 1])
         #expect(numbers("nobody") == nil)
+        world.begin("carl/1")
+        #expect(numbers("carl") == nil)
     }
 
     @Test func `stays read where it was read, and does not come back`() {

@@ -74,7 +74,7 @@ extension EndToEndTests {
             let places = [
                 ("/apps/demo/groups/g/meta", "PUT", "authorization, content-type"),
                 ("/apps/demo/groups/g/allowed", "PUT, DELETE", "authorization, content-type"),
-                ("/apps/demo/sessions", "GET, DELETE", "authorization"),
+                ("/apps/demo/sessions", "GET, POST, DELETE", "authorization, content-type"),
                 ("/openapi.json", "GET", "authorization"),
                 ("/events", "GET", "authorization, last-event-id, martlet-user"),
             ]
