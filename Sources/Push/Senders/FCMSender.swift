@@ -111,9 +111,8 @@ package struct FCMSender {
         let reason = word.isEmpty ? "status \(status)" : word
         switch (status, word) {
         case (404, _), (_, "UNREGISTERED"): return .gone(reason)
-        // A token of another project's app.
-        case (_, "SENDER_ID_MISMATCH"): return .gone(reason)
-        case (400, _): return .refused(reason, isFinal: true)
+        // The target is alive, and belongs to another project than the service account.
+        case (400, _), (_, "SENDER_ID_MISMATCH"): return .refused(reason, isFinal: true)
         case (401, _), (403, _):
             // The access token may have ended early.
             validUntil = 0

@@ -47,7 +47,7 @@ package struct RecordFile<Content: RecordedContent>: ~Copyable {
     /// Opens or creates the file. No other process writes it while this value exists.
     package static func open(_ path: String) throws(RecordFailure) -> RecordFile {
         let lock = Glibc.open(path + ".lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-        guard lock >= 0 else { throw failure("open", path + ".lock") }
+        guard lock >= 0 else { throw failure("open", path: path + ".lock") }
         guard flock(lock, LOCK_EX | LOCK_NB) == 0 else {
             close(lock)
             throw .damaged("\(path): another relay uses it")
@@ -55,7 +55,7 @@ package struct RecordFile<Content: RecordedContent>: ~Copyable {
         let descriptor = Glibc.open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
             close(lock)
-            throw failure("open", path)
+            throw failure("open", path: path)
         }
         let content: Content
         let end: Int
@@ -76,7 +76,7 @@ package struct RecordFile<Content: RecordedContent>: ~Copyable {
     /// Reads the file of a relay that may run.
     package static func content(of path: String) throws(RecordFailure) -> Content {
         let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { throw failure("open", path) }
+        guard descriptor >= 0 else { throw failure("open", path: path) }
         defer { close(descriptor) }
         return try Content.read(readAll(descriptor, path), path: path).content
     }
@@ -95,7 +95,7 @@ package struct RecordFile<Content: RecordedContent>: ~Copyable {
     private mutating func cut() throws(RecordFailure) {
         guard ftruncate(descriptor, off_t(byteCount)) == 0,
             lseek(descriptor, off_t(byteCount), SEEK_SET) >= 0
-        else { throw Self.failure("truncate", path) }
+        else { throw Self.failure("truncate", path: path) }
     }
 
     private mutating func begin() throws(RecordFailure) {
@@ -106,9 +106,9 @@ package struct RecordFile<Content: RecordedContent>: ~Copyable {
     private static func syncDirectory(of path: String) throws(RecordFailure) {
         let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
         let directory = Glibc.open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        guard directory >= 0 else { throw failure("open", folder) }
+        guard directory >= 0 else { throw failure("open", path: folder) }
         defer { close(directory) }
-        guard fsync(directory) == 0 else { throw failure("sync", folder) }
+        guard fsync(directory) == 0 else { throw failure("sync", path: folder) }
     }
 
     // MARK: - Writing
@@ -126,7 +126,7 @@ package struct RecordFile<Content: RecordedContent>: ~Copyable {
         do throws(SystemError) {
             try DescriptorIO.write(bytes, to: descriptor)
         } catch {
-            let failure = Self.failure("write", path, error)
+            let failure = Self.failure("write", path: path, error)
             if case .noRoom = failure { try cut() }
             throw failure
         }
@@ -141,7 +141,7 @@ package struct RecordFile<Content: RecordedContent>: ~Copyable {
     package mutating func replace(with entries: [Content.Entry]) throws(RecordFailure) {
         let staging = path + ".new"
         let new = Glibc.open(staging, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
-        guard new >= 0 else { throw Self.failure("open", staging) }
+        guard new >= 0 else { throw Self.failure("open", path: staging) }
         var bytes = Content.Entry.magic
         for entry in entries { bytes += entry.encoded }
         do throws(SystemError) {
@@ -149,13 +149,13 @@ package struct RecordFile<Content: RecordedContent>: ~Copyable {
         } catch {
             close(new)
             unlink(staging)
-            throw Self.failure("write", staging, error)
+            throw Self.failure("write", path: staging, error)
         }
         guard fdatasync(new) == 0, rename(staging, path) == 0 else {
             let error = SystemError.last
             close(new)
             unlink(staging)
-            throw Self.failure("replace", path, error)
+            throw Self.failure("replace", path: path, error)
         }
         close(descriptor)
         descriptor = new
@@ -174,7 +174,7 @@ package struct RecordFile<Content: RecordedContent>: ~Copyable {
     }
 
     private static func failure(
-        _ call: String, _ path: String, _ error: SystemError = .last
+        _ call: String, path: String, _ error: SystemError = .last
     ) -> RecordFailure {
         let text = "cannot \(call) \(path): \(error)"
         // No blocks, no quota, no inode, or the limit of a file's size (RLIMIT_FSIZE).

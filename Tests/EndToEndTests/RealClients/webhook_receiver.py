@@ -157,7 +157,7 @@ class Receiver(asyncio.Protocol):
             delays.append(now * 1000 - data.get("time", 0))
             if options.quiet:
                 continue
-            source = data.get("topic") or data.get("group") or data["from"]
+            source = data.get("topic") or data.get("group") or data.get("from", "")
             text = data.get("b", data.get("payload", ""))
             say(f"{word} hook={path[1:]} type={event['type']} id={event['id']} "
                 f"source={source} text={text}.")

@@ -1,4 +1,5 @@
-// A webhook relay and its far side as child processes, for tests against a real martletd.
+// The relays of martlet-gateway and their far side as child processes, for tests against a real
+// martletd.
 
 import Foundation
 import MartletClient
@@ -63,8 +64,11 @@ final class WebhookReceiver: Sendable {
     }
 }
 
-/// `martlet-gateway webhook`, which can be killed and started again on the same record.
+/// `martlet-gateway webhook` or `martlet-gateway push`, which can be killed and started again on the
+/// same record.
 final class TestRelay {
+    /// The command that it runs.
+    private let command: String
     private let files: TemporaryDirectory
     var directory: String { files.path }
     let token: String
@@ -73,17 +77,33 @@ final class TestRelay {
     /// What earlier processes have said.
     private var earlier = ""
 
-    /// Writes its file and starts it.
+    /// Writes the file of a relay of webhooks and starts it.
     ///
     /// - Parameters:
     ///   - hooks: the elements of `hooks`, in which `SECRETS` and `SECRET` stand for the files.
     ///   - settings: further keys of the file.
     ///   - stateDirectory: where the record is; nil for beside the file.
     ///   - fileByteCountMaximum: the limit of the system for the size of its files; nil for none.
-    init(
+    convenience init(
         _ broker: TestBroker, hooks: String, settings: String = "", isPrivateAllowed: Bool = true,
         stateDirectory: String? = nil, rights: [String]? = nil, fileByteCountMaximum: Int? = nil
     ) async throws {
+        try await self.init(
+            broker, command: "webhook", settings: "\(settings) hooks: [\(hooks)],",
+            isPrivateAllowed: isPrivateAllowed, stateDirectory: stateDirectory, rights: rights,
+            fileByteCountMaximum: fileByteCountMaximum)
+    }
+
+    /// Writes the file of a relay and starts it.
+    ///
+    /// - Parameters:
+    ///   - command: `webhook` or `push`.
+    ///   - settings: the keys of the file that are the command's own, with `SECRETS` and `SECRET`.
+    init(
+        _ broker: TestBroker, command: String, settings: String, isPrivateAllowed: Bool = true,
+        stateDirectory: String? = nil, rights: [String]? = nil, fileByteCountMaximum: Int? = nil
+    ) async throws {
+        self.command = command
         self.fileByteCountMaximum = fileByteCountMaximum
         files = try TemporaryDirectory("relay")
         token = try broker.token("relay", rights: rights)
@@ -105,13 +125,12 @@ final class TestRelay {
               stateFile: "\(stateDirectory ?? directory)/state",
               \(isPrivateAllowed ? "privateNetworks: [\"127.0.0.0/8\", \"::1\"]," : "")
               retry: { firstMilliseconds: 50, longestSeconds: 1 },
-              \(settings)
-              hooks: [\(hooks
+              \(settings
                   .replacingOccurrences(of: "SECRETS", with: "\"\(secrets[0])\", \"\(secrets[1])\"")
-                  .replacingOccurrences(of: "SECRET", with: "\"\(secrets[0])\""))],
+                  .replacingOccurrences(of: "SECRET", with: "\"\(secrets[0])\""))
             }
             """
-        try Data(text.utf8).write(to: URL(filePath: "\(directory)/webhook.json5"))
+        try Data(text.utf8).write(to: URL(filePath: "\(directory)/\(command).json5"))
         try await start()
     }
 
@@ -123,7 +142,7 @@ final class TestRelay {
     /// Starts it; returns when it is logged in.
     func start() async throws {
         earlier = text
-        let arguments = ["webhook", "--config", "\(directory)/webhook.json5"]
+        let arguments = [command, "--config", "\(directory)/\(command).json5"]
         let process =
             if let fileByteCountMaximum {
                 try ChildProcess(
@@ -165,9 +184,13 @@ final class TestRelay {
 
     /// Runs `dead-letters`.
     func deadLetters(_ options: String...) async throws -> [String] {
+        try await ask(["dead-letters"] + options)
+    }
+
+    /// Runs a command that reads the record; gives its lines.
+    func ask(_ words: [String]) async throws -> [String] {
         let process = try ChildProcess(
-            "martlet-gateway",
-            ["webhook", "dead-letters", "--config", "\(directory)/webhook.json5"] + options)
+            "martlet-gateway", [command] + words + ["--config", "\(directory)/\(command).json5"])
         guard try await process.exit() == .code(0) else { throw TestFailure(process.text) }
         return process.lines.filter { !$0.isEmpty }
     }
