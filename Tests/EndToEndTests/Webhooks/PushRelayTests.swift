@@ -1,0 +1,115 @@
+// Wake-ups from end to end: sleeping users, a real martletd, `martlet-gateway push`, and a far side
+// that fails. Relay and broker are killed.
+
+import Foundation
+import MartletClient
+import TestSurroundings
+import Testing
+
+extension EndToEndTests {
+    @Suite(.timeLimit(.minutes(4 * Sanitizer.patience))) struct PushRelayTests {
+        private func broker() async throws -> TestBroker {
+            try await TestBroker(
+                #"apps=[{app: "demo", wake: {relay: "relay", intervalSeconds: 1}}]"#)
+        }
+
+        private func relay(_ broker: TestBroker) async throws -> TestRelay {
+            try await TestRelay(
+                broker, command: "push",
+                settings: "webhook: { secretFiles: [SECRET], allowHttp: true, timeoutSeconds: 2 },",
+                rights: ["wake:*"])
+        }
+
+        /// A user with a target at the receiver, who is away.
+        private func sleeper(
+            _ name: String, _ broker: TestBroker, _ receiver: WebhookReceiver
+        ) async throws {
+            let client = try await broker.client(name)
+            _ = try await client.setWakeTarget(
+                WakeTarget(
+                    kind: .webhook, address: "http://127.0.0.1:\(receiver.port)/\(name)"))
+            await client.close()
+        }
+
+        @Test func `a user who sleeps is woken, and a target that is gone is removed`()
+            async throws
+        {
+            let broker = try await broker()
+            let down = String(repeating: "503,", count: 40)
+            let receiver = try await WebhookReceiver(
+                plans: ["bob=503,200", "carol=\(down)503", "eve=410"])
+            let relay = try await relay(broker)
+            let names = ["bob", "carol", "eve"]
+            for name in names { try await sleeper(name, broker, receiver) }
+            let alice = try await broker.client("alice")
+            for name in names {
+                _ = try await alice.send(OutgoingMessage(to: .user(name), text: "open"))
+            }
+            let event = try await receiver.event("hook=bob type=wake")
+            #expect(event.hasSuffix("source=alice text=."), "no text leaves the house: \(event)")
+            _ = try await relay.process!.line(with: "event=target_removed")
+            let eve = try await broker.client("eve")
+            #expect(try await eve.wakeTargets().isEmpty)
+            let bob = try await broker.client("bob")
+            #expect(try await bob.wakeTargets().count == 1)
+            #expect(try await bob.nextMessage().from == "alice")
+            let carol = try await broker.client("carol")
+            try await waitForStep("withdrawn", of: "carol", relay)
+            let steps = try await relay.ask(["log", "--user=bob"])
+            for step in ["asked", "failed", "sent"] {
+                #expect(steps.contains { $0.contains("step=\(step)") }, "\(steps)")
+            }
+            let totals = try await relay.stop()
+            #expect(totals("asked") == 3 && totals("delivered") == 1 && totals("removed") == 1)
+            #expect(totals("withdrawn") == 1 && totals("waiting") == 0)
+            await carol.close()
+            #expect(!receiver.process.text.contains("fault"))
+            #expect(!relay.hasToldSecret && !relay.text.contains("127.0.0.1:\(receiver.port)"))
+        }
+
+        @Test(arguments: [1, 2])
+        func `killed relays and brokers lose no wake-up of an acknowledged message`(
+            seed: Int
+        ) async throws {
+            let broker = try await broker()
+            let receiver = try await WebhookReceiver(chaos: seed)
+            let relay = try await relay(broker)
+            let alice = try await broker.client("alice")
+            var random = SeededRandom(seed: UInt64(seed))
+            var names: [String] = []
+            for round in 0..<8 {
+                let killed = random.next(in: 0..<6)
+                for number in 0..<6 {
+                    let name = "u\(round)-\(number)"
+                    names.append(name)
+                    try await sleeper(name, broker, receiver)
+                    _ = try await alice.send(OutgoingMessage(to: .user(name), text: "open"))
+                    guard number == killed else { continue }
+                    if round % 2 == 0 {
+                        try await relay.kill()
+                        try await relay.start()
+                    } else {
+                        try await broker.killNow()
+                        try await broker.start()
+                    }
+                }
+            }
+            for name in names { _ = try await receiver.event("event hook=\(name) type=wake ") }
+            #expect(!receiver.process.text.contains("fault"))
+            let totals = try await relay.stop()
+            #expect(totals("dead_letters") == 0 && totals("gone") == 0)
+        }
+
+        /// Waits until the log of a user has a step.
+        private func waitForStep(
+            _ step: String, of user: String, _ relay: TestRelay
+        ) async throws {
+            for _ in 0..<(200 * Sanitizer.patience) {
+                let lines = try await relay.ask(["log", "--user=\(user)"])
+                if lines.contains(where: { $0.contains("step=\(step)") }) { return }
+                try await Task.sleep(for: .milliseconds(100))
+            }
+            throw TestFailure("no \(step): \(relay.text)")
+        }
+    }
+}
