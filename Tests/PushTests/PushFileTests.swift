@@ -93,7 +93,8 @@ import Testing
             "apns.keyId may have letters, digits"
         ),
         (
-            "apns: {certificateFile: \"DIR/client.p12\", passwordFile: \"DIR/wrong\", topic: \"x\"}",
+            "apns: {certificateFile: \"DIR/client.p12\", passwordFile: \"DIR/wrong\", "
+                + "topic: \"x\" },",
             "names DIR/client.p12, which has another password than passwordFile says"
         ),
         (

@@ -104,10 +104,9 @@ extension EndToEndTests {
         private func waitForStep(
             _ step: String, of user: String, _ relay: TestRelay
         ) async throws {
-            for _ in 0..<(200 * Sanitizer.patience) {
+            for _ in 0..<(1_000 * Sanitizer.patience) {
                 let lines = try await relay.ask(["log", "--user=\(user)"])
                 if lines.contains(where: { $0.contains("step=\(step)") }) { return }
-                try await Task.sleep(for: .milliseconds(100))
             }
             throw TestFailure("no \(step): \(relay.text)")
         }

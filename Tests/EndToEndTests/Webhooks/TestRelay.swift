@@ -64,8 +64,8 @@ final class WebhookReceiver: Sendable {
     }
 }
 
-/// `martlet-gateway webhook` or `martlet-gateway push`, which can be killed and started again on the
-/// same record.
+/// `martlet-gateway webhook` or `martlet-gateway push`, which can be killed and started again on
+/// the same record.
 final class TestRelay {
     /// The command that it runs.
     private let command: String
