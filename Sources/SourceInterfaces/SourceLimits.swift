@@ -57,8 +57,6 @@ public enum SourceLimits {
     public static let newestMessagesMaximum = 20
     /// Members of a chat whose read marks a list of messages tells.
     public static let readersMaximum = 16
-    /// Bytes of the token of a push service. Those of Apple have 64 to 200, of Google 160 to 300.
-    public static let pushTokenBytesMaximum = 4_096
     /// Seconds for which a nonce is valid: the account server has to sign it meanwhile.
     public static let nonceSeconds: UInt64 = 300
     /// Used nonces that are remembered until they are too old: logins of five minutes.

@@ -22,6 +22,10 @@ public protocol SourceOperations {
     ///   were used lately.
     func use(nonce: String) throws(SourceRefusal)
     func isKnown(_ user: String, app: String) -> Bool
+    /// Whether the core takes its address and its device.
+    func isValid(_ target: SetWakeTarget) -> Bool
+    /// Sets it, unless the app has no wake-ups or the user has as many targets as there may be.
+    func setIfPossible(_ target: SetWakeTarget)
     func addUser(_ request: AddUser) throws(SourceRefusal) -> AddUser.Reply
     /// Makes a user with a password; false if the name is taken, also by an allow list or a right.
     func register(_ request: SetPassword) throws(SourceRefusal) -> Bool

@@ -22,6 +22,8 @@ final class TestOperations: SourceOperations {
     func verify(_ token: [UInt8]) throws(SourceRefusal) -> SourceLogin { throw Self.refusal }
     func use(nonce: String) throws(SourceRefusal) { throw Self.refusal }
     func addUser(_ request: AddUser) throws(SourceRefusal) -> AddUser.Reply { throw Self.refusal }
+    func isValid(_ target: SetWakeTarget) -> Bool { true }
+    func setIfPossible(_ target: SetWakeTarget) {}
     func isKnown(_ user: String, app: String) -> Bool { true }
     func register(_ request: SetPassword) throws(SourceRefusal) -> Bool { throw Self.refusal }
     func secondsOfPassword(of user: SourceUser, hash: String) -> UInt64? {

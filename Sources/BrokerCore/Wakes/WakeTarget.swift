@@ -80,7 +80,7 @@ public struct WakeTarget: Hashable, Sendable {
     }
 
     /// The reason for which it cannot be set; nil if it can. Texts are UTF-8.
-    var fault: (reason: ReasonCode, cause: LimitName)? {
+    public var fault: (reason: ReasonCode, cause: LimitName)? {
         guard address.count <= CoreLimits.wakeAddressBytesMaximum,
             language.count <= CoreLimits.languageBytesMaximum
         else { return (.packetTooLarge, .none) }

@@ -57,6 +57,10 @@ struct SourceBackend: SourceOperations {
         try refusing { () throws(AdministrationRefusal) in try service.addUser(request) }
     }
 
+    func isValid(_ target: SetWakeTarget) -> Bool { WakeTarget(target).fault == nil }
+
+    func setIfPossible(_ target: SetWakeTarget) { _ = try? service.set(target) }
+
     func register(_ request: SetPassword) throws(SourceRefusal) -> Bool {
         try refusing { () throws(AdministrationRefusal) in try service.register(request) }
     }

@@ -39,15 +39,15 @@ extension JSONPacketReader {
     }
 
     /// What the sender gives for those who are woken, as it is.
-    mutating func push() throws(JSONFault) -> ByteRange {
-        switch value("push") {
+    mutating func push(named name: StaticString = "push") throws(JSONFault) -> ByteRange {
+        switch value(name) {
         case nil, .null: return .empty
         case .json(let text):
             guard text.count <= WireLimits.pushByteCountMaximum else {
-                throw fault("has more than 4,096 bytes", "push")
+                throw fault("has more than 4,096 bytes", name)
             }
             return text
-        default: throw fault("is no object", "push")
+        default: throw fault("is no object", name)
         }
     }
 

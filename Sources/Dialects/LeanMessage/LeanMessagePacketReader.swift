@@ -29,7 +29,7 @@ extension JSONPacketReader {
     private enum Command: String {
         case open, close, ping, ack, send, setWill, clearWill
         case read, query, conversations, watchUnread
-        case createConversation, join, quit, kick, update, recall
+        case createConversation, join, quit, kick, mute, unmute, update, recall
     }
 
     private mutating func readLeanMessage(random: UInt64) throws(JSONFault) {
@@ -49,7 +49,7 @@ extension JSONPacketReader {
             write(ack)
         case .send: try readMessage()
         case .setWill, .clearWill, .read, .query, .conversations, .watchUnread,
-            .createConversation, .join, .quit, .kick, .update, .recall:
+            .createConversation, .join, .quit, .kick, .mute, .unmute, .update, .recall:
             try readLeanRequest(command, random: random)
         }
     }
@@ -101,10 +101,11 @@ extension JSONPacketReader {
         fields.attributes = try attributes()
         fields.mentions = try leanMentions()
         let priority = try priority()
-        try checkPushData()
+        fields.push = try push(named: "pushData")
         let payload = try leanPayload()
         if options.contains(.will) {
-            guard fields.attributes.isEmpty, fields.mentions.isEmpty, !isTransient,
+            guard fields.attributes.isEmpty, fields.mentions.isEmpty, fields.push.isEmpty,
+                !isTransient,
                 !options.contains(.receipt)
             else { throw fault("has only content and a conversation", "will") }
             return ask(
@@ -183,14 +184,6 @@ extension JSONPacketReader {
         return append([isAll ? 1 : 0] + names)
     }
 
-    /// What a notification of a phone would say. Nothing uses it yet.
-    private mutating func checkPushData() throws(JSONFault) {
-        switch value("pushData") {
-        case nil, .null, .object: break
-        default: throw fault("is not an object", "pushData")
-        }
-    }
-
     // MARK: - Requests
 
     private mutating func readLeanRequest(
@@ -246,6 +239,10 @@ extension JSONPacketReader {
                     allowList: members.map { .only(count: $0.count, ids: $0.range) } ?? .everybody))
         case .join: ask(.groupJoin, number: number, MRT.GroupJoin(group: try leanGroup()))
         case .quit: ask(.groupLeave, number: number, MRT.GroupName(group: try leanGroup()))
+        case .mute, .unmute:
+            ask(
+                .groupMute, number: number,
+                MRT.GroupFlag(group: try leanGroup(), isSet: command == .mute))
         case .kick:
             ask(
                 .groupKick, number: number,

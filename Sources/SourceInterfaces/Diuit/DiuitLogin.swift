@@ -35,7 +35,11 @@ struct DiuitLogin {
     /// What `cty` says in the only version that there is.
     static let contentType = "diuit-auth;v=1"
     /// Where a device gets its pushes.
-    static let platforms: Set<String> = ["gcm", "ios_sandbox", "ios_production"]
+    /// Google's push service has only one environment.
+    static let platforms: [String: (kind: WakeTargetKind, environment: WakeTargetEnvironment)] = [
+        "gcm": (.fcm, .production), "ios_sandbox": (.apns, .sandbox),
+        "ios_production": (.apns, .production),
+    ]
 
     func nonce() -> SourceAnswer {
         SourceAnswer(200, .object(["nonce": .text(operations.makeNonce())]))
@@ -45,7 +49,7 @@ struct DiuitLogin {
         let body = try SourceBody(json: request)
         let text = try body.text("authToken")
         let device = try body.text("deviceId")
-        try Self.checkPush(body)
+        var target = try wakeTarget(body, device: device)
         let login = try operations.verify(Array(text.utf8))
         guard operations.isOpen(.diuit, app: login.user.app),
             request.application == nil || request.application == login.user.app
@@ -62,6 +66,9 @@ struct DiuitLogin {
         // At last: what is refused for another reason leaves the nonce as it was.
         try operations.use(nonce: nonce)
         _ = try operations.addUser(AddUser(app: login.user.app, user: login.user.user))
+        target?.app = login.user.app
+        target?.user = login.user.user
+        if let target { operations.setIfPossible(target) }
         let session = try SourceSessions(operations: operations).make(
             for: login.user, interface: .diuit, device: device, seconds: max(1, login.seconds),
             rights: login.rights)
@@ -73,19 +80,23 @@ struct DiuitLogin {
             ]))
     }
 
-    /// The platform and its token are checked, and used by nothing yet.
-    private static func checkPush(_ body: SourceBody) throws(SourceRefusal) {
-        if let platform = try body.plain("platform"), !platforms.contains(platform) {
+    /// The wake target that a login names; nil without a platform or a token.
+    private func wakeTarget(
+        _ body: SourceBody, device: String
+    ) throws(SourceRefusal) -> SetWakeTarget? {
+        guard let platform = try body.plain("platform") else { return nil }
+        guard let service = Self.platforms[platform] else {
             throw SourceRefusal(
                 400, field: "platform",
-                "must be one of \(platforms.sorted().joined(separator: ", "))")
+                "must be one of \(Self.platforms.keys.sorted().joined(separator: ", "))")
         }
-        if let token = try body.plain("pushToken"),
-            token.utf8.count > SourceLimits.pushTokenBytesMaximum
-        {
-            throw SourceRefusal(
-                400, field: "pushToken",
-                "has more than \(SourceLimits.pushTokenBytesMaximum) bytes")
+        guard let token = try body.plain("pushToken") else { return nil }
+        let target = SetWakeTarget(
+            app: "", user: "", kind: service.kind, address: token, device: device,
+            environment: service.environment)
+        guard operations.isValid(target) else {
+            throw SourceRefusal(400, field: "pushToken", "is no token of \(platform)")
         }
+        return target
     }
 }

@@ -18,7 +18,7 @@ public struct JSONObject: Sendable {
         /// stand for a list with a string of more than 255 bytes.
         case strings(count: Int, ByteRange?)
         case object([Member])
-        /// The object of the member ``JSONObject/rawMember``, as it is in ``JSONObject/text``.
+        /// The object of a member that ``JSONObject/isRaw(_:)``, as it is in ``JSONObject/text``.
         case json(ByteRange)
     }
 
@@ -60,8 +60,10 @@ public struct JSONObject: Sendable {
     /// it.
     public static let memberCountMaximum = 32
 
-    /// A member of the outermost object whose object is not read, but passed on.
-    static let rawMember: StaticString = "push"
+    /// Members of the outermost object whose objects are not read, but passed on.
+    static func isRaw(_ name: RawSpan) -> Bool {
+        name.isEqual("push") || name.isEqual("pushData")
+    }
 
     private struct Parser: ~Escapable {
         var reader: JSONReader
@@ -87,8 +89,7 @@ public struct JSONObject: Sendable {
                 else {
                     throw .malformed
                 }
-                let isRaw =
-                    depth == 1 && name.bytes(in: text.span.bytes).isEqual(JSONObject.rawMember)
+                let isRaw = depth == 1 && JSONObject.isRaw(name.bytes(in: text.span.bytes))
                 if isRaw, let raw = readRaw() {
                     members.append(Member(name: name, value: raw))
                 } else {

@@ -78,6 +78,14 @@ import WireFormat
             #"{"type":"leaveGroup","request":1,"group":"g"}"#
         ),
         (
+            #"{"command":"mute","i":1,"convId":"g"}"#,
+            #"{"type":"muteGroup","request":1,"group":"g","muted":true}"#
+        ),
+        (
+            #"{"command":"unmute","i":1,"convId":"g"}"#,
+            #"{"type":"muteGroup","request":1,"group":"g","muted":false}"#
+        ),
+        (
             #"{"command":"kick","i":1,"convId":"g","clientId":"bob"}"#,
             #"{"type":"kickMember","request":1,"group":"g","user":"bob"}"#
         ),

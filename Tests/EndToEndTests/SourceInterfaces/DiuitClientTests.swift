@@ -46,7 +46,7 @@ extension EndToEndTests {
                     + #"file:"\#(identities.file("\(name).pub"))"}"#
             }
             let broker = try await TestBroker(
-                #"apps=[{app:"demo",interfaces:["diuit"]}]"#,
+                #"apps=[{app:"demo",interfaces:["diuit"],wake:{relay:"relay"}}]"#,
                 "jwt.keys=[\(key("demo", "k1")),\(key("other", "k2"))]",
                 listeners: ["http://localhost:0"])
             let administration = try AdministrationClient(dataDirectory: broker.directory)
@@ -63,6 +63,10 @@ extension EndToEndTests {
             ).tokens
             #expect(tokens.map(\.batch).allSatisfy { $0 == "interface:diuit" } && !tokens.isEmpty)
             #expect(tokens.map(\.device).allSatisfy { $0 == "web-3" })
+            let targets = try administration.send(ListWakeTargets(app: "demo", user: "alice"))
+                .targets
+            #expect(targets.map(\.kind) == [.fcm] && targets.map(\.address) == ["push-1"])
+            #expect(targets.map(\.device) == ["web-1"])
             let now = UInt64(Date().timeIntervalSince1970)
             #expect(tokens.allSatisfy { ($0.expiresUnixSeconds ?? 0) <= now + 3_601 })
         }

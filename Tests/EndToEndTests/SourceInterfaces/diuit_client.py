@@ -78,7 +78,8 @@ login(token("alice", other_key_file, kid="k2", iss="other"), 403)
 login(token("alice", other_key_file), 403)
 login(token("alice", cty="other"), 403)
 login(token("alice", exp="tomorrow"), 403)
-for body in ({"deviceId": ""}, {"platform": "pager"}, {"pushToken": "x" * 4_097}):
+for body in ({"deviceId": ""}, {"platform": "pager"}, {"platform": "ios_sandbox", "pushToken": "x"},
+             {"platform": "gcm", "pushToken": "x" * 2_049}):
     login(token("alice"), 400, **body)
 login("", 400)
 print("login well", flush=True)

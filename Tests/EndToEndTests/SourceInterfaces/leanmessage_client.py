@@ -92,6 +92,8 @@ async def messages():
         "convId": group, "from": "alice", "type": -1, "text": "@bob lunch?", "mentioned": True,
         "mentionedAll": False, "attributes": {"style": "bold"}, "messageId": sent["messageId"]}
     assert got["timestamp"] > 0 and got["index"] == 1
+    await bob.call("mute", convId=group)
+    await bob.call("unmute", convId=group)
     await alice.call("send", convId=group, text="all", mentionAll=True)
     got = await bob.next("MESSAGE")
     assert got["mentioned"] is True and got["mentionedAll"] is True

@@ -9,14 +9,7 @@ extension AdministrationService {
     func set(_ request: SetWakeTarget) throws(AdministrationRefusal) -> SetWakeTarget.Reply {
         try checkUser(request.user, ofApp: request.app)
         let (app, user) = (Array(request.app.utf8), Array(request.user.utf8))
-        guard let kind = WakeTarget.Kind(named: request.kind.rawValue),
-            let environment = WakeTarget.Environment(
-                named: (request.environment ?? .production).rawValue)
-        else { preconditionFailure("\(request.kind.rawValue) is no kind of the core") }
-        let target = WakeTarget(
-            device: Array((request.device ?? "").utf8), kind: kind,
-            address: Array(request.address.utf8), environment: environment,
-            language: Array((request.language ?? "").utf8))
+        let target = WakeTarget(request)
         let result = changeAndCommit { state in
             state.broker.setWakeTarget(target, app: app, user: user)
         }
@@ -91,6 +84,18 @@ extension AdministrationService {
             fields: [
                 "request": .text(name), "app": .text(app), "user": .text(user), "id": .number(id),
             ])
+    }
+}
+
+extension WakeTarget {
+    init(_ request: SetWakeTarget) {
+        guard let kind = Kind(named: request.kind.rawValue),
+            let environment = Environment(named: (request.environment ?? .production).rawValue)
+        else { preconditionFailure("\(request.kind.rawValue) is no kind of the core") }
+        self.init(
+            device: Array((request.device ?? "").utf8), kind: kind,
+            address: Array(request.address.utf8), environment: environment,
+            language: Array((request.language ?? "").utf8))
     }
 }
 
