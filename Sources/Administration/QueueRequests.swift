@@ -88,8 +88,8 @@ public struct ListQueueMessages: AdministrationRequest {
         case receipt
         /// A message that the receiver may have was recalled or changed.
         case recall, update
-        /// A text for a relay that wakes users.
-        case wake
+        /// An event of the broker for a relay.
+        case brokerEvent
     }
 
     public struct Reply: Codable, Hashable, Sendable {

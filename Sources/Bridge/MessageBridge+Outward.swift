@@ -87,7 +87,8 @@ extension MessageBridge {
         let isMessage =
             switch deliver.kind {
             case .topic, .unicast, .group, .broadcast: true
-            case .kickedOut, .groupEvent, .presence, .receipt, .recall, .update, .wake: false
+            case .kickedOut, .groupEvent, .presence, .receipt, .recall, .update, .brokerEvent:
+                false
             }
         guard isMessage else { return complete(deliver.number, now) }
         if message.from == ownUser {

@@ -41,6 +41,7 @@ public struct Broker: ~Copyable, Sendable {
     var untakenReceivers = UntakenReceivers()
     var inspections = Inspections()
     var wakes = WakeTable()
+    var brokerEvents = BrokerEventQueue()
 
     var deadlines: Deadlines
     var workload = Workload()
@@ -179,6 +180,7 @@ public struct Broker: ~Copyable, Sendable {
             case .revision(let index): continueRevision(index, in: &step)
             case .wake(let index): wakeDue(index, in: &step)
             case .wakeCheck(let index): checkWake(index, in: &step)
+            case .brokerEvents: tellWaitingEvents(in: &step)
             case .housekeeping: runHousekeeping(at: moment)
             case .deliveries: deliverWaiting(untilWork: end, effects, in: &step)
             }

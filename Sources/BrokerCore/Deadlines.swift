@@ -50,7 +50,7 @@ struct Deadlines: ~Copyable {
         case .housekeeping: isHousekeepingDue = false
         case .deliveries: areDeliveriesDue = false
         case .session, .will, .retained, .access, .login, .tracked, .receipts, .revision,
-            .wake, .wakeCheck:
+            .wake, .wakeCheck, .brokerEvents:
             break
         }
         return payload
@@ -71,6 +71,7 @@ enum DeadlinePayload {
     case revision(Index<Revision>)
     case wake(Index<WakeUser>)
     case wakeCheck(Index<WakeUser>)
+    case brokerEvents
 
     var raw: UInt64 {
         switch self {
@@ -86,6 +87,7 @@ enum DeadlinePayload {
         case .revision(let revision): 9 << 32 | UInt64(revision.place)
         case .wake(let user): 10 << 32 | UInt64(user.place)
         case .wakeCheck(let user): 11 << 32 | UInt64(user.place)
+        case .brokerEvents: 12 << 32
         }
     }
 
@@ -104,6 +106,7 @@ enum DeadlinePayload {
         case 9: self = .revision(Index(place: place))
         case 10: self = .wake(Index(place: place))
         case 11: self = .wakeCheck(Index(place: place))
+        case 12: self = .brokerEvents
         default: preconditionFailure("deadline payload \(raw)")
         }
     }

@@ -265,6 +265,11 @@ public struct CoreLimits: Sendable {
     }
     /// Whether some app keeps messages by default, which is all that a send tests.
     var someAppKeepsHistory: Bool { policies.keepsHistory }
+    /// Whether some app is told of events.
+    @inline(__always)
+    var hasBrokerEvents: Bool { !policies.toldApps.isEmpty }
+    /// The apps that are told of events, in the order of their names.
+    var appsWithBrokerEvents: [[UInt8]] { policies.toldApps }
     private var policies = AppPolicies()
     /// Maximum number of sessions of one user. Each gets a copy of everything sent to the user, so
     /// a message to 1,000 users causes at most 64,000 deliveries.
@@ -499,6 +504,16 @@ public struct CoreLimits: Sendable {
     /// Time that a device has to connect again, after its connection was lost with messages that it
     /// has not acknowledged, before the relay is asked to wake it. Changing networks takes less.
     static let wakeGraceSeconds: UInt64 = 10
+    /// Seconds after an event about a full queue until the next one about the same user: a queue
+    /// stays full for as long as its device is away.
+    static let fullQueueReportSeconds: UInt64 = 60
+    /// Events of the broker that wait for the deadlines of their turn, and users of whose full
+    /// queues is told in an interval: some megabytes of memory. Further ones are lost and counted.
+    static let brokerEventsWaitingMaximum = 10_000
+    /// Of these, how many are told at a time: each is a message.
+    static let brokerEventsPerDeadline = 64
+    /// Seconds for which an event of the broker waits for its relay: a week.
+    static let brokerEventValiditySeconds: UInt64 = 604_800
     /// Users whom one message wakes in its own turn; the others of a large group follow in later
     /// ones. Each costs a message to the relay, so that all of them are a millisecond.
     static let wakesPerMessageMaximum = 64
@@ -533,6 +548,8 @@ public struct AppPolicy: Hashable, Sendable {
     public var opensLeanMessage = false
     /// How users are woken of whom no device is connected; nil if they are not.
     public var wake: WakePolicy?
+    /// Which events of the broker it is told; nil for none.
+    public var events: BrokerEventPolicy?
 
     public init() {}
 
@@ -544,12 +561,16 @@ public struct AppPolicy: Hashable, Sendable {
 /// structure's properties in its initializers, and settings are read in one.
 struct AppPolicies: Hashable, Sendable {
     /// That of apps without one of their own.
-    var ofOthers = AppPolicy() { didSet { noteHistory() } }
-    var byApp: [[UInt8]: AppPolicy] = [:] { didSet { noteHistory() } }
+    var ofOthers = AppPolicy() { didSet { notePolicies() } }
+    var byApp: [[UInt8]: AppPolicy] = [:] { didSet { notePolicies() } }
     /// Whether some app keeps messages by default.
     private(set) var keepsHistory = false
+    /// The apps that are told of the broker's events.
+    private(set) var toldApps: [[UInt8]] = []
 
-    private mutating func noteHistory() {
+    private mutating func notePolicies() {
+        toldApps = byApp.filter { $0.value.events != nil }.keys
+            .sorted { $0.lexicographicallyPrecedes($1) }
         keepsHistory = ofOthers.isKeeping || byApp.values.contains { $0.isKeeping }
     }
 }

@@ -2,7 +2,7 @@
 //
 //     {app: "plant", refusedPublish: "count", joinsGroups: false, takeoversPerMinute: 20,
 //      keepsHistory: true, historyTopics: ["plant/+/alarm"], recall: false, interfaces: ["rest"],
-//      wake: {relay: "push", intervalSeconds: 60}}
+//      wake: {relay: "push", intervalSeconds: 60}, events: {relay: "hooks"}}
 
 import JSON5
 
@@ -24,6 +24,9 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
 
     /// How users are woken of whom no device is connected; nil: they are not.
     public var wake: WakeSettings?
+
+    /// Which events of the broker it is told; nil for none.
+    public var events: EventSettings?
 
     /// The interfaces of other messaging systems that its users may use.
     public var interfaces: [AppInterface] = []
@@ -71,11 +74,12 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
         case "historyTopics": historyTopics = try HistoryFilters.read(node)
         case "recall": recall = try Setting.boolean(node)
         case "wake": wake = try WakeSettings(node)
+        case "events": events = try EventSettings(node)
         case "interfaces": interfaces = try Self.interfaces(node)
         default:
             throw SettingFault(
                 "is unknown; known are app, refusedPublish, joinsGroups, takeoversPerMinute, "
-                    + "keepsHistory, historyTopics, recall, interfaces, wake")
+                    + "keepsHistory, historyTopics, recall, interfaces, wake, events")
         }
     }
 
@@ -113,6 +117,7 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
         }
         if let recall { members.append("recall: \(recall)") }
         if let wake { members.append("wake: \(wake.written)") }
+        if let events { members.append("events: \(events.written)") }
         if !interfaces.isEmpty {
             let names = interfaces.map { JSONText.quoted($0.rawValue) }
             members.append("interfaces: [\(names.joined(separator: ", "))]")

@@ -47,9 +47,9 @@ public struct IncomingMessage: Hashable, Sendable {
         case recall(MessageRevision?)
         /// The same of a message that has new content.
         case update(MessageRevision?)
-        /// A user of whom no device is connected should be woken, or no longer: the JSON text that
-        /// PROTOCOL.md describes. Only the relay of wake-ups gets it.
-        case wake(json: String)
+        /// An event of the broker: who should be woken, or what happened in the app. The JSON text
+        /// is described in PROTOCOL.md. Only the user of a relay gets it.
+        case brokerEvent(json: String)
     }
 
     /// How a message to a group mentions this user.
@@ -148,7 +148,7 @@ public struct IncomingMessage: Hashable, Sendable {
         case .receipt: kind = .receipt(MessageReceipt(packet.payload, in: body.bytes))
         case .recall: kind = .recall(MessageRevision(packet, in: body.bytes))
         case .update: kind = .update(MessageRevision(packet, in: body.bytes))
-        case .wake: kind = .wake(json: text(packet.payload))
+        case .brokerEvent: kind = .brokerEvent(json: text(packet.payload))
         }
         switch packet.kind {
         case .topic, .unicast, .group, .broadcast:
@@ -158,7 +158,7 @@ public struct IncomingMessage: Hashable, Sendable {
                 : .text(String(decoding: payload.dropFirst(), as: UTF8.self), type: first)
         case .kickedOut: content = .bytes(Array(payload))
         case .groupEvent, .presence: content = .bytes(Array(payload.dropFirst()))
-        case .receipt, .recall, .update, .wake: content = .bytes(Array(payload))
+        case .receipt, .recall, .update, .brokerEvent: content = .bytes(Array(payload))
         }
         from = text(packet.from)
         time = packet.time

@@ -211,19 +211,21 @@ import Testing
 
     @Test func `a publication is repeated until the broker has acknowledged it`() throws {
         guard FarSide.isThere else { return }
+        // Many at a time, so that the connection ends while more of them are written.
         let far = try FarSide("mqtt", ["--plan", "close,ok", "u", "word"])
+        let count: UInt64 = 40
         let relay = TestRelay(
             try keys.settings(
                 """
                 mqtt: { server: "tcp://127.0.0.1:\(far.port)", user: "u",
                         passwordFile: "DIR/password", version: "3.1.1" },
                 """))
-        for id in 1...5 as ClosedRange<UInt64> {
+        for id in 1...count {
             relay.accept(
                 Fixture.request(
                     ids: [id], kind: "mqtt", address: { "pager/\($0)" }, time: unixNow))
         }
-        for id in 1...5 { _ = try far.lines.line("publish topic=pager/\(id) step=ok") }
+        for id in 1...count { _ = try far.lines.line("publish topic=pager/\(id) step=ok") }
         let steps = try relay.stop()
         #expect(steps.contains("failed connection lost"))
         #expect(!far.lines.all.contains { $0.hasPrefix("fault") })

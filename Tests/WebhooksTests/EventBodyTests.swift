@@ -39,7 +39,9 @@ import Testing
         (.kickedOut(group: "g"), "group.removed", "group g"),
         (.groupEvent(group: "g", .joined(user: "bob")), "group.changed", "group g"),
         (.groupEvent(group: "g", .removed), "group.removed", "group g"),
-        (.receipt(nil), "receipt", "user alice"), (.wake(json: "{}"), "wake", "user alice"),
+        (.receipt(nil), "receipt", "user alice"),
+        (.brokerEvent(json: #"{"event":"QUEUE_FULL"}"#), "queue.full", "user alice"),
+        (.brokerEvent(json: "{}"), "wake", "user alice"),
         (.recall(nil), "message.recalled", "user alice"),
         (.update(nil), "message.updated", "user alice"),
     ])

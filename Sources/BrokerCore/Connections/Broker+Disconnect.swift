@@ -19,6 +19,7 @@ extension Broker {
         }
         step.effects[connection.loop].effects.append(.close(connection, reason))
         note(.disconnected, session: session, reason: reason, in: &step)
+        if willFate == .starts { tellLoss(of: session, reason, at: step.moment) }
         detach(session, willFate, in: &step)
     }
 
@@ -36,6 +37,7 @@ extension Broker {
             case .outgoingOverflow: .quotaExceeded
             }
         note(.disconnected, session: session, reason: reason, in: &step)
+        tellLoss(of: session, reason, at: step.moment)
         detach(session, .starts, in: &step)
     }
 
@@ -186,6 +188,7 @@ extension Broker {
         if tracking.ending.isEmpty || tracking.ending[session] == nil {
             counters.sessionsExpired += 1
             note(.sessionExpired, session: session, reason: .success, in: &step)
+            tellExpiry(of: session, in: &step)
             if beginsEnding(session) {
                 return startExpiry(
                     session,

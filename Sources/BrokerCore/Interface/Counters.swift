@@ -102,6 +102,9 @@ public struct Counters: Hashable, Sendable {
     public var wakesWithdrawn: UInt64 = 0
     /// Texts for relays that no queue took, or whose user is not known.
     public var wakesLost: UInt64 = 0
+    /// Events of the broker that were told, and those that no queue took.
+    public var brokerEventsTold: UInt64 = 0
+    public var brokerEventsLost: UInt64 = 0
     public var acknowledgements: UInt64 = 0
     /// Stored deliveries that expired before they were acknowledged.
     public var expired: UInt64 = 0

@@ -325,7 +325,8 @@ extension QueuedMessage {
         let hasType: Bool
         switch block.kind {
         case .topic, .unicast, .group, .broadcast: hasType = !block.marks.contains(.raw)
-        case .kicked, .groupEvent, .presence, .receipt, .recall, .update, .wake: hasType = false
+        case .kicked, .groupEvent, .presence, .receipt, .recall, .update, .brokerEvent:
+            hasType = false
         }
         let content = hasType ? block.payload.dropFirst() : block.payload[...]
         self.init(

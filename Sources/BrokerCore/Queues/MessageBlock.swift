@@ -34,8 +34,9 @@ public enum MessageKind: UInt8, Hashable, Sendable {
     case recall = 10
     /// The same of a message with new content.
     case update = 11
-    /// A user should be woken, or no longer; for the relay of wake-ups. The payload is JSON.
-    case wake = 12
+    /// An event of the broker for the user of a relay: who should be woken, or what happened. The
+    /// payload is JSON.
+    case brokerEvent = 12
 
     /// Whether it is for the existing sessions that subscribe to it, and not for their users.
     @inline(__always)

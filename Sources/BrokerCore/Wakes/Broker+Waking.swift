@@ -107,7 +107,8 @@ extension Broker {
             guard groupTable.groups[group].wakes else { return false }
             return membership(of: user, in: group).map { !groupTable.memberships[$0].isMuted }
                 ?? true
-        case .kicked, .groupEvent, .presence, .receipt, .recall, .update, .wake: return false
+        case .kicked, .groupEvent, .presence, .receipt, .recall, .update, .brokerEvent:
+            return false
         }
     }
 
@@ -167,7 +168,7 @@ extension Broker {
                 deadline > moment.instant ? deadline.milliseconds(since: moment.instant) : 0
             expires = min(oldest, moment.unixMilliseconds &+ rest)
         }
-        var text = WakeText("WAKE_REQUEST", ofUser: Array(registry.users[user].name))
+        var text = BrokerEventText("WAKE_REQUEST", ofUser: Array(registry.users[user].name))
         text.write(targets)
         text.write("time", number: time)
         let pulled = wakes.index(of: user).map { UInt64(wakes[$0].pulledCount) } ?? 0
@@ -188,7 +189,7 @@ extension Broker {
         }
         var isTaken = false
         sendSystemMessage(
-            .wake, about: [], payload: payload, from: Array(registry.users[user].name),
+            .brokerEvent, about: [], payload: payload, from: Array(registry.users[user].name),
             expirySeconds: expirySeconds, at: step.moment
         ) { broker, message, tally in
             broker.enqueue(
@@ -205,7 +206,7 @@ extension Broker {
         wakes[index].wasAsked = false
         let user = wakes[index].user
         guard let policy = wakePolicy(of: user) else { return }
-        var text = WakeText("WAKE_WITHDRAWN", ofUser: Array(registry.users[user].name))
+        var text = BrokerEventText("WAKE_WITHDRAWN", ofUser: Array(registry.users[user].name))
         text.write("time", number: step.moment.unixMilliseconds)
         if tell(
             policy.relay, text.end(), about: user, expirySeconds: CoreLimits.wakeValiditySeconds,

@@ -1,5 +1,5 @@
-// The texts that the relay gets: JSON, which is the same for clients of all dialects. Texts of
-// messages are UTF-8, as the dialects have checked.
+// What a request to wake tells of the newest message. Texts of messages are UTF-8, as the dialects
+// have checked.
 
 import Primitives
 
@@ -16,7 +16,7 @@ struct WakeNews: Hashable, Sendable {
     init(_ block: MessageBlock, deadline: Instant, push: [UInt8], hasContents: Bool) {
         time = block.time
         self.deadline = deadline
-        var text = WakeText()
+        var text = BrokerEventText()
         text.write("from", string: block.sender)
         if block.kind == .group { text.write("group", string: block.address) }
         let reference = MessageFields.reference(of: block)
@@ -37,69 +37,7 @@ struct WakeNews: Hashable, Sendable {
     }
 }
 
-/// Appends members to a JSON object.
-struct WakeText {
-    private(set) var bytes: [UInt8] = []
-
-    private mutating func begin(_ name: StaticString) {
-        bytes.append(UInt8(ascii: ","))
-        bytes.append(UInt8(ascii: "\""))
-        name.withUTF8Buffer { bytes.append(contentsOf: $0) }
-        bytes.append(UInt8(ascii: "\""))
-        bytes.append(UInt8(ascii: ":"))
-    }
-
-    mutating func write(_ name: StaticString, number: UInt64) {
-        begin(name)
-        bytes.append(contentsOf: String(number).utf8)
-    }
-
-    /// Bytes that are JSON already.
-    mutating func write(_ name: StaticString, raw: some Collection<UInt8>) {
-        begin(name)
-        bytes.append(contentsOf: raw)
-    }
-
-    /// A text of digits, letters and dashes.
-    mutating func write(_ name: StaticString, word: some StringProtocol) {
-        begin(name)
-        bytes.append(UInt8(ascii: "\""))
-        bytes.append(contentsOf: word.utf8)
-        bytes.append(UInt8(ascii: "\""))
-    }
-
-    mutating func write(_ name: StaticString, string: some Collection<UInt8>) {
-        begin(name)
-        appendString(string)
-    }
-
-    private mutating func appendString(_ string: some Collection<UInt8>) {
-        bytes.append(UInt8(ascii: "\""))
-        for byte in string {
-            switch byte {
-            case UInt8(ascii: "\""), UInt8(ascii: "\\"):
-                bytes.append(UInt8(ascii: "\\"))
-                bytes.append(byte)
-            case 0..<0x20:
-                bytes.append(contentsOf: byte < 16 ? "\\u000".utf8 : "\\u00".utf8)
-                bytes.append(contentsOf: String(byte, radix: 16).utf8)
-            default: bytes.append(byte)
-            }
-        }
-        bytes.append(UInt8(ascii: "\""))
-    }
-
-    /// The beginning of a text: the event and the user.
-    init(_ event: StaticString, ofUser user: [UInt8]) {
-        bytes.append(UInt8(ascii: "{"))
-        bytes.append(contentsOf: "\"event\":\"".utf8)
-        event.withUTF8Buffer { bytes.append(contentsOf: $0) }
-        bytes.append(UInt8(ascii: "\""))
-        write("user", string: user)
-    }
-
-    init() {}
-
+extension BrokerEventText {
     mutating func write(_ targets: [WakeTarget]) {
         begin("targets")
         bytes.append(UInt8(ascii: "["))
@@ -114,12 +52,5 @@ struct WakeText {
             bytes.append(UInt8(ascii: "}"))
         }
         bytes.append(UInt8(ascii: "]"))
-    }
-
-    /// Ends a text with members that were made before.
-    mutating func end(_ members: [UInt8] = []) -> [UInt8] {
-        bytes.append(contentsOf: members)
-        bytes.append(UInt8(ascii: "}"))
-        return bytes
     }
 }

@@ -101,7 +101,7 @@ extension ListQueueMessages.Message {
             case .groupEvent: (.groupEvent, false, true)
             case .presence: (.presence, false, false)
             case .receipt: (.receipt, false, false)
-            case .wake: (.wake, false, false)
+            case .brokerEvent: (.brokerEvent, false, false)
             case .recall: (.recall, false, !message.address.isEmpty)
             case .update: (.update, false, !message.address.isEmpty)
             }

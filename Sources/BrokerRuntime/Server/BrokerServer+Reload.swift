@@ -116,14 +116,35 @@ extension BrokerServer {
     private func reportExpiry(at moment: Moment) {
         let expiry = TrustExpiry(listeners: listenerSet, trust: trust, at: moment)
         if let days = expiry.certificateDays, days <= Self.certificateWarningDays {
-            log.write(
-                .warning, .certificateExpires,
-                fields: ["what": "server certificate", "days": .number(days)])
+            report("server certificate", expiresInDays: days, at: moment)
         }
         if let days = expiry.revocationListDays, days <= Self.revocationListWarningDays {
-            log.write(
-                .warning, .certificateExpires,
-                fields: ["what": "revocation list", "days": .number(days)])
+            report("revocation list", expiresInDays: days, at: moment)
+        }
+    }
+
+    private func report(_ what: String, expiresInDays days: Int64, at moment: Moment) {
+        log.write(
+            .warning, .certificateExpires, fields: ["what": .text(what), "days": .number(days)])
+        shared.enter { state in
+            state.broker.tellExpiringCertificate(
+                what, days: days, at: moment, effects: &state.effects)
+        }
+    }
+
+    /// Tells the apps that ask for it of the logins that were refused since the last call, which
+    /// comes every few seconds: one event, whatever their number is.
+    func tellRefusedLogins() {
+        let found = log.refusals(after: toldRefusals, limit: RefusalRing.countMaximum)
+        toldRefusals = found.last
+        let refused = found.refusals.filter {
+            $0.event == LogEventName.authenticationFailed.rawValue
+        }
+        guard let newest = refused.last else { return }
+        shared.enter { [moment = clock.moment()] state in
+            state.broker.tellRefusedLogins(
+                UInt64(refused.count), newest: newest.user ?? "", address: newest.address ?? "",
+                code: newest.code ?? 0, at: moment, effects: &state.effects)
         }
     }
 

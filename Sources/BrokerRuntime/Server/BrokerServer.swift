@@ -26,6 +26,8 @@ public final class BrokerServer {
     var settings: BrokerSettings
     var files: FileWatch
     var nextDailyRound = Instant(milliseconds: 0)
+    /// The number of the newest refusal that the apps were told of.
+    var toldRefusals: UInt64 = 0
     let rates: ClientRates
     let connectionLimiter: ConnectionLimiter
     private let backups: BackupRunner
@@ -195,6 +197,7 @@ public final class BrokerServer {
                 nextLook = now.advanced(byMilliseconds: Self.fileWatchMilliseconds)
                 renewChangedFiles()
                 keepDaily()
+                tellRefusedLogins()
             }
             heap.look(at: now)
             // The writer checks for memory that the store no longer needs.

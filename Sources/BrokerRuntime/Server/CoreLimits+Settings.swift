@@ -86,5 +86,22 @@ extension AppPolicy {
             policy.wakesForWills = settings.wills
             wake = policy
         }
+        if let settings = app.events {
+            events = BrokerEventPolicy(
+                relay: Array(settings.relay.utf8),
+                kinds: settings.kinds.reduce(into: []) { $0.insert(BrokerEventKinds($1)) })
+        }
+    }
+}
+
+extension BrokerEventKinds {
+    fileprivate init(_ name: BrokerEventName) {
+        switch name {
+        case .sessionLost: self = .sessionLost
+        case .sessionExpired: self = .sessionExpired
+        case .queueFull: self = .queueFull
+        case .loginRefused: self = .loginRefused
+        case .certificateExpiring: self = .certificateExpiring
+        }
     }
 }

@@ -169,6 +169,13 @@ enum StatisticsTable {
             "Requests that no queue took: the relay's user is not known, or its queue is full"
         ) { $0.counters.wakesLost },
         .counter(
+            "broker-events/told", of: "broker-events", "Events of the broker that relays were told"
+        ) { $0.counters.brokerEventsTold },
+        .counter(
+            "broker-events/lost", of: "broker-events",
+            "Events that no queue took: the relay's user is not known, or its queue is full"
+        ) { $0.counters.brokerEventsLost },
+        .counter(
             "messages/receipts/delayed", of: "messages",
             "Receipts that had to wait, because the sender's queue or the store was full"
         ) { $0.counters.receiptsDelayed },

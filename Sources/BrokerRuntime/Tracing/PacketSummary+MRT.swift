@@ -166,7 +166,7 @@ extension PacketSummary {
         case .topic: packet.topic = text(deliver.address)
         case .group, .kickedOut, .groupEvent: packet.receiver = "group \(text(deliver.address))"
         case .broadcast: packet.receiver = "everybody"
-        case .unicast, .presence, .receipt, .wake: break
+        case .unicast, .presence, .receipt, .brokerEvent: break
         case .recall, .update:
             if !deliver.address.isEmpty { packet.receiver = "group \(text(deliver.address))" }
         }

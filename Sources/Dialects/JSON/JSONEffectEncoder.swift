@@ -78,7 +78,7 @@ struct JSONEffectEncoder {
             ReceiptText.write(payload.bytes, to: &writer)
         case .recall, .update:
             RevisionText.write(payload.bytes, isUpdate: block.kind == .update, to: &writer)
-        case .wake: writer.write("wake", raw: payload.bytes)
+        case .brokerEvent: writer.write("details", raw: payload.bytes)
         case .topic, .unicast, .group, .broadcast, .presence:
             if !block.marks.contains(.raw), !payload.isEmpty {
                 writer.write("t", UInt64(payload[0]))
@@ -500,7 +500,7 @@ extension MessageKind {
         case .receipt: "receipt"
         case .recall: "recall"
         case .update: "update"
-        case .wake: "wake"
+        case .brokerEvent: "brokerEvent"
         }
     }
 

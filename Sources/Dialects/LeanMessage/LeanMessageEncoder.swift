@@ -72,7 +72,7 @@ enum LeanMessageEncoder {
         case .groupEvent, .kicked: "CONVERSATION"
         case .topic: unreadEvent(of: block) == nil ? "TOPIC" : "UNREAD_MESSAGES_COUNT_UPDATE"
         case .presence: "TOPIC"
-        case .wake: "WAKE"
+        case .brokerEvent: "BROKER_EVENT"
         }
     }
 
@@ -90,7 +90,7 @@ enum LeanMessageEncoder {
         case .update, .recall: write(revisionOf: block, to: &writer)
         case .receipt: write(receiptOf: block, to: &writer)
         case .groupEvent, .kicked: write(changeOf: block, to: &writer)
-        case .wake: writer.write("wake", raw: block.payload.bytes)
+        case .brokerEvent: writer.write("details", raw: block.payload.bytes)
         case .topic, .presence:
             writer.write("topic", block.address.bytes)
             writer.write("from", block.sender.bytes)

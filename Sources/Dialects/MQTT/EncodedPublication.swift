@@ -88,7 +88,7 @@ struct EncodedPublication: ~Copyable {
         // The topic of a message to a user contains the user's name, so it is encoded per receiver.
         let isToUser =
             block.kind == .unicast || block.kind == .kicked || block.kind == .receipt
-            || block.kind == .wake || block.kind.isRevision || isNotice(block)
+            || block.kind == .brokerEvent || block.kind.isRevision || isNotice(block)
         let isOwn =
             isToUser || delivery.identifierList != nil || mentioning.publication != .max
         publication = isOwn ? .max : delivery.publication
@@ -126,7 +126,7 @@ struct EncodedPublication: ~Copyable {
             _ = source.append(block.address)
         case .broadcast:
             _ = source.append("$b" as StaticString)
-        case .unicast, .kicked, .presence, .receipt, .recall, .update, .wake:
+        case .unicast, .kicked, .presence, .receipt, .recall, .update, .brokerEvent:
             _ = source.append("$u/" as StaticString)
             _ = receiver.withUnsafeBytes { source.append($0) }
         }
@@ -145,7 +145,7 @@ struct EncodedPublication: ~Copyable {
         }
         if block.kind == .receipt || block.kind.isRevision { return appendReceipt(block) }
         // The text for a relay is JSON for all clients.
-        if block.kind == .wake || block.marks.contains(.raw) || block.payload.isEmpty {
+        if block.kind == .brokerEvent || block.marks.contains(.raw) || block.payload.isEmpty {
             return source.append(block.payload)
         }
         let isGroup = block.kind == .group

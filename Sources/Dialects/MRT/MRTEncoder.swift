@@ -485,7 +485,7 @@ extension MRT.DeliveryKind {
         case .receipt: self = .receipt
         case .recall: self = .recall
         case .update: self = .update
-        case .wake: self = .wake
+        case .brokerEvent: self = .brokerEvent
         case .groupEvent: self = .groupEvent
         case .kicked: self = .kickedOut
         }

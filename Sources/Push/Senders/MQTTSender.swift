@@ -105,7 +105,7 @@ final class MQTTSender: Sendable {
         }
     }
 
-    private func fail(_ jobs: [Job], _ reason: String) {
+    private func fail(_ jobs: some Sequence<Job>, _ reason: String) {
         for job in jobs { fail(job.tag, reason) }
     }
 
@@ -130,13 +130,15 @@ final class MQTTSender: Sendable {
             if state.withLock({ $0.isStopped }) { break }
             if link.isConnected {
                 let room = PushLimits.publicationsMaximum - link.tags.count
-                for job in takeJobs(maximum: room) {
+                let jobs = takeJobs(maximum: room)
+                for (index, job) in jobs.enumerated() {
                     let packet = link.publish(
                         topic: job.topic, job.payload, expirySeconds: job.expirySeconds,
                         tag: job.tag)
                     guard let packet, connection.send(packet) else {
                         end = "connection lost"
-                        if packet == nil { fail(job.tag, end) }
+                        // The link has the tags of those with a packet.
+                        fail(jobs[(packet == nil ? index : index + 1)...], end)
                         break
                     }
                 }

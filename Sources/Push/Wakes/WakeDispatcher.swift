@@ -115,7 +115,7 @@ package struct WakeDispatcher {
             received = record
             needSync(now.instant)
         }
-        guard case .wake(let json) = message.kind else { return }
+        guard case .brokerEvent(let json) = message.kind else { return }
         switch WakeEvent(Array(json.utf8)) {
         case .request(let request): accept(request, record: message.record, now: now)
         case .withdrawn(let user): withdraw(user, now: now)

@@ -55,7 +55,7 @@ enum EventBody {
         case .receipt(let receipt): if let receipt { write(receipt, to: &data) }
         case .recall(let revision), .update(let revision):
             if let revision { write(revision, to: &data) }
-        case .wake(let json): data.write("text", string: json)
+        case .brokerEvent(let json): data.write("details", raw: json.utf8Span.span.bytes)
         }
     }
 

@@ -39,7 +39,7 @@ struct WebhookEvent {
             }
         case .recall(let revision): (kind, subject) = (.messageRecalled, revision?.group ?? "")
         case .update(let revision): (kind, subject) = (.messageUpdated, revision?.group ?? "")
-        case .wake: (kind, subject) = (.wake, "")
+        case .brokerEvent(let json): (kind, subject) = (EventKind(ofBrokerEvent: json), "")
         }
         // A topic, a group and a user may have the same name.
         key =
@@ -70,7 +70,9 @@ extension HookSettings {
             // One without a group is about a message to the user: a hook of some groups is told
             // its content only if it is told such messages.
             return isGroup || (subject.isEmpty && kinds.contains(.messageUser))
-        case .messageUser, .messageEverybody, .wake: return true
+        case .messageUser, .messageEverybody, .wake, .sessionLost, .sessionExpired, .queueFull,
+            .loginRefused, .certificateExpiring:
+            return true
         }
     }
 }

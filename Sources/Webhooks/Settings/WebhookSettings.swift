@@ -15,7 +15,25 @@ package enum EventKind: String, CaseIterable, Sendable {
     case groupRemoved = "group.removed"
     case presenceChanged = "presence.changed"
     case receipt = "receipt"
-    case wake = "wake"
+    case wake
+    case sessionLost = "session.lost"
+    case sessionExpired = "session.expired"
+    case queueFull = "queue.full"
+    case loginRefused = "login.refused"
+    case certificateExpiring = "certificate.expiring"
+
+    /// The kind of an event of the broker, which its JSON text names.
+    init(ofBrokerEvent json: String) {
+        self =
+            switch json {
+            case _ where json.hasPrefix(#"{"event":"SESSION_LOST""#): .sessionLost
+            case _ where json.hasPrefix(#"{"event":"SESSION_EXPIRED""#): .sessionExpired
+            case _ where json.hasPrefix(#"{"event":"QUEUE_FULL""#): .queueFull
+            case _ where json.hasPrefix(#"{"event":"LOGIN_REFUSED""#): .loginRefused
+            case _ where json.hasPrefix(#"{"event":"CERTIFICATE_EXPIRING""#): .certificateExpiring
+            default: .wake
+            }
+    }
 }
 
 /// Which events of a hook keep their order.

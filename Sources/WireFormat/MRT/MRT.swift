@@ -103,15 +103,15 @@ public enum MRT {
         case recall = 10
         /// The same of a message with new content.
         case update = 11
-        /// A user should be woken, or no longer, for a relay; the payload is JSON text.
-        case wake = 12
+        /// An event of the broker for a relay; the payload is JSON text.
+        case brokerEvent = 12
 
         /// Whether an address (a group id or a topic) is part of the packet.
         @inlinable
         public var hasAddress: Bool {
             switch self {
             case .topic, .group, .kickedOut, .groupEvent, .recall, .update: true
-            case .unicast, .broadcast, .presence, .receipt, .wake: false
+            case .unicast, .broadcast, .presence, .receipt, .brokerEvent: false
             }
         }
 

@@ -128,7 +128,7 @@ enum MRTCodec {
                 return .delivery(
                     payload: payload(of: packet).shifted(by: base),
                     acknowledgement: packet.number, qos: packet.grade.rawValue)
-            case .kickedOut, .groupEvent, .presence, .receipt, .recall, .update, .wake:
+            case .kickedOut, .groupEvent, .presence, .receipt, .recall, .update, .brokerEvent:
                 return .notice(acknowledgement: packet.number)
             }
         case .result:

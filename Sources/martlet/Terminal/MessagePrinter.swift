@@ -39,7 +39,8 @@ struct MessagePrinter {
         case .update(let revision):
             return "\(printable(message.from)) (update): \(text(revision))"
         case .receipt(let receipt): return "\(printable(message.from)) (receipt): \(text(receipt))"
-        case .wake(let json): return "\(printable(message.from)) (wake): \(printable(json))"
+        case .brokerEvent(let json):
+            return "\(printable(message.from)) (event of the broker): \(printable(json))"
         }
         let body: String
         switch message.content {
@@ -155,7 +156,8 @@ struct MessagePrinter {
         case .update(let revision):
             members.append(#""kind":"update","event":"MESSAGE_UPDATE"\#(json(revision))"#)
         case .receipt(let receipt): members.append(#""kind":"receipt"\#(json(receipt))"#)
-        case .wake(let json): members.append(#""kind":"wake","text":\#(JSONText.quoted(json))"#)
+        case .brokerEvent(let json):
+            members.append(#""kind":"brokerEvent","text":\#(JSONText.quoted(json))"#)
         }
         if let reference = message.reference { members.append(#""reference":"\#(reference)""#) }
         if !message.receipts.isEmpty {

@@ -91,7 +91,7 @@ extension LoopEffects {
         let publication = publications[Int(delivery.publication)]
         let block = MessageBlock(publication.block.bytes(in: bytes.bytes))
         let isEvent = block.kind == .groupEvent || block.kind == .kicked
-        if block.kind == .wake {
+        if block.kind == .brokerEvent {
             return "#\(delivery.number) \(String(decoding: block.payload, as: UTF8.self))"
         }
         if block.kind == .receipt { return "#\(delivery.number) \(receipt(block))" }

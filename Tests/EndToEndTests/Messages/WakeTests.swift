@@ -16,7 +16,7 @@ extension EndToEndTests {
             while true {
                 let message = try await relay.nextMessage()
                 relay.acknowledge(message)
-                if case .wake(let json) = message.kind { return json }
+                if case .brokerEvent(let json) = message.kind { return json }
             }
         }
 

@@ -52,6 +52,45 @@ extension EndToEndTests {
             await carol.close()
         }
 
+        @Test func `what happens in the broker is told`() async throws {
+            let broker = try await TestBroker(
+                #"apps=[{app: "demo", events: {relay: "relay","#
+                    + #" kinds: ["session.lost", "queue.full", "login.refused"]}}]"#,
+                "queues.messages=3")
+            let receiver = try await WebhookReceiver()
+            let relay = try await TestRelay(
+                broker,
+                hooks: """
+                    {
+                      name: "a", url: "http://127.0.0.1:\(receiver.port)/a", secretFiles: [SECRET],
+                      kinds: ["session.lost", "queue.full", "login.refused"],
+                    }
+                    """)
+            let bob = try await broker.client("bob")
+            await bob.close()
+            let alice = try await broker.client("alice")
+            for number in 1...4 {
+                _ = try? await alice.send(OutgoingMessage(to: .user("bob"), text: "\(number)"))
+            }
+            _ = try await receiver.event("type=queue.full")
+            func listen(_ token: String) throws -> ChildProcess {
+                try ChildProcess(
+                    "martlet", ["listen"],
+                    environment: [
+                        "MARTLET_SERVER": "tls://localhost:\(broker.tlsPort)",
+                        "MARTLET_CA": broker.authority, "MARTLET_TOKEN": token,
+                    ])
+            }
+            let carol = try listen(broker.token("carol"))
+            _ = try await carol.line(with: "connected as carol")
+            carol.signal(SIGKILL)
+            _ = try await receiver.event("type=session.lost")
+            _ = try await listen("mt1_wrong").exit()
+            _ = try await receiver.event("type=login.refused")
+            let totals = try await relay.stop()
+            #expect(totals("waiting") == 0 && totals("dead_letters") == 0)
+        }
+
         @Test func `a far side that fails in every way gets all events in order`() async throws {
             let broker = try await TestBroker()
             let receiver = try await WebhookReceiver(plans: [

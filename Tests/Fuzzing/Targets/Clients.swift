@@ -106,7 +106,7 @@ private final class FuzzedClient {
     func deliver(_ number: UInt8, _ payload: UnsafeRawBufferPointer) {
         let kinds: [MRT.DeliveryKind] = [
             .unicast, .broadcast, .group, .kickedOut, .groupEvent, .presence, .receipt, .recall,
-            .update, .wake,
+            .update, .brokerEvent,
         ]
         let kind = kinds[Int(number >> 1) % kinds.count]
         let source = Array("alice".utf8) + Array("group".utf8) + Array(payload)
@@ -119,7 +119,7 @@ private final class FuzzedClient {
         switch kind {
         case .group, .kickedOut, .groupEvent, .recall, .update:
             packet.address = ByteRange(offset: 5, count: 5)
-        case .unicast, .broadcast, .presence, .receipt, .wake, .topic: break
+        case .unicast, .broadcast, .presence, .receipt, .brokerEvent, .topic: break
         }
         say(packet, source)
     }

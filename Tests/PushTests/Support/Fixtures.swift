@@ -44,7 +44,7 @@ enum Fixture {
 
     static func message(_ json: String, number: UInt64, epoch: UInt64 = 7) -> IncomingMessage {
         IncomingMessage(
-            kind: .wake(json: json), from: "", time: 1_800_000_000_000, content: .bytes([]),
+            kind: .brokerEvent(json: json), from: "", time: 1_800_000_000_000, content: .bytes([]),
             record: InboxRecord(epoch: epoch, number: number))
     }
 

@@ -51,7 +51,7 @@ enum QueueMessagesCommand {
             case .topic: message.topic ?? ""
             case .group, .kicked, .groupEvent:
                 "\(message.kind.rawValue) \(message.groupid ?? "")"
-            case .user, .everybody, .presence, .receipt, .recall, .update, .wake:
+            case .user, .everybody, .presence, .receipt, .recall, .update, .brokerEvent:
                 message.kind.rawValue
             }
         return [
