@@ -56,10 +56,10 @@ public enum SettingTable {
     private static let apps: [Setting] = [
         .objects(
             "apps", at: \.apps, reload: .newConnections,
-            "Settings of single apps, as `{app, refusedPublish, joinsGroups, "
-                + "takeoversPerMinute, keepsHistory, historyTopics, recall, interfaces, wake, "
-                + "events}`. They override the keys of the same names below, and keepsHistory "
-                + "overrides `history.byDefault`; a member that is left out has the value of its key. "
+            "Settings of single apps, as `{app, refusedPublish, joinsGroups, takeoversPerMinute, "
+                + "keepsHistory, historyTopics, recall, interfaces, wake, events}`. They override "
+                + "the keys of the same names below, and keepsHistory overrides "
+                + "`history.byDefault`; a member that is left out has the value of its key. "
                 + "`historyTopics` lists up to 64 topic filters, such as `[\"plant/+/alarm\"]`: "
                 + "publications of QoS 1 and 2 on topics that match are kept, and whoever may "
                 + "subscribe reads them. With `recall: false` users may not recall or replace "

@@ -50,13 +50,16 @@ extension EndToEndTests {
             let broker = try await broker()
             await (try await broker.client("push")).close()
             await (try await broker.client("bob")).close()
-            func martlet(_ arguments: String...) async throws -> String {
+            func martlet(_ arguments: String..., isRefused: Bool = false) async throws -> String {
                 let child = try ChildProcess(
                     "martlet",
                     ["wake"] + arguments + ["--data", broker.directory, "--app", "demo"])
-                #expect(try await child.exit() == .code(0), "\(child.text)")
+                #expect(try await (child.exit() != .code(0)) == isRefused, "\(child.text)")
                 return child.text
             }
+            let none = try await martlet("test", "--user", "bob", isRefused: true)
+            #expect(none.contains("no relay was told"), "\(none)")
+            #expect(try await martlet("remove", "--user", "bob", "--id", "9").contains("no target"))
             let set = try await martlet(
                 "set", "--user", "bob", "--kind", "sms-webhook", "--address", "+4930123456")
             #expect(set.contains("of bob is set"))

@@ -62,7 +62,7 @@ extension AdministrationService {
         }
         guard let count else {
             throw AdministrationRefusal(
-                .noMatchingSubscribers,
+                .topicNameInvalid,
                 "no relay was told: the user has no such target, apps.\(request.app).wake is not "
                     + "set, or the relay's user is not known or its queue is full")
         }
