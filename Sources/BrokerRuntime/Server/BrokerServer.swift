@@ -42,6 +42,7 @@ public final class BrokerServer {
     private var administration: Thread?
     private var writer: Thread?
     private var passwordHashing: Thread?
+    private var attachmentThread: Thread?
 
     /// Ends the process of a broker that cannot continue.
     public typealias Failure = @Sendable (StartError.Kind) -> Never
@@ -74,7 +75,7 @@ public final class BrokerServer {
         trust = ClientTrust(try TrustMaterial(settings))
         operators = try Self.readOperators(settings)
         listenerSet = try ListenerSet(settings, preSharedKeys: trust.preSharedKeys)
-        let interfaces = SourceServices(settings)
+        let interfaces = try SourceServices(settings)
         web = WebServices(listenerSet.web, operators: operators, interfaces: interfaces)
         var store = try Self.openStore(settings)
         if let older = store.upgradedFormat {
@@ -221,6 +222,8 @@ public final class BrokerServer {
         reloads.close()
         web.interfaces.queue.stopHashing()
         passwordHashing?.join()
+        web.interfaces.attachments?.stop()
+        attachmentThread?.join()
         // Administration stops first: it waits for commits too, and only one thread at a time may.
         administrationHandle.requestStop()
         administration?.join()
@@ -403,6 +406,11 @@ public final class BrokerServer {
         let userPasswords = UserPasswords(shared: shared, clock: clock)
         passwordHashing = Thread(name: "interfaces") {
             interfaces.check(userPasswords, with: UserPasswordHasher())
+        }
+        if let attachments = interfaces.attachments {
+            attachmentThread = Thread(name: "attachments") { [shared, clock] in
+                attachments.run(queue: interfaces.queue, shared: shared, clock: clock)
+            }
         }
         // The first statistics are due now.
         administrationHandle.wake()

@@ -10,14 +10,26 @@ final class SourceServices: Sendable {
     private let openApps: Locked<SourceApps>
     let queue = SourceQueue()
     let nonces = LoginNonces()
+    /// The files of messages; nil if none are kept.
+    let attachments: AttachmentService?
 
     /// Without an interface.
     init() {
         openApps = Locked(SourceApps([:]))
+        attachments = nil
     }
 
-    init(_ settings: BrokerSettings) {
+    init(_ settings: BrokerSettings) throws(StartError) {
         openApps = Locked(SourceApps(settings))
+        let files = settings.attachments
+        guard let directory = files.directory, files.bytesPerApp > 0 else {
+            attachments = nil
+            return
+        }
+        attachments = AttachmentService(
+            try AttachmentStore(
+                directory: directory, bytesPerApp: files.bytesPerApp,
+                ageSeconds: UInt64(files.ageSeconds)), address: files.address ?? "")
     }
 
     /// The apps with interfaces.

@@ -74,6 +74,7 @@ extension WebConnections {
             guard apps.has(.diuit) else { return nothing }
             return openSocket(form, request, of: connection, isDraining: isDraining, in: loop)
         }
+        if segments.prefix(2) == ["1", "attachments"] { return routeFile(segments, request) }
         let place = request.sourceMethod.map { SourceRoute.find($0, segments) } ?? .otherMethods
         let route: SourceRoute
         switch place {
