@@ -81,7 +81,8 @@ let package = Package(
             dependencies: ["BrokerTerms", "CommandLineOptions", "Files", "JSON5"]),
         .target(name: "Administration", dependencies: ["BrokerTerms"]),
         .target(
-            name: "SourceInterfaces", dependencies: ["Administration", "BrokerTerms"]),
+            name: "SourceInterfaces",
+            dependencies: ["Administration", "BrokerTerms", "WireFormat"], swiftSettings: spans),
         .target(
             name: "Dashboard",
             resources: [
@@ -279,6 +280,7 @@ let package = Package(
                 "SourceInterfaces/rest_client.py", "SourceInterfaces/quickblox_client.py",
                 "SourceInterfaces/diuit_client.py", "SourceInterfaces/diuit_frames.py",
                 "SourceInterfaces/diuit_answerer.py", "SourceInterfaces/diuit_files.py",
+                "SourceInterfaces/leanmessage_client.py",
                 "Full/snapshot.c",
             ]),
         .testTarget(

@@ -218,6 +218,13 @@ public struct SendMessage: AdministrationRequest {
         /// 16 hexadecimal digits by which receipts and a recall name the message; nil if it asked
         /// for none and has no ``SendMessage/collapse``.
         public var reference: String?
+        /// The number of the kept message in its only conversation; nil if it is not kept. It is
+        /// not in the line.
+        public var keptNumber: UInt64?
+
+        private enum CodingKeys: String, CodingKey {
+            case receiverCount, refusedCount, refused, mid, reference
+        }
 
         public init(
             receiverCount: Int, refusedCount: Int, refused: [Refusal], mid: String? = nil,

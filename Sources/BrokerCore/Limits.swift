@@ -508,6 +508,8 @@ public struct AppPolicy: Hashable, Sendable {
     public var historyTopics: [[UInt8]] = []
     /// Whether users may recall and replace their messages.
     public var allowsRecall = true
+    /// Whether its users may speak LeanMessage.
+    public var opensLeanMessage = false
 
     public init() {}
 

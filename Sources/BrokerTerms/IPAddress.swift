@@ -27,6 +27,12 @@ public struct IPAddress: Hashable, Sendable {
 
     /// The number of an IPv4 address; of no use for another one.
     public var version4: UInt32 { UInt32(truncatingIfNeeded: low) }
+
+    /// What one client has at least: an IPv4 address, or the first 64 bits of an IPv6 address, the
+    /// rest of which a host chooses itself [RFC 4291, 2.5.1].
+    public var network: IPAddress {
+        isVersion4 ? self : IPAddress(high: high, low: 0)
+    }
 }
 
 // MARK: - The written form

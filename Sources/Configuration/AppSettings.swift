@@ -117,7 +117,7 @@ public struct AppSettings: ObjectSetting, Hashable, Sendable {
 
 /// An interface of another messaging system (docs/operating/source-systems.md).
 public enum AppInterface: String, Hashable, Sendable, CaseIterable {
-    case rest, registration, quickblox, diuit
+    case rest, registration, quickblox, leanmessage, diuit
 }
 
 extension Setting {

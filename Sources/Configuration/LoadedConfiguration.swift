@@ -221,11 +221,17 @@ public struct LoadedConfiguration: Sendable {
             let hasOthers =
                 settings.jwt.keys.contains { $0.app == app.app }
                 || settings.jwt.issuers.contains { $0.app == app.app }
-                || settings.tls.clientApp == app.app
+                // Their names may have the form APP/USER, with any app.
+                || settings.tls.clientAuthorityFile != nil || settings.tls.pskFile != nil
             if hasOthers {
                 complain(
-                    "has registration for the app \(app.app), whose users come from web tokens or "
-                        + "certificates", key: "apps")
+                    "has registration for the app \(app.app), whose users come from web tokens, "
+                        + "certificates or pre-shared keys", key: "apps")
+            }
+            if !app.interfaces.contains(.rest) {
+                complain(
+                    "has registration for the app \(app.app) without rest, which logs in",
+                    key: "apps")
             }
         }
         if settings.attachments.directory != nil, settings.attachments.bytesPerApp > 0,

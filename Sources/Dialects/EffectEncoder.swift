@@ -56,7 +56,12 @@ public struct EffectEncoder: ~Copyable {
                 switch delivery.dialect {
                 case .mrt: mrt.deliver(delivery, at: index, in: context)
                 case .mqtt3, .mqtt5: mqtt.deliver(delivery, in: context)
-                case .json: json.deliver(delivery, in: context)
+                case .json:
+                    if context.conversations[delivery.connection]?.jsonForm == .leanMessage {
+                        LeanMessageEncoder.deliver(delivery, in: context)
+                    } else {
+                        json.deliver(delivery, in: context)
+                    }
                 }
             case .note(let note):
                 log.take(note, bytes: context.bytes)
@@ -69,7 +74,9 @@ public struct EffectEncoder: ~Copyable {
             case let effect:
                 // A client that left in the turn of its request gets no answer.
                 guard let conversation = context.conversations[effect.connection] else { continue }
-                if case .json = conversation.dialect {
+                if conversation.jsonForm == .leanMessage {
+                    LeanMessageEncoder.tell(effect, in: context)
+                } else if case .json = conversation.dialect {
                     tellJSON(effect, in: context)
                 } else {
                     tell(effect, version: conversation.version, in: context)

@@ -121,10 +121,10 @@ public struct PacketDecoder: ~Copyable {
             let firstEvent = events.count
             let isFirst = conversation.phase == .awaitingConnect
             let maximum = isFirst ? firstPacketMaximum : packetMaximum
-            if case .json(.socket) = conversation.dialect {
+            if case .json(let form) = conversation.dialect, form.isSocket {
                 switch nextMessage(
-                    in: arena, at: offset, packetMaximum: maximum,
-                    hasActingUser: conversations.actingUsers[connection] != nil)
+                    in: arena, at: offset, packetMaximum: maximum, from: connection,
+                    random: form == .leanMessage ? context.makeRandomNumber() : 0)
                 {
                 case .incomplete(let minimum):
                     return Outcome(consumed: offset - start, awaited: minimum, work: work)

@@ -26,7 +26,7 @@ public struct SourceExecutor {
     {
         let value: SourceValue =
             switch interface {
-            case .rest, .registration: .object(["error": .text(refusal.text)])
+            case .rest, .registration, .leanmessage: .object(["error": .text(refusal.text)])
             case .quickblox: .object(["errors": .array([.text(refusal.text)])])
             case .diuit:
                 .object(["code": .count(refusal.status), "message": .text(refusal.text)])

@@ -13,6 +13,8 @@ public enum SourceInterface: String, CaseIterable, Hashable, Sendable {
     case registration
     /// QuickBlox Chat 2.0: `/chat/Dialog`, `/chat/Message`.
     case quickblox
+    /// LeanMessage: `/leanmessage`, a WebSocket, whose conversation is in `Dialects`.
+    case leanmessage
     /// Diuit: login with a JWT over a nonce, chats and messages on a socket.
     case diuit
 

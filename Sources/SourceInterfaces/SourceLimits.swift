@@ -29,6 +29,8 @@ public enum SourceLimits {
     public static let conditionValuesMaximum = 100
     /// Levels of JSON within each other.
     public static let depthMaximum = 16
+    /// Characters of one number in JSON: the longest that programs write have 25.
+    public static let numberBytesMaximum = 64
     /// Bytes of a password: more only makes hashing slow.
     public static let passwordBytesMaximum = 1_024
     /// Requests that one turn of the administration thread executes: one may wait for a hundred

@@ -19,12 +19,14 @@ public protocol SourceOperations {
     /// - Throws: the status 403 for one that is used, too old or not from here; 503 if too many
     ///   were used lately.
     func use(nonce: String) throws(SourceRefusal)
+    /// Whether the user of the request may send to another one.
+    func maySend(to user: String) -> Bool
     func isKnown(_ user: String, app: String) -> Bool
-    func addUser(_ request: AddUser) throws(SourceRefusal) -> AddUser.Reply
-    func hasPassword(named name: String, app: String) -> Bool
-    /// Seconds until the password of a user expires, as far as it opens logins; nil if it does not.
-    func secondsOfPassword(of user: SourceUser) -> UInt64?
-    func set(_ request: SetPassword) throws(SourceRefusal)
+    /// Makes a user with a password; false if the name is taken, also by an allow list or a right.
+    func register(_ request: SetPassword) throws(SourceRefusal) -> Bool
+    /// Seconds until the password of a user expires; nil if it opens no logins, or has another
+    /// hash.
+    func secondsOfPassword(of user: SourceUser, hash: String) -> UInt64?
     func mint(_ request: MintTokens) throws(SourceRefusal) -> MintTokens.Reply
     func list(_ request: ListTokens) throws(SourceRefusal) -> ListTokens.Reply
     func revoke(_ request: RevokeTokens) throws(SourceRefusal) -> RevokeTokens.Reply

@@ -69,6 +69,11 @@ public enum SourceRoute: Hashable, Sendable {
         return found.map { .route($0.route) } ?? .otherMethods
     }
 
+    /// The methods of a path; empty for what is no path of an interface.
+    ///
+    /// - Parameter path: its segments, without escapes.
+    public static func methods(of path: [String]) -> [Method] { routes(path).map(\.method) }
+
     private static func routes(_ path: [String]) -> [(method: Method, route: SourceRoute)] {
         switch (path.first, path.count) {
         case ("auth", 2) where path[1] == "register": return [(.post, .register)]

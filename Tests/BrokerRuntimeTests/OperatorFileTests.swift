@@ -138,7 +138,7 @@ struct CredentialFailureTests {
     private static func at(_ seconds: UInt64) -> Instant { Instant(milliseconds: seconds * 1_000) }
 
     @Test func `of one address are answered ten times a minute, whatever its port is`() throws {
-        let failures = CredentialFailures()
+        let failures = AddressCounts()
         let (one, other) = (try Self.address(1), try Self.address(2))
         for _ in 0..<10 { #expect(failures.note(one, at: Self.at(100)) == nil) }
         #expect(failures.note(one, at: Self.at(100)) == 60)
@@ -151,16 +151,16 @@ struct CredentialFailureTests {
     }
 
     @Test func `of many addresses take bounded memory`() throws {
-        let failures = CredentialFailures()
+        let failures = AddressCounts()
         for number in 0..<20_000 {
             _ = failures.note(try Self.address(number), at: Self.at(100 + UInt64(number) / 100))
-            #expect(failures.addressCount <= CredentialFailures.addressesMaximum)
+            #expect(failures.addressCount <= AddressCounts.addressesMaximum)
         }
         #expect(failures.addressCount > 400)
         #expect(failures.total == 20_000)
         // All at the same time.
-        let burst = CredentialFailures()
+        let burst = AddressCounts()
         for number in 0..<3_000 { _ = burst.note(try Self.address(number), at: Self.at(1)) }
-        #expect(burst.addressCount <= CredentialFailures.addressesMaximum)
+        #expect(burst.addressCount <= AddressCounts.addressesMaximum)
     }
 }

@@ -26,6 +26,19 @@ private func complaints(_ text: String?, set: String...) -> [String] {
 }
 
 @Suite struct LoadedConfigurationTests {
+    @Test(arguments: ["clientAuthorityFile: '/ca.pem'", "pskFile: '/psk', clientApp: 'other'"])
+    func `nobody registers where certificates or pre-shared keys name users`(key: String) {
+        let apps = "apps: [{app: 'plant', interfaces: ['rest', 'registration']}]"
+        #expect(complaints("{\(certificate), \(apps)}").isEmpty)
+        let tls = certificate.replacing("}", with: ", \(key)}")
+        #expect(complaints("{\(tls), \(apps)}").contains { $0.contains("has registration") })
+    }
+
+    @Test func `registration needs the interface that logs in`() {
+        let lines = complaints("{\(certificate), apps: [{app: 'a', interfaces: ['registration']}]}")
+        #expect(lines.contains { $0.contains("without rest") })
+    }
+
     @Test func `an empty object gives the defaults`() throws {
         var expected = BrokerSettings()
         expected.tls.certificateFile = "/c.pem"

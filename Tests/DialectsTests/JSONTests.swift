@@ -32,7 +32,8 @@ extension TestLoop {
         loop.decoder.closed(loop.connection, .lost, isTold: false)
         loop.decoder.conversations.open(loop.connection, terms: 0, json: form)
         if isEstablished {
-            loop.receive(framed(#"{"type":"connect","token":"s3cr3t"}"#))
+            let login = form == .leanMessage ? #""command":"open""# : #""type":"connect""#
+            loop.receive(framed("{\(login),\"token\":\"s3cr3t\"}"))
             let user = loop.text(user)
             loop.carryOut { $0.append(.accept(loop.connection, acceptance(user: user))) }
             loop.host.written = []
@@ -299,7 +300,7 @@ struct JSONReadingTests {
         (#"{"type":"send","users":["a"],"b":""}"#, #""member":"number""#),
         (#"{"type":"send","grade":"transient","number":1,"users":["a"],"b":""}"#, "no meaning"),
         (#"{"type":"send","number":1,"users":["a"],"t":256,"b":""}"#, "of its range"),
-        (#"{"type":"send","number":-1,"users":["a"],"b":""}"#, "not a JSON object"),
+        (#"{"type":"send","number":-1,"users":["a"],"b":""}"#, "whole number"),
         (#"{"type":"send","number":1.5,"users":["a"],"b":""}"#, "not a JSON object"),
         (#"{"type":"send","number":01,"users":["a"],"b":""}"#, "not a JSON object"),
         (#"{"type":"ack"}"#, "is missing"),

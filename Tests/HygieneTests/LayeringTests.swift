@@ -31,7 +31,9 @@ private let allowedImports: [String: Set<String>] = [
     "Configuration": ["BrokerTerms", "CommandLineOptions", "Files", "JSON5"],
     "Administration": ["BrokerTerms", "FoundationEssentials", "Glibc"],
     "Dashboard": [],
-    "SourceInterfaces": ["Administration", "BrokerTerms", "FoundationEssentials"],
+    "SourceInterfaces": [
+        "Administration", "BrokerTerms", "WireFormat", "FoundationEssentials",
+    ],
     // Composition.
     "BrokerRuntime": [
         "BrokerTerms", "Primitives", "WireFormat", "BrokerCore", "Dialects", "Credentials",

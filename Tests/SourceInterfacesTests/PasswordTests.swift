@@ -32,7 +32,7 @@ private struct Registered: RegisteredPasswords {
 
     @Test func `a login needs the password of its user`() {
         guard
-            case .correct(let user) = check(
+            case .correct(let user, let hash) = check(
                 #"{"username":"rosa","password":"geheim"}"#
             ).outcome
         else {
@@ -40,9 +40,29 @@ private struct Registered: RegisteredPasswords {
             return
         }
         #expect(user == SourceUser(app: "demo", user: "rosa"))
+        #expect(hash == "plain:geheim")
         #expect(check(#"{"username":"rosa","password":"x"}"#).isWrong)
         #expect(check(#"{"username":"emil","password":"geheim"}"#).isWrong)
         #expect(!check(#"{"username":"rosa"}"#).isWrong)
+    }
+
+    /// The old password was compared before, and its token is asked for after the change.
+    @Test func `a password that was changed while it was hashed opens nothing`() {
+        let operations = TestOperations()
+        let route = SourceRoute.passwordLogin
+        let login = check(#"{"username":"rosa","password":"geheim"}"#)
+        func answer() -> UInt16 {
+            SourceExecutor(operations: operations).answer(
+                SourceRequest(
+                    route: route, query: [], content: [], contentForm: .json, host: "h",
+                    user: nil), check: login
+            ).status
+        }
+        operations.passwordHash = "plain:other"
+        #expect(answer() == 403)
+        // The test refuses to mint.
+        operations.passwordHash = "plain:geheim"
+        #expect(answer() == TestOperations.refusal.status)
     }
 
     @Test func `a user of several apps names the app`() {

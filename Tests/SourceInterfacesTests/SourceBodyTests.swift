@@ -1,5 +1,6 @@
 // Content and queries as clients of other systems write them.
 
+import Glibc
 import Testing
 
 @testable import SourceInterfaces
@@ -55,6 +56,40 @@ private func request(
                 "b": .object(["c": .number(-3)]),
             ])
         #expect(SourceValue.object(body.members).bytes == Array(text.utf8))
+    }
+
+    @Test func `numbers are whole if they can be, and texts have escapes`() throws {
+        let text = #" { "a\u00e9\n" : [ -0, 1.0, 1e3, 1e400, 9223372036854775807, 2.5E-1 ] } "#
+        #expect(
+            try SourceBody(request(text, .json)).members == [
+                "aé\n": .array([
+                    .number(0), .number(1), .number(1_000), .null, .number(.max), .fraction(0.25),
+                ])
+            ])
+    }
+
+    @Test(arguments: [
+        "", "{", "{}x", "[1,]", "{\"a\":1,}", "{\"a\":1,\"a\":2}", "{a:1}", "{\"a\":01}",
+        "{\"a\":1.}", "{\"a\":.5}", "{\"a\":+1}", "{\"a\":1e}", "{\"a\":tru}", "{\"a\":nulls}",
+        "{\"a\":\"\u{1}\"}", "{\"a\":\"\\ud800\"}", "{\"a\":\"\\x\"}", "{\"a\" 1}", "/**/{}",
+        "{\"a\":\(String(repeating: "1", count: 100))}", "{\"a\":NaN}", "{'a':1}",
+    ])
+    func `what is no JSON is refused`(text: String) {
+        #expect(throws: SourceRefusal.self) { try SourceBody(request(text, .json)) }
+    }
+
+    /// The thread that reads it executes the requests of operators too. In CPU time of a debug
+    /// build, so that other processes do not count.
+    @Test func `the largest content is read in a quarter of a second`() throws {
+        let list = String(repeating: "1,", count: 32_000)
+        let empty = String(repeating: "{},", count: 21_000)
+        for values in [list, empty] {
+            let content = Array("{\"a\":[\(values)null]}".utf8)
+            let start = clock()
+            _ = try SourceBody(request(String(decoding: content, as: UTF8.self), .json))
+            let seconds = Double(clock() - start) / Double(CLOCKS_PER_SEC)
+            #expect(seconds < 0.25, "\(seconds) s")
+        }
     }
 
     @Test func `the paths of interfaces have their methods`() {

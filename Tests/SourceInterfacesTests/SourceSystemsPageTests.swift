@@ -17,10 +17,49 @@ import Testing
     }
 
     /// The cells of the rows of tables with a verdict.
-    private var rows: [[Substring]] {
-        lines.filter { $0.hasPrefix("| ") }.map { line in
-            line.split(separator: "|").map { Substring($0.trimmingCharacters(in: .whitespaces)) }
-        }.filter { $0.count == 3 && $0[1] != "verdict" }
+    private var rows: [[Substring]] { Self.rows(of: lines) }
+
+    private static func rows(of lines: [Substring]) -> [[Substring]] {
+        var rows: [[Substring]] = []
+        var hasVerdicts = false
+        for line in lines {
+            guard line.hasPrefix("|") else {
+                hasVerdicts = false
+                continue
+            }
+            let cells = line.split(separator: "|").map {
+                Substring($0.trimmingCharacters(in: .whitespaces))
+            }
+            if cells.count == 3, cells[1] == "verdict" {
+                hasVerdicts = true
+            } else if hasVerdicts, !line.hasPrefix("|---") {
+                rows.append(cells)
+            }
+        }
+        return rows
+    }
+
+    @Test func `everything that the systems describe has one row`() {
+        for system in SourceSystemRows.all {
+            let start = lines.firstIndex(of: "## \(system.section)") ?? lines.endIndex
+            let section = lines[start...].dropFirst().prefix { !$0.hasPrefix("## ") }
+            let found = Self.rows(of: Array(section)).map { String($0[0]) }
+            #expect(found.sorted() == system.subjects.sorted(), "\(system.section)")
+        }
+    }
+
+    @Test func `the tests that rows name are there`() throws {
+        let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        let files = try #require(
+            FileManager.default.enumerator(at: root, includingPropertiesForKeys: nil))
+        var titles: Set<Substring> = []
+        for case let file as URL in files where file.pathExtension == "swift" {
+            let text = try String(contentsOf: file, encoding: .utf8)
+            for match in text.matches(of: /func `([^`]+)`/) { titles.insert(match.output.1) }
+        }
+        for row in rows where row[2] != "–" {
+            #expect(titles.contains(row[2].dropFirst().dropLast()), "\(row)")
+        }
     }
 
     @Test func `each row works, differs or is not applicable, and names its test`() {

@@ -24,6 +24,11 @@ extension Broker {
             var identity = try authenticate(
                 request.claim, device: deviceName, bytes: step.bytes, identities: identities,
                 at: step.moment)
+            if request.isOfLeanMessage,
+                !limits.policy(ofApp: registry.apps[identity.app].name).opensLeanMessage
+            {
+                throw ConnectRefusal(reason: .notAuthorized)
+            }
             if identity.user.isEmpty {
                 // The listener admits clients without a name. Such a client gets its device name as
                 // the user name.

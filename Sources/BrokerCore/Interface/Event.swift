@@ -203,6 +203,8 @@ public struct ConnectRequest: Sendable {
     public var isReconnect: Bool
     /// The session does not receive messages that history keeps for its user: it reads them there.
     public var pulls = false
+    /// The client speaks LeanMessage, which apps open for their users.
+    public var isOfLeanMessage = false
     /// Seconds; 0 if the client requests none.
     public var keepAliveSeconds: UInt32
     /// Seconds after the end of the connection; 0 ends the session with it, nil requests the

@@ -61,6 +61,13 @@ struct AppKeyTable: ~Copyable {
     private var digests: [Digest: Index<Entry>] = [:]
 
     var count: Int { entries.count }
+    /// All places, also free ones.
+    var places: SlabPlaces<Entry> { entries.places }
+
+    /// The entry at a place; nil if the place is free.
+    subscript(index: Index<Entry>) -> Entry? {
+        entries.contains(index) ? entries[index] : nil
+    }
 
     func contains(_ digest: Digest) -> Bool { digests[digest] != nil }
 

@@ -13,7 +13,8 @@
 //
 // `*` in a PATTERN stands for any characters, FILTER is an MQTT filter, `%u` and `%d` stand for the
 // user and the device of the principal, `%%` for a percent sign. A right with `!` denies, and
-// denials count before the other rights, in any order. What no right allows is refused. A
+// denials count before the other rights, in any order. What no right allows is refused. A right
+// with a name that contains `/`, `+` or `#` allows nothing and denies everything of its kind. A
 // subscription is denied if one topic that it receives is: a filter is admitted once, and its
 // messages are not checked one by one. `Broker+Access.swift` decides which rights a client has.
 
@@ -140,6 +141,11 @@ public struct Rights: Hashable, Sendable {
     /// The rights as they were written, in that order.
     public var texts: [[UInt8]] { list.rights.map(\.text) }
 
+    /// Whether one of the rights is one of these texts.
+    func hasText(in texts: Set<[UInt8]>) -> Bool {
+        list.rights.contains { texts.contains($0.text) }
+    }
+
     /// Equal if the texts are equal. Equal rights allow the same.
     public static func == (left: Rights, right: Rights) -> Bool {
         left.list === right.list
@@ -214,6 +220,8 @@ public struct Rights: Hashable, Sendable {
     ) -> [UInt8]? {
         let bits = list.denials(of: action.kind)
         if bits == 0 { return nil }
+        let unspellable = bits & list.bitsWithUnspellableNames(names)
+        if unspellable != 0 { return list.first(of: unspellable) }
         switch action.kind {
         case .publish, .subscribe:
             return list.first(
@@ -245,14 +253,20 @@ private final class RightList: Sendable {
     private let bitsOfKinds: [UInt64]
     /// The same for the rights that deny it.
     private let denialsOfKinds: [UInt64]
+    /// The positions of the rights with `%u`, and of those with `%d`, as bits.
+    private let bitsWithUser: UInt64
+    private let bitsWithDevice: UInt64
 
     init(_ rights: [Right], _ filters: RightFilters) {
         self.rights = rights
         self.filters = filters
         var bits = [UInt64](repeating: 0, count: RightKind.allCases.count)
         var denials = bits
+        var (user, device): (UInt64, UInt64) = (0, 0)
         for (index, right) in rights.enumerated() {
             let bit: UInt64 = 1 << UInt64(index)
+            if right.hasUser { user |= bit }
+            if right.hasDevice { device |= bit }
             if right.denies {
                 denials[Int(right.kind.rawValue)] |= bit
             } else {
@@ -261,6 +275,16 @@ private final class RightList: Sendable {
         }
         bitsOfKinds = bits
         denialsOfKinds = denials
+        bitsWithUser = user
+        bitsWithDevice = device
+    }
+
+    /// The positions of the rights whose `%u` or `%d` stands for a name that would change the
+    /// meaning of a filter.
+    func bitsWithUnspellableNames(_ names: PrincipalNames) -> UInt64 {
+        if bitsWithUser | bitsWithDevice == 0 { return 0 }
+        return (PrincipalNames.changesFilters(names.user) ? bitsWithUser : 0)
+            | (PrincipalNames.changesFilters(names.device) ? bitsWithDevice : 0)
     }
 
     func bits(of kind: RightKind) -> UInt64 { bitsOfKinds[Int(kind.rawValue)] }
@@ -303,10 +327,15 @@ struct PrincipalNames {
     /// of a filter, and a device may have an empty name; a right with `%u` or `%d` allows nothing
     /// to either. A spellable name adds no level and no wildcard.
     static func isSpellable(_ name: some Collection<UInt8>) -> Bool {
-        !name.isEmpty
-            && !name.contains {
-                $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "+") || $0 == UInt8(ascii: "#")
-            }
+        !name.isEmpty && !changesFilters(name)
+    }
+
+    /// Whether a name adds a level or a wildcard to a filter. Clients choose their ids, so a
+    /// right with such a name denies everything of its kind, if it denies.
+    static func changesFilters(_ name: some Collection<UInt8>) -> Bool {
+        name.contains {
+            $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "+") || $0 == UInt8(ascii: "#")
+        }
     }
 }
 
@@ -319,6 +348,9 @@ private struct Right: Sendable {
     let denies: Bool
     /// Parts of a pattern for names; otherwise empty.
     var name: [RightPattern.Part] = []
+    /// Whether the pattern contains `%u`, and whether it contains `%d`.
+    var hasUser = false
+    var hasDevice = false
     /// Whether it is about every subject.
     var isUnlimited = false
 
@@ -337,9 +369,17 @@ private struct Right: Sendable {
             return (right, hasFilter ? [.rest] : nil)
         case .name(let parts):
             right.name = parts
+            right.note(parts)
             return (right, nil)
-        case .filter(let levels): return (right, levels)
+        case .filter(let levels):
+            for case .text(let parts) in levels { right.note(parts) }
+            return (right, levels)
         }
+    }
+
+    private mutating func note(_ parts: [RightPattern.Part]) {
+        hasUser = hasUser || parts.contains(.user)
+        hasDevice = hasDevice || parts.contains(.device)
     }
 
     /// Parses a right without its `!`.

@@ -58,6 +58,8 @@ struct TokenTable: ~Copyable {
     private var links: [Links] = []
 
     var count: Int { tokens.count }
+    /// All places, also free ones.
+    var places: SlabPlaces<Token> { tokens.places }
 
     /// The handle of the token at a place in use.
     func handle(_ index: Index<Token>) -> Handle<Token> { tokens.handle(index) }

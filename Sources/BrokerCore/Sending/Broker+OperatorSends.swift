@@ -18,6 +18,9 @@ public struct OperatorSendResult: Hashable, Sendable {
     public var refusals: [Refusal] = []
     /// The message's reference, if it asked for one or for receipts; 0 for none.
     public var reference: UInt64 = 0
+    /// The number of the kept message in its only conversation; 0 if it is not kept, or for a
+    /// repeated send.
+    public var keptNumber: UInt64 = 0
 }
 
 /// An operator's send that was accepted or refused.
@@ -135,15 +138,28 @@ extension Broker {
         guard let app = app(named: sender.app) else { return nil }
         if let key, let answer = repeated(key, ofApp: app, at: moment.instant) { return answer }
         guard let user = user(named: sender.user, app: app) else { return nil }
-        let principal = Principal(
-            app: app, user: user,
-            names: PrincipalNames(
-                user: registry.users[user].name, device: Name(sender.device)),
-            rights: sender.rights, isMQTT: false)
+        let principal = principal(of: sender, user, app)
         return bytes.withUnsafeBytes {
             var step = Step(bytes: $0, at: moment, effects: effects)
             return send(request, as: user, by: principal, key: key, in: &step)
         }
+    }
+
+    /// Whether a sender may send to a user.
+    public func maySend(to receiver: [UInt8], as sender: SendingUser) -> Bool {
+        guard let app = app(named: sender.app), let user = user(named: sender.user, app: app)
+        else { return false }
+        return receiver.withUnsafeBytes {
+            decision(.send(user: $0), principal(of: sender, user, app)).isAllowed
+        }
+    }
+
+    /// The principal whose rights decide on a request of a sender.
+    func principal(of sender: SendingUser, _ user: Index<User>, _ app: Index<App>) -> Principal {
+        Principal(
+            app: app, user: user,
+            names: PrincipalNames(user: registry.users[user].name, device: Name(sender.device)),
+            rights: sender.rights, isMQTT: false)
     }
 
     private mutating func send(
@@ -266,6 +282,7 @@ extension Broker {
         }
         guard var result = accepted(tally) else { return (.complete(refused(tally)), nil) }
         result.reference = request.reference
+        result.keptNumber = plan?.number ?? 0
         counters.receiversRefused += UInt64(tally.refusedCount)
         memory.noteTaken(
             request.isUndelivered ? 0 : tally.taken - tally.pulledCount, of: message)

@@ -81,7 +81,7 @@ struct SendKeys: ~Copyable {
         fileprivate(set) var ofUsers = 0
     }
 
-    private struct Expiry: BitwiseCopyable {
+    struct Expiry: BitwiseCopyable {
         let name: Name
         let instant: Instant
     }

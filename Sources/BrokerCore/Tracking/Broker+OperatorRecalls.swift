@@ -17,11 +17,7 @@ extension Broker {
     ) -> OperatorRecall? {
         guard let app = app(named: sender.app), let user = user(named: sender.user, app: app)
         else { return nil }
-        let principal = Principal(
-            app: app, user: user,
-            names: PrincipalNames(
-                user: registry.users[user].name, device: Name(sender.device)),
-            rights: sender.rights, isMQTT: false)
+        let principal = principal(of: sender, user, app)
         let number = operatorRecalls.add()
         let decision = bytes.withUnsafeBytes {
             var step = Step(bytes: $0, at: moment, effects: effects)

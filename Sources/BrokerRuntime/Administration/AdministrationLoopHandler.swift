@@ -51,7 +51,19 @@ struct AdministrationLoopHandler: LoopHandler, ~Copyable {
 
     mutating func turnEnded(in loop: inout EventLoop) {
         publishStatistics(in: &loop)
+        answerRefusals(in: &loop)
         if let next = service.endTraces(at: loop.now) { loop.nextWake = min(loop.nextWake, next) }
+    }
+
+    /// Refuses logins through interfaces at their times.
+    private func answerRefusals(in loop: inout EventLoop) {
+        guard let due = service.interfaces.queue.nextRefusal else { return }
+        guard due <= loop.now else {
+            loop.nextWake = min(loop.nextWake, due)
+            return
+        }
+        service.answerInterfaces(at: loop.now)
+        loop.nextWake = min(loop.nextWake, service.interfaces.queue.nextRefusal ?? .never)
     }
 
     private mutating func publishStatistics(in loop: inout EventLoop) {
@@ -88,7 +100,7 @@ struct AdministrationLoopHandler: LoopHandler, ~Copyable {
     mutating func woken(in loop: inout EventLoop) {
         service.writeMetrics(at: loop.now)
         service.answerRequests()
-        service.answerInterfaces()
+        service.answerInterfaces(at: loop.now)
     }
     mutating func stopping(in loop: inout EventLoop) {}
 }

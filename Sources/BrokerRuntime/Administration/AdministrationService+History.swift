@@ -25,7 +25,7 @@ extension AdministrationService {
             return conversation.isGroup
                 ? ConversationName.group(name) : .users(request.user, name)
         }
-        let messages = hasMessages ? newest(names, app: request.app) : []
+        let messages = hasMessages ? newest(names, app: request.app, seenBy: request.user) : []
         return ListConversations.Reply(
             conversations: page.conversations.indices.map { index in
                 let conversation = page.conversations[index]
@@ -41,7 +41,11 @@ extension AdministrationService {
 
     /// The newest kept messages of conversations, which the store reads with one batch; nil for one
     /// that has none.
-    func newest(_ names: [ConversationName], app: String) -> [ListHistory.Message?] {
+    ///
+    /// - Parameter reader: a user who sees a part of them; nil for all of them.
+    func newest(
+        _ names: [ConversationName], app: String, seenBy reader: String? = nil
+    ) -> [ListHistory.Message?] {
         guard !names.isEmpty else { return [] }
         let moment = clock.moment()
         let numbers = changeAndCommit { state in
@@ -49,7 +53,8 @@ extension AdministrationService {
                 state.broker.readHistory(
                     of: ConversationSelection(app: app, name), before: .max,
                     search: HistorySearch(), countMaximum: 1,
-                    contentMaximum: ListQueueMessages.contentByteCountMaximum) ?? 0
+                    contentMaximum: ListQueueMessages.contentByteCountMaximum,
+                    seenBy: reader.map { Array($0.utf8) }) ?? 0
             }
         }
         return shared.enter { state in

@@ -115,12 +115,14 @@ extension AdministrationService {
     ) throws(AdministrationRefusal) -> SendMessage.Reply {
         guard !result.reason.isFailure else { throw refusal(of: request, result) }
         let users = request.users ?? []
-        return SendMessage.Reply(
+        var reply = SendMessage.Reply(
             receiverCount: Int(result.receiverCount), refusedCount: Int(result.refusedCount),
             refused: result.refusals.map {
                 SendMessage.Refusal(user: users[Int($0.index)], reason: $0.reason.rawValue)
             }, mid: request.mid,
             reference: result.reference == 0 ? nil : Self.text(reference: result.reference))
+        reply.keptNumber = result.keptNumber == 0 ? nil : result.keptNumber
+        return reply
     }
 
     /// 16 hexadecimal digits.

@@ -15,10 +15,14 @@ extension AdministrationService {
         case nil: return reply(operator: "", .own, expiry: nil)
         case .operator(let known)?:
             return reply(operator: known.name, known.role, expiry: known.expiresUnixSeconds)
-        case .presented(_, let holder)?:
+        case .presented(let presented, let holder)?:
             switch holder.kind {
             case .appKey(let name, _): return try reply(key: name, app: holder.app)
             case .user(let user, let device):
+                // A user becomes known with the first use of a web token, as with the first login.
+                if case .verified = presented {
+                    try makeKnown(user, app: holder.app)
+                }
                 return try reply(user, device: device, holder: holder)
             }
         }

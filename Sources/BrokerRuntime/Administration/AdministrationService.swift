@@ -162,6 +162,7 @@ struct AdministrationService {
             rates: rates.counts, web: listeners.web.counts,
             api: StatisticsSources.API(
                 requests: requests.answeredCount, failures: operators.failures.total),
+            interfaces: interfaces.currentCounts,
             passwords: passwords.current, process: ProcessUsage.now(),
             expiry: TrustExpiry(listeners: listeners, trust: trust, at: clock.moment()))
     }

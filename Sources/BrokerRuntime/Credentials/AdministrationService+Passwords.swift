@@ -16,6 +16,33 @@ extension AdministrationService {
         return SetPassword.Reply(connectionCount: count)
     }
 
+    /// Makes a user with a password, both in one commit.
+    ///
+    /// - Returns: false if the name is taken: by a user, a password, an allow list of a group, or a
+    ///   right.
+    func register(_ request: SetPassword) throws(AdministrationRefusal) -> Bool {
+        try checkApp(request.app)
+        let password = try registered(request)
+        let app = Array(request.app.utf8)
+        // Most names that are taken have a user, and need no search.
+        guard !shared.look({ $0.hasUser(password.user, app: app) }) else { return false }
+        var search = NameSearch(user: password.user, app: app)
+        shared.enterInSlices { $0.broker.advance(&search) }
+        guard !search.isNamed else { return false }
+        let moment = clock.moment()
+        let outcome = try growAndCommit { (state) throws(NoRoom) in
+            try state.broker.registerUser(
+                with: password, app: app, at: moment, effects: &state.effects)
+        }
+        switch outcome {
+        case .done: break
+        case .taken: return false
+        case .unknownApp: throw Self.unknownApp(request.app)
+        }
+        note("user.register", request.name, app: request.app, connectionCount: 0)
+        return true
+    }
+
     func set(_ request: ImportPasswords) throws(AdministrationRefusal) -> ImportPasswords.Reply {
         let count = request.names.count
         guard (1...ImportPasswords.countMaximum).contains(count) else {

@@ -113,9 +113,13 @@ struct CredentialVerifier: Authenticator, ~Copyable {
 
     /// Calls `body` with each connection whose password was verified, and with each whose refusal
     /// is due: its CONNECT is to be decoded again.
+    ///
+    /// - Parameter address: the address of a connection's client.
     mutating func continueLogins(
-        loop: UInt8, at now: Instant, _ body: (ConnectionID) -> Void
+        loop: UInt8, at now: Instant, address: (ConnectionID) -> IPAddress?,
+        _ body: (ConnectionID) -> Void
     ) {
+        passwords.beginNew(at: now, address: address, body)
         passwords.takeResults(loop: loop, at: now, body)
         passwords.takeDueRefusals(at: now, body)
     }
@@ -131,7 +135,7 @@ struct CredentialVerifier: Authenticator, ~Copyable {
             refusals.append((connection, TrustRefusal("the name or the password is too long")))
             return .refused(.badUserNameOrPassword)
         }
-        let outcome = passwords.verify(connection, at: clock.moment().instant) {
+        let outcome = passwords.verify(connection) {
             PasswordVerifier.Login(
                 connection: connection, app: login.app, name: login.userName,
                 password: login.password)

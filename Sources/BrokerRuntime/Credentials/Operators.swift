@@ -31,7 +31,7 @@ final class Operators: Sendable {
 
     private let path: String
     private let operators: Locked<[Operator]>
-    let failures = CredentialFailures()
+    let failures = AddressCounts()
     /// Operators who signed in to the dashboard by a link, and links that were not used yet.
     let links = LoginLinks()
 
@@ -187,9 +187,10 @@ enum OperatorFile {
     }
 }
 
-/// Counts requests that are refused for their token or role, in total and by address. It bounds the
-/// log lines that an address can cause; nobody guesses a token of 130 random bits.
-final class CredentialFailures: Sendable {
+/// Counts requests by address within a minute, and in total: those that are refused for their
+/// credential, and registrations. It bounds the log lines that an address can cause, the passwords
+/// that it can guess and the users that it can make.
+final class AddressCounts: Sendable {
     private struct Window {
         let start: Instant
         var count: UInt64
@@ -202,7 +203,7 @@ final class CredentialFailures: Sendable {
 
     private let state = Locked(State())
 
-    /// Failures of an address within ``windowSeconds`` that are answered and logged one by one: a
+    /// Requests of an address within ``windowSeconds`` that are answered and logged one by one: a
     /// person who mistypes needs fewer.
     static let countMaximum: UInt64 = 10
     static let windowSeconds: UInt64 = 60
@@ -210,15 +211,15 @@ final class CredentialFailures: Sendable {
     /// began first are forgotten.
     static let addressesMaximum = 1_024
 
-    /// All failures since the start.
+    /// All requests since the start.
     var total: UInt64 { state.withLock { $0.total } }
 
     /// Addresses that are counted.
     var addressCount: Int { state.withLock { $0.windows.count } }
 
-    /// Counts a failure. Returns the seconds to wait if the address has had too many.
+    /// Counts a request. Returns the seconds to wait if the address has had too many.
     func note(_ peer: SocketAddress, at now: Instant) -> UInt64? {
-        let address = peer.withoutPort
+        let address = peer.counted
         return state.withLock { state in
             state.total += 1
             var window = state.windows[address] ?? Window(start: now, count: 0)
@@ -232,10 +233,10 @@ final class CredentialFailures: Sendable {
         }
     }
 
-    /// Whether another failure of an address would be answered with the time to wait.
+    /// Whether another request of an address would be answered with the time to wait.
     func isExceeded(by peer: SocketAddress, at now: Instant) -> Bool {
         state.withLock { state in
-            guard let window = state.windows[peer.withoutPort], !Self.hasEnded(window, at: now)
+            guard let window = state.windows[peer.counted], !Self.hasEnded(window, at: now)
             else { return false }
             return window.count >= Self.countMaximum
         }

@@ -8,6 +8,8 @@ import Primitives
 /// The logins of one event loop that wait for their passwords to be verified.
 struct PasswordLogins: ~Copyable {
     private enum State {
+        /// It begins at the end of the turn, when the loop tells the client's address.
+        case new(PasswordVerifier.Login)
         case pending(began: Instant)
         case refused
         case known(PasswordVerifier.Outcome)
@@ -16,6 +18,8 @@ struct PasswordLogins: ~Copyable {
     /// Nil if the broker verifies no passwords.
     private let verifier: PasswordVerifier?
     private var states: [ConnectionID: State] = [:]
+    /// Connections whose logins begin at the end of this turn.
+    private var new: [ConnectionID] = []
     /// Refusals that wait for their time.
     private var refusals: TimerWheel
 
@@ -31,11 +35,11 @@ struct PasswordLogins: ~Copyable {
     ///
     /// - Parameter login: called if the login is new.
     mutating func verify(
-        _ connection: ConnectionID, at now: Instant, login: () -> PasswordVerifier.Login
+        _ connection: ConnectionID, login: () -> PasswordVerifier.Login
     ) -> PasswordVerifier.Outcome? {
         guard let verifier else { return .refused }
         switch states[connection] {
-        case .pending?: return nil
+        case .new?, .pending?: return nil
         case .refused?:
             states[connection] = nil
             return .refused
@@ -43,13 +47,35 @@ struct PasswordLogins: ~Copyable {
             states[connection] = nil
             return outcome
         case nil:
-            switch verifier.begin(login()) {
-            case .known(let outcome): return outcome
-            case .pending:
+            let login = login()
+            if let identity = verifier.recognize(login) { return .valid(identity) }
+            states[connection] = .new(login)
+            new.append(connection)
+            return nil
+        }
+    }
+
+    /// Begins the logins of this turn, and calls `refused` with each connection for whose login
+    /// there is no room.
+    ///
+    /// - Parameter address: the address of a connection's client.
+    mutating func beginNew(
+        at now: Instant, address: (ConnectionID) -> IPAddress?,
+        _ refused: (ConnectionID) -> Void
+    ) {
+        guard let verifier, !new.isEmpty else { return }
+        for connection in new {
+            guard case .new(let login)? = states[connection] else { continue }
+            // Clients of a Unix socket would be one client.
+            let address = address(connection) ?? IPAddress(high: 0, low: 0)
+            if verifier.begin(login, from: address) {
                 states[connection] = .pending(began: now)
-                return nil
+            } else {
+                states[connection] = .known(.busy)
+                refused(connection)
             }
         }
+        new.removeAll(keepingCapacity: true)
     }
 
     mutating func closed(_ connection: ConnectionID) {
@@ -70,9 +96,9 @@ struct PasswordLogins: ~Copyable {
                 body(connection)
             case .refused:
                 states[connection] = .refused
-                let due = began.advanced(
-                    byMilliseconds: PasswordVerifier.refusalMilliseconds)
-                _ = refusals.insert(deadline: max(due, now), payload: connection.rawValue)
+                _ = refusals.insert(
+                    deadline: RefusalTime.due(began: began, verified: now),
+                    payload: connection.rawValue)
             }
         }
     }

@@ -1,6 +1,6 @@
 // Verifies passwords on threads of its own: a hash is slow by design, and an event loop that
 // computed it would delay every client. The threads have a low priority, so that a storm of logins
-// costs others nothing, and the queue is bounded.
+// costs others nothing, and the queue is bounded and fair to addresses.
 
 import BrokerCore
 import BrokerTerms
@@ -29,12 +29,6 @@ package final class PasswordVerifier: Sendable {
         case busy
     }
 
-    /// What is known of a login at once.
-    enum Beginning {
-        case known(Outcome)
-        case pending
-    }
-
     private struct Job: Sendable {
         let login: Login
         /// The password of the name; nil if there is none.
@@ -42,7 +36,7 @@ package final class PasswordVerifier: Sendable {
     }
 
     private struct Queue {
-        var jobs: [Job] = []
+        var jobs = PasswordQueue<Job>()
         /// Connections that have a job in the queue or on a thread.
         var waiting: Set<ConnectionID> = []
         /// Results by event loop.
@@ -63,7 +57,12 @@ package final class PasswordVerifier: Sendable {
         var verified: UInt64 = 0
         var recognized: UInt64 = 0
         var refused: UInt64 = 0
+        /// All that were refused for lack of room.
         var busy: UInt64 = 0
+        /// Of these: their address had its share.
+        var overShare: UInt64 = 0
+        /// Of these: a login of an address with fewer took their place.
+        var displaced: UInt64 = 0
     }
 
     private let shared: SharedBroker
@@ -75,16 +74,9 @@ package final class PasswordVerifier: Sendable {
     /// The key of ``Known``. It never leaves the process.
     private let secret = SystemRandom.bytes(count: 32)
 
-    /// Logins that wait for a thread: at 15 ms for each, as many as are verified before the client
-    /// gives up, or the broker does (`limits.authenticationSeconds`).
-    static let waitingMaximum = 512
     /// Passwords that are recognized: 100 bytes each. A fleet that reconnects after a restart of a
     /// switch costs one keyed hash for each.
     static let knownMaximum = 65_536
-    /// Milliseconds from a login to its refusal. Hashes of different kinds take from microseconds
-    /// to a third of a second; an answer at this time does not tell which a user name has, or
-    /// whether there is one.
-    static let refusalMilliseconds: UInt64 = 500
     /// Half of the cores: the others serve those who are logged in.
     private static let threadCount = max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)) / 2)
     /// The priority of the threads, as `nice` says it: a tenth of the time of a thread that has
@@ -123,34 +115,61 @@ package final class PasswordVerifier: Sendable {
 
     // MARK: - Event loops
 
-    /// Begins to verify a login. A password that was verified before is recognized at once.
-    func begin(_ login: Login) -> Beginning {
+    /// The identity of a login whose password was verified before; nil for another one.
+    func recognize(_ login: Login) -> VerifiedIdentity? {
         let registered = shared.look { $0.password(login.name, app: login.app) }
-        if let registered,
-            recognizes(login, mark: registered.mark)
-        {
-            counts.withLock { $0.recognized += 1 }
-            return .known(.valid(Self.identity(registered, app: login.app)))
+        guard let registered, recognizes(login, mark: registered.mark) else { return nil }
+        counts.withLock { $0.recognized += 1 }
+        return Self.identity(registered, app: login.app)
+    }
+
+    /// Begins to verify a login. Returns false if there is no room for it.
+    ///
+    /// - Parameter address: of the client.
+    func begin(_ login: Login, from address: IPAddress) -> Bool {
+        let connection = login.connection
+        let registered = shared.look { $0.password(login.name, app: login.app) }
+        let admission: PasswordQueue<Job>.Admission? = queue.withLock { queue in
+            guard !queue.isStopped else { return nil }
+            let admission = queue.jobs.add(
+                Job(login: login, registered: registered), of: connection, from: address)
+            switch admission {
+            case .waits: queue.waiting.insert(connection)
+            case .displaced(let other, _):
+                queue.waiting.insert(connection)
+                queue.waiting.remove(other)
+                queue.results[Int(other.loop)].append((other, .busy))
+            case .overShare, .full: break
+            }
+            return admission
         }
-        let isTaken = queue.withLock { queue in
-            guard queue.jobs.count < Self.waitingMaximum, !queue.isStopped else { return false }
-            queue.jobs.append(Job(login: login, registered: registered))
-            queue.waiting.insert(login.connection)
-            return true
-        }
-        guard isTaken else {
+        switch admission {
+        case .waits?: break
+        case .displaced(let other, _)?:
+            counts.withLock { counts in
+                counts.busy += 1
+                counts.displaced += 1
+            }
+            shared.loopHandles[Int(other.loop)].wake()
+        case .overShare?:
+            counts.withLock { counts in
+                counts.busy += 1
+                counts.overShare += 1
+            }
+            return false
+        case .full?, nil:
             counts.withLock { $0.busy += 1 }
-            return .known(.busy)
+            return false
         }
         for signal in signals { signal.notify() }
-        return .pending
+        return true
     }
 
     /// Forgets the login of a connection that has closed.
     func forget(_ connection: ConnectionID) {
         queue.withLock { queue in
             guard queue.waiting.remove(connection) != nil else { return }
-            queue.jobs.removeAll { $0.login.connection == connection }
+            queue.jobs.remove(connection)
         }
     }
 
@@ -175,13 +194,13 @@ package final class PasswordVerifier: Sendable {
 
     private func takeJob() -> Job? {
         queue.withLock { queue in
-            queue.jobs.isEmpty || queue.isStopped ? nil : queue.jobs.removeFirst()
+            queue.isStopped ? nil : queue.jobs.takeNext()?.login
         }
     }
 
     private func verify(_ job: Job) -> Outcome {
-        let hash = job.registered.flatMap { try? PasswordHash($0.hash) } ?? .ofNobody
-        switch hash.matches(job.login.password) {
+        let hash = job.registered.flatMap { try? PasswordHash($0.hash) }
+        switch PasswordHash.verify(job.login.password, against: hash) {
         case nil:
             counts.withLock { $0.busy += 1 }
             return .busy

@@ -239,7 +239,9 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
 
     /// Resumes reading from connections whose passwords were verified.
     private mutating func continueLogins(_ loop: inout some BrokerLoop & ~Copyable) {
-        verifier.continueLogins(loop: loopIndex, at: loop.now) {
+        verifier.continueLogins(
+            loop: loopIndex, at: loop.now, address: { loop.peer(of: $0).ipAddress }
+        ) {
             loop.resumeReading($0, from: .login)
         }
         if let next = verifier.nextPasswordDeadline { loop.nextWake = min(loop.nextWake, next) }

@@ -405,7 +405,8 @@ public final class BrokerServer {
         let interfaces = web.interfaces
         let userPasswords = UserPasswords(shared: shared, clock: clock)
         passwordHashing = Thread(name: "interfaces") {
-            interfaces.check(userPasswords, with: UserPasswordHasher())
+            interfaces.check(
+                userPasswords, with: UserPasswordHasher(), clock: userPasswords.clock)
         }
         if let attachments = interfaces.attachments {
             attachmentThread = Thread(name: "attachments") { [shared, clock] in

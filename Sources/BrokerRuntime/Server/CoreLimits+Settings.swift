@@ -77,5 +77,6 @@ extension AppPolicy {
         keepsHistory = app.keepsHistory ?? settings.history.byDefault
         historyTopics = app.historyTopics.map { Array($0.utf8) }
         allowsRecall = app.recall ?? true
+        opensLeanMessage = app.interfaces.contains(.leanmessage)
     }
 }

@@ -2,13 +2,14 @@
 
 import Administration
 import BrokerTerms
+import Primitives
 import SourceInterfaces
 import WireFormat
 
 extension AdministrationService {
     /// Executes the requests for interfaces that wait, and wakes the loops that have answers.
-    func answerInterfaces() {
-        for call in interfaces.queue.takeReady() {
+    func answerInterfaces(at now: Instant) {
+        for call in interfaces.queue.takeReady(at: now) {
             if case .socketEvent(let form) = call.request.route {
                 let text = answer(call, form)
                 interfaces.queue.finish(call)
@@ -17,11 +18,23 @@ extension AdministrationService {
                 continue
             }
             let answer = answer(call)
-            // Guesses are counted by address, as those of tokens.
-            if call.check?.isWrong == true
-                || call.request.route == .exchangeToken && answer.status == 403
+            if answer.status >= 400 {
+                interfaces.countRefusal(at: call.request.route.interface)
+            }
+            // Guesses are counted by address, and are not logged above the limit.
+            if let user = call.check?.wrongUser,
+                operators.failures.note(call.address, at: now) == nil
             {
-                _ = operators.failures.note(call.address, at: clock.moment().instant)
+                log.writeRefusal(
+                    .authenticationFailed, of: call.address, user: user.user,
+                    reason: .badUserNameOrPassword,
+                    "interface \(call.request.route.interface.rawValue): wrong password")
+            }
+            if call.request.route == .exchangeToken, answer.status == 403 {
+                _ = operators.failures.note(call.address, at: now)
+            }
+            if call.request.route == .register, answer.status == 200 {
+                _ = interfaces.registrations.note(call.address, at: now)
             }
             interfaces.queue.finish(call)
             requests.deliver(

@@ -53,22 +53,26 @@ struct SourceBackend: SourceOperations {
         service.shared.look { $0.hasUser(Array(user.utf8), app: Array(app.utf8)) }
     }
 
-    func addUser(_ request: AddUser) throws(SourceRefusal) -> AddUser.Reply {
-        try refusing { () throws(AdministrationRefusal) in try service.addUser(request) }
+    func register(_ request: SetPassword) throws(SourceRefusal) -> Bool {
+        try refusing { () throws(AdministrationRefusal) in try service.register(request) }
     }
 
-    func hasPassword(named name: String, app: String) -> Bool {
-        service.shared.look { $0.password(Array(name.utf8), app: Array(app.utf8)) } != nil
+    func maySend(to user: String) -> Bool {
+        guard case .presented(_, let holder)? = credential,
+            case .user(let name, let device) = holder.kind
+        else { return false }
+        let sender = SendingUser(
+            app: holder.app, user: name, device: device ?? [], rights: holder.rights)
+        return service.shared.look { $0.maySend(to: Array(user.utf8), as: sender) }
     }
 
-    func secondsOfPassword(of user: SourceUser) -> UInt64? {
-        UserPasswords(shared: service.shared, clock: service.clock).password(of: user).map {
-            $0.expiresUnixSeconds - min($0.expiresUnixSeconds, service.clock.moment().unixSeconds)
+    func secondsOfPassword(of user: SourceUser, hash: String) -> UInt64? {
+        let passwords = UserPasswords(shared: service.shared, clock: service.clock)
+        guard let password = passwords.password(of: user), password.hash == Array(hash.utf8) else {
+            return nil
         }
-    }
-
-    func set(_ request: SetPassword) throws(SourceRefusal) {
-        _ = try refusing { () throws(AdministrationRefusal) in try service.set(request) }
+        let expiry = password.expiresUnixSeconds
+        return expiry - min(expiry, service.clock.moment().unixSeconds)
     }
 
     func mint(_ request: MintTokens) throws(SourceRefusal) -> MintTokens.Reply {

@@ -18,13 +18,15 @@ struct SourceCall: Sendable {
     /// As it was when the head of the request arrived; nil for a request that needs none.
     let credential: APICredential?
     let address: SocketAddress
+    /// When the head of the request arrived.
+    let began: Instant
     /// Of the password; nil until it is hashed, and for other requests.
     var check: PasswordCheck?
 
     /// Who has the share of the limits that it uses.
     var holder: RequestHolder {
         credential.map { RequestHolder($0.principal) }
-            ?? .stranger(address: "\(address.withoutPort)")
+            ?? .stranger(address: "\(address.counted)")
     }
 }
 
@@ -34,10 +36,14 @@ final class SourceQueue: Sendable {
         /// Their passwords are to be hashed, the oldest first.
         var unhashed: [SourceCall] = []
         var ready: [SourceCall] = []
+        /// Logins with wrong passwords, until the time of their refusal.
+        var refused: [(due: Instant, call: SourceCall)] = []
         var counts = RequestShareCounts(SourceQueue.share)
         var passwordCounts = RequestShareCounts(SourceQueue.passwordShare)
         /// The messages that answer events on sockets, by loop.
         var answers: [UInt8: [SocketAnswer]] = [:]
+        /// Registrations whose passwords are not hashed yet.
+        var registrationCount = 0
     }
 
     private let state = Locked(State())
@@ -50,6 +56,8 @@ final class SourceQueue: Sendable {
     /// Requests among them whose passwords wait to be hashed, which takes 0.2 s each: the last one
     /// waits for three seconds. Strangers with one address have two of them.
     static let passwordShare = RequestShare(users: 16, oneUser: 2, oneKey: 2)
+    /// Registrations among these, so that logins always have room beside them.
+    static let registrationsMaximum = 4
 
     /// - Parameter thread: executes the requests.
     func setExecutor(_ thread: LoopHandle) { executor.withLock { $0 = thread } }
@@ -59,11 +67,14 @@ final class SourceQueue: Sendable {
         let needsPassword = call.request.route.needsPassword
         let isTaken = state.withLock { state in
             guard state.counts.admits(1, for: call.holder),
-                !needsPassword || state.passwordCounts.admits(1, for: call.holder)
+                !needsPassword || state.passwordCounts.admits(1, for: call.holder),
+                call.request.route != .register
+                    || state.registrationCount < Self.registrationsMaximum
             else { return false }
             state.counts.add(1, for: call.holder)
             if needsPassword {
                 state.passwordCounts.add(1, for: call.holder)
+                if call.request.route == .register { state.registrationCount += 1 }
                 state.unhashed.append(call)
             } else {
                 state.ready.append(call)
@@ -86,11 +97,17 @@ final class SourceQueue: Sendable {
         state.withLock { $0.unhashed.isEmpty ? nil : $0.unhashed.removeFirst() }
     }
 
-    /// Lets a request go on whose password is hashed.
-    func addHashed(_ call: SourceCall) {
+    /// Lets a request go on whose password is hashed, or at the time of its refusal.
+    func addHashed(_ call: SourceCall, at now: Instant) {
         state.withLock { state in
             state.passwordCounts.add(-1, for: call.holder)
-            state.ready.append(call)
+            if call.request.route == .register { state.registrationCount -= 1 }
+            if call.check?.isWrong == true {
+                let due = RefusalTime.due(began: call.began, verified: now)
+                state.refused.append((due, call))
+            } else {
+                state.ready.append(call)
+            }
         }
         wakeExecutor()
     }
@@ -111,9 +128,14 @@ final class SourceQueue: Sendable {
         wakeExecutor()
     }
 
+    /// When the next refusal is due; nil if none is.
+    var nextRefusal: Instant? { state.withLock { $0.refused.lazy.map(\.due).min() } }
+
     /// Takes the requests of one turn, the oldest first.
-    func takeReady() -> [SourceCall] {
+    func takeReady(at now: Instant) -> [SourceCall] {
         let (taken, hasMore) = state.withLock { state in
+            state.ready += state.refused.lazy.filter { $0.due <= now }.map(\.call)
+            state.refused.removeAll { $0.due <= now }
             let taken = Array(state.ready.prefix(SourceLimits.requestsPerTurnMaximum))
             state.ready.removeFirst(taken.count)
             return (taken, !state.ready.isEmpty)

@@ -8,10 +8,13 @@ import Threads
 /// The interfaces of other systems that a broker has.
 final class SourceServices: Sendable {
     private let openApps: Locked<SourceApps>
+    private let counts = Locked(SourceCounts())
     let queue = SourceQueue()
     let nonces = LoginNonces()
     /// The files of messages; nil if none are kept.
     let attachments: AttachmentService?
+    /// Registrations, each of which costs a hash and makes a user.
+    let registrations = AddressCounts()
 
     /// Without an interface.
     init() {
@@ -32,6 +35,18 @@ final class SourceServices: Sendable {
                 ageSeconds: UInt64(files.ageSeconds)), address: files.address ?? "")
     }
 
+    /// Requests since the broker started.
+    var currentCounts: SourceCounts { counts.withLock { $0 } }
+
+    func countRequest(to interface: SourceInterface) {
+        counts.withLock { $0.requests[interface.counted, default: 0] += 1 }
+    }
+
+    /// Counts a request that is answered with a status of 400 or more.
+    func countRefusal(at interface: SourceInterface) {
+        counts.withLock { $0.refusals[interface.counted, default: 0] += 1 }
+    }
+
     /// The apps with interfaces.
     var apps: SourceApps { openApps.withLock { $0 } }
 
@@ -42,15 +57,32 @@ final class SourceServices: Sendable {
 
     /// Hashes passwords until ``SourceQueue/hashing`` is stopped. Runs on a thread of its own: no
     /// event loop and no operator waits for it.
-    func check(_ passwords: any RegisteredPasswords, with hasher: any PasswordHasher) {
+    func check(
+        _ passwords: any RegisteredPasswords, with hasher: any PasswordHasher, clock: BrokerClock
+    ) {
         while queue.hashing.wait() {
             while var call = queue.takeUnhashed() {
                 call.check = PasswordCheck(
                     call.request, apps: apps, passwords: passwords, hasher: hasher)
-                queue.addHashed(call)
+                queue.addHashed(call, at: clock.moment().instant)
             }
         }
     }
+}
+
+/// Requests to interfaces, by interface; registrations are requests to `rest`.
+struct SourceCounts: Sendable {
+    /// Of LeanMessage, handshakes.
+    fileprivate(set) var requests: [SourceInterface: UInt64] = [:]
+    fileprivate(set) var refusals: [SourceInterface: UInt64] = [:]
+
+    func requests(to interface: SourceInterface) -> UInt64 { requests[interface] ?? 0 }
+    func refusals(at interface: SourceInterface) -> UInt64 { refusals[interface] ?? 0 }
+}
+
+extension SourceInterface {
+    /// The interface that requests are counted for.
+    fileprivate var counted: SourceInterface { self == .registration ? .rest : self }
 }
 
 extension SourceApps {
@@ -70,6 +102,7 @@ extension SourceInterface {
         case .registration: self = .registration
         case .quickblox: self = .quickblox
         case .diuit: self = .diuit
+        case .leanmessage: self = .leanmessage
         }
     }
 }

@@ -34,7 +34,7 @@ struct UserPasswordHasher: PasswordHasher {
     }
 
     func matches(_ password: String, _ hash: String?) -> Bool? {
-        let known = hash.flatMap { try? PasswordHash(Array($0.utf8)) }
-        return (known ?? .ofNobody).matches(Array(password.utf8))
+        PasswordHash.verify(
+            Array(password.utf8), against: hash.flatMap { try? PasswordHash(Array($0.utf8)) })
     }
 }

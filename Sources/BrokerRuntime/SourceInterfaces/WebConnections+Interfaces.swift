@@ -9,15 +9,6 @@ import SourceInterfaces
 import WireFormat
 
 extension WebRequest {
-    /// Whether the path begins like one of an interface.
-    var beginsLikeInterface: Bool {
-        let path = head.path.bytes(in: bytes).bytes
-        return SourceRoute.starts.contains { start in
-            let count = start.utf8CodeUnitCount
-            return path.byteCount >= count && path.extracting(first: count).isEqual(start)
-        }
-    }
-
     fileprivate var sourceMethod: SourceRoute.Method? {
         switch head.method {
         case .get, .head: .get
@@ -56,7 +47,30 @@ extension WebRequest {
 extension WebConnections {
     /// Whether a request is for an interface that an app has.
     func isForInterface(_ request: WebRequest) -> Bool {
-        request.beginsLikeInterface && !services.interfaces.apps.isEmpty
+        isForInterface(path: request.head.path.bytes(in: request.bytes).bytes)
+    }
+
+    /// Whether a path begins like one of an interface, and an app has one.
+    func isForInterface(path: RawSpan) -> Bool {
+        let begins = SourceRoute.starts.contains { start in
+            let count = start.utf8CodeUnitCount
+            return path.byteCount >= count && path.extracting(first: count).isEqual(start)
+        }
+        return begins && !services.interfaces.apps.isEmpty
+    }
+
+    /// Answers a browser that asks whether a page may make a request to an interface.
+    private func preflightInterface(_ request: WebRequest, _ path: [String]) -> WebAction {
+        preflight(
+            request,
+            methods: SourceRoute.methods(of: path).map { method in
+                switch method {
+                case .get: "GET"
+                case .post: "POST"
+                case .put: "PUT"
+                case .delete: "DELETE"
+                }
+            }, fields: ["authorization", "content-type", "qb-token"])
     }
 
     /// Decides on a request to an interface, as far as its head tells.
@@ -75,6 +89,11 @@ extension WebConnections {
             return openSocket(form, request, of: connection, isDraining: isDraining, in: loop)
         }
         if segments.prefix(2) == ["1", "attachments"] { return routeFile(segments, request) }
+        if request.head.method == .options, request.head.traits.contains(.isPreflight),
+            !SourceRoute.methods(of: segments).isEmpty
+        {
+            return preflightInterface(request, segments)
+        }
         let place = request.sourceMethod.map { SourceRoute.find($0, segments) } ?? .otherMethods
         let route: SourceRoute
         switch place {
@@ -83,8 +102,10 @@ extension WebConnections {
         case .route(let found): route = found
         }
         guard apps.has(route.interface) else { return nothing }
+        services.interfaces.countRequest(to: route.interface)
         func refused(_ status: UInt16, _ detail: String) -> WebAction {
-            .respond(
+            services.interfaces.countRefusal(at: route.interface)
+            return .respond(
                 HTTPResponse(
                     SourceExecutor.answer(SourceRefusal(status, detail), at: route.interface)))
         }
@@ -96,14 +117,26 @@ extension WebConnections {
         if !route.needsToken, services.operators.failures.isExceeded(by: peer, at: loop.now) {
             return refused(429, tooMany)
         }
+        if route == .register, services.interfaces.registrations.isExceeded(by: peer, at: loop.now)
+        {
+            return refused(429, "too many registrations from this address")
+        }
         var credential: APICredential?
         var user: SourceUser?
         if route.needsToken {
             guard let (found, holder) = holder(of: request, for: route, in: loop) else {
-                let isExceeded = services.operators.failures.note(peer, at: loop.now) != nil
-                return isExceeded ? refused(429, tooMany) : refused(403, "no valid token")
+                guard services.operators.failures.note(peer, at: loop.now) == nil else {
+                    return refused(429, tooMany)
+                }
+                log.writeRefusal(
+                    .authenticationFailed, of: peer, user: "", reason: .badUserNameOrPassword,
+                    "interface \(route.interface.rawValue): no valid token")
+                return refused(403, "no valid token")
             }
-            guard apps.has(route.interface, app: holder.app) else { return nothing }
+            guard apps.has(route.interface, app: holder.app) else {
+                services.interfaces.countRefusal(at: route.interface)
+                return nothing
+            }
             (credential, user) = (found, holder)
         }
         var call = SourceCall(
@@ -112,7 +145,7 @@ extension WebConnections {
                 route: route,
                 query: request.head.query?.bytes(in: request.bytes).map { $0 } ?? [],
                 content: [], contentForm: request.sourceContentForm, host: request.host,
-                user: user), credential: credential, address: peer)
+                user: user), credential: credential, address: peer, began: loop.now)
         call.request.application = request.application
         return content(of: request, for: .interface(call))
     }
@@ -164,6 +197,7 @@ extension WebConnections {
         let wait = services.requests.count(
             call.holder, perSecond: rates.values.messagesPerSecond, at: loop.now)
         guard wait == nil, services.interfaces.queue.add(call) else {
+            services.interfaces.countRefusal(at: call.request.route.interface)
             connections[connection]?.awaited?.complete(
                 number, with: wait.map(Self.tooFast) ?? Self.busy)
             sendAnswers(of: connection, in: &loop)

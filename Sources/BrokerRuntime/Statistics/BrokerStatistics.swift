@@ -19,6 +19,7 @@ struct StatisticsSources {
     let rates: ClientRates.Counts
     let web: WebListeners.Counts
     let api: API
+    let interfaces: SourceCounts
     let passwords: PasswordVerifier.Counts
     let process: ProcessUsage
     let expiry: TrustExpiry

@@ -66,6 +66,14 @@ enum StatisticsTable {
             "Logins that were refused because too many passwords waited to be hashed (0x89)"
         ) { $0.passwords.busy },
         .counter(
+            "passwords/busy/share", of: "logins",
+            "Of `passwords/busy`, because their address had its share of the logins that wait"
+        ) { $0.passwords.overShare },
+        .counter(
+            "passwords/busy/displaced", of: "logins",
+            "Of `passwords/busy`, because a login of an address with fewer took their place"
+        ) { $0.passwords.displaced },
+        .counter(
             "credentials/refused", of: "credentials",
             "Invalid new credentials that connected clients presented"
         ) { $0.counters.credentialsRefused },
@@ -518,6 +526,30 @@ enum StatisticsTable {
             "api/credentials/refused", of: "requests",
             "Requests of the HTTP API without a valid token"
         ) { $0.api.failures },
+        .counter(
+            "interfaces/rest/requests", of: "requests",
+            "Requests to the small REST server (`interfaces` of `apps`), registrations included"
+        ) { $0.interfaces.requests(to: .rest) },
+        .counter(
+            "interfaces/rest/refused", of: "requests",
+            "Of `interfaces/rest/requests`, those answered with a status of 400 or more"
+        ) { $0.interfaces.refusals(at: .rest) },
+        .counter(
+            "interfaces/quickblox/requests", of: "requests", "Requests to QuickBlox's interface"
+        ) { $0.interfaces.requests(to: .quickblox) },
+        .counter(
+            "interfaces/quickblox/refused", of: "requests",
+            "Of `interfaces/quickblox/requests`, those answered with a status of 400 or more"
+        ) { $0.interfaces.refusals(at: .quickblox) },
+        .counter(
+            "interfaces/leanmessage/requests", of: "requests",
+            "Handshakes of clients of LeanMessage; their logins are among `connects/accepted` and "
+                + "`connects/refused`"
+        ) { $0.interfaces.requests(to: .leanmessage) },
+        .counter(
+            "interfaces/leanmessage/refused", of: "requests",
+            "Of `interfaces/leanmessage/requests`, those without a WebSocket"
+        ) { $0.interfaces.refusals(at: .leanmessage) },
         .counter(
             "websockets/opened", of: "connections", "Connections that went on with WebSocket"
         ) { $0.sum(\.webSocketsOpened) },

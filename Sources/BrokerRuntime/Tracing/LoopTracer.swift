@@ -178,7 +178,7 @@ final class LoopTracer {
             return
         }
         address = "\(peer)"
-        if conversation.jsonForm == .socket {
+        if conversation.jsonForm?.isSocket == true {
             // Nothing after the login is read before its answer.
             let messages = messages()
             let count = conversation.phase == .awaitingConnect ? 1 : messages.count

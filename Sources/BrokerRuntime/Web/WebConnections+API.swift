@@ -116,7 +116,7 @@ extension WebConnections {
         from peer: SocketAddress
     ) throws(RefusedRequest) {
         guard let refusal = principal.refusal(of: operation, path: path) else { return }
-        log(
+        log.writeRefusal(
             .operatorRefused, of: peer, user: principal.description, reason: .notAuthorized,
             refusal.text)
         throw RefusedRequest(.forbidden, refusal.text, reason: .notAuthorized)
@@ -299,7 +299,7 @@ extension WebConnections {
             response.closes = true
             return .respond(response)
         }
-        log(
+        log.writeRefusal(
             .authenticationFailed, of: peer, user: "", reason: .badUserNameOrPassword,
             logged ?? detail)
         var response = HTTPResponse.problem(
@@ -310,21 +310,6 @@ extension WebConnections {
                 : "WWW-Authenticate: Bearer realm=\"martlet\""
         ]
         return .respond(response)
-    }
-
-    /// Writes a refused request to the log, with the fields of a refused login.
-    private func log(
-        _ event: LogEventName, of peer: SocketAddress, user: String, reason: ReasonCode,
-        _ detail: String
-    ) {
-        log.write(
-            .warning, event,
-            fields: [
-                "address": .text("\(peer)"), "user": .text(user),
-                "device": "", "reason": .text(reason.name.description),
-                "code": .number(reason.rawValue),
-                "subject": "", "detail": .text(detail),
-            ])
     }
 
     private static func allowed(_ place: APIPlace) -> [StaticString] {

@@ -1,5 +1,6 @@
-// CORS: which pages of other origins may read the responses of the API and of event streams, and
-// what they may send (Fetch Standard, 3.2). Without a list, which is the default, no page may.
+// CORS: which pages of other origins may read the responses of the API, of event streams and of
+// interfaces of other systems, and what they may send (Fetch Standard, 3.2). Without a list, which
+// is the default, no page may.
 
 import Administration
 import BrokerTerms
@@ -8,16 +9,17 @@ import WireFormat
 
 extension WebConnections {
     /// Which pages of other origins may read the response to a request; nil if the request is not
-    /// for the API, or if no page of another origin may.
+    /// for the API or an interface, or if no page of another origin may.
     ///
     /// An origin has to be named: `*` in the list does not suffice, because whoever reads answers
     /// can read what only the reader's network reaches.
     func cors(of head: HTTPRequestHead, _ bytes: RawSpan) -> CORSHeaders? {
         let path = head.path.bytes(in: bytes)
         let root: StaticString = "/api/v1/"
-        guard path.byteCount > root.utf8CodeUnitCount,
-            path.extracting(first: root.utf8CodeUnitCount).isEqual(root)
-        else { return nil }
+        let isOfAPI =
+            path.byteCount > root.utf8CodeUnitCount
+            && path.extracting(first: root.utf8CodeUnitCount).isEqual(root)
+        guard isOfAPI || isForInterface(path: path) else { return nil }
         let listed = services.listeners.values.allowedOrigins.filter { $0 != WebOrigin.any }
         if listed.isEmpty { return nil }
         guard let origin = head.origin?.bytes(in: bytes), WebOrigin.isListed(origin, in: listed)

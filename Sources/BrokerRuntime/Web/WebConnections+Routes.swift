@@ -27,11 +27,19 @@ extension WebConnections {
             }
             return routeAPI(request, from: connection, in: loop)
         }
+        if request.hasPath(.leanMessage), !services.interfaces.apps.has(.leanmessage) {
+            return .respond(.text(.notFound, "there is nothing here"))
+        }
         if request.hasPath(.events) {
             return openEventStream(request, of: connection, isDraining: isDraining, in: loop)
         }
         if part == .mqtt || part == .mrt || part == .json {
-            return openWebSocket(request, of: connection, isDraining: isDraining)
+            let action = openWebSocket(request, of: connection, isDraining: isDraining)
+            if request.hasPath(.leanMessage) {
+                services.interfaces.countRequest(to: .leanmessage)
+                if case .respond = action { services.interfaces.countRefusal(at: .leanmessage) }
+            }
+            return action
         }
         if request.hasPath(.login) {
             return routeLogin(request, from: connection, in: loop)
@@ -135,8 +143,11 @@ extension WebConnections {
             handshake: WebSocketHandshake.response(digest: digest, subprotocol: subprotocol),
             WebSocketClient(
                 terms: isMRT || isJSON ? terms.mrt : terms.mqtt,
-                json: form != nil ? .relayed : isJSON ? .socket : nil, actingUser: actingUser,
-                form: form))
+                json: !isJSON
+                    ? nil
+                    : form != nil
+                        ? .relayed : request.hasPath(.leanMessage) ? .leanMessage : .socket,
+                actingUser: actingUser, form: form))
     }
 
     /// The user for whom the holder of an app's key connects: `user` of the query, because browsers

@@ -19,6 +19,7 @@ struct WebPath {
     static let metrics = WebPath(text: "/metrics")
     static let login = WebPath(text: "/login")
     static let socket = WebPath(text: "/api/v1/socket")
+    static let leanMessage = WebPath(text: "/leanmessage")
     static let events = WebPath(text: "/api/v1/events")
     static let openAPI = WebPath(text: "/api/v1/openapi.json")
     /// Of operations, so that messages are found before their operation is.
@@ -73,7 +74,7 @@ struct WebRequest {
     var part: WebParts? {
         if hasPath(.mqtt) { return .mqtt }
         if hasPath(.mrt) { return .mrt }
-        if hasPath(.socket) || hasPath(.events) { return .json }
+        if hasPath(.socket) || hasPath(.events) || hasPath(.leanMessage) { return .json }
         if hasPath(.healthz) || hasPath(.readyz) { return .health }
         if hasPath(.metrics) { return .metrics }
         if dashboardFile != nil || hasPath(.login) { return .dashboard }

@@ -59,7 +59,7 @@ struct JSONEffectEncoder {
         if outcome == .written, delivery.number > 0 { countEvent(of: connection, in: context) }
     }
 
-    private static func writePayload(of block: MessageBlock, to writer: inout JSONWriter) {
+    static func writePayload(of block: MessageBlock, to writer: inout JSONWriter) {
         let payload = block.payload
         switch block.kind {
         case .groupEvent:
@@ -393,6 +393,12 @@ extension JSONMessage {
         in conversations: borrowing ConversationTable,
         through host: inout some ConnectionHost & ~Copyable
     ) {
+        if conversations[connection]?.jsonForm == .leanMessage {
+            send(
+                LeanMessageText.ending("CLOSED", reason), to: connection, in: conversations,
+                through: &host)
+            return
+        }
         var writer = begin("closed")
         writer.write(reason)
         send(writer, to: connection, in: conversations, through: &host)
@@ -405,6 +411,12 @@ extension JSONMessage {
         through host: inout some ConnectionHost & ~Copyable
     ) {
         guard let stream = conversations.streams[connection] else {
+            if conversations[connection]?.jsonForm == .leanMessage {
+                send(
+                    LeanMessageText.ending("REFUSED", reason), to: connection, in: conversations,
+                    through: &host)
+                return
+            }
             var writer = begin("refused")
             writer.write(reason)
             if retryAfterSeconds > 0 {

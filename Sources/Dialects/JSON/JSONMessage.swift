@@ -8,12 +8,17 @@ import WireFormat
 public enum JSONForm: Sendable {
     /// Messages of both sides are text messages of a WebSocket.
     case socket
+    /// The same, with the commands and events of LeanMessage.
+    case leanMessage
     /// Messages of the broker are server-sent events in the response to a request. The broker reads
     /// nothing from the connection but the packets that the request stands for.
     case eventStream
     /// Messages of the broker are translated by the ``MessageRelay``. Its owner reads what the
     /// client sends, and gives the decoder packets that stand for it.
     case relayed
+
+    /// Whether the decoder reads messages of the client.
+    public var isSocket: Bool { self != .eventStream }
 }
 
 /// Translates messages of the broker for clients of other systems.
@@ -61,7 +66,7 @@ enum JSONMessage {
         let text = writer.end()
         guard case .json(let form)? = conversations[connection]?.dialect else { return .noRoom }
         switch form {
-        case .socket:
+        case .socket, .leanMessage:
             let byteCount =
                 WebSocketFrame.headerByteCount(payloadByteCount: text.count) + text.count
             return conversations.write(

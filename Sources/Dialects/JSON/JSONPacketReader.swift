@@ -21,12 +21,12 @@ struct JSONPacketReader {
     private(set) var source: [UInt8]
     /// The members that were asked for; any other one is a fault.
     private var knownMembers: [StaticString] = ["type"]
-    private var packet: [UInt8] = []
+    private(set) var packet: [UInt8] = []
 
     /// Whether `connect` with an app key needs no user.
     private let hasActingUser: Bool
 
-    private init(_ object: JSONObject, hasActingUser: Bool) {
+    init(_ object: JSONObject, hasActingUser: Bool) {
         self.object = object
         self.hasActingUser = hasActingUser
         source = object.text
@@ -168,7 +168,7 @@ struct JSONPacketReader {
     }
 
     /// How the client gets messages that are kept.
-    private mutating func pulls() throws(JSONFault) -> Bool {
+    mutating func pulls() throws(JSONFault) -> Bool {
         guard let word = try text("sync") else { return false }
         switch String(decoding: source[word.offsets], as: UTF8.self) {
         case "push": return false
@@ -251,10 +251,7 @@ struct JSONPacketReader {
         fields.priority = try priority()
         fields.isLate = try flag("isLate")
         let block = fields.block(from: source.span.bytes)
-        if !block.isEmpty {
-            send.fields = ByteRange(offset: source.count, count: block.count)
-            source += block
-        }
+        if !block.isEmpty { send.fields = append(block) }
         write(send)
     }
 
@@ -274,7 +271,7 @@ struct JSONPacketReader {
     }
 
     /// An object of strings as a run. Whether they obey the rules is the matter of this one send.
-    private mutating func attributes() throws(JSONFault) -> ByteRange {
+    mutating func attributes() throws(JSONFault) -> ByteRange {
         let members: [JSONObject.Member]
         switch value("attributes") {
         case nil, .null: return .empty
@@ -312,7 +309,7 @@ struct JSONPacketReader {
         return ByteRange(offset: start, count: source.count - start)
     }
 
-    private mutating func priority() throws(JSONFault) -> UInt8? {
+    mutating func priority() throws(JSONFault) -> UInt8? {
         guard let word = try text("priority") else { return nil }
         switch String(decoding: source[word.offsets], as: UTF8.self) {
         case "low": return 0
@@ -579,7 +576,7 @@ struct JSONPacketReader {
         return .only(count: users.count, ids: users.range)
     }
 
-    private mutating func write(_ packet: some WirePacket) {
+    mutating func write(_ packet: some WirePacket) {
         self.packet = [UInt8](repeating: 0, count: packet.encodedByteCount)
         let source = source
         self.packet.withUnsafeMutableBytes { bytes in
@@ -590,7 +587,13 @@ struct JSONPacketReader {
 
     // MARK: - Members
 
-    private mutating func value(_ name: StaticString) -> JSONObject.Value? {
+    /// Adds bytes to those that ranges refer to.
+    mutating func append(_ bytes: [UInt8]) -> ByteRange {
+        source += bytes
+        return ByteRange(offset: source.count - bytes.count, count: bytes.count)
+    }
+
+    mutating func value(_ name: StaticString) -> JSONObject.Value? {
         knownMembers.append(name)
         return JSONMembers(object.members, of: self).value(name)
     }
@@ -610,7 +613,7 @@ struct JSONPacketReader {
         return text
     }
 
-    private mutating func strings(
+    mutating func strings(
         _ name: StaticString
     ) throws(JSONFault) -> (count: Int, range: ByteRange)? {
         switch value(name) {
@@ -621,7 +624,7 @@ struct JSONPacketReader {
         }
     }
 
-    private mutating func flag(_ name: StaticString) throws(JSONFault) -> Bool {
+    mutating func flag(_ name: StaticString) throws(JSONFault) -> Bool {
         try optionalFlag(name) ?? false
     }
 
@@ -633,7 +636,7 @@ struct JSONPacketReader {
         }
     }
 
-    private mutating func number(
+    mutating func number(
         _ name: StaticString, in range: ClosedRange<UInt64>
     ) throws(JSONFault) -> UInt64? {
         knownMembers.append(name)
@@ -656,7 +659,7 @@ struct JSONPacketReader {
         }
     }
 
-    private func required<Value>(
+    func required<Value>(
         _ name: StaticString, _ value: Value?
     ) throws(JSONFault) -> Value {
         guard let value else { throw fault("is missing", name) }
@@ -667,7 +670,7 @@ struct JSONPacketReader {
         JSONFault(reason: .malformedPacket, detail: detail, member: Array("\(member)".utf8))
     }
 
-    private func refuseOtherMembers() throws(JSONFault) {
+    func refuseOtherMembers() throws(JSONFault) {
         try JSONMembers(object.members, of: self).refuseMembers(otherThan: knownMembers)
     }
 }
@@ -677,17 +680,6 @@ public enum RequestOperations {
     /// Whether there is an operation of this name.
     public static func contain(_ name: String) -> Bool {
         JSONPacketReader.MessageType(rawValue: name).map { $0.alternativeOfMQTT == nil } ?? false
-    }
-}
-
-/// Parameters that are one text, to the end of the packet.
-private struct BareText: RequestPart {
-    let text: ByteRange
-
-    var byteCount: Int { Int(text.count) }
-
-    func write(to writer: inout PacketWriter, from source: RawSpan) {
-        writer.write(bytes: text.bytes(in: source))
     }
 }
 

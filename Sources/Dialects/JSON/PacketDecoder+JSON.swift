@@ -19,10 +19,10 @@ extension PacketDecoder {
 
     /// Finds the next message at `offset`, and replaces it by its packet.
     ///
-    /// - Parameter hasActingUser: whether the handshake named the user of an app key.
+    /// - Parameter random: a new number for a client of LeanMessage.
     func nextMessage(
         in arena: UnsafeMutableRawBufferPointer, at offset: Int, packetMaximum: Int,
-        hasActingUser: Bool
+        from connection: ConnectionID, random: UInt64
     ) -> JSONFraming {
         // Joins the frames of the message behind the length of the first one.
         let start = offset + FramedText.headerByteCount
@@ -54,13 +54,29 @@ extension PacketDecoder {
         }
         if fragmentCount > 1 { join(arena, from: offset) }
         do throws(JSONFault) {
-            let packet = try JSONPacketReader.packet(
-                of: UnsafeRawBufferPointer(rebasing: arena[start..<end]).bytes,
-                hasActingUser: hasActingUser)
+            let packet = try packet(
+                of: UnsafeRawBufferPointer(rebasing: arena[start..<end]).bytes, from: connection,
+                random: random)
             return place(packet, in: arena, at: offset, room: next - offset)
         } catch {
             return .fault(error)
         }
+    }
+
+    /// The packet of a message.
+    private func packet(
+        of text: RawSpan, from connection: ConnectionID, random: UInt64
+    ) throws(JSONFault) -> [UInt8] {
+        guard conversations[connection]?.jsonForm == .leanMessage else {
+            return try JSONPacketReader.packet(
+                of: text, hasActingUser: conversations.actingUsers[connection] != nil)
+        }
+        let packet = try JSONPacketReader.packet(
+            ofLeanMessage: text, random: random)
+        guard packet.count <= text.byteCount + FramedText.headerByteCount else {
+            throw JSONFault(reason: .malformedPacket, detail: "the message is too short")
+        }
+        return packet
     }
 
     /// Moves the content of a message's frames together, behind the first length.
@@ -107,12 +123,11 @@ extension PacketDecoder {
         ofMessages bytes: RawSpan, from connection: ConnectionID
     ) -> [(packet: [UInt8], endOffset: Int)] {
         var copy = bytes.withUnsafeBytes { Array($0) }
-        let hasActingUser = conversations.actingUsers[connection] != nil
         return copy.withUnsafeMutableBytes { arena in
             var packets: [(packet: [UInt8], endOffset: Int)] = []
             var offset = 0
             while case .packet(let frame, let endOffset) = nextMessage(
-                in: arena, at: offset, packetMaximum: packetMaximum, hasActingUser: hasActingUser)
+                in: arena, at: offset, packetMaximum: packetMaximum, from: connection, random: 0)
             {
                 packets.append((Array(arena[offset..<frame.endOffset]), endOffset))
                 offset = endOffset
@@ -126,8 +141,9 @@ extension PacketDecoder {
         _ fault: JSONFault, to connection: ConnectionID,
         in context: inout some DecodingContext & ~Copyable
     ) {
-        var writer = JSONMessage.begin("error")
-        writer.write("detail", fault.detail)
+        let isLean = conversations[connection]?.jsonForm == .leanMessage
+        var writer = isLean ? LeanMessageText.begin("ERROR") : JSONMessage.begin("error")
+        writer.write(isLean ? "reason" : "detail", fault.detail)
         if !fault.member.isEmpty { writer.write("member", fault.member.span.bytes) }
         JSONMessage.send(writer, to: connection, in: conversations, through: &context)
     }

@@ -66,6 +66,10 @@ enum MRTDecoder {
             newEpoch: context.makeRandomNumber(),
             newCookie: context.makeRandomNumber())
         request.pulls = connect.accepts.contains(.pull)
+        if dialect == .json(.leanMessage) {
+            request.isOfLeanMessage = true
+            request.assignsDevice = device.isEmpty
+        }
         return .success(.connectReceived(packet.connection, request))
     }
 

@@ -57,9 +57,11 @@ extension PacketDecoder {
                     gateway: conversations.gateway(of: connection), in: &context))
         case .pingRequest:
             _ = try MRT.Ping(isResponse: false, body: packet.body.bytes)
-            if case .json = conversations[known: connection].dialect {
+            if case .json(let form) = conversations[known: connection].dialect {
                 JSONMessage.send(
-                    JSONMessage.begin("pong"), to: connection, in: conversations, through: &context)
+                    form == .leanMessage
+                        ? LeanMessageText.begin("PONG") : JSONMessage.begin("pong"),
+                    to: connection, in: conversations, through: &context)
             } else {
                 conversations.write(MRT.Ping(isResponse: true), to: connection, through: &context)
             }

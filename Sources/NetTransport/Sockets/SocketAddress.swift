@@ -85,6 +85,12 @@ public struct SocketAddress: Hashable, Sendable {
         SocketAddress(family: family, port: 0, scope: scope, high: high, low: low)
     }
 
+    /// The address as limits count it, without port: all addresses of one IPv6 network of 64 bits,
+    /// which a provider gives to one customer, are one.
+    public var counted: SocketAddress {
+        ipAddress.map { SocketAddress($0.network, port: 0) } ?? withoutPort
+    }
+
     /// True for the address of every interface.
     public var isUnspecified: Bool { family != .local && high == 0 && low == 0 }
 

@@ -19,9 +19,12 @@ public protocol PasswordHasher: Sendable {
 /// What came of hashing the password of a request.
 public struct PasswordCheck: Sendable {
     enum Outcome: Sendable {
-        case correct(SourceUser)
+        /// With the hash that it was compared with.
+        case correct(SourceUser, hash: String)
         /// For a registration.
         case hash(String, SourceUser)
+        /// A guess.
+        case wrong(SourceUser)
         case refused(SourceRefusal)
     }
 
@@ -56,19 +59,21 @@ public struct PasswordCheck: Sendable {
             guard let hash = hasher.hash(password) else { throw noMemory }
             return .hash(hash, user)
         }
-        guard let isCorrect = hasher.matches(password, passwords.hash(of: user)) else {
-            throw noMemory
-        }
-        guard isCorrect else { throw wrong }
-        return .correct(user)
+        let hash = passwords.hash(of: user)
+        guard let isCorrect = hasher.matches(password, hash) else { throw noMemory }
+        guard let hash, isCorrect else { return .wrong(user) }
+        return .correct(user, hash: hash)
     }
 
     private static let noMemory = SourceRefusal(503, "the password cannot be hashed now")
 
-    private static let wrong = SourceRefusal(403, "wrong username or password")
+    static let wrong = SourceRefusal(403, "wrong username or password")
 
-    /// Whether the password of a login was wrong, which counts as a guess.
-    public var isWrong: Bool {
-        if case .refused(Self.wrong) = outcome { true } else { false }
+    /// Whose password was wrong, which counts as a guess; nil if it was right, or not compared.
+    public var wrongUser: SourceUser? {
+        if case .wrong(let user) = outcome { user } else { nil }
     }
+
+    /// Whether the password of a login was wrong.
+    public var isWrong: Bool { wrongUser != nil }
 }

@@ -64,6 +64,11 @@ struct QuickBloxFilter {
         }
     }
 
+    /// Whether it asks for the newest items, without conditions: those of its page are enough.
+    var asksForNewest: Bool {
+        conditions.isEmpty && !countsOnly && !isAscending && isNewestFirst
+    }
+
     /// Whether a condition names a field.
     func names(_ field: String) -> Bool { conditions.contains { $0.field == field } }
 

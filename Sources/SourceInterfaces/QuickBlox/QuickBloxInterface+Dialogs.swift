@@ -69,14 +69,15 @@ extension QuickBloxInterface {
 
     /// A dialog without what only its group knows.
     private func object(of outline: Outline) -> [String: SourceValue] {
+        let last = outline.last
         var object: [String: SourceValue] = [
             "_id": .text(outline.name.identifier), "type": .number(outline.type.rawValue),
             "name": .optional(outline.title), "photo": .null, "occupants_ids": .array([]),
-            "last_message": .null, "last_message_date_sent": .null,
-            "last_message_user_id": .null, "xmpp_room_jid": .null,
+            "last_message": .optional(last?.content.text),
+            "last_message_date_sent": last.map { .count($0.unixMilliseconds / 1_000) } ?? .null,
+            "last_message_user_id": last.map { .user($0.from) } ?? .null, "xmpp_room_jid": .null,
             "unread_messages_count": .count(outline.unreadCount),
         ]
-        setLast(outline.last, of: &object)
         switch outline.name {
         case .users(let first, let second):
             object["occupants_ids"] = .array([.user(first), .user(second)])
@@ -86,24 +87,11 @@ extension QuickBloxInterface {
         return object
     }
 
-    private func setLast(
-        _ last: ListHistory.Message?, of object: inout [String: SourceValue]
-    ) {
-        object["last_message"] = .optional(last?.content.text)
-        object["last_message_date_sent"] = last.map { .count($0.unixMilliseconds / 1_000) } ?? .null
-        object["last_message_user_id"] = last.map { .user($0.from) } ?? .null
-    }
-
     /// Adds what the group of a dialog knows: its members, its name and its picture.
     private func complete(_ object: inout [String: SourceValue]) throws(SourceRefusal) {
         guard case .text(let identifier)? = object["_id"],
-            let dialog = DialogName(identifier: identifier)
+            case .group(let name)? = DialogName(identifier: identifier)
         else { return }
-        if object["last_message_date_sent"] != .null {
-            // Lists of conversations do not know from where on a member may read.
-            setLast(try newestMessage(of: dialog), of: &object)
-        }
-        guard case .group(let name) = dialog else { return }
         try complete(
             &object, with: group(name, membersMaximum: SourceLimits.occupantsMaximum))
     }
@@ -139,6 +127,7 @@ extension QuickBloxInterface {
             return SourceAnswer(201, .object(try privateDialog(with: other)))
         }
         guard operations.mayCreateGroups else { throw SourceRefusal(403, "no right group:create") }
+        try checkReach(occupants)
         var data: [String: SourceValue] = [
             "interface": Self.mark, "type": .number(type.rawValue),
         ]
@@ -211,11 +200,47 @@ extension QuickBloxInterface {
             group.owner == user || Self.isShared(group)
                 || !renames && (leavesOnly || joinsOnly)
         else { throw SourceRefusal(403, "only the owner changes this dialog") }
+        // A refused request changes nothing.
         try checkKnown(added, field: "push_all[occupants_ids]")
+        try checkReach(added)
+        guard !removed.contains(group.owner) || group.owner == user else {
+            throw SourceRefusal(403, "the owner of a dialog cannot be removed")
+        }
         try change(group, title: title, photo: photo)
         try add(added, to: group)
         try remove(removed, from: group, keeping: added)
-        return SourceAnswer(200, .object(try self.dialog(ofGroup: name)))
+        // The last occupant has left, and the group is gone.
+        guard let left = try groupIfAny(name) else {
+            return SourceAnswer(200, .object(endedDialog(group)))
+        }
+        return SourceAnswer(200, .object(try self.dialog(ofGroup: left.groupid)))
+    }
+
+    /// Whoever is added receives messages, so the user must have the right to send to each.
+    private func checkReach(_ users: [String]) throws(SourceRefusal) {
+        for user in users where user != self.user && !operations.maySend(to: user) {
+            throw SourceRefusal(403, "no right to send to \(user)")
+        }
+    }
+
+    private func groupIfAny(_ name: String) throws(SourceRefusal) -> ShowGroup.Reply? {
+        do throws(SourceRefusal) {
+            return try group(name)
+        } catch {
+            guard error == Self.noDialog else { throw error }
+            return nil
+        }
+    }
+
+    private func endedDialog(_ group: ShowGroup.Reply) -> [String: SourceValue] {
+        var dialog = object(
+            of: Outline(
+                name: .group(group.groupid),
+                type: group.allowed == nil ? .publicGroup : .group, title: group.title))
+        let data = Self.data(of: group) ?? [:]
+        dialog["name"] = data["name"] ?? .text(group.title)
+        dialog["photo"] = data["photo"] ?? .null
+        return dialog
     }
 
     /// Whether all occupants may change a group: those of type 2 that this interface has made, as

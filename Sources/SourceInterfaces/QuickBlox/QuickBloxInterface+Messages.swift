@@ -44,7 +44,7 @@ extension QuickBloxInterface {
         let query = try SourceField.read(request.query)
         let filter = try QuickBloxFilter(query, of: Self.messageFields)
         let dialog = try dialog(query.first { $0.name == "chat_dialog_id" }?.value)
-        let messages = try newestMessages(of: dialog)
+        let messages = try messages(of: dialog, for: filter)
         let readThrough = try self.readThrough(of: dialog)
         let selected = filter.select(
             messages.map { object(of: $0, in: dialog, readThrough: readThrough) })
@@ -67,19 +67,35 @@ extension QuickBloxInterface {
             ]))
     }
 
+    /// The messages among which a filter selects. A list without conditions has those of its page,
+    /// and one more, if their times have the order in which they were kept.
+    private func messages(
+        of dialog: DialogName, for filter: QuickBloxFilter
+    ) throws(SourceRefusal) -> [ListHistory.Message] {
+        if filter.asksForNewest {
+            let messages = try newestMessages(
+                of: dialog, countMaximum: filter.skip + filter.limit + 1)
+            let times = messages.map { $0.unixMilliseconds / 1_000 }
+            if zip(times, times.dropFirst()).allSatisfy({ $0 >= $1 }) { return messages }
+        }
+        return try newestMessages(of: dialog, countMaximum: SourceLimits.messagesMaximum)
+    }
+
     /// The newest messages that the user sees, the newest first.
     private func newestMessages(
-        of dialog: DialogName
+        of dialog: DialogName, countMaximum: Int
     ) throws(SourceRefusal) -> [ListHistory.Message] {
         var messages: [ListHistory.Message] = []
         var before: UInt64?
         var pageCount = 0
         repeat {
-            let page = try operations.list(history(of: dialog, before: before), seenBy: user)
+            let missing = min(countMaximum - messages.count, ListHistory.countMaximum)
+            let page = try operations.list(
+                history(of: dialog, before: before, limit: missing), seenBy: user)
             messages += page.messages
             before = page.next
             pageCount += 1
-        } while before != nil && messages.count < SourceLimits.messagesMaximum
+        } while before != nil && messages.count < countMaximum
             && pageCount < SourceLimits.pagesMaximum
         return messages
     }
@@ -168,8 +184,8 @@ extension QuickBloxInterface {
                 String(decoding: SourceValue.array(files).bytes, as: UTF8.self)
         }
         if !attributes.isEmpty { message.attributes = attributes }
-        _ = try operations.send(message)
-        return SourceAnswer(201, .object(try created(message, in: dialog)))
+        let number = try operations.send(message).keptNumber
+        return SourceAnswer(201, .object(try created(number, in: dialog)))
     }
 
     /// Members with an own meaning; others are the app's.
@@ -215,21 +231,20 @@ extension QuickBloxInterface {
         return (type, address)
     }
 
-    /// Messages among which a new one is looked for.
-    private static let newestCount = 20
-
-    /// The message as it is kept: the newest one of the user with this content.
+    /// The message as it is kept.
+    ///
+    /// - Parameter number: in its conversation; nil if it was not kept.
     private func created(
-        _ message: SendMessage, in dialog: DialogName
+        _ number: UInt64?, in dialog: DialogName
     ) throws(SourceRefusal) -> [String: SourceValue] {
-        var request = history(of: dialog)
-        request.from = user
-        // Others may have written since; more of them than this is unlikely.
-        request.limit = Self.newestCount
-        let newest = try operations.list(request, seenBy: user).messages
-        guard
-            let kept = newest.first(where: { $0.content.isCut || $0.content.text == message.b })
-        else { throw SourceRefusal(507, "the message was not kept: a limit of history is reached") }
+        var kept: ListHistory.Message?
+        if let number {
+            let request = history(of: dialog, before: number + 1, limit: 1)
+            kept = try operations.list(request, seenBy: user).messages.first
+        }
+        guard let kept, kept.number == number else {
+            throw SourceRefusal(507, "the message was not kept: a limit of history is reached")
+        }
         var object = object(of: kept, in: dialog, readThrough: 0)
         object["read"] = nil
         return object

@@ -10,20 +10,21 @@ struct RESTInterface {
     func finish(_ check: PasswordCheck) throws(SourceRefusal) -> SourceAnswer {
         switch check.outcome {
         case .refused(let refusal): throw refusal
-        case .correct(let user):
+        case .wrong: throw PasswordCheck.wrong
+        case .correct(let user, let hash):
             // It may have been changed or revoked while it was hashed.
-            guard let seconds = operations.secondsOfPassword(of: user) else {
-                throw SourceRefusal(403, "wrong username or password")
+            guard let seconds = operations.secondsOfPassword(of: user, hash: hash) else {
+                throw PasswordCheck.wrong
             }
             let token = try SourceSessions(operations: operations).make(
                 for: user, interface: .rest, seconds: min(seconds, SourceLimits.sessionSeconds))
             return SourceAnswer(200, .object(["jwt": .text(token)]))
         case .hash(let hash, let user):
             // Nobody takes over a user who is known by another way.
-            guard !operations.hasPassword(named: user.user, app: user.app),
-                try operations.addUser(AddUser(app: user.app, user: user.user)).isNew
-            else { throw SourceRefusal(409, field: "username", "is taken") }
-            try operations.set(SetPassword(app: user.app, name: user.user, hash: hash))
+            let request = SetPassword(app: user.app, name: user.user, hash: hash)
+            guard try operations.register(request) else {
+                throw SourceRefusal(409, field: "username", "is taken")
+            }
             return SourceAnswer(200, .object(["success": .boolean(true)]))
         }
     }

@@ -10,6 +10,8 @@ public struct JSONObject: Sendable {
         case bool(Bool)
         /// A whole number of 0 to 2^63 - 1. Others are no value of any request.
         case number(UInt64)
+        /// A whole number below 0, without its sign. Only types of LeanMessage are such numbers.
+        case negative(UInt64)
         /// UTF-8 in ``JSONObject/text``.
         case string(ByteRange)
         /// `count` strings in ``JSONObject/text``, each after one byte with its length. Nil ranges
@@ -101,6 +103,9 @@ public struct JSONObject: Sendable {
             case UInt8(ascii: "t"): return try readWord("true", .bool(true))
             case UInt8(ascii: "f"): return try readWord("false", .bool(false))
             case UInt8(ascii: "n"): return try readWord("null", .null)
+            case UInt8(ascii: "-"):
+                reader.offset += 1
+                return .negative(try readNumber())
             default: return .number(try readNumber())
             }
         }
@@ -165,24 +170,27 @@ public struct JSONObject: Sendable {
         }
 
         private mutating func readString() throws(WireError) -> ByteRange {
-            reader.skipWhiteSpace()
             let start = text.count
-            let room = reader.stringByteCount
-            let count = withUnsafeTemporaryAllocation(byteCount: room, alignment: 1) { bytes in
-                let count = reader.readString(into: bytes)
-                if let count { text += bytes[..<count] }
-                return count
-            }
-            guard let count else { throw .malformed }
-            return ByteRange(offset: start, count: count)
+            guard reader.appendString(to: &text) else { throw .malformed }
+            return ByteRange(offset: start, count: text.count - start)
         }
     }
 }
 
 extension JSONReader {
+    /// Reads a string to the end of `output`, unescaped. False if there is none.
+    package mutating func appendString(to output: inout [UInt8]) -> Bool {
+        skipWhiteSpace()
+        return withUnsafeTemporaryAllocation(byteCount: stringByteCount, alignment: 1) { bytes in
+            guard let count = readString(into: bytes) else { return false }
+            output += bytes[..<count]
+            return true
+        }
+    }
+
     /// Bytes of the string that begins here, with its quotes and escapes; all that follow if it
     /// does not end.
-    fileprivate var stringByteCount: Int {
+    private var stringByteCount: Int {
         var end = offset + 1
         while end < text.byteCount, text[end] != UInt8(ascii: "\"") {
             end += text[end] == UInt8(ascii: "\\") ? 2 : 1

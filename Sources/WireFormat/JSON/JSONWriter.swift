@@ -34,6 +34,22 @@ public struct JSONWriter {
         bytes.append(decimal: number)
     }
 
+    /// Writes a number that may be below 0.
+    public mutating func write(signed name: StaticString, _ number: Int64) {
+        begin(name)
+        if number < 0 { bytes.append(UInt8(ascii: "-")) }
+        bytes.append(decimal: number.magnitude)
+    }
+
+    /// Writes text, which is UTF-8, after a prefix without escapes.
+    public mutating func write(_ name: StaticString, _ text: RawSpan, after prefix: StaticString) {
+        begin(name)
+        bytes.append("\"")
+        bytes.append(prefix)
+        bytes.append(escaped: text)
+        bytes.append("\"")
+    }
+
     public mutating func write(_ name: StaticString, _ value: Bool) {
         begin(name)
         bytes.append(value ? "true" : "false")

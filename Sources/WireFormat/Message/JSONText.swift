@@ -116,18 +116,18 @@ extension PacketWriter {
 }
 
 /// Reading: a cursor over a JSON text. Nil means that the text is not what was asked for.
-struct JSONReader: ~Escapable {
-    let text: RawSpan
-    var offset = 0
+package struct JSONReader: ~Escapable {
+    package let text: RawSpan
+    package var offset = 0
 
     @_lifetime(copy text)
-    init(_ text: RawSpan) {
+    package init(_ text: RawSpan) {
         self.text = text
     }
 
-    var isAtEnd: Bool { offset == text.byteCount }
+    package var isAtEnd: Bool { offset == text.byteCount }
 
-    mutating func skipWhiteSpace() {
+    package mutating func skipWhiteSpace() {
         while offset < text.byteCount {
             switch text[offset] {
             case 0x20, 0x09, 0x0A, 0x0D: offset += 1
@@ -137,7 +137,7 @@ struct JSONReader: ~Escapable {
     }
 
     /// Takes `byte`, with white space before it.
-    mutating func take(_ byte: UInt8) -> Bool {
+    package mutating func take(_ byte: UInt8) -> Bool {
         skipWhiteSpace()
         guard offset < text.byteCount, text[offset] == byte else { return false }
         offset += 1

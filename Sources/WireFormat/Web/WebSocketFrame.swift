@@ -28,6 +28,8 @@ public enum WebSocketCloseCode: UInt16, Sendable {
     case unsupportedData = 1003
     case policyViolation = 1008
     case tooLarge = 1009
+    /// Of LeanMessage: another client has logged in with the same tag.
+    case conflict = 4111
 }
 
 /// A fault of a client that ends its connection.

@@ -209,6 +209,19 @@ extension Rights {
         #expect(own.decidingAll(.presence) == .denied(Array("!presence:bob".utf8)))
     }
 
+    @Test(arguments: ["x/y", "x+y", "#", "/"])
+    func `a denial with a name that adds levels or wildcards denies everything of its kind`(
+        _ device: String
+    ) throws {
+        let own = try rights("publish:dev/#", "!publish:dev/%d/config", "subscribe:#", "send:*")
+        #expect(own.allows(.publish("dev/z/config"), device: "d1"))
+        #expect(!own.allows(.publish("dev/\(device)/config"), device: device))
+        #expect(!own.allows(.publish("dev/a"), device: device))
+        #expect(own.allows(.subscribe("dev/a"), device: device))
+        #expect(!(try rights("send:*", "!send:%d-boss").allows(.send("bob"), device: device)))
+        #expect(!(try rights("send:*", "!send:%u").allows(.send("bob"), user: device)))
+    }
+
     @Test func `the denial is told, wherever it is written`() throws {
         let several = try rights("send:*", "!send:b*", "!send:bob")
         let names = PrincipalNames(user: Name([]), device: Name([]))

@@ -43,6 +43,7 @@ struct StatisticsTableTests {
                 counters: counters, gauges: gauges, loops: [], rates: server.rates.counts,
                 web: server.listenerSet.web.counts,
                 api: StatisticsSources.API(requests: 0, failures: 0),
+                interfaces: SourceCounts(),
                 passwords: PasswordVerifier.Counts(), process: .now(),
                 expiry: TrustExpiry(certificateDays: nil, revocationListDays: nil))
         ).values

@@ -228,15 +228,35 @@ extension EndToEndTests {
             #expect(try broker.counter("passwords/busy") > 0)
         }
 
+        /// Two addresses fill the queue. A third one has its share at once, and its turn after one
+        /// login of each.
+        @Test func `a stranger who fills the queue keeps nobody out`() async throws {
+            for name in ["ann", "ben", "cleo"] { _ = try set(name, password: "secret") }
+            let storms = try ["127.0.0.2", "127.0.0.3"].map { address in
+                try ChildProcess(
+                    "/usr/bin/python3", ["-c", Self.storm, "\(broker.plainPort)", address])
+            }
+            for storm in storms { _ = try await storm.line(with: "logins") }
+            #expect(try broker.counter("passwords/busy/share") > 0)
+            let start = ContinuousClock.now
+            for name in ["ann", "ben", "cleo"] {
+                #expect(try await publish(name, "secret") == .code(0), "\(name)")
+            }
+            #expect(ContinuousClock.now - start < .seconds(5 * Sanitizer.patience))
+            #expect(try broker.counter("passwords/verified") == 3)
+            for storm in storms { storm.signal(SIGKILL) }
+        }
+
         /// Sends 700 logins with wrong passwords, and keeps the connections.
         private static let storm = """
             import socket, struct, sys
             def text(s): return struct.pack('>H', len(s)) + s
             kept = []
+            source = (sys.argv[2], 0) if len(sys.argv) > 2 else None
             for i in range(700):
                 body = text(b'MQTT') + bytes([4, 0xC2, 0, 60]) + text(b's%d' % i)
                 body += text(b'ann') + text(b'wrong%d' % i)
-                s = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
+                s = socket.create_connection(('127.0.0.1', int(sys.argv[1])), 60, source)
                 s.sendall(bytes([0x10, len(body)]) + body)
                 kept.append(s)
             print('700 logins', flush=True)

@@ -59,6 +59,13 @@ extension EndToEndTests {
                 "send", "--group=\(group.text)", "--wait=applied", "open", of: broker, as: "alice")
             #expect(alone.exit == .code(7), "\(alone.text)")
             #expect(alone.text.contains("nobody receives it"), "\(alone.text)")
+            // Another device of the sender receives it, and gives no receipt.
+            let phone = try ChildProcess(
+                "martlet", ["listen", "--device=phone"], environment: broker.environment("alice"))
+            _ = try await phone.line(with: "connected as alice")
+            let still = try await martlet(
+                "send", "--group=\(group.text)", "--wait=applied", "open", of: broker, as: "alice")
+            #expect(still.exit == .code(7), "\(still.text)")
         }
 
         @Test func `counts of a group come from the sender, without what was not asked for`()

@@ -20,7 +20,7 @@ extension EndToEndTests {
             let client = try ChildProcess(
                 "/usr/bin/python3", ["-B", "\(Self.folder)/\(script).py"] + words)
             let exit = try await client.exit()
-            #expect(exit == .code(0), "is python3-requests there? \(client.text)")
+            #expect(exit == .code(0), "are requests and websockets there? \(client.text)")
             #expect(
                 client.lines.filter { $0.hasSuffix(" well") }.count == partCount,
                 "\(client.text)")
@@ -66,6 +66,22 @@ extension EndToEndTests {
                 partCount: 6)
         }
 
+        @Test func `a client of LeanMessage has conversations, receipts, tags and wills`()
+            async throws
+        {
+            let broker = try await Self.broker("leanmessage")
+            try broker.addUsers("alice", "bob", "carol")
+            let administration = try AdministrationClient(dataDirectory: broker.directory)
+            _ = try administration.send(CreateApp(app: "other"))
+            let stranger = try administration.send(MintTokens(app: "other", users: ["298"]))
+            try await run(
+                "leanmessage_client",
+                ["\(try await broker.port("http"))"]
+                    + ["alice", "bob"].map { try broker.token($0) } + stranger.tokens.map(\.token)
+                    + [try broker.variable("MARTLET_APP_KEY")],
+                partCount: 6)
+        }
+
         /// Open groups of others are found by their id alone, and members read what was kept after
         /// they joined.
         @Test func `lists of dialogs have nothing that the user may not see`() async throws {
@@ -107,11 +123,30 @@ extension EndToEndTests {
             #expect(try await Self.status("POST", "/auth/login", rosa, port: port) == 403)
         }
 
+        /// Who adds a name to a list means the person who has it, also before it is a user.
+        @Test func `a name that a list or a right has cannot be registered`() async throws {
+            let broker = try await Self.broker("rest", "registration")
+            let port = try await broker.port("http")
+            try broker.addUsers("alice")
+            let administration = try AdministrationClient(dataDirectory: broker.directory)
+            _ = try administration.send(
+                CreateGroup(app: "demo", owner: "alice", title: "board", allowed: ["bob"]))
+            _ = try administration.send(
+                MintTokens(app: "demo", users: ["alice"], rights: ["send:carol", "send:dave*"]))
+            for (name, status) in [("bob", 409), ("carol", 409), ("dave1", 200), ("erin", 200)] {
+                let body = #"{"username": "\#(name)", "password": "geheim"}"#
+                #expect(
+                    try await Self.status("POST", "/auth/register", body, port: port) == status,
+                    "\(name)")
+            }
+        }
+
         @Test func `without an interface there is nothing at its paths`() async throws {
             let broker = try await TestBroker(listeners: ["http://localhost:0"])
             let port = try await broker.port("http")
             for (method, path) in [
                 ("POST", "/auth/login"), ("GET", "/conversations"), ("GET", "/chat/Dialog.json"),
+                ("GET", "/leanmessage"),
             ] {
                 #expect(try await Self.status(method, path, port: port) == 404)
             }
@@ -121,6 +156,44 @@ extension EndToEndTests {
             #expect(try await Self.status("GET", "/chat/Dialog.json", port: restPort) == 404)
         }
 
+        @Test func `pages of listed origins use the interfaces, and requests are counted`()
+            async throws
+        {
+            let broker = try await TestBroker(
+                "apps=[{app: \"demo\", interfaces: [\"rest\", \"quickblox\"]}]",
+                #"web.allowedOrigins=["https://shop.example"]"#,
+                listeners: ["http://localhost:0"])
+            let port = try await broker.port("http")
+            let token = try broker.token("298")
+            func fields(_ origin: String, _ words: [String]) async throws -> String {
+                let child = try ChildProcess(
+                    "/usr/bin/curl",
+                    ["-sS", "-i", "-w", "\n", "-H", "Origin: \(origin)"] + words
+                        + ["http://localhost:\(port)/chat/Dialog.json"])
+                #expect(try await child.exit() == .code(0))
+                return child.text.lowercased()
+            }
+            let ask = ["-X", "OPTIONS", "-H", "Access-Control-Request-Method: POST"]
+            let leave = try await fields("https://shop.example", ask)
+            #expect(leave.contains(" 204 "), "\(leave)")
+            #expect(leave.contains("access-control-allow-origin: https://shop.example"))
+            #expect(leave.contains("access-control-allow-methods: get, post"), "\(leave)")
+            #expect(
+                leave.contains(
+                    "access-control-allow-headers: authorization, content-type, qb-token"))
+            let list = try await fields("https://shop.example", ["-H", "QB-Token: \(token)"])
+            #expect(list.contains(" 200 "), "\(list)")
+            #expect(list.contains("access-control-allow-origin: https://shop.example"))
+            let other = try await fields("https://other.example", ["-H", "QB-Token: \(token)"])
+            #expect(!other.contains("access-control-allow-origin"), "\(other)")
+            let forbidden = try await fields("https://other.example", ask)
+            #expect(forbidden.contains(" 403 "), "\(forbidden)")
+            _ = try await fields("https://shop.example", [])
+            #expect(try broker.counter("interfaces/quickblox/requests") == 3)
+            #expect(try broker.counter("interfaces/quickblox/refused") == 1)
+            #expect(try broker.counter("interfaces/rest/requests") == 0)
+        }
+
         @Test func `a wrong password is counted, and ten more are refused for a minute`()
             async throws
         {
@@ -128,12 +201,17 @@ extension EndToEndTests {
             let port = try await broker.port("http")
             let wrong = #"{"username": "x", "password": "y"}"#
             var statuses: [Int] = []
-            for _ in 0..<12 {
+            for number in 0..<12 {
+                let start = ContinuousClock.now
                 statuses.append(
                     try await Self.status("POST", "/auth/login", wrong, port: port))
+                // The time tells nothing of the hash.
+                #expect(number >= 10 || ContinuousClock.now - start >= .milliseconds(500))
             }
             #expect(statuses.prefix(10).allSatisfy { $0 == 403 }, "\(statuses)")
             #expect(statuses.last == 429, "\(statuses)")
+            _ = try await broker.process.line(
+                with: "event=auth_failed address=", "user=x", "interface rest: wrong password")
         }
 
         @Test func `a message through one interface arrives through all others`() async throws {

@@ -84,6 +84,7 @@ private struct FuzzedBroker: ~Copyable {
     deinit { host.free() }
 
     private mutating func start() {
+        broker.limits.appPolicy.opensLeanMessage = true
         let state = store.restore(into: &broker)
         do throws(RestoreError) {
             try broker.finishRestoring(state, newEpochSeed: 7, at: now)
@@ -169,8 +170,9 @@ private struct FuzzedBroker: ~Copyable {
         let connection = ConnectionID(loop: 0, slot: peer, generation: generation)
         generation += 1
         host.peers[peer] = Peer(connection: connection)
+        let form: JSONForm = peer == 0 ? .socket : .leanMessage
         decoder.conversations.open(
-            connection, terms: 0, json: peer < jsonPeerCount ? .socket : nil)
+            connection, terms: 0, json: peer < jsonPeerCount ? form : nil)
     }
 
     private mutating func enterCore(_ arena: UnsafeRawBufferPointer) {

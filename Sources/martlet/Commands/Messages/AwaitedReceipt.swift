@@ -38,14 +38,20 @@ struct AwaitedReceipt {
 
     /// Prints the receipts of a message until all receivers have given theirs.
     ///
-    /// - Parameter receivers: the users that the message names; nil for a group, whose receipts
-    ///   count.
+    /// - Parameters:
+    ///   - receivers: the users that the message names; nil for a group, whose receipts count.
+    ///   - group: the group of the message; nil for users.
     func wait(
-        for sent: MartletClient.Receipt, of receivers: Set<String>?, client: Client,
-        stop: CommandStop
+        for sent: MartletClient.Receipt, of receivers: Set<String>?, group: String?,
+        client: Client, stop: CommandStop
     ) async throws {
         guard let reference = sent.reference else { return }
-        guard sent.hasReceivers else {
+        var hasReceivers = sent.hasReceivers
+        if hasReceivers, let group {
+            // Other devices of a sender who is the only member give no receipts.
+            hasReceivers = try await client.describe(group).memberCount > 1
+        }
+        guard hasReceivers else {
             throw CommandFailure("sent, and nobody receives it", .notApplied)
         }
         let printer = MessagePrinter(isJSON: isJSON, stateFile: nil)

@@ -85,7 +85,8 @@ enum SendCommand {
                     refusal = error
                 }
                 try await awaited?.wait(
-                    for: receipt, of: template.receivers, client: client, stop: stop)
+                    for: receipt, of: template.receivers, group: template.group,
+                    client: client, stop: stop)
                 if let refusal { throw refusal }
             } else {
                 try await sendLines(
@@ -444,6 +445,11 @@ enum SendCommand {
             case .users(let users): Set(users)
             case .group, .everybody, .topic: nil
             }
+        }
+
+        /// The group of the message; nil for other receivers.
+        var group: String? {
+            if case .group(let group) = destination { group } else { nil }
         }
 
         private func message(_ content: MessageContent) -> OutgoingMessage {

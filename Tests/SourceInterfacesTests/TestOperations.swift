@@ -1,0 +1,94 @@
+// Operations of a broker that a test describes: what each answers, and how often it was asked.
+
+import Administration
+
+@testable import SourceInterfaces
+
+/// Answers as a test says, and refuses what no test expects.
+final class TestOperations: SourceOperations {
+    var conversations: [ListConversations.Conversation] = []
+    var kept: [ListHistory.Message] = []
+    /// What a send adds to the kept messages, the newest first.
+    var addedBySend: [ListHistory.Message] = []
+    var sendReply = SendMessage.Reply(receiverCount: 0, refusedCount: 0, refused: [])
+    private(set) var conversationListCount = 0
+    private(set) var historyListCount = 0
+
+    static let refusal = SourceRefusal(500, "no test expects it")
+
+    var mayCreateGroups: Bool { true }
+    func isKnown(_ user: String, app: String) -> Bool { true }
+    func register(_ request: SetPassword) throws(SourceRefusal) -> Bool { throw Self.refusal }
+    func secondsOfPassword(of user: SourceUser, hash: String) -> UInt64? {
+        passwordHash == hash ? 60 : nil
+    }
+    /// Of each group.
+    var owner = "alice"
+    var meta = ""
+    /// Users to whom nobody may send.
+    var unreachable: Set<String> = []
+    /// The hash of everybody's password.
+    var passwordHash = ""
+    func maySend(to user: String) -> Bool { !unreachable.contains(user) }
+    func mint(_ request: MintTokens) throws(SourceRefusal) -> MintTokens.Reply {
+        throw Self.refusal
+    }
+    func list(_ request: ListTokens) throws(SourceRefusal) -> ListTokens.Reply {
+        throw Self.refusal
+    }
+    func revoke(_ request: RevokeTokens) throws(SourceRefusal) -> RevokeTokens.Reply {
+        throw Self.refusal
+    }
+    func create(_ request: CreateGroup) throws(SourceRefusal) -> CreateGroup.Reply {
+        throw Self.refusal
+    }
+    func groups(of user: String, app: String) -> [ListGroups.Group] { [] }
+    func openGroups(app: String) -> [ListGroups.Group] { [] }
+    func isMember(_ user: String, of group: String, app: String) -> Bool { true }
+    func show(_ request: ShowGroup) throws(SourceRefusal) -> ShowGroup.Reply {
+        ShowGroup.Reply(
+            groupid: request.groupid, title: "", owner: owner, memberCount: 1,
+            allowed: ["alice"], meta: meta, members: ["alice"])
+    }
+    func change(_ request: ChangeMember) throws(SourceRefusal) -> ChangeMember.Reply {
+        throw Self.refusal
+    }
+    func change(_ request: ChangeGroup) throws(SourceRefusal) -> ChangeGroup.Reply {
+        throw Self.refusal
+    }
+    func list(
+        _ request: ListConversations
+    ) throws(SourceRefusal) -> ListConversations.Reply {
+        conversationListCount += 1
+        return ListConversations.Reply(conversations: conversations, next: nil)
+    }
+    func list(
+        _ request: ListHistory, seenBy user: String
+    ) throws(SourceRefusal) -> ListHistory.Reply {
+        historyListCount += 1
+        let older = kept.filter { message in
+            message.number < request.before ?? .max
+                && (request.from.map { $0 == message.from } ?? true)
+        }
+        let page = Array(older.prefix(request.limit ?? ListHistory.countMaximum))
+        return ListHistory.Reply(
+            messages: page, next: page.count < older.count ? page.last?.number : nil)
+    }
+    func mark(_ request: MarkConversation) throws(SourceRefusal) -> MarkConversation.Reply {
+        throw Self.refusal
+    }
+    func send(_ request: SendMessage) throws(SourceRefusal) -> SendMessage.Reply {
+        kept = addedBySend + kept
+        return sendReply
+    }
+}
+
+extension ListHistory.Message {
+    /// A kept text.
+    init(_ number: UInt64, from user: String, _ text: String) {
+        self.init(
+            number: number, from: user, t: 0, grade: .durable, byteCount: 1,
+            unixMilliseconds: 1_700_000_000_000, expiresUnixSeconds: nil,
+            content: StoredContent(Array(text.utf8), of: text.utf8.count))
+    }
+}
