@@ -17,7 +17,7 @@ public struct BrokerSettings: Hashable, Sendable {
     public var limits = Limits()
     public var queues = Queues()
     public var history = History()
-    public var attachments = Attachments()
+    public var files = Files()
     public var mqtt = MQTT()
     public var web = Web()
     public var store = Store()
@@ -94,7 +94,7 @@ public struct BrokerSettings: Hashable, Sendable {
     }
 
     /// Files of messages that clients of other systems send.
-    public struct Attachments: Hashable, Sendable {
+    public struct Files: Hashable, Sendable {
         public var directory: String?
         public var bytesPerApp = 0
         public var ageSeconds = 7 * 86_400

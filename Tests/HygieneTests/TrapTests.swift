@@ -19,7 +19,7 @@ import Testing
         "APIQueue", "AwaitedAnswers", "IdempotencyKey", "Operators", "SourceQueue",
         "WebConnections+Interfaces", "AdministrationService+Interfaces", "UserPasswords",
         "SourceSocket", "SourceSockets", "BrokerLoopHandler+Sockets", "LoginNonces",
-        "AttachmentStore", "AttachmentService", "AttachmentRange", "AttachmentType",
+        "FileStore", "FileService", "StoredFileRange", "StoredFileType",
         "WebConnections+Files",
     ]
 

@@ -42,7 +42,7 @@ public final class BrokerServer {
     private var administration: Thread?
     private var writer: Thread?
     private var passwordHashing: Thread?
-    private var attachmentThread: Thread?
+    private var fileThread: Thread?
 
     /// Ends the process of a broker that cannot continue.
     public typealias Failure = @Sendable (StartError.Kind) -> Never
@@ -222,8 +222,8 @@ public final class BrokerServer {
         reloads.close()
         web.interfaces.queue.stopHashing()
         passwordHashing?.join()
-        web.interfaces.attachments?.stop()
-        attachmentThread?.join()
+        web.interfaces.files?.stop()
+        fileThread?.join()
         // Administration stops first: it waits for commits too, and only one thread at a time may.
         administrationHandle.requestStop()
         administration?.join()
@@ -408,9 +408,9 @@ public final class BrokerServer {
             interfaces.check(
                 userPasswords, with: UserPasswordHasher(), clock: userPasswords.clock)
         }
-        if let attachments = interfaces.attachments {
-            attachmentThread = Thread(name: "attachments") { [shared, clock] in
-                attachments.run(queue: interfaces.queue, shared: shared, clock: clock)
+        if let files = interfaces.files {
+            fileThread = Thread(name: "files") { [shared, clock] in
+                files.run(queue: interfaces.queue, shared: shared, clock: clock)
             }
         }
         // The first statistics are due now.

@@ -12,25 +12,25 @@ final class SourceServices: Sendable {
     let queue = SourceQueue()
     let nonces = LoginNonces()
     /// The files of messages; nil if none are kept.
-    let attachments: AttachmentService?
+    let files: FileService?
     /// Registrations, each of which costs a hash and makes a user.
     let registrations = AddressCounts()
 
     /// Without an interface.
     init() {
         openApps = Locked(SourceApps([:]))
-        attachments = nil
+        files = nil
     }
 
     init(_ settings: BrokerSettings) throws(StartError) {
         openApps = Locked(SourceApps(settings))
-        let files = settings.attachments
+        let files = settings.files
         guard let directory = files.directory, files.bytesPerApp > 0 else {
-            attachments = nil
+            files = nil
             return
         }
-        attachments = AttachmentService(
-            try AttachmentStore(
+        files = FileService(
+            try FileStore(
                 directory: directory, bytesPerApp: files.bytesPerApp,
                 ageSeconds: UInt64(files.ageSeconds)), address: files.address ?? "")
     }

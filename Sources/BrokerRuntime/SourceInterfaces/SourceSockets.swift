@@ -43,11 +43,11 @@ final class SourceSockets {
         clock: BrokerClock, packetMaximum: Int
     ) {
         messageByteCountMaximum =
-            services.interfaces.attachments == nil
+            services.interfaces.files == nil
             ? SocketLimits.messageByteCountMaximum
             : min(
                 packetMaximum - JSONLimits.framingByteCountMaximum,
-                AttachmentLimits.eventByteCountMaximum)
+                FileStoreLimits.eventByteCountMaximum)
 
         self.services = services
         self.loopIndex = loopIndex
@@ -299,11 +299,14 @@ final class SourceSockets {
         let call = SourceCall(
             connection: connection, loop: loopIndex, request: request,
             credential: .presented(socket.credential, holder),
-            address: loop.peer(of: connection))
+            address: loop.peer(of: connection), began: loop.now)
         let wait = services.requests.count(
             call.holder, perSecond: rates.values.messagesPerSecond, at: loop.now)
         guard wait == nil, add(call) else {
-            let event = try? SocketEvent(text, socket.form)
+            // The loop does not read a file to find the number of its event.
+            let event =
+                text.count <= SocketLimits.messageByteCountMaximum
+                ? try? SocketEvent(text, socket.form) : nil
             let refusal = socket.form.refusal(
                 code: wait == nil ? 503 : 429,
                 wait == nil ? "too many requests wait" : "more than limits.messagesPerSecond",
@@ -319,12 +322,12 @@ final class SourceSockets {
     /// Gives an event to the administration thread, or to that of files if it may have one.
     private func add(_ call: SourceCall) -> Bool {
         let queue = services.interfaces.queue
-        guard let attachments = services.interfaces.attachments,
+        guard let files = services.interfaces.files,
             call.request.content.count > SocketLimits.messageByteCountMaximum
                 || call.request.content.contains(Self.fileWord)
         else { return queue.add(call) }
         guard queue.reserve(call) else { return false }
-        if attachments.add(call) { return true }
+        if files.add(call) { return true }
         queue.finish(call)
         return false
     }

@@ -70,7 +70,11 @@ extension WebConnections {
                 case .put: "PUT"
                 case .delete: "DELETE"
                 }
-            }, fields: ["authorization", "content-type", "qb-token"])
+            },
+            fields: [
+                "authorization", "content-type", "qb-token", "x-diuit-application-id",
+                "x-diuit-app-key",
+            ])
     }
 
     /// Decides on a request to an interface, as far as its head tells.
@@ -88,7 +92,9 @@ extension WebConnections {
             guard apps.has(.diuit) else { return nothing }
             return openSocket(form, request, of: connection, isDraining: isDraining, in: loop)
         }
-        if segments.prefix(2) == ["1", "attachments"] { return routeFile(segments, request) }
+        if segments.prefix(2) == ["1", "files"] {
+            return routeFile(segments, request, from: peer(of: request, on: connection, in: loop))
+        }
         if request.head.method == .options, request.head.traits.contains(.isPreflight),
             !SourceRoute.methods(of: segments).isEmpty
         {

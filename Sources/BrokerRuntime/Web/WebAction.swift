@@ -26,7 +26,7 @@ enum WebAction {
     case interface(SourceCall)
     /// A request for the administration thread whose content follows.
     case content(APIContent)
-    case file(AttachmentRequest)
+    case file(StoredFileRequest)
     /// The handshake is the whole response; then the client speaks WebSocket.
     case webSocket(handshake: [UInt8], WebSocketClient)
     case eventStream(EventStreamLogin)

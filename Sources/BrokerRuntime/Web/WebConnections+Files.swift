@@ -9,11 +9,13 @@ import WireFormat
 
 extension WebConnections {
     /// Decides on a request for a file.
-    func routeFile(_ path: [String], _ request: WebRequest) -> WebAction {
+    func routeFile(
+        _ path: [String], _ request: WebRequest, from peer: SocketAddress
+    ) -> WebAction {
         let nothing = WebAction.respond(.text(.notFound, "there is nothing here"))
-        guard services.interfaces.attachments != nil, path.count == 4,
-            let app = AttachmentStore.app(ofPlace: path[2]),
-            services.interfaces.apps.has(.diuit, app: app), let name = AttachmentName(path[3])
+        guard services.interfaces.files != nil, path.count == 4,
+            let app = FileStore.app(ofPlace: path[2]),
+            services.interfaces.apps.has(.diuit, app: app), let name = StoredFileName(path[3])
         else { return nothing }
         guard request.isRead else {
             var response = HTTPResponse.text(.methodNotAllowed, "only GET and HEAD")
@@ -24,8 +26,8 @@ extension WebConnections {
             return .respond(.text(.contentTooLarge, "no content is read here"))
         }
         return .file(
-            AttachmentRequest(
-                place: path[2], name: name,
+            StoredFileRequest(
+                place: path[2], name: name, peer: peer,
                 range: request.head.range.map {
                     String(decoding: $0.bytes(in: request.bytes), as: UTF8.self)
                 },
@@ -34,20 +36,20 @@ extension WebConnections {
 
     /// Begins a response. Nothing is read from the connection until it is sent.
     mutating func beginFile(
-        _ request: AttachmentRequest, answering answer: Answer, on connection: ConnectionID,
+        _ request: StoredFileRequest, answering answer: Answer, on connection: ConnectionID,
         in loop: inout some BrokerLoop & ~Copyable
     ) {
-        guard let attachments = services.interfaces.attachments else { return }
+        guard let files = services.interfaces.files else { return }
         connections[connection]?.phase = .file(answer, isReading: true)
         files.insert(connection)
         loop.pauseReading(connection, for: .answers)
-        attachments.begin(request, for: connection, on: loopIndex)
+        files.begin(request, for: connection, on: loopIndex)
     }
 
     /// Sends the pieces that were read, and asks for the next ones.
     mutating func sendFiles(_ loop: inout some BrokerLoop & ~Copyable) {
-        guard let attachments = services.interfaces.attachments else { return }
-        for (connection, piece) in attachments.takeAnswers(for: loopIndex) {
+        guard let files = services.interfaces.files else { return }
+        for (connection, piece) in files.takeAnswers(for: loopIndex) {
             guard case .file(let answer, isReading: true)? = connections[connection]?.phase else {
                 continue
             }
@@ -58,7 +60,7 @@ extension WebConnections {
             else { continue }
             if loop.outgoingByteCount(of: connection) == 0 {
                 connections[connection]?.phase = .file(answer, isReading: true)
-                attachments.continueReading(for: connection, on: loopIndex)
+                files.continueReading(for: connection, on: loopIndex)
                 // Its client has taken a piece.
                 loop.restartAuthentication(connection)
             } else if !loop.isSendBlocked(connection) {
@@ -69,7 +71,7 @@ extension WebConnections {
     }
 
     private mutating func send(
-        _ piece: AttachmentPiece, to connection: ConnectionID, _ answer: Answer,
+        _ piece: StoredFilePiece, to connection: ConnectionID, _ answer: Answer,
         in loop: inout some BrokerLoop & ~Copyable
     ) {
         var refusal: HTTPResponse?
@@ -104,6 +106,6 @@ extension WebConnections {
     /// A connection with a response has closed.
     mutating func endFile(_ connection: ConnectionID) {
         guard files.remove(connection) != nil else { return }
-        services.interfaces.attachments?.end(connection)
+        services.interfaces.files?.end(connection)
     }
 }

@@ -82,12 +82,12 @@ extension EndToEndTests {
         }
 
         @Test func `files of messages have addresses, and survive kill -9`() async throws {
-            let files = try TemporaryDirectory("attachments")
+            let files = try TemporaryDirectory("files")
             let port = try await Self.freePort()
             let broker = try await TestBroker(
                 #"apps=[{app:"demo",interfaces:["diuit"]}]"#,
-                #"attachments.directory="\#(files.path)""#, "attachments.bytesPerApp=11534336",
-                #"attachments.address="http://localhost:\#(port)""#,
+                #"files.directory="\#(files.path)""#, "files.bytesPerApp=11534336",
+                #"files.address="http://localhost:\#(port)""#,
                 "limits.packetMaximum=8388608",
                 listeners: ["http://localhost:\(port)"])
             let client = try Self.client(
@@ -107,6 +107,24 @@ extension EndToEndTests {
             #expect(try await child.exit() == .code(0))
             #expect(child.lines.first == "200 \(5 << 20)")
             #expect(!FileManager.default.fileExists(atPath: unfinished))
+        }
+
+        @Test(.enabled(if: SmallDisk.canBeMounted, "mounting a small disk needs a privilege"))
+        func `a full disk refuses a file, and leaves no half of it`() async throws {
+            let disk = try #require(SmallDisk(byteCount: 2 << 20))
+            let port = try await Self.freePort()
+            let broker = try await TestBroker(
+                #"apps=[{app:"demo",interfaces:["diuit"]}]"#,
+                #"files.directory="\#(disk.path)""#, "files.bytesPerApp=11534336",
+                #"files.address="http://localhost:\#(port)""#, "limits.packetMaximum=8388608",
+                listeners: ["http://localhost:\(port)"])
+            let client = try Self.client(
+                "diuit_files",
+                ["\(port)", try broker.token("alice"), try broker.token("bob"), "full"])
+            #expect(try await client.exit(within: 100) == .code(0), "\(client.text)")
+            let names = try FileManager.default.subpathsOfDirectory(atPath: disk.path)
+            #expect(names.filter { $0.hasSuffix(".png") }.count == 1, "\(names)")
+            #expect(!names.contains { $0.hasSuffix(".new") }, "\(names)")
         }
 
         /// A port that nobody has at this moment.

@@ -1,8 +1,9 @@
 # Files in messages of Diuit: base64 in, address out. Uses python-socketio and requests.
 #
-#     diuit_files.py PORT TOKEN OTHER_TOKEN
+#     diuit_files.py PORT TOKEN OTHER_TOKEN [full]
 #
-# The tokens are of the users alice and bob. Files of the app may have 11 MiB.
+# The tokens are of the users alice and bob. Files of the app may have 11 MiB. With `full` the disk
+# has 2 MiB.
 
 import base64
 import queue
@@ -44,12 +45,21 @@ def address(content, mime="image/png"):
 
 
 content = bytes(range(256)) * 300
+if sys.argv[4:] == ["full"]:
+    assert send(bytes(3 << 20))["error"]["code"] == 507
+    url = address(content)
+    assert requests.get(url, timeout=patience).content == content
+    assert send(bytes(3 << 20))["error"]["code"] == 507
+    alice.disconnect()
+    bob.disconnect()
+    print("full disk well", flush=True)
+    sys.exit()
 sent = send(content)
 message = bob.messages.get(timeout=patience)
 assert message["encoding"] == "url" and message["mime"] == "image/png"
 assert message["meta"] == {"name": "../../boat.png"} and message["data"] == sent["data"]
 url = message["data"]
-assert url.startswith("http://localhost:%s/1/attachments/" % port) and url.endswith(".png"), url
+assert url.startswith("http://localhost:%s/1/files/" % port) and url.endswith(".png"), url
 assert address(content) == url
 assert address(content, "image/jpeg") != url
 print("messages well", flush=True)

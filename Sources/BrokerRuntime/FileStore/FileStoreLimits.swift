@@ -1,6 +1,6 @@
 // The limits of files of messages, each with the reason for its number.
 
-enum AttachmentLimits {
+enum FileStoreLimits {
     /// Bytes of a file: the 5 MB that the source documents.
     static let fileByteCountMaximum = 5 << 20
     /// Files of an app, each of which takes about 200 bytes of memory.
@@ -9,8 +9,9 @@ enum AttachmentLimits {
     static let expiredPerStepMaximum = 64
     /// Milliseconds between two looks.
     static let expiryMilliseconds: Int32 = 10_000
-    /// Files that are read at a time: each has a descriptor, and a piece in memory.
-    static let openFilesMaximum = 64
+    /// Files that are read at a time: each has a descriptor, and a piece in memory. Readers with
+    /// one address have eight of them, so that those who read slowly leave some to others.
+    static let openFiles = RequestShare(users: 64, oneUser: 8, oneKey: 8)
     /// Bytes of a piece that is read and sent at a time.
     static let pieceByteCount = 65_536
     /// Bytes of events with files that wait, of all and of one user: six of the longest.

@@ -13,7 +13,7 @@ import Threads
 import WireFormat
 
 /// The files of all apps.
-final class AttachmentStore: Sendable {
+final class FileStore: Sendable {
     /// Why a file is not taken.
     enum Refusal: Error {
         /// The app has as many bytes or files as it may have.
@@ -25,7 +25,7 @@ final class AttachmentStore: Sendable {
     struct OpenFile {
         let descriptor: Int32
         let byteCount: Int
-        let type: AttachmentType
+        let type: StoredFileType
     }
 
     private struct File {
@@ -37,21 +37,26 @@ final class AttachmentStore: Sendable {
 
     /// The files of one app.
     private final class Files {
-        private(set) var files: [AttachmentName: File] = [:]
+        private(set) var files: [StoredFileName: File] = [:]
         private(set) var byteCount = 0
         /// From the oldest one.
-        private var order: [AttachmentName] = []
+        private var order: [StoredFileName] = []
         /// Places of ``order`` before this one are done with.
         private var orderStart = 0
 
-        func add(_ name: AttachmentName, _ file: File) {
-            files[name] = file
+        /// Adds a file, in the place of one that is missing on disk.
+        func add(_ name: StoredFileName, _ file: File) {
+            if let missing = files.updateValue(file, forKey: name) {
+                byteCount += file.byteCount - missing.byteCount
+                files[name]?.isSentAgain = true
+                return
+            }
             byteCount += file.byteCount
             order.append(name)
         }
 
         /// Gives a file its whole time again. False if it is not there.
-        func touch(_ name: AttachmentName, unixSeconds now: UInt64) -> Bool {
+        func touch(_ name: StoredFileName, unixSeconds now: UInt64) -> Bool {
             guard files[name] != nil else { return false }
             files[name]?.sentUnixSeconds = now
             files[name]?.isSentAgain = true
@@ -60,15 +65,15 @@ final class AttachmentStore: Sendable {
 
         /// Takes out some files from before a time. Returns whether there may be more.
         func takeExpired(
-            sentBefore end: UInt64, into expired: inout [AttachmentName]
+            sentBefore end: UInt64, into expired: inout [StoredFileName]
         ) -> Bool {
-            for _ in 0..<AttachmentLimits.expiredPerStepMaximum {
-                guard orderStart < order.count, let file = files[order[orderStart]] else {
-                    order = []
-                    orderStart = 0
-                    return false
-                }
+            defer { compactOrder() }
+            for _ in 0..<FileStoreLimits.expiredPerStepMaximum {
+                guard orderStart < order.count else { return false }
                 let name = order[orderStart]
+                guard let file = files[name] else {
+                    preconditionFailure("\(name.text) has a place in the order and is no file")
+                }
                 guard file.isSentAgain || file.sentUnixSeconds < end else { return false }
                 orderStart += 1
                 if file.isSentAgain {
@@ -80,12 +85,14 @@ final class AttachmentStore: Sendable {
                     expired.append(name)
                 }
             }
-            // What is done with is a half of the list at most.
-            if orderStart > order.count / 2 {
-                order.removeFirst(orderStart)
-                orderStart = 0
-            }
             return true
+        }
+
+        /// What is done with is a half of the list at most.
+        private func compactOrder() {
+            guard orderStart > order.count / 2 else { return }
+            order.removeFirst(orderStart)
+            orderStart = 0
         }
     }
 
@@ -111,7 +118,7 @@ final class AttachmentStore: Sendable {
         guard mkdir(directory, 0o700) == 0 || errno == EEXIST else {
             throw .file(call: "mkdir", path: directory, errno: errno)
         }
-        key = try Self.readKey("\(directory)/key")
+        key = try Self.readKey(in: directory)
         var found: [String: Files] = [:]
         for app in Self.entries(of: directory) where Self.isApp(app) {
             found[app] = Self.readFiles("\(directory)/\(app)")
@@ -146,8 +153,8 @@ final class AttachmentStore: Sendable {
 
     /// Keeps a file, and returns its name when it is on disk.
     func put(
-        _ content: [UInt8], type: AttachmentType, app: String, unixSeconds now: UInt64
-    ) throws(Refusal) -> AttachmentName {
+        _ content: [UInt8], type: StoredFileType, app: String, unixSeconds now: UInt64
+    ) throws(Refusal) -> StoredFileName {
         let place = Self.place(ofApp: app)
         let name = name(of: content, type: type, place: place)
         if touch(name, at: place, unixSeconds: now) { return name }
@@ -155,7 +162,7 @@ final class AttachmentStore: Sendable {
         let isAdmitted = apps.withLock { apps in
             guard let files = apps[place] else { return content.count <= bytesPerApp }
             return files.byteCount + content.count <= bytesPerApp
-                && files.files.count < AttachmentLimits.filesPerAppMaximum
+                && files.files.count < FileStoreLimits.filesPerAppMaximum
         }
         guard isAdmitted else { throw .quota }
         try write(content, name, at: place)
@@ -168,8 +175,8 @@ final class AttachmentStore: Sendable {
     }
 
     private func name(
-        of content: [UInt8], type: AttachmentType, place: String
-    ) -> AttachmentName {
+        of content: [UInt8], type: StoredFileType, place: String
+    ) -> StoredFileName {
         let (key, signed) = (key, Array("\(place).\(type.ending).".utf8) + content)
         let digest = SHA256Digest(of: signed.span.bytes, key: key.span.bytes).bytes
         var digits: [UInt8] = []
@@ -177,23 +184,23 @@ final class AttachmentStore: Sendable {
             digits.append(
                 hexadecimal: digest[start..<start + 8].reduce(0) { $0 << 8 | UInt64($1) })
         }
-        return AttachmentName(
+        return StoredFileName(
             digest: String(decoding: digits, as: UTF8.self), ending: type.ending)
     }
 
     /// Gives a file its whole time again. False if it is not there.
-    private func touch(_ name: AttachmentName, at place: String, unixSeconds now: UInt64) -> Bool {
+    private func touch(_ name: StoredFileName, at place: String, unixSeconds now: UInt64) -> Bool {
         let isThere = apps.withLock { $0[place]?.touch(name, unixSeconds: now) ?? false }
         return isThere && utimensat(AT_FDCWD, path(of: name, at: place), nil, 0) == 0
     }
 
     /// Opens a file; nil if it is not there, or too old.
     func open(
-        _ name: AttachmentName, place: String, unixSeconds now: UInt64
+        _ name: StoredFileName, place: String, unixSeconds now: UInt64
     ) -> OpenFile? {
         let file = apps.withLock { apps in apps[place]?.files[name] }
         guard let file, now <= file.sentUnixSeconds + ageSeconds,
-            let type = AttachmentType(ending: name.ending)
+            let type = StoredFileType(ending: name.ending)
         else { return nil }
         let descriptor = Glibc.open(
             path(of: name, at: place), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
@@ -215,7 +222,7 @@ final class AttachmentStore: Sendable {
 
     @discardableResult
     private func expire(at place: String, unixSeconds now: UInt64) -> Bool {
-        var expired: [AttachmentName] = []
+        var expired: [StoredFileName] = []
         let hasMore = apps.withLock { apps in
             apps[place]?.takeExpired(
                 sentBefore: now - min(now, ageSeconds), into: &expired) ?? false
@@ -226,17 +233,21 @@ final class AttachmentStore: Sendable {
 
     // MARK: - Disk
 
-    private func path(of name: AttachmentName, at place: String) -> String {
+    private func path(of name: StoredFileName, at place: String) -> String {
         "\(directory)/\(place)/\(name.text)"
     }
 
     private static let unfinishedEnding = ".new"
 
     private func write(
-        _ content: [UInt8], _ name: AttachmentName, at place: String
+        _ content: [UInt8], _ name: StoredFileName, at place: String
     ) throws(Refusal) {
         let folder = "\(directory)/\(place)"
-        guard mkdir(folder, 0o700) == 0 || errno == EEXIST else { throw .disk(code: errno) }
+        if mkdir(folder, 0o700) == 0 {
+            guard Self.sync(directory) else { throw .disk(code: errno) }
+        } else if errno != EEXIST {
+            throw .disk(code: errno)
+        }
         let target = path(of: name, at: place)
         let temporary = target + Self.unfinishedEnding
         let descriptor = Glibc.open(
@@ -274,7 +285,8 @@ final class AttachmentStore: Sendable {
         return fsync(descriptor) == 0
     }
 
-    private static func readKey(_ path: String) throws(StartError) -> [UInt8] {
+    private static func readKey(in directory: String) throws(StartError) -> [UInt8] {
+        let path = "\(directory)/key"
         var key = [UInt8](repeating: 0, count: 32)
         var descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC)
         if descriptor >= 0 {
@@ -284,12 +296,19 @@ final class AttachmentStore: Sendable {
             }
             return key
         }
+        guard errno == ENOENT else { throw .file(call: "open", path: path, errno: errno) }
         key = key.map { _ in UInt8.random(in: 0...(.max)) }
-        descriptor = Glibc.open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else { throw .file(call: "open", path: path, errno: errno) }
-        defer { close(descriptor) }
-        guard write(key, to: descriptor), fsync(descriptor) == 0 else {
-            throw .file(call: "write", path: path, errno: errno)
+        // As with files: the end of the broker leaves no half of a key.
+        let temporary = path + unfinishedEnding
+        descriptor = Glibc.open(
+            temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard descriptor >= 0 else { throw .file(call: "open", path: temporary, errno: errno) }
+        let isWritten = write(key, to: descriptor) && fsync(descriptor) == 0
+        let code = errno
+        close(descriptor)
+        guard isWritten else { throw .file(call: "write", path: temporary, errno: code) }
+        guard rename(temporary, path) == 0, sync(directory) else {
+            throw .file(call: "rename", path: path, errno: errno)
         }
         return key
     }
@@ -309,14 +328,14 @@ final class AttachmentStore: Sendable {
 
     private static func readFiles(_ folder: String) -> Files {
         let files = Files()
-        var found: [(name: AttachmentName, file: File)] = []
+        var found: [(name: StoredFileName, file: File)] = []
         for entry in entries(of: folder) {
             if entry.hasSuffix(unfinishedEnding) {
                 unlink("\(folder)/\(entry)")
                 continue
             }
             var status = stat()
-            guard let name = AttachmentName(entry), lstat("\(folder)/\(entry)", &status) == 0,
+            guard let name = StoredFileName(entry), lstat("\(folder)/\(entry)", &status) == 0,
                 status.st_mode & S_IFMT == S_IFREG
             else { continue }
             found.append(

@@ -3,7 +3,7 @@
 import WireFormat
 
 /// The part of a file that a response has.
-enum AttachmentRange: Hashable {
+enum StoredFileRange: Hashable {
     case all
     case part(Range<Int>)
     case unsatisfiable
@@ -53,7 +53,7 @@ enum AttachmentRange: Hashable {
 
     /// The head of the response. The file is for saving, and never executed by a browser.
     func head(
-        type: AttachmentType, byteCount: Int, unixSeconds: UInt64, closes: Bool
+        type: StoredFileType, byteCount: Int, unixSeconds: UInt64, closes: Bool
     ) -> [UInt8] {
         var status = "200 OK"
         var fields = ""

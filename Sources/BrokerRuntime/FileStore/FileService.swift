@@ -9,9 +9,11 @@ import SourceInterfaces
 import Threads
 
 /// A request for a file.
-struct AttachmentRequest: Sendable {
+struct StoredFileRequest: Sendable {
     let place: String
-    let name: AttachmentName
+    let name: StoredFileName
+    /// Who reads.
+    let peer: SocketAddress
     /// `Range` of the request.
     let range: String?
     /// Whether only the head of the response is asked for.
@@ -21,42 +23,62 @@ struct AttachmentRequest: Sendable {
 }
 
 /// What is read of a file, with the head of the response before the first piece.
-enum AttachmentPiece: Sendable {
+enum StoredFilePiece: Sendable {
     case bytes([UInt8], isLast: Bool)
     case absent
-    /// Too many files are read.
+    /// Too many files are read, by all or from the address.
     case busy
     /// The disk has failed in the middle of a file.
     case failed
 }
 
 /// The files of messages, and the thread that works on them.
-final class AttachmentService: Sendable {
-    private let store: AttachmentStore
+final class FileService: Sendable {
+    private let store: FileStore
     /// What addresses of files begin with.
     private let address: String
     private let state = Locked(State())
     private let work = WakeSignal()
 
-    typealias Answer = (connection: ConnectionID, piece: AttachmentPiece)
+    typealias Answer = (connection: ConnectionID, piece: StoredFilePiece)
 
     private struct State {
         /// Events with files, the oldest first.
         var calls: [SourceCall] = []
-        var byteCounts = RequestShareCounts(AttachmentLimits.waitingBytes)
-        var begun: [(connection: ConnectionID, loop: UInt8, request: AttachmentRequest)] = []
+        var byteCounts = RequestShareCounts(FileStoreLimits.waitingBytes)
+        var reads = Reads()
+        var isStopped = false
+        var answers: [UInt8: [Answer]] = [:]
+    }
+
+    /// What connections have asked for. It is taken as a whole, so that the end of a connection is
+    /// never seen before its beginning.
+    private struct Reads {
+        var begun: [(connection: ConnectionID, loop: UInt8, request: StoredFileRequest)] = []
         var continued: [(connection: ConnectionID, loop: UInt8)] = []
         var ended: [ConnectionID] = []
-        var answers: [UInt8: [Answer]] = [:]
     }
 
     /// A file that is read.
     private struct Reading {
         let descriptor: Int32
+        let reader: RequestHolder
         var rest: Range<Int>
     }
 
-    init(_ store: AttachmentStore, address: String) {
+    /// The files that are read, of which the thread alone knows.
+    private struct Readings {
+        var open: [ConnectionID: Reading] = [:]
+        var counts = RequestShareCounts(FileStoreLimits.openFiles)
+
+        mutating func close(_ connection: ConnectionID) {
+            guard let reading = open.removeValue(forKey: connection) else { return }
+            counts.add(-1, for: reading.reader)
+            Glibc.close(reading.descriptor)
+        }
+    }
+
+    init(_ store: FileStore, address: String) {
         self.store = store
         self.address = address
     }
@@ -77,20 +99,20 @@ final class AttachmentService: Sendable {
     }
 
     /// Begins to read a file. The pieces come one by one.
-    func begin(_ request: AttachmentRequest, for connection: ConnectionID, on loop: UInt8) {
-        state.withLock { $0.begun.append((connection, loop, request)) }
+    func begin(_ request: StoredFileRequest, for connection: ConnectionID, on loop: UInt8) {
+        state.withLock { $0.reads.begun.append((connection, loop, request)) }
         work.notify()
     }
 
     /// Reads the next piece.
     func continueReading(for connection: ConnectionID, on loop: UInt8) {
-        state.withLock { $0.continued.append((connection, loop)) }
+        state.withLock { $0.reads.continued.append((connection, loop)) }
         work.notify()
     }
 
     /// Reads no more for a connection.
     func end(_ connection: ConnectionID) {
-        state.withLock { $0.ended.append(connection) }
+        state.withLock { $0.reads.ended.append(connection) }
         work.notify()
     }
 
@@ -98,40 +120,41 @@ final class AttachmentService: Sendable {
         state.withLock { $0.answers.removeValue(forKey: loop) ?? [] }
     }
 
-    func stop() { work.stop() }
+    func stop() {
+        state.withLock { $0.isStopped = true }
+        work.stop()
+    }
 
     // MARK: - The thread
 
     /// Works until ``stop()``.
     func run(queue: SourceQueue, shared: SharedBroker, clock: BrokerClock) {
-        var readings: [ConnectionID: Reading] = [:]
-        var isOpen = true
-        while isOpen {
-            isOpen = work.wait(milliseconds: AttachmentLimits.expiryMilliseconds)
+        var readings = Readings()
+        while !state.withLock(\.isStopped) {
+            // It returns false when the time is over too.
+            _ = work.wait(milliseconds: FileStoreLimits.expiryMilliseconds)
             let now = clock.moment().unixSeconds
-            while store.expire(unixSeconds: now) {}
-            for connection in take(\.ended) { Self.close(&readings, connection) }
-            for (connection, loop, request) in take(\.begun) {
+            // Readers and senders come between two steps.
+            if store.expire(unixSeconds: now) { work.notify() }
+            let reads = state.withLock { state in
+                defer { state.reads = Reads() }
+                return state.reads
+            }
+            for (connection, loop, request) in reads.begun {
                 let piece = begin(request, for: connection, &readings, unixSeconds: now)
                 deliver(piece, to: connection, on: loop, shared)
             }
-            for (connection, loop) in take(\.continued) {
+            for (connection, loop) in reads.continued {
                 deliver(Self.read(&readings, connection), to: connection, on: loop, shared)
             }
+            for connection in reads.ended { readings.close(connection) }
             // One at a time: readers do not wait for those that send.
             if let call = nextCall() {
                 keep(call, queue: queue, shared: shared, unixSeconds: now)
                 work.notify()
             }
         }
-        for connection in Array(readings.keys) { Self.close(&readings, connection) }
-    }
-
-    private func take<Element>(_ path: WritableKeyPath<State, [Element]> & Sendable) -> [Element] {
-        state.withLock { state in
-            defer { state[keyPath: path] = [] }
-            return state[keyPath: path]
-        }
+        for connection in Array(readings.open.keys) { readings.close(connection) }
     }
 
     private func nextCall() -> SourceCall? {
@@ -139,7 +162,7 @@ final class AttachmentService: Sendable {
     }
 
     private func deliver(
-        _ piece: AttachmentPiece, to connection: ConnectionID, on loop: UInt8,
+        _ piece: StoredFilePiece, to connection: ConnectionID, on loop: UInt8,
         _ shared: SharedBroker
     ) {
         state.withLock { $0.answers[loop, default: []].append((connection, piece)) }
@@ -147,18 +170,21 @@ final class AttachmentService: Sendable {
     }
 
     private func begin(
-        _ request: AttachmentRequest, for connection: ConnectionID,
-        _ readings: inout [ConnectionID: Reading], unixSeconds now: UInt64
-    ) -> AttachmentPiece {
-        guard readings.count < AttachmentLimits.openFilesMaximum else { return .busy }
+        _ request: StoredFileRequest, for connection: ConnectionID,
+        _ readings: inout Readings, unixSeconds now: UInt64
+    ) -> StoredFilePiece {
+        let reader = RequestHolder.stranger(address: "\(request.peer.counted)")
+        guard readings.counts.admits(1, for: reader) else { return .busy }
         guard let file = store.open(request.name, place: request.place, unixSeconds: now) else {
             return .absent
         }
-        let range = AttachmentRange(request.range, byteCount: file.byteCount)
+        let range = StoredFileRange(request.range, byteCount: file.byteCount)
         let head = range.head(
             type: file.type, byteCount: file.byteCount, unixSeconds: now, closes: request.closes)
         let rest = request.isHead ? 0..<0 : range.bytes(of: file.byteCount)
-        readings[connection] = Reading(descriptor: file.descriptor, rest: rest)
+        readings.open[connection] = Reading(
+            descriptor: file.descriptor, reader: reader, rest: rest)
+        readings.counts.add(1, for: reader)
         switch Self.read(&readings, connection) {
         case .bytes(let bytes, let isLast): return .bytes(head + bytes, isLast: isLast)
         case let other: return other
@@ -166,10 +192,10 @@ final class AttachmentService: Sendable {
     }
 
     private static func read(
-        _ readings: inout [ConnectionID: Reading], _ connection: ConnectionID
-    ) -> AttachmentPiece {
-        guard var reading = readings[connection] else { return .failed }
-        let count = min(reading.rest.count, AttachmentLimits.pieceByteCount)
+        _ readings: inout Readings, _ connection: ConnectionID
+    ) -> StoredFilePiece {
+        guard var reading = readings.open[connection] else { return .failed }
+        let count = min(reading.rest.count, FileStoreLimits.pieceByteCount)
         var bytes = [UInt8](repeating: 0, count: count)
         var filled = 0
         while filled < count {
@@ -179,23 +205,16 @@ final class AttachmentService: Sendable {
             }
             if read < 0, errno == EINTR { continue }
             guard read > 0 else {
-                close(&readings, connection)
+                readings.close(connection)
                 return .failed
             }
             filled += read
         }
         reading.rest = reading.rest.lowerBound + count..<reading.rest.upperBound
-        readings[connection] = reading
+        readings.open[connection] = reading
         guard reading.rest.isEmpty else { return .bytes(bytes, isLast: false) }
-        close(&readings, connection)
+        readings.close(connection)
         return .bytes(bytes, isLast: true)
-    }
-
-    private static func close(
-        _ readings: inout [ConnectionID: Reading], _ connection: ConnectionID
-    ) {
-        guard let reading = readings.removeValue(forKey: connection) else { return }
-        Glibc.close(reading.descriptor)
     }
 
     // MARK: - Files of events
@@ -235,20 +254,20 @@ final class AttachmentService: Sendable {
     private func keep(
         _ file: SocketFile, of call: SourceCall, unixSeconds now: UInt64
     ) throws(SourceRefusal) -> String {
-        guard let type = AttachmentType(mediaType: file.mediaType) else {
+        guard let type = StoredFileType(mediaType: file.mediaType) else {
             throw SourceRefusal(415, field: "mime", "is no type of files that are kept")
         }
-        guard file.content.count <= AttachmentLimits.fileByteCountMaximum else {
+        guard file.content.count <= FileStoreLimits.fileByteCountMaximum else {
             throw SourceRefusal(
                 413, field: "data",
-                "has more than \(AttachmentLimits.fileByteCountMaximum) bytes")
+                "has more than \(FileStoreLimits.fileByteCountMaximum) bytes")
         }
         guard let app = call.request.user?.app else {
             preconditionFailure("an event of \(call.connection) without a user")
         }
-        do throws(AttachmentStore.Refusal) {
+        do throws(FileStore.Refusal) {
             let name = try store.put(file.content, type: type, app: app, unixSeconds: now)
-            return "\(address)/1/attachments/\(AttachmentStore.place(ofApp: app))/\(name.text)"
+            return "\(address)/1/files/\(FileStore.place(ofApp: app))/\(name.text)"
         } catch {
             throw SourceRefusal(507, "the file is not kept: no room")
         }

@@ -1,12 +1,12 @@
 // The media types of files that clients may send. A type that a browser executes is none of them.
 
 /// A media type and the ending of its files' names.
-struct AttachmentType: Sendable {
+struct StoredFileType: Sendable {
     let mediaType: StaticString
     let ending: String
 
     /// All types. An ending names one of them.
-    static let all: [AttachmentType] = [
+    static let all: [StoredFileType] = [
         .init("image/jpeg", "jpg"), .init("image/png", "png"), .init("image/gif", "gif"),
         .init("image/webp", "webp"), .init("image/heic", "heic"), .init("audio/mpeg", "mp3"),
         .init("audio/mp4", "m4a"), .init("audio/aac", "aac"), .init("audio/ogg", "ogg"),
@@ -37,7 +37,7 @@ struct AttachmentType: Sendable {
 
 /// The name of a file: 64 hexadecimal digits of a digest, and the ending of its type. Nothing else
 /// from outside becomes a part of a path.
-struct AttachmentName: Hashable, Sendable {
+struct StoredFileName: Hashable, Sendable {
     let digest: String
     let ending: String
 
@@ -52,7 +52,7 @@ struct AttachmentName: Hashable, Sendable {
     init?(_ text: String) {
         let parts = text.split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 2, parts[0].utf8.count == 64, parts[0].utf8.allSatisfy(Self.isDigit),
-            AttachmentType(ending: String(parts[1])) != nil
+            StoredFileType(ending: String(parts[1])) != nil
         else { return nil }
         self.init(digest: String(parts[0]), ending: String(parts[1]))
     }
