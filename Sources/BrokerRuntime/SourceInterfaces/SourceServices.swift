@@ -24,15 +24,15 @@ final class SourceServices: Sendable {
 
     init(_ settings: BrokerSettings) throws(StartError) {
         openApps = Locked(SourceApps(settings))
-        let files = settings.files
-        guard let directory = files.directory, files.bytesPerApp > 0 else {
+        let terms = settings.files
+        guard let directory = terms.directory, terms.bytesPerApp > 0 else {
             files = nil
             return
         }
         files = FileService(
             try FileStore(
-                directory: directory, bytesPerApp: files.bytesPerApp,
-                ageSeconds: UInt64(files.ageSeconds)), address: files.address ?? "")
+                directory: directory, bytesPerApp: terms.bytesPerApp,
+                ageSeconds: UInt64(terms.ageSeconds)), address: terms.address ?? "")
     }
 
     /// Requests since the broker started.

@@ -39,17 +39,17 @@ extension WebConnections {
         _ request: StoredFileRequest, answering answer: Answer, on connection: ConnectionID,
         in loop: inout some BrokerLoop & ~Copyable
     ) {
-        guard let files = services.interfaces.files else { return }
+        guard let service = services.interfaces.files else { return }
         connections[connection]?.phase = .file(answer, isReading: true)
         files.insert(connection)
         loop.pauseReading(connection, for: .answers)
-        files.begin(request, for: connection, on: loopIndex)
+        service.begin(request, for: connection, on: loopIndex)
     }
 
     /// Sends the pieces that were read, and asks for the next ones.
     mutating func sendFiles(_ loop: inout some BrokerLoop & ~Copyable) {
-        guard let files = services.interfaces.files else { return }
-        for (connection, piece) in files.takeAnswers(for: loopIndex) {
+        guard let service = services.interfaces.files else { return }
+        for (connection, piece) in service.takeAnswers(for: loopIndex) {
             guard case .file(let answer, isReading: true)? = connections[connection]?.phase else {
                 continue
             }
@@ -60,7 +60,7 @@ extension WebConnections {
             else { continue }
             if loop.outgoingByteCount(of: connection) == 0 {
                 connections[connection]?.phase = .file(answer, isReading: true)
-                files.continueReading(for: connection, on: loopIndex)
+                service.continueReading(for: connection, on: loopIndex)
                 // Its client has taken a piece.
                 loop.restartAuthentication(connection)
             } else if !loop.isSendBlocked(connection) {
