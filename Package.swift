@@ -286,7 +286,7 @@ let package = Package(
                 "SourceInterfaces/rest_client.py", "SourceInterfaces/quickblox_client.py",
                 "SourceInterfaces/leanmessage_client.py",
                 "SourceInterfaces/diuit_client.py", "SourceInterfaces/diuit_frames.py",
-                "SourceInterfaces/diuit_answerer.py",
+                "SourceInterfaces/diuit_answerer.py", "SourceInterfaces/diuit_files.py",
                 "Full/snapshot.c",
             ]),
         .testTarget(

@@ -113,7 +113,10 @@ import Testing
             ("bytes of `meta` of a chat", SourceLimits.chatMetaBytesMaximum),
             ("bytes of `meta` of a message", SourceLimits.messageMetaBytesMaximum),
             ("members of a chat whose read marks are told", SourceLimits.readersMaximum),
-            ("bytes of a message on a socket", SocketLimits.messageByteCountMaximum),
+            (
+                "bytes of a message on a socket, without a file",
+                SocketLimits.messageByteCountMaximum
+            ),
             ("events before the login", Int(SocketLimits.eventsBeforeLoginMaximum)),
         ]
         for (what, number) in limits {

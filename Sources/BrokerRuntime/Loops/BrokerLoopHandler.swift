@@ -77,7 +77,8 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         self.connectionLog = log
         decoder = PacketDecoder(loop: loopIndex, terms: terms, packetMaximum: packetMaximum)
         sockets = SourceSockets(
-            web, loopIndex: loopIndex, shared: shared, rates: rates, clock: clock)
+            web, loopIndex: loopIndex, shared: shared, rates: rates, clock: clock,
+            packetMaximum: packetMaximum)
         decoder.conversations.relay = sockets
         verifier = CredentialVerifier(
             trust: trust, clock: clock, numbers: numbers, passwords: passwords)

@@ -42,6 +42,7 @@ public final class BrokerServer {
     private var administration: Thread?
     private var writer: Thread?
     private var passwordHashing: Thread?
+    private var fileThread: Thread?
 
     /// Ends the process of a broker that cannot continue.
     public typealias Failure = @Sendable (StartError.Kind) -> Never
@@ -74,7 +75,7 @@ public final class BrokerServer {
         trust = ClientTrust(try TrustMaterial(settings))
         operators = try Self.readOperators(settings)
         listenerSet = try ListenerSet(settings, preSharedKeys: trust.preSharedKeys)
-        let interfaces = SourceServices(settings)
+        let interfaces = try SourceServices(settings)
         web = WebServices(listenerSet.web, operators: operators, interfaces: interfaces)
         var store = try Self.openStore(settings)
         if let older = store.upgradedFormat {
@@ -221,6 +222,8 @@ public final class BrokerServer {
         reloads.close()
         web.interfaces.queue.stopHashing()
         passwordHashing?.join()
+        web.interfaces.files?.stop()
+        fileThread?.join()
         // Administration stops first: it waits for commits too, and only one thread at a time may.
         administrationHandle.requestStop()
         administration?.join()
@@ -405,6 +408,11 @@ public final class BrokerServer {
         passwordHashing = Thread(name: "interfaces") {
             interfaces.check(
                 userPasswords, with: UserPasswordHasher(), clock: userPasswords.clock)
+        }
+        if let files = interfaces.files {
+            fileThread = Thread(name: "files") { [shared, clock] in
+                files.run(queue: interfaces.queue, shared: shared, clock: clock)
+            }
         }
         // The first statistics are due now.
         administrationHandle.wake()

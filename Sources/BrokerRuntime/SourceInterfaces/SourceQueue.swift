@@ -112,6 +112,22 @@ final class SourceQueue: Sendable {
         wakeExecutor()
     }
 
+    /// Takes a request whose file is kept before it goes on (``addPrepared(_:)``). Returns false if
+    /// too many wait.
+    func reserve(_ call: SourceCall) -> Bool {
+        state.withLock { state in
+            guard state.counts.admits(1, for: call.holder) else { return false }
+            state.counts.add(1, for: call.holder)
+            return true
+        }
+    }
+
+    /// Lets a request go on whose file is kept.
+    func addPrepared(_ call: SourceCall) {
+        state.withLock { $0.ready.append(call) }
+        wakeExecutor()
+    }
+
     /// When the next refusal is due; nil if none is.
     var nextRefusal: Instant? { state.withLock { $0.refused.lazy.map(\.due).min() } }
 

@@ -23,24 +23,32 @@ final class SourceSockets {
     private let shared: SharedBroker
     private let rates: ClientRates
     private let clock: BrokerClock
-    /// By slot.
-    private var sockets: ContiguousArray<SourceSocket?> = []
+    /// Bytes of a message after the login.
+    private let messageByteCountMaximum: Int
+    /// By slot, in pieces that are never copied: an array that doubles would leave its old memory.
+    private var sockets: ContiguousArray<ContiguousArray<SourceSocket?>> = []
+    private static let pieceCount = 64
     private(set) var count = 0
     /// Events without an answer.
     private var waitingCount = 0
-    /// When established sockets get their next ping. All have the same interval, so that the next
-    /// one is at the front.
-    private var pings = Ring<Ping>()
-
-    private struct Ping: BitwiseCopyable {
-        let due: Instant
-        let connection: ConnectionID
-    }
+    /// Every second the sockets of some slots get a ping, so that each has one in its interval and
+    /// no time of its own.
+    private var nextRound = Instant.never
+    private var round = 0
+    private static let roundMilliseconds: UInt64 = 1_000
+    private static let roundCount = Int(SocketLimits.pingMilliseconds / roundMilliseconds)
 
     init(
         _ services: WebServices, loopIndex: UInt8, shared: SharedBroker, rates: ClientRates,
-        clock: BrokerClock
+        clock: BrokerClock, packetMaximum: Int
     ) {
+        messageByteCountMaximum =
+            services.interfaces.files == nil
+            ? SocketLimits.messageByteCountMaximum
+            : min(
+                packetMaximum - JSONLimits.framingByteCountMaximum,
+                FileStoreLimits.eventByteCountMaximum)
+
         self.services = services
         self.loopIndex = loopIndex
         self.shared = shared
@@ -53,11 +61,16 @@ final class SourceSockets {
 
     private subscript(connection: ConnectionID) -> SourceSocket? {
         get {
-            guard connection.slot < sockets.count, !connection.isChannel else { return nil }
-            let socket = sockets[connection.slot]
-            return socket?.generation == connection.generation ? socket : nil
+            let slot = connection.slot
+            guard slot < sockets.count * Self.pieceCount, !connection.isChannel,
+                let socket = sockets[slot / Self.pieceCount][slot % Self.pieceCount],
+                socket.generation == connection.generation
+            else { return nil }
+            return socket
         }
-        set { sockets[connection.slot] = newValue }
+        set {
+            sockets[connection.slot / Self.pieceCount][connection.slot % Self.pieceCount] = newValue
+        }
     }
 
     func contains(_ connection: ConnectionID) -> Bool { self[connection] != nil }
@@ -66,7 +79,8 @@ final class SourceSockets {
     func messageByteCountMaximum(of connection: ConnectionID) -> Int? {
         guard let socket = self[connection], !socket.isWaiting else { return nil }
         switch socket.phase {
-        case .opening, .stranger, .established: return socket.messageByteCountMaximum
+        case .opening, .stranger: return SocketLimits.firstMessageByteCountMaximum
+        case .established: return messageByteCountMaximum
         case .authenticating, .ended: return nil
         }
     }
@@ -83,9 +97,12 @@ final class SourceSockets {
         _ connection: ConnectionID, _ form: SocketForm,
         in loop: inout some BrokerLoop & ~Copyable
     ) {
-        while sockets.count <= connection.slot { sockets.append(nil) }
-        sockets[connection.slot] = SourceSocket(generation: connection.generation, form: form)
+        while sockets.count * Self.pieceCount <= connection.slot {
+            sockets.append(ContiguousArray(repeating: nil, count: Self.pieceCount))
+        }
+        self[connection] = SourceSocket(generation: connection.generation, form: form)
         count += 1
+        if count == 1 { nextRound = loop.now.advanced(byMilliseconds: Self.roundMilliseconds) }
         if let greeting = form.greeting(identifier: Self.identifier()) {
             write(greeting, to: connection, in: &loop)
         }
@@ -94,8 +111,9 @@ final class SourceSockets {
     func close(_ connection: ConnectionID) {
         guard let socket = self[connection] else { return }
         if socket.isWaiting { waitingCount -= 1 }
-        sockets[connection.slot] = nil
+        self[connection] = nil
         count -= 1
+        if count == 0 { nextRound = .never }
     }
 
     private static func identifier() -> String {
@@ -251,7 +269,8 @@ final class SourceSockets {
             source += device
         }
         socket.phase = .authenticating
-        socket.loginNumber = number
+        socket.wantsAnswer = number != nil
+        socket.writtenNumber = number ?? 0
         self[connection] = socket
         return connect.encoded(from: source)
     }
@@ -283,8 +302,11 @@ final class SourceSockets {
             address: loop.peer(of: connection), began: loop.now)
         let wait = services.requests.count(
             call.holder, perSecond: rates.values.messagesPerSecond, at: loop.now)
-        guard wait == nil, services.interfaces.queue.add(call) else {
-            let event = try? SocketEvent(text, socket.form)
+        guard wait == nil, add(call) else {
+            // The loop does not read a file to find the number of its event.
+            let event =
+                text.count <= SocketLimits.messageByteCountMaximum
+                ? try? SocketEvent(text, socket.form) : nil
             let refusal = socket.form.refusal(
                 code: wait == nil ? 503 : 429,
                 wait == nil ? "too many requests wait" : "more than limits.messagesPerSecond",
@@ -296,6 +318,22 @@ final class SourceSockets {
         waitingCount += 1
         loop.pauseReading(connection, for: .answers)
     }
+
+    /// Gives an event to the administration thread, or to that of files if it may have one.
+    private func add(_ call: SourceCall) -> Bool {
+        let queue = services.interfaces.queue
+        guard let files = services.interfaces.files,
+            call.request.content.count > SocketLimits.messageByteCountMaximum
+                || call.request.content.contains(Self.fileWord)
+        else { return queue.add(call) }
+        guard queue.reserve(call) else { return false }
+        if files.add(call) { return true }
+        queue.finish(call)
+        return false
+    }
+
+    /// What an event with a file has in it.
+    private static let fileWord = Array("base64".utf8)
 
     /// Sends the answers that are there, and the pings that are due.
     func endTurn(_ loop: inout some BrokerLoop & ~Copyable) {
@@ -309,23 +347,29 @@ final class SourceSockets {
                 loop.resumeReading(connection, from: .answers)
             }
         }
-        while !pings.isEmpty, pings[0].due <= loop.now {
-            let connection = pings.removeFirst().connection
-            guard let socket = self[connection], socket.phase == .established else { continue }
-            if !socket.isPinging {
-                beginPing(of: connection)
-                write(socket.form.ping, to: connection, in: &loop)
-            }
-            append(pingOf: connection, at: loop.now)
+        guard nextRound <= loop.now else {
+            loop.nextWake = min(loop.nextWake, nextRound)
+            return
         }
-        if !pings.isEmpty { loop.nextWake = min(loop.nextWake, pings[0].due) }
+        // After a pause of the machine nobody gets two pings at once.
+        nextRound = loop.now.advanced(byMilliseconds: Self.roundMilliseconds)
+        loop.nextWake = min(loop.nextWake, nextRound)
+        round = (round + 1) % Self.roundCount
+        sendPings(in: &loop)
     }
 
-    private func append(pingOf connection: ConnectionID, at now: Instant) {
-        pings.append(
-            Ping(
-                due: now.advanced(byMilliseconds: SocketLimits.pingMilliseconds),
-                connection: connection))
+    /// Sends the pings of a round.
+    private func sendPings(in loop: inout some BrokerLoop & ~Copyable) {
+        let end = sockets.count * Self.pieceCount
+        for slot in stride(from: round, to: end, by: Self.roundCount) {
+            guard let socket = sockets[slot / Self.pieceCount][slot % Self.pieceCount],
+                socket.phase == .established, !socket.isPinging
+            else { continue }
+            let connection = ConnectionID(
+                loop: loopIndex, slot: slot, generation: socket.generation)
+            beginPing(of: connection)
+            write(socket.form.ping, to: connection, in: &loop)
+        }
     }
 
     private func beginPing(of connection: ConnectionID) {
@@ -345,7 +389,7 @@ extension SourceSockets: MessageRelay {
         switch DiuitEvents.output(of: message, to: name) {
         case .connected:
             self[connection]?.phase = .established
-            append(pingOf: connection, at: clock.moment().instant)
+            self[connection]?.writtenNumber = 0
             texts = [socket.form.answer(device(of: socket, user: name), to: socket.loginNumber)]
         case .refused(let code, let detail):
             self[connection]?.phase = .ended

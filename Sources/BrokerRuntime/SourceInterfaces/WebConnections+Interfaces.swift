@@ -88,6 +88,9 @@ extension WebConnections {
             guard apps.has(.diuit) else { return nothing }
             return openSocket(form, request, of: connection, isDraining: isDraining, in: loop)
         }
+        if segments.prefix(2) == ["1", "files"] {
+            return routeFile(segments, request, from: peer(of: request, on: connection, in: loop))
+        }
         if request.head.method == .options, request.head.traits.contains(.isPreflight),
             !SourceRoute.methods(of: segments).isEmpty
         {
