@@ -67,7 +67,7 @@ public final class BrokerServer {
         self.version = version
         backups = BackupRunner(log: log)
         Self.keepLargeBlocksApart()
-        files = FileWatch(settings.files)
+        files = FileWatch(settings.watchedFiles)
         rates = ClientRates(ClientRates.Values(settings))
         connectionLimiter = ConnectionLimiter(
             maximumPerAddress: settings.limits.connectionsPerAddress,
