@@ -29,11 +29,13 @@ public struct SourceLogin: Hashable, Sendable {
     }
 }
 
-struct DiuitLogin {
+/// The login of Diuit's clients.
+public struct DiuitLogin {
     let operations: any SourceOperations
 
-    /// What `cty` says in the only version that there is.
-    static let contentType = "diuit-auth;v=1"
+    /// What `cty` says in the only version that there is. Such a JWT is for one login with its
+    /// nonce, and no credential elsewhere.
+    public static let contentType = "diuit-auth;v=1"
     /// Where a device gets its pushes.
     static let platforms: Set<String> = ["gcm", "ios_sandbox", "ios_production"]
 
@@ -63,7 +65,8 @@ struct DiuitLogin {
         try operations.use(nonce: nonce)
         _ = try operations.addUser(AddUser(app: login.user.app, user: login.user.user))
         let session = try SourceSessions(operations: operations).make(
-            for: login.user, interface: .diuit, device: device, seconds: max(1, login.seconds),
+            for: login.user, interface: .diuit, device: device,
+            seconds: min(max(1, login.seconds), SourceLimits.sessionSeconds),
             rights: login.rights)
         return SourceAnswer(
             200,
