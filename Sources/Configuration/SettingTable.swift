@@ -424,7 +424,8 @@ public enum SettingTable {
             "files.directory", at: \.files.directory, reload: .restart,
             "The directory of files that clients of Diuit send in messages "
                 + "([source-systems.md](source-systems.md#files)), outside the store. Null keeps "
-                + "none. `limits.packetMaximum` bounds a file too: base64 makes it a third longer."),
+                + "none. `limits.packetMaximum` bounds a file too: base64 makes it a third "
+                + "longer."),
         .integer(
             "files.bytesPerApp", at: \.files.bytesPerApp,
             in: 0...35_184_372_088_832, unit: "bytes", reload: .restart,

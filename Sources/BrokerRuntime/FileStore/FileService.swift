@@ -7,6 +7,7 @@ import NetTransport
 import Primitives
 import SourceInterfaces
 import Threads
+import WireFormat
 
 /// A request for a file.
 struct StoredFileRequest: Sendable {
@@ -20,6 +21,8 @@ struct StoredFileRequest: Sendable {
     let isHead: Bool
     /// Whether the connection ends after the response.
     let closes: Bool
+    /// Which pages of other origins may read it; nil for none.
+    let cors: CORSHeaders?
 }
 
 /// What is read of a file, with the head of the response before the first piece.
@@ -30,6 +33,21 @@ enum StoredFilePiece: Sendable {
     case busy
     /// The disk has failed in the middle of a file.
     case failed
+}
+
+/// What became of files since the broker started, and how many there are.
+struct FileCounts: Sendable {
+    /// Files that were stored, those that were there already included.
+    fileprivate(set) var stored: UInt64 = 0
+    /// Files that have no room: the quota, or the disk.
+    fileprivate(set) var refused: UInt64 = 0
+    /// Responses with a file.
+    fileprivate(set) var served: UInt64 = 0
+    /// Requests for a file above the limit of those that are read at a time.
+    fileprivate(set) var busy: UInt64 = 0
+    fileprivate(set) var expired: UInt64 = 0
+    fileprivate(set) var fileCount = 0
+    fileprivate(set) var byteCount = 0
 }
 
 /// The files of messages, and the thread that works on them.
@@ -48,6 +66,7 @@ final class FileService: Sendable {
         var byteCounts = RequestShareCounts(FileStoreLimits.waitingBytes)
         var reads = Reads()
         var isStopped = false
+        var counts = FileCounts()
         var answers: [UInt8: [Answer]] = [:]
     }
 
@@ -120,6 +139,15 @@ final class FileService: Sendable {
         state.withLock { $0.answers.removeValue(forKey: loop) ?? [] }
     }
 
+    /// At this moment.
+    var currentCounts: FileCounts {
+        var counts = state.withLock(\.counts)
+        let amount = store.amount
+        counts.expired = store.expiredCount
+        (counts.fileCount, counts.byteCount) = (amount.fileCount, amount.byteCount)
+        return counts
+    }
+
     func stop() {
         state.withLock { $0.isStopped = true }
         work.stop()
@@ -128,7 +156,7 @@ final class FileService: Sendable {
     // MARK: - The thread
 
     /// Works until ``stop()``.
-    func run(queue: SourceQueue, shared: SharedBroker, clock: BrokerClock) {
+    func run(_ interfaces: SourceServices, shared: SharedBroker, clock: BrokerClock) {
         var readings = Readings()
         while !state.withLock(\.isStopped) {
             // It returns false when the time is over too.
@@ -150,7 +178,7 @@ final class FileService: Sendable {
             for connection in reads.ended { readings.close(connection) }
             // One at a time: readers do not wait for those that send.
             if let call = nextCall() {
-                keep(call, queue: queue, shared: shared, unixSeconds: now)
+                keep(call, interfaces, shared: shared, unixSeconds: now)
                 work.notify()
             }
         }
@@ -174,17 +202,22 @@ final class FileService: Sendable {
         _ readings: inout Readings, unixSeconds now: UInt64
     ) -> StoredFilePiece {
         let reader = RequestHolder.stranger(address: "\(request.peer.counted)")
-        guard readings.counts.admits(1, for: reader) else { return .busy }
+        guard readings.counts.admits(1, for: reader) else {
+            state.withLock { $0.counts.busy += 1 }
+            return .busy
+        }
         guard let file = store.open(request.name, place: request.place, unixSeconds: now) else {
             return .absent
         }
         let range = StoredFileRange(request.range, byteCount: file.byteCount)
         let head = range.head(
-            type: file.type, byteCount: file.byteCount, unixSeconds: now, closes: request.closes)
+            type: file.type, byteCount: file.byteCount, unixSeconds: now, cors: request.cors,
+            closes: request.closes)
         let rest = request.isHead ? 0..<0 : range.bytes(of: file.byteCount)
         readings.open[connection] = Reading(
             descriptor: file.descriptor, reader: reader, rest: rest)
         readings.counts.add(1, for: reader)
+        state.withLock { $0.counts.served += 1 }
         switch Self.read(&readings, connection) {
         case .bytes(let bytes, let isLast): return .bytes(head + bytes, isLast: isLast)
         case let other: return other
@@ -221,7 +254,8 @@ final class FileService: Sendable {
 
     /// Keeps the file of an event, and lets the event go on with its address.
     private func keep(
-        _ call: SourceCall, queue: SourceQueue, shared: SharedBroker, unixSeconds now: UInt64
+        _ call: SourceCall, _ interfaces: SourceServices, shared: SharedBroker,
+        unixSeconds now: UInt64
     ) {
         var call = call
         guard case .socketEvent(let form) = call.request.route else {
@@ -239,12 +273,13 @@ final class FileService: Sendable {
             guard call.request.content.count <= SocketLimits.messageByteCountMaximum else {
                 throw SourceRefusal(413, "the message is too long")
             }
-            queue.addPrepared(call)
+            interfaces.queue.addPrepared(call)
         } catch {
+            interfaces.countRefusal(at: .diuit)
             let text = form.refusal(
                 code: Int(error.status), error.text, of: event?.name, to: event?.number)
-            queue.finish(call)
-            queue.deliver(text, to: call.connection, on: call.loop)
+            interfaces.queue.finish(call)
+            interfaces.queue.deliver(text, to: call.connection, on: call.loop)
             shared.loopHandles[Int(call.loop)].wake()
         }
         state.withLock { $0.byteCounts.add(-byteCount, for: call.holder) }
@@ -267,8 +302,10 @@ final class FileService: Sendable {
         }
         do throws(FileStore.Refusal) {
             let name = try store.put(file.content, type: type, app: app, unixSeconds: now)
+            state.withLock { $0.counts.stored += 1 }
             return "\(address)/1/files/\(FileStore.place(ofApp: app))/\(name.text)"
         } catch {
+            state.withLock { $0.counts.refused += 1 }
             throw SourceRefusal(507, "the file is not kept: no room")
         }
     }

@@ -21,6 +21,12 @@ final class FileStore: Sendable {
         case disk(code: Int32)
     }
 
+    /// What all apps have.
+    struct Amount: Hashable {
+        var fileCount = 0
+        var byteCount = 0
+    }
+
     /// A file that is open for reading.
     struct OpenFile {
         let descriptor: Int32
@@ -102,6 +108,7 @@ final class FileStore: Sendable {
     private let ageSeconds: UInt64
     /// By the app in hexadecimal.
     private let apps: Locked<[String: Files]>
+    private let expired = Locked<UInt64>(0)
 
     /// Opens a directory, which is made if it is not there, and removes what an earlier broker left
     /// unfinished.
@@ -147,6 +154,15 @@ final class FileStore: Sendable {
             && place.utf8.allSatisfy {
                 (0x30...0x39).contains($0) || (0x61...0x66).contains($0)
             }
+    }
+
+    var amount: Amount {
+        apps.withLock { apps in
+            apps.values.reduce(into: Amount()) { sum, files in
+                sum.fileCount += files.files.count
+                sum.byteCount += files.byteCount
+            }
+        }
     }
 
     // MARK: - Files
@@ -210,6 +226,9 @@ final class FileStore: Sendable {
 
     // MARK: - Age
 
+    /// Files that were removed because of their age.
+    var expiredCount: UInt64 { expired.withLock { $0 } }
+
     /// Removes some files that are too old. Returns whether there may be more.
     @discardableResult
     func expire(unixSeconds now: UInt64) -> Bool {
@@ -228,6 +247,7 @@ final class FileStore: Sendable {
                 sentBefore: now - min(now, ageSeconds), into: &expired) ?? false
         }
         for name in expired { unlink(path(of: name, at: place)) }
+        self.expired.withLock { $0 += UInt64(expired.count) }
         return hasMore
     }
 

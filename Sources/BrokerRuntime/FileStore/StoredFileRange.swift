@@ -53,7 +53,8 @@ enum StoredFileRange: Hashable {
 
     /// The head of the response. The file is for saving, and never executed by a browser.
     func head(
-        type: StoredFileType, byteCount: Int, unixSeconds: UInt64, closes: Bool
+        type: StoredFileType, byteCount: Int, unixSeconds: UInt64, cors: CORSHeaders? = nil,
+        closes: Bool
     ) -> [UInt8] {
         var status = "200 OK"
         var fields = ""
@@ -69,13 +70,15 @@ enum StoredFileRange: Hashable {
         }
         var date: [UInt8] = []
         HTTPDate.append(unixSeconds: unixSeconds, to: &date)
-        let head =
-            "HTTP/1.1 \(status)\r\nDate: \(String(decoding: date, as: UTF8.self))\r\n"
-            + "Content-Type: \(type.mediaType)\r\n"
-            + "Content-Length: \(bytes(of: byteCount).count)\r\n\(fields)"
-            + "Accept-Ranges: bytes\r\nContent-Disposition: attachment\r\n"
-            + "X-Content-Type-Options: nosniff\r\nCache-Control: private, max-age=3600\r\n"
-            + (closes ? "Connection: close\r\n\r\n" : "\r\n")
-        return Array(head.utf8)
+        var head = Array(
+            ("HTTP/1.1 \(status)\r\nDate: \(String(decoding: date, as: UTF8.self))\r\n"
+                + "Content-Type: \(type.mediaType)\r\n"
+                + "Content-Length: \(bytes(of: byteCount).count)\r\n\(fields)"
+                + "Accept-Ranges: bytes\r\nContent-Disposition: attachment\r\n"
+                + "X-Content-Type-Options: nosniff\r\nCache-Control: private, max-age=3600\r\n")
+                .utf8)
+        cors?.append(to: &head)
+        head += (closes ? "Connection: close\r\n\r\n" : "\r\n").utf8
+        return head
     }
 }

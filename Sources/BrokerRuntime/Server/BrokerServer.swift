@@ -411,7 +411,7 @@ public final class BrokerServer {
         }
         if let files = interfaces.files {
             fileThread = Thread(name: "files") { [shared, clock] in
-                files.run(queue: interfaces.queue, shared: shared, clock: clock)
+                files.run(interfaces, shared: shared, clock: clock)
             }
         }
         // The first statistics are due now.

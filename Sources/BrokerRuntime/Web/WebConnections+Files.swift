@@ -31,7 +31,8 @@ extension WebConnections {
                 range: request.head.range.map {
                     String(decoding: $0.bytes(in: request.bytes), as: UTF8.self)
                 },
-                isHead: request.head.method == .head, closes: !request.head.isPersistent))
+                isHead: request.head.method == .head, closes: !request.head.isPersistent,
+                cors: request.cors))
     }
 
     /// Begins a response. Nothing is read from the connection until it is sent.

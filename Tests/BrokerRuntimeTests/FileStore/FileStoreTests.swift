@@ -45,6 +45,7 @@ import Testing
         #expect(try put("a", store, at: now) == name)
         #expect(try put("b", store, at: now) != name)
         #expect(try put("a", store, app: "other", at: now) != name)
+        #expect(store.amount == FileStore.Amount(fileCount: 3, byteCount: 3))
         #expect(content(of: name, store, unixSeconds: now) == "a")
         #expect(content(of: name, store, app: "other", unixSeconds: now) == nil)
         let later = try self.store()
@@ -99,6 +100,67 @@ import Testing
             let name = StoredFileName(digest: digest, ending: ending)
             #expect(content(of: name, store) == nil)
         }
+    }
+
+    /// The steps of a store, after each of which the broker may end.
+    enum Step: CaseIterable {
+        case nothing, folder, emptyFile, half, whole, renamed
+    }
+
+    @Test(arguments: Step.allCases)
+    func `what an earlier broker has left at each step is a whole file or nothing`(
+        step: Step
+    ) throws {
+        let folder = "\(files.path)/\(FileStore.place(ofApp: "demo"))"
+        let name = try put("abcd", store())
+        let path = "\(folder)/\(name.text)"
+        let manager = FileManager.default
+        if step != .renamed { try manager.removeItem(atPath: path) }
+        switch step {
+        case .nothing: try manager.removeItem(atPath: folder)
+        case .folder, .renamed: break
+        case .emptyFile: try Data().write(to: URL(filePath: path + ".new"))
+        case .half: try Data("ab".utf8).write(to: URL(filePath: path + ".new"))
+        case .whole: try Data("abcd".utf8).write(to: URL(filePath: path + ".new"))
+        }
+        let now = UInt64(Date().timeIntervalSince1970)
+        let store = try store(bytesPerApp: 4)
+        #expect(!manager.fileExists(atPath: path + ".new"))
+        let isThere = step == .renamed
+        #expect(content(of: name, store, unixSeconds: now) == (isThere ? "abcd" : nil))
+        #expect(
+            store.amount
+                == FileStore.Amount(fileCount: isThere ? 1 : 0, byteCount: isThere ? 4 : 0))
+        // The client, who got no answer, sends it again.
+        #expect(try put("abcd", store, at: now) == name)
+        #expect(content(of: name, store, unixSeconds: now) == "abcd")
+        #expect(store.amount == FileStore.Amount(fileCount: 1, byteCount: 4))
+        #expect(throws: FileStore.Refusal.self) { try put("e", store, at: now) }
+    }
+
+    @Test func `half of a key is made anew, and a key that is damaged stops the start`() throws {
+        try Data("half".utf8).write(to: URL(filePath: "\(files.path)/key.new"))
+        let name = try put("a", store())
+        #expect(try put("a", store()) == name)
+        #expect(!FileManager.default.fileExists(atPath: "\(files.path)/key.new"))
+        try Data("short".utf8).write(to: URL(filePath: "\(files.path)/key"))
+        #expect(throws: StartError.self) { try store() }
+    }
+
+    @Test func `a file that is sent twice costs once, and ends with the last send`() throws {
+        let store = try store(bytesPerApp: 3)
+        let first = try put("abc", store)
+        for second in stride(from: UInt64(50), to: 400, by: 50) {
+            #expect(try put("abc", store, at: second) == first)
+            while store.expire(unixSeconds: second) {}
+        }
+        #expect(store.amount == FileStore.Amount(fileCount: 1, byteCount: 3))
+        #expect(store.expiredCount == 0)
+        while store.expire(unixSeconds: 451) {}
+        #expect(content(of: first, store, unixSeconds: 451) == nil)
+        #expect(store.amount == FileStore.Amount() && store.expiredCount == 1)
+        let folder = "\(files.path)/\(FileStore.place(ofApp: "demo"))"
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder).isEmpty)
     }
 
     @Test func `a file that is missing on disk is kept again, and counts once`() throws {

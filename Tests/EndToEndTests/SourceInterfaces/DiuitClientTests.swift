@@ -85,7 +85,8 @@ extension EndToEndTests {
             let files = try TemporaryDirectory("files")
             let port = try await Self.freePort()
             let broker = try await TestBroker(
-                #"apps=[{app:"demo",interfaces:["diuit"]}]"#,
+                #"apps=[{app:"demo",interfaces:["diuit"]},{app:"other",interfaces:["diuit"]}]"#,
+                #"web.allowedOrigins=["https://app.example"]"#,
                 #"files.directory="\#(files.path)""#, "files.bytesPerApp=11534336",
                 #"files.address="http://localhost:\#(port)""#,
                 "limits.packetMaximum=8388608",
@@ -128,7 +129,7 @@ extension EndToEndTests {
         }
 
         /// A port that nobody has at this moment.
-        private static func freePort() async throws -> UInt16 {
+        static func freePort() async throws -> UInt16 {
             let child = try ChildProcess(
                 "/usr/bin/python3",
                 [

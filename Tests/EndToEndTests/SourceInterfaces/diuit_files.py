@@ -92,14 +92,24 @@ base, name = url.rsplit("/", 1)
 for other in (
         base + "/" + "0" * 64 + ".png", base + "/%2e%2e%2fkey", base + "/key",
         base + "/" + name[:-4] + ".jpg", base + "/" + name + ".new",
+        # The other app has the interface too, and none of the files of this one.
+        base[:base.rindex("/")] + "/" + b"other".hex() + "/" + name,
+        base + "/..%2f" + b"demo".hex() + "%2f" + name, base + "//" + name,
         base[:base.rindex("/")] + "/ff/" + name, base[:base.rindex("/")] + "/%2e%2e/" + name):
     assert session.get(other, timeout=patience).status_code == 404, other
+answer = session.get(
+    url, headers={"Origin": "https://app.example", "Range": "bytes=0-3"}, timeout=patience)
+assert answer.headers["Access-Control-Allow-Origin"] == "https://app.example"
+answer = session.get(url, headers={"Origin": "https://evil.example"}, timeout=patience)
+assert "Access-Control-Allow-Origin" not in answer.headers and answer.headers["Vary"] == "Origin"
 assert session.post(url, timeout=patience).status_code == 405
 print("responses well", flush=True)
 
 # What is no file.
 for changes, code, field in (
-        ({"data": "!"}, 400, "data"), ({"data": ""}, 400, "data"), ({"data": 1}, 400, "data"),
+        ({"data": "!"}, 400, "data"), ({"data": "YQ"}, 400, "data"),
+        ({"data": "YQ==YQ=="}, 400, "data"), ({"data": "Y\nQ=="}, 400, "data"),
+        ({"data": "YQ==\u0000"}, 400, "data"), ({"data": "_-8="}, 400, "data"), ({"data": ""}, 400, "data"), ({"data": 1}, 400, "data"),
         ({"mime": "text/html"}, 415, "mime"), ({"mime": "image/svg+xml"}, 415, "mime"),
         ({"mime": "x" * 101}, 415, "mime"), ({"mime": None}, 400, "mime")):
     error = send(content, **changes)["error"]

@@ -132,7 +132,7 @@ enum Rules {
         // QuickBlox has a field of this name, and HTTP a value.
         ForbiddenWord(
             "attachment", instead: "connected session",
-            allowed: ["\"attachments", "`attachments", "Content-Disposition: attachment"]),
+            allowed: ["\"attachments", "`attachments", "content-disposition: attachment"]),
         ForbiddenWord("book", instead: "the table's or the map's name"),
         ForbiddenWord("carrier", instead: "encoder, or transport connection"),
         ForbiddenWord("census", instead: "connection limiter"),
