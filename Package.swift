@@ -287,6 +287,7 @@ let package = Package(
                 "SourceInterfaces/leanmessage_client.py",
                 "SourceInterfaces/diuit_client.py", "SourceInterfaces/diuit_frames.py",
                 "SourceInterfaces/diuit_answerer.py", "SourceInterfaces/diuit_files.py",
+                "SourceInterfaces/diuit_ends.py", "SourceInterfaces/diuit_kills.py",
                 "Full/snapshot.c",
             ]),
         .testTarget(

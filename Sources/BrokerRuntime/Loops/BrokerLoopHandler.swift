@@ -360,7 +360,7 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
             resumePaused(&loop)
             continueLogins(&loop)
             resumeUnfinished(&loop)
-            sockets.endTurn(&loop)
+            endSockets(&loop)
         }
         reportDrained(&loop)
         web.endTurn(&loop)
@@ -372,6 +372,16 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
             hasReportedDrain = true
             shared.loopDrained()
         }
+    }
+
+    /// Ends the turn of clients of other systems.
+    private mutating func endSockets(_ loop: inout some BrokerLoop & ~Copyable) {
+        let late = sockets.endTurn(&loop)
+        guard !late.isEmpty else { return }
+        for connection in late {
+            decoder.events.append(.peerFaulted(connection, .keepAliveTimeout))
+        }
+        loop.nextWake = loop.now
     }
 
     /// Enters the core with the pending events, and again while effects produce more events.
@@ -470,6 +480,7 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
 
     private mutating func carryOut(_ loop: inout some BrokerLoop & ~Copyable) {
         guard !effects.isEmpty else { return }
+        sockets.beginEffects()
         for publication in effects.publications.elements {
             if let time = publication.acceptedNanoseconds { loop.noteAccepted(at: time) }
         }

@@ -54,13 +54,13 @@ struct SourceSocket {
         phase = form == .socketIO ? .opening : .stranger
     }
 
-    /// The client's number of `authenticate`, until the login is accepted; nil if it wants no answer.
+    /// The client's number of `authenticate`, until the login is accepted; nil if it wants no
+    /// answer.
     var loginNumber: UInt64? { wantsAnswer ? writtenNumber : nil }
 
     var credential: PresentedCredential {
         .token(identifier: Array(token.description.utf8), digest)
     }
-
 }
 
 /// The messages in the bytes of a socket, which the transport shows in frames with their lengths

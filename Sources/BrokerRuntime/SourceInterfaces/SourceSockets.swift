@@ -31,12 +31,32 @@ final class SourceSockets {
     private(set) var count = 0
     /// Events without an answer.
     private var waitingCount = 0
+    /// Sockets that do not read what they get, so that nothing of them is read.
+    private var unread: [UnreadSocket] = []
+    /// What members of groups are told of one change, until the core decides on the next.
+    private var states: [StateKey: [UInt8]] = [:]
     /// Every second the sockets of some slots get a ping, so that each has one in its interval and
     /// no time of its own.
     private var nextRound = Instant.never
     private var round = 0
     private static let roundMilliseconds: UInt64 = 1_000
     private static let roundCount = Int(SocketLimits.pingMilliseconds / roundMilliseconds)
+
+    /// A socket with too many unsent bytes.
+    private struct UnreadSocket {
+        let connection: ConnectionID
+        /// When it read last.
+        var since: Instant
+        var byteCount: Int
+    }
+
+    /// Which state of which group is told, and in which form.
+    private struct StateKey: Hashable {
+        let app: [UInt8]
+        let group: [UInt8]
+        let event: String
+        let form: SocketForm
+    }
 
     init(
         _ services: WebServices, loopIndex: UInt8, shared: SharedBroker, rates: ClientRates,
@@ -48,7 +68,6 @@ final class SourceSockets {
             : min(
                 packetMaximum - JSONLimits.framingByteCountMaximum,
                 FileStoreLimits.eventByteCountMaximum)
-
         self.services = services
         self.loopIndex = loopIndex
         self.shared = shared
@@ -110,7 +129,10 @@ final class SourceSockets {
 
     func close(_ connection: ConnectionID) {
         guard let socket = self[connection] else { return }
-        if socket.isWaiting { waitingCount -= 1 }
+        if socket.isWaiting {
+            waitingCount -= 1
+            services.interfaces.queue.abandonEvent(of: connection, on: loopIndex)
+        }
         self[connection] = nil
         count -= 1
         if count == 0 { nextRound = .never }
@@ -154,6 +176,52 @@ final class SourceSockets {
 
     // MARK: - Messages of clients
 
+    /// Whether a client has read so little of what it gets that no message of it is read. Each
+    /// message has one answer at most, so this bounds them.
+    func holdUnread(
+        _ connection: ConnectionID, in loop: inout some BrokerLoop & ~Copyable
+    ) -> Bool {
+        let byteCount = loop.outgoingByteCount(of: connection)
+        guard byteCount > ScheduleLimits.unsentBytesMaximum else { return false }
+        unread.append(
+            UnreadSocket(connection: connection, since: loop.now, byteCount: byteCount))
+        loop.pauseReading(connection, for: .answers)
+        return true
+    }
+
+    /// Reads on from clients that have read. Returns those that have read nothing for too long.
+    private func releaseUnread(
+        _ loop: inout some BrokerLoop & ~Copyable
+    ) -> [ConnectionID] {
+        var late: [ConnectionID] = []
+        var rest: [UnreadSocket] = []
+        for var socket in unread where contains(socket.connection) {
+            let byteCount = loop.outgoingByteCount(of: socket.connection)
+            if byteCount <= ScheduleLimits.unsentBytesMaximum {
+                loop.resumeReading(socket.connection, from: .answers)
+                continue
+            }
+            if byteCount != socket.byteCount {
+                socket.byteCount = byteCount
+                socket.since = loop.now
+            }
+            let due = socket.since.advanced(byMilliseconds: SocketLimits.silenceMilliseconds)
+            guard due > loop.now else {
+                // One that has not logged in has its own deadline.
+                if self[socket.connection]?.phase == .established {
+                    late.append(socket.connection)
+                }
+                continue
+            }
+            // This turn sends when it ends; afterwards the socket itself begins a turn.
+            let isBlocked = loop.isSendBlocked(socket.connection)
+            loop.nextWake = min(loop.nextWake, isBlocked ? due : loop.now)
+            rest.append(socket)
+        }
+        unread = rest
+        return late
+    }
+
     /// Takes a message of a client.
     ///
     /// - Returns: a packet of MRT that stands for it; nil for none.
@@ -163,10 +231,7 @@ final class SourceSockets {
         guard let socket = self[connection] else { return nil }
         switch socket.form.input(text) {
         case .ping(let content):
-            // One that does not read what it gets has an answer to its next ping.
-            if loop.outgoingByteCount(of: connection) <= ScheduleLimits.unsentBytesMaximum {
-                write(socket.form.pong(content), to: connection, in: &loop)
-            }
+            write(socket.form.pong(content), to: connection, in: &loop)
         case .pong: return takePong(from: connection)
         case .connect:
             guard socket.phase == .opening else {
@@ -179,8 +244,11 @@ final class SourceSockets {
             write(SocketForm.refused(namespace: namespace), to: connection, in: &loop)
             countRefusal(connection, in: &loop)
         case .event:
+            services.interfaces.countRequest(to: .diuit)
             switch socket.phase {
-            case .opening: end(connection, code: 400, "no CONNECT of Socket.IO", in: &loop)
+            case .opening:
+                services.interfaces.countRefusal(at: .diuit)
+                end(connection, code: 400, "no CONNECT of Socket.IO", in: &loop)
             case .stranger: return authenticate(text, on: connection, socket, in: &loop)
             case .established: execute(text, of: connection, socket, in: &loop)
             case .authenticating, .ended: break
@@ -230,6 +298,7 @@ final class SourceSockets {
             let refusal = socket.form.refusal(
                 code: Int(error.status), error.text, of: event?.name, to: event?.number)
             write(refusal, to: connection, in: &loop)
+            services.interfaces.countRefusal(at: .diuit)
             if event?.name == "authenticate", error.status == 403 {
                 _ = services.operators.failures.note(loop.peer(of: connection), at: loop.now)
                 leave(connection, in: &loop)
@@ -288,10 +357,14 @@ final class SourceSockets {
         in loop: inout some BrokerLoop & ~Copyable
     ) {
         guard let holder = holder(of: socket, at: loop.now), case .user(let user, _) = holder.kind
-        else { return end(connection, code: 403, "the session is not valid any more", in: &loop) }
+        else {
+            services.interfaces.countRefusal(at: .diuit)
+            return end(connection, code: 403, "the session is not valid any more", in: &loop)
+        }
         let app = String(decoding: holder.app, as: UTF8.self)
         guard services.interfaces.apps.has(.diuit, app: app) else {
-            return end(connection, code: 404, "the interface is closed", in: &loop)
+            services.interfaces.countRefusal(at: .diuit)
+            return end(connection, code: 404, Self.closedInterface, in: &loop)
         }
         let request = SourceRequest(
             route: .socketEvent(socket.form), query: [], content: text, contentForm: .json,
@@ -302,15 +375,21 @@ final class SourceSockets {
             address: loop.peer(of: connection), began: loop.now)
         let wait = services.requests.count(
             call.holder, perSecond: rates.values.messagesPerSecond, at: loop.now)
-        guard wait == nil, add(call) else {
+        // Nobody executes events any more when the broker is stopping.
+        let isStopping = services.health.current.contains(.draining)
+        guard !isStopping, wait == nil, add(call) else {
+            services.interfaces.countRefusal(at: .diuit)
             // The loop does not read a file to find the number of its event.
             let event =
                 text.count <= SocketLimits.messageByteCountMaximum
                 ? try? SocketEvent(text, socket.form) : nil
+            let detail =
+                isStopping
+                ? "the broker is stopping"
+                : wait == nil ? "too many requests wait" : "more than limits.messagesPerSecond"
             let refusal = socket.form.refusal(
-                code: wait == nil ? 503 : 429,
-                wait == nil ? "too many requests wait" : "more than limits.messagesPerSecond",
-                of: event?.name, to: event?.number)
+                code: !isStopping && wait != nil ? 429 : 503, detail, of: event?.name,
+                to: event?.number)
             write(refusal, to: connection, in: &loop)
             return
         }
@@ -332,11 +411,21 @@ final class SourceSockets {
         return false
     }
 
+    private static let closedInterface = "the interface is closed"
+
     /// What an event with a file has in it.
     private static let fileWord = Array("base64".utf8)
 
     /// Sends the answers that are there, and the pings that are due.
-    func endTurn(_ loop: inout some BrokerLoop & ~Copyable) {
+    ///
+    /// - Returns: connections whose clients have read nothing for too long.
+    func endTurn(_ loop: inout some BrokerLoop & ~Copyable) -> [ConnectionID] {
+        let late = unread.isEmpty ? [] : releaseUnread(&loop)
+        sendAnswersAndPings(in: &loop)
+        return late
+    }
+
+    private func sendAnswersAndPings(in loop: inout some BrokerLoop & ~Copyable) {
         if waitingCount > 0 {
             for (connection, text) in services.interfaces.queue.takeAnswers(for: loopIndex) {
                 // It may have closed.
@@ -358,15 +447,22 @@ final class SourceSockets {
         sendPings(in: &loop)
     }
 
-    /// Sends the pings of a round.
+    /// Sends the pings of a round, and ends connections whose interface a reload has closed.
     private func sendPings(in loop: inout some BrokerLoop & ~Copyable) {
-        let end = sockets.count * Self.pieceCount
-        for slot in stride(from: round, to: end, by: Self.roundCount) {
+        let slotCount = sockets.count * Self.pieceCount
+        for slot in stride(from: round, to: slotCount, by: Self.roundCount) {
             guard let socket = sockets[slot / Self.pieceCount][slot % Self.pieceCount],
-                socket.phase == .established, !socket.isPinging
+                socket.phase == .established
             else { continue }
             let connection = ConnectionID(
                 loop: loopIndex, slot: slot, generation: socket.generation)
+            if let app = holder(of: socket, at: loop.now)?.app,
+                !services.interfaces.apps.has(.diuit, app: String(decoding: app, as: UTF8.self))
+            {
+                end(connection, code: 404, Self.closedInterface, in: &loop)
+                continue
+            }
+            if socket.isPinging { continue }
             beginPing(of: connection)
             write(socket.form.ping, to: connection, in: &loop)
         }
@@ -404,9 +500,7 @@ extension SourceSockets: MessageRelay {
             if let farewell = socket.form.farewell { texts.append(farewell) }
         case .event(let event, let data): texts = [socket.form.event(event, data)]
         case .state(let event, let group):
-            if let data = state(event, ofGroup: group, for: socket) {
-                texts = [socket.form.event(event, data)]
-            }
+            if let text = state(event, ofGroup: group, for: socket) { texts = [text] }
         case .nothing: break
         }
         if number > 0 {
@@ -434,20 +528,32 @@ extension SourceSockets: MessageRelay {
         ])
     }
 
-    /// The newest state of a group, at the time at which its change is told.
+    /// The newest state of a group, at the time at which its change is told. It is written once for
+    /// all members.
     private func state(
         _ event: String, ofGroup group: String, for socket: SourceSocket
-    ) -> SourceValue? {
+    ) -> [UInt8]? {
         guard let app = holder(of: socket, at: clock.moment().instant)?.app else { return nil }
-        let found = shared.look { $0.groupDescription(app: app, Array(group.utf8)) }
+        let key = StateKey(
+            app: app, group: Array(group.utf8), event: event, form: socket.form)
+        if let known = states[key] { return known }
+        let found = shared.look { $0.groupDescription(app: app, key.group) }
         guard let found else { return nil }
         func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
-        var members: [String: SourceValue] = ["chatId": .text(group)]
-        if event == "meta.updated" {
-            members["meta"] = DiuitEvents.meta(text(found.meta))
-        } else {
-            members["whiteList"] = DiuitEvents.whiteList(found.allowed?.map(text))
-        }
-        return .object(members)
+        let data = DiuitEvents.state(
+            event, ofGroup: group, meta: text(found.meta), allowed: found.allowed?.map(text))
+        let written = socket.form.event(event, data)
+        if states.count < Self.statesMaximum { states[key] = written }
+        return written
+    }
+
+    /// States that are kept for other members, each of at most
+    /// ``SourceLimits/stateBytesMaximum``.
+    private static let statesMaximum = 64
+
+    /// The core has decided again: what was told of groups may be older than a change that is to be
+    /// told now.
+    func beginEffects() {
+        if !states.isEmpty { states = [:] }
     }
 }

@@ -157,6 +157,17 @@ extension WebConnections {
         _ form: SocketForm, _ request: WebRequest, of connection: ConnectionID, isDraining: Bool,
         in loop: borrowing some BrokerLoop & ~Copyable
     ) -> WebAction {
+        services.interfaces.countRequest(to: .diuit)
+        let action = socketAction(
+            form, request, of: connection, isDraining: isDraining, in: loop)
+        if case .respond = action { services.interfaces.countRefusal(at: .diuit) }
+        return action
+    }
+
+    private func socketAction(
+        _ form: SocketForm, _ request: WebRequest, of connection: ConnectionID, isDraining: Bool,
+        in loop: borrowing some BrokerLoop & ~Copyable
+    ) -> WebAction {
         if services.operators.failures.isExceeded(
             by: peer(of: request, on: connection, in: loop), at: loop.now)
         {
