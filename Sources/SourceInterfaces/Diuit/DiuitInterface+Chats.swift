@@ -8,7 +8,8 @@ extension DiuitInterface {
     func listChats(_ event: SocketEvent) throws(SourceRefusal) -> SourceValue {
         let (start, count) = try page(
             event, countMaximum: SourceLimits.dialogsMaximum,
-            countDefault: SourceLimits.dialogsMaximum, itemsMaximum: 2 * SourceLimits.dialogsMaximum)
+            countDefault: SourceLimits.dialogsMaximum,
+            itemsMaximum: 2 * SourceLimits.dialogsMaximum)
         let (others, messages) = try conversations()
         let chats = operations.groups(of: user, app: app).map { DialogName.group($0.groupid) }
         var page = DiuitPage()

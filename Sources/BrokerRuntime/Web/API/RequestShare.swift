@@ -54,12 +54,10 @@ enum RequestHolder: Hashable {
     }
 
     func hash(into hasher: inout Hasher) {
-        var (tag, first, second) = parts
+        let (tag, first, second) = parts
         hasher.combine(tag)
-        first.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
-        // No id has this byte.
-        hasher.combine(UInt8(0))
-        second.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+        hasher.combine(Array(first.utf8))
+        hasher.combine(Array(second.utf8))
     }
 }
 
