@@ -307,7 +307,8 @@ let package = Package(
                 "SourceInterfaces/rest_client.py", "SourceInterfaces/quickblox_client.py",
                 "SourceInterfaces/leanmessage_client.py",
                 "SourceInterfaces/diuit_client.py", "SourceInterfaces/diuit_frames.py",
-                "SourceInterfaces/diuit_answerer.py",
+                "SourceInterfaces/diuit_answerer.py", "SourceInterfaces/diuit_files.py",
+                "SourceInterfaces/diuit_ends.py", "SourceInterfaces/diuit_kills.py",
                 "Full/snapshot.c",
             ]),
         .testTarget(

@@ -17,6 +17,7 @@ public struct BrokerSettings: Hashable, Sendable {
     public var limits = Limits()
     public var queues = Queues()
     public var history = History()
+    public var files = Files()
     public var mqtt = MQTT()
     public var web = Web()
     public var store = Store()
@@ -90,6 +91,14 @@ public struct BrokerSettings: Hashable, Sendable {
         public var conversationsPerApp = 100_000
         public var topicsPerApp = 10_000
         public var bytesPerApp = 1 << 30
+    }
+
+    /// Files of messages that clients of other systems send.
+    public struct Files: Hashable, Sendable {
+        public var directory: String?
+        public var bytesPerApp = 0
+        public var ageSeconds = 7 * 86_400
+        public var address: String?
     }
 
     public struct Queues: Hashable, Sendable {

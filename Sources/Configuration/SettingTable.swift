@@ -6,7 +6,8 @@ import CommandLineOptions
 /// The keys of the configuration in the order in which they are documented.
 public enum SettingTable {
     public static let all: [Setting] =
-        general + apps + tls + jwt + limits + queues + history + mqtt + web + store + log
+        general + apps + tls + jwt + limits + queues + history + files + mqtt + web + store
+        + log
 
     /// The known key that a person most likely meant: one spelled nearly so, or one of nearly the
     /// same name in another section.
@@ -420,6 +421,28 @@ public enum SettingTable {
             unit: "bytes", reload: .atOnce,
             "Bytes that are kept in all conversations of one app. Above it, the largest "
                 + "conversations give up their oldest messages; 0 keeps no messages."),
+    ]
+
+    private static let files: [Setting] = [
+        .optionalText(
+            "files.directory", at: \.files.directory, reload: .restart,
+            "The directory of files that clients of Diuit send in messages "
+                + "([source-systems.md](source-systems.md#files)), outside the store. Null keeps "
+                + "none. `limits.packetMaximum` bounds a file too: base64 makes it a third "
+                + "longer."),
+        .integer(
+            "files.bytesPerApp", at: \.files.bytesPerApp,
+            in: 0...35_184_372_088_832, unit: "bytes", reload: .restart,
+            "Bytes of the files of one app. Above it new ones are refused (507); 0 keeps none."),
+        .integer(
+            "files.ageSeconds", at: \.files.ageSeconds, in: 1...4_294_967_295,
+            unit: "seconds", reload: .restart,
+            "Age at which a file is removed: 7 days. A file that is sent again begins anew."),
+        .optionalText(
+            "files.address", at: \.files.address, domain: "URL or null",
+            reload: .restart,
+            "What the addresses of files begin with, such as `https://broker.example:8443`: a "
+                + "listener that serves the API, as clients reach it."),
     ]
 
     private static let mqtt: [Setting] = [

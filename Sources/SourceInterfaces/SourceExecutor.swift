@@ -60,8 +60,10 @@ public struct SourceExecutor {
         }
     }
 
-    /// The message that answers an event on a socket; empty for none.
-    public func answer(socketEvent request: SourceRequest, _ form: SocketForm) -> [UInt8] {
+    /// The message that answers an event on a socket, empty for none, and whether it is a refusal.
+    public func answer(
+        socketEvent request: SourceRequest, _ form: SocketForm
+    ) -> (text: [UInt8], isRefusal: Bool) {
         var event: SocketEvent?
         do throws(SourceRefusal) {
             let found = try SocketEvent(request.content, form)
@@ -69,10 +71,11 @@ public struct SourceExecutor {
             let holder = try request.holder()
             let interface = DiuitInterface(
                 operations: operations, app: holder.app, user: holder.user)
-            return form.answer(try interface.answer(found), to: found.number)
+            return (form.answer(try interface.answer(found), to: found.number), false)
         } catch {
-            return form.refusal(
+            let text = form.refusal(
                 code: Int(error.status), error.text, of: event?.name, to: event?.number)
+            return (text, true)
         }
     }
 

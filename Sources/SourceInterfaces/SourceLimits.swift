@@ -1,5 +1,7 @@
 // The limits of the interfaces, each with the reason for its number.
 
+import Administration
+
 /// Limits of what clients of the interfaces may ask for.
 public enum SourceLimits {
     /// Seconds for which a login through an interface is valid: 30 days. These systems have no
@@ -25,8 +27,10 @@ public enum SourceLimits {
     public static let messageIdentifiersMaximum = 100
     /// Conditions of a request; the clients of these systems send a few.
     public static let conditionsMaximum = 16
-    /// Values of one condition with several.
+    /// Values of all conditions of a request together: each is looked for in a thousand dialogs.
     public static let conditionValuesMaximum = 100
+    /// Conditions of a request that search texts: each reads all texts of a thousand messages.
+    public static let searchesMaximum = 4
     /// Levels of JSON within each other.
     public static let depthMaximum = 16
     /// Characters of one number in JSON: the longest that programs write have 25.
@@ -52,11 +56,17 @@ public enum SourceLimits {
     /// Messages of a chat in one answer unless the client asks for another count, as the source
     /// documents.
     public static let chatPageCountDefault = 20
-    /// Chats of a list with their newest message, each of which the store reads with a batch of its
-    /// own.
-    public static let newestMessagesMaximum = 20
+    /// Chats of a list with their newest message, which the store reads with one batch.
+    public static let newestMessagesMaximum = ListConversations.messagesMaximum
     /// Members of a chat whose read marks a list of messages tells.
     public static let readersMaximum = 16
+    /// Bytes of the items of one answer on a socket, unless one item has more. A socket whose
+    /// unsent bytes exceed 8 MiB ends, and a client that lists after each login would be there
+    /// again.
+    public static let answerBytesMaximum = 1 << 20
+    /// Bytes of the state of a chat that an event tells to each member. A window of 256 such events
+    /// has 2 MiB.
+    public static let stateBytesMaximum = 8_192
     /// Seconds for which a nonce is valid: the account server has to sign it meanwhile.
     public static let nonceSeconds: UInt64 = 300
     /// Used nonces that are remembered until they are too old: logins of five minutes.

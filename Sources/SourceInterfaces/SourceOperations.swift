@@ -48,6 +48,8 @@ public protocol SourceOperations {
     /// Lists what the user sees of a conversation.
     func list(_ request: ListHistory, seenBy user: String) throws(SourceRefusal)
         -> ListHistory.Reply
+    /// How far users have read a conversation, in their order; 0 for nothing.
+    func readMarks(of conversation: ConversationName, by users: [String], app: String) -> [UInt64]
     func mark(_ request: MarkConversation) throws(SourceRefusal) -> MarkConversation.Reply
     /// Sends a message with the rights of the token.
     func send(_ request: SendMessage) throws(SourceRefusal) -> SendMessage.Reply

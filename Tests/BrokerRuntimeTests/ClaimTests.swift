@@ -68,6 +68,17 @@ import WireFormat
         }
     }
 
+    /// Diuit's is good for one login with its nonce, which a bearer token would not need.
+    @Test func `a web token whose cty is that of a login of Diuit admits nobody`() throws {
+        for (contentType, expected) in [("diuit-auth;v=1", 0x86), ("JWT", 5)] {
+            let token = makeWebToken(
+                claims(["nonce": "n"]), secret: secret, contentType: contentType)
+            #expect(try login(token).1 == expected)
+        }
+        let line = try #require(broker.log.line { $0.contains("event=auth_failed") })
+        #expect(line.contains("its cty is that of a login of Diuit"), "\(line)")
+    }
+
     @Test func `two new web tokens in one segment are verified in order`() throws {
         _ = try broker.makeTokens("bob")
         let (peer, reason) = try login(makeWebToken(claims(), secret: secret))

@@ -67,13 +67,14 @@ final class TestAuthority {
 
 /// A JSON Web Token signed with a shared secret.
 func makeWebToken(
-    _ claims: [String: Any], secret: String, kid: String = "k1"
+    _ claims: [String: Any], secret: String, kid: String = "k1", contentType: String? = nil
 ) -> String {
     func encode(_ data: Data) -> String {
         data.base64EncodedString().replacing("+", with: "-").replacing("/", with: "_")
             .replacing("=", with: "")
     }
-    let header = ["typ": "JWT", "alg": "HS256", "kid": kid]
+    var header = ["typ": "JWT", "alg": "HS256", "kid": kid]
+    header["cty"] = contentType
     let parts = [header, claims].map { encode(try! JSONSerialization.data(withJSONObject: $0)) }
     let signed = Array(parts.joined(separator: ".").utf8)
     var (signature, count) = ([UInt8](repeating: 0, count: 32), UInt32(0))

@@ -61,7 +61,8 @@ import Testing
         let whole = try LoadedConfiguration(text: Array(text.utf8))
         #expect(
             Set(whole.settingsChanged(from: plain).map(\.key)) == [
-                "apps", "jwt.issuers", "jwt.keys", "tls.clientApp", "tls.clientAuthorityFile",
+                "apps", "files.address", "files.directory", "jwt.issuers", "jwt.keys",
+                "tls.clientApp", "tls.clientAuthorityFile",
                 "tls.crlFile",
                 "tls.pskFile", "web.allowedOrigins",
             ])

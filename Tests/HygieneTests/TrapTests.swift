@@ -19,6 +19,8 @@ import Testing
         "APIQueue", "AwaitedAnswers", "IdempotencyKey", "Operators", "SourceQueue",
         "WebConnections+Interfaces", "AdministrationService+Interfaces", "UserPasswords",
         "SourceSocket", "SourceSockets", "BrokerLoopHandler+Sockets", "LoginNonces",
+        "FileStore", "FileService", "StoredFileRange", "StoredFileType",
+        "WebConnections+Files",
     ]
 
     @Test func `each trap that a packet could reach has its reason`() throws {

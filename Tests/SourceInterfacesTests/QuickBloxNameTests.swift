@@ -47,6 +47,8 @@ import Testing
         ("type[gt]=3", "c"), ("type[gte]=3", "bc"), ("type[in]=2,10", "ac"),
         ("type[nin]=2,10", "b"), ("type[or]=2,3", "ab"), ("occupants_ids[all]=1,2", "a"),
         ("occupants_ids=1", "ab"), ("name[ctn]=EA", "c"), ("name[gt]=A", "c"), ("", "abc"),
+        ("occupants_ids[all]=", "abc"), ("occupants_ids[in]=", ""), ("name=null", "ab"),
+        ("occupants_ids[nin]=1,2", "c"), ("occupants_ids[all]=1,1", "ab"),
         ("type[gt]=2&type[lt]=10", "b"), ("sort_desc=type", "cba"), ("sort_asc=type", "abc"),
     ])
     func `operators select and sort`(query: String, found: String) throws {
@@ -59,6 +61,9 @@ import Testing
     @Test(arguments: [
         "type[like]=1", "type[eq]=1", "type[=1", "color=1", "photo=1", "limit=101", "limit=-1",
         "skip=1001", "count=2", "sort_asc=name", "type[in]=" + String(repeating: "1,", count: 101),
+        "type[in]=" + String(repeating: "1,", count: 60) + "&type[in]="
+            + String(repeating: "1,", count: 41),
+        "name[ctn]=a&name[ctn]=b&name[ctn]=c&name[ctn]=d&name[ctn]=e",
     ])
     func `what the grammar does not have is refused with its field`(query: String) {
         let error = #expect(throws: SourceRefusal.self) {

@@ -100,7 +100,16 @@ import Testing
             ("items of an answer, and without `limit`", SourceLimits.pageCountDefault),
             ("`skip`", SourceLimits.dialogsMaximum),
             ("conditions of a request", SourceLimits.conditionsMaximum),
-            ("values of a condition", SourceLimits.conditionValuesMaximum),
+            (
+                "values of all conditions of a request", SourceLimits.conditionValuesMaximum
+            ),
+            ("conditions `ctn` of a request", SourceLimits.searchesMaximum),
+            (
+                "KiB of the items of an answer on a socket, unless one has more",
+                SourceLimits.answerBytesMaximum >> 10
+            ),
+            ("bytes of the state of a chat in an event", SourceLimits.stateBytesMaximum),
+            ("ids of `whiteList` in an answer or an event", SourceLimits.occupantsMaximum),
             ("users that a request adds or removes", SourceLimits.membersMaximum),
             (
                 "messages that a request marks or deletes",
@@ -113,7 +122,10 @@ import Testing
             ("bytes of `meta` of a chat", SourceLimits.chatMetaBytesMaximum),
             ("bytes of `meta` of a message", SourceLimits.messageMetaBytesMaximum),
             ("members of a chat whose read marks are told", SourceLimits.readersMaximum),
-            ("bytes of a message on a socket", SocketLimits.messageByteCountMaximum),
+            (
+                "bytes of a message on a socket, without a file",
+                SocketLimits.messageByteCountMaximum
+            ),
             ("events before the login", Int(SocketLimits.eventsBeforeLoginMaximum)),
         ]
         for (what, number) in limits {
@@ -124,6 +136,6 @@ import Testing
         #expect(SourceLimits.sessionSeconds == 30 * 86_400)
         #expect(SourceLimits.messagesMaximum == 1_000)
         #expect(SourceLimits.nonceSeconds == 5 * 60)
-        #expect(SourceLimits.newestMessagesMaximum == 20)
+        #expect(SourceLimits.newestMessagesMaximum == 100)
     }
 }

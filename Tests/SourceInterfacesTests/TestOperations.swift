@@ -19,9 +19,18 @@ final class TestOperations: SourceOperations {
     var mayCreateGroups: Bool { true }
     func isOpen(_ interface: SourceInterface, app: String) -> Bool { true }
     func makeNonce() -> String { "nonce" }
-    func verify(_ token: [UInt8]) throws(SourceRefusal) -> SourceLogin { throw Self.refusal }
-    func use(nonce: String) throws(SourceRefusal) { throw Self.refusal }
-    func addUser(_ request: AddUser) throws(SourceRefusal) -> AddUser.Reply { throw Self.refusal }
+    /// What a JWT says; nil for one that is refused.
+    var login: SourceLogin?
+    func verify(_ token: [UInt8]) throws(SourceRefusal) -> SourceLogin {
+        guard let login else { throw Self.refusal }
+        return login
+    }
+    func use(nonce: String) throws(SourceRefusal) {
+        guard login?.nonce == nonce else { throw Self.refusal }
+    }
+    func addUser(_ request: AddUser) throws(SourceRefusal) -> AddUser.Reply {
+        AddUser.Reply(isNew: true)
+    }
     func isValid(_ target: SetWakeTarget) -> Bool { true }
     func setIfPossible(_ target: SetWakeTarget) {}
     func isKnown(_ user: String, app: String) -> Bool { true }
@@ -31,17 +40,21 @@ final class TestOperations: SourceOperations {
     }
     /// Of each group.
     var owner = "alice"
+    var allowed: [String]? = ["alice"]
+    var members = ["alice"]
     var meta = ""
     /// Users to whom nobody may send.
     var unreachable: Set<String> = []
     /// The hash of everybody's password.
     var passwordHash = ""
     func maySend(to user: String) -> Bool { !unreachable.contains(user) }
+    private(set) var minted: MintTokens?
     func mint(_ request: MintTokens) throws(SourceRefusal) -> MintTokens.Reply {
+        minted = request
         throw Self.refusal
     }
     func list(_ request: ListTokens) throws(SourceRefusal) -> ListTokens.Reply {
-        throw Self.refusal
+        ListTokens.Reply(tokens: [], next: nil)
     }
     func revoke(_ request: RevokeTokens) throws(SourceRefusal) -> RevokeTokens.Reply {
         throw Self.refusal
@@ -49,13 +62,20 @@ final class TestOperations: SourceOperations {
     func create(_ request: CreateGroup) throws(SourceRefusal) -> CreateGroup.Reply {
         throw Self.refusal
     }
-    func groups(of user: String, app: String) -> [ListGroups.Group] { [] }
+    /// The groups that everybody is in.
+    var groupNames: [String] = []
+    func groups(of user: String, app: String) -> [ListGroups.Group] {
+        groupNames.map {
+            ListGroups.Group(
+                groupid: $0, title: "", owner: owner, memberCount: 1, isLimited: true)
+        }
+    }
     func openGroups(app: String) -> [ListGroups.Group] { [] }
     func isMember(_ user: String, of group: String, app: String) -> Bool { true }
     func show(_ request: ShowGroup) throws(SourceRefusal) -> ShowGroup.Reply {
         ShowGroup.Reply(
             groupid: request.groupid, title: "", owner: owner, memberCount: 1,
-            allowed: ["alice"], meta: meta, members: ["alice"])
+            allowed: allowed, meta: meta, members: members)
     }
     func change(_ request: ChangeMember) throws(SourceRefusal) -> ChangeMember.Reply {
         throw Self.refusal
@@ -80,6 +100,13 @@ final class TestOperations: SourceOperations {
         let page = Array(older.prefix(request.limit ?? ListHistory.countMaximum))
         return ListHistory.Reply(
             messages: page, next: page.count < older.count ? page.last?.number : nil)
+    }
+    /// By the user.
+    var readMarks: [String: UInt64] = [:]
+    func readMarks(
+        of conversation: ConversationName, by users: [String], app: String
+    ) -> [UInt64] {
+        users.map { readMarks[$0] ?? 0 }
     }
     func mark(_ request: MarkConversation) throws(SourceRefusal) -> MarkConversation.Reply {
         throw Self.refusal

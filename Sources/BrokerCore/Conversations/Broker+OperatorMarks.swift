@@ -42,6 +42,22 @@ extension Broker {
         return outcome
     }
 
+    /// How far users have read a conversation: numbers in the order of the users, 0 for one who has
+    /// read nothing of it or is none of its users.
+    public func readMarks(of selection: ConversationSelection, by users: [[UInt8]]) -> [UInt64] {
+        guard let app = app(named: selection.app),
+            let parties = parties(of: selection, app: app),
+            let index = conversationTable.find(parties)
+        else { return users.map { _ in 0 } }
+        return users.map { name in
+            user(named: name, app: app).map {
+                conversationTable.reading(
+                    of: ConversationTable.Reader(conversation: index, user: $0)
+                ).readThrough
+            } ?? 0
+        }
+    }
+
     /// Removes and returns what became of a mark; nil while the store counts messages for it.
     public mutating func takeMark(_ number: UInt64) -> MarkOutcome? { inspections.takeMark(number) }
 }

@@ -227,7 +227,7 @@ extension ConversationName {
 }
 
 extension ConversationSelection {
-    fileprivate init(app: String, _ name: ConversationName) {
+    init(app: String, _ name: ConversationName) {
         let parties: Parties =
             switch name {
             case .users(let first, let second): .users(Array(first.utf8), Array(second.utf8))

@@ -170,6 +170,7 @@ struct AdministrationService {
             api: StatisticsSources.API(
                 requests: requests.answeredCount, failures: operators.failures.total),
             interfaces: interfaces.currentCounts,
+            files: interfaces.files?.currentCounts ?? FileCounts(),
             passwords: passwords.current, process: ProcessUsage.now(),
             expiry: TrustExpiry(listeners: listeners, trust: trust, at: clock.moment()))
     }

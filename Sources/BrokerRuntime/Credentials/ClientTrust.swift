@@ -6,6 +6,7 @@ import BrokerCore
 import Configuration
 import Credentials
 import NetTransport
+import SourceInterfaces
 import Synchronization
 import Threads
 import WireFormat
@@ -109,6 +110,10 @@ package final class ClientTrust: Sendable {
         webToken bytes: RawSpan, unixSeconds: Int64
     ) throws(TrustRefusal) -> VerifiedIdentity {
         let token = try token(verifying: bytes, unixSeconds: unixSeconds)
+        // It is good for one login with its nonce: whoever reads it in a log has no credential.
+        guard token.contentType != DiuitLogin.contentType else {
+            throw TrustRefusal("web token: its cty is that of a login of Diuit")
+        }
         guard Self.isIdentifier(token.app), Self.isIdentifier(token.user),
             token.device.map(Self.isDevice) ?? true
         else { throw TrustRefusal("web token: the app, the user or the device is not a valid id") }

@@ -77,7 +77,8 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         self.connectionLog = log
         decoder = PacketDecoder(loop: loopIndex, terms: terms, packetMaximum: packetMaximum)
         sockets = SourceSockets(
-            web, loopIndex: loopIndex, shared: shared, rates: rates, clock: clock)
+            web, loopIndex: loopIndex, shared: shared, rates: rates, clock: clock,
+            packetMaximum: packetMaximum)
         decoder.conversations.relay = sockets
         verifier = CredentialVerifier(
             trust: trust, clock: clock, numbers: numbers, passwords: passwords)
@@ -359,7 +360,7 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
             resumePaused(&loop)
             continueLogins(&loop)
             resumeUnfinished(&loop)
-            sockets.endTurn(&loop)
+            endSockets(&loop)
         }
         reportDrained(&loop)
         web.endTurn(&loop)
@@ -371,6 +372,16 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
             hasReportedDrain = true
             shared.loopDrained()
         }
+    }
+
+    /// Ends the turn of clients of other systems.
+    private mutating func endSockets(_ loop: inout some BrokerLoop & ~Copyable) {
+        let late = sockets.endTurn(&loop)
+        guard !late.isEmpty else { return }
+        for connection in late {
+            decoder.events.append(.peerFaulted(connection, .keepAliveTimeout))
+        }
+        loop.nextWake = loop.now
     }
 
     /// Enters the core with the pending events, and again while effects produce more events.
@@ -469,6 +480,7 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
 
     private mutating func carryOut(_ loop: inout some BrokerLoop & ~Copyable) {
         guard !effects.isEmpty else { return }
+        sockets.beginEffects()
         for publication in effects.publications.elements {
             if let time = publication.acceptedNanoseconds { loop.noteAccepted(at: time) }
         }

@@ -75,7 +75,7 @@ extension BrokerServer {
 
     /// Checks all settings and files, then applies them.
     private func apply(_ new: BrokerSettings) throws(StartError) {
-        let watched = FileWatch(new.files)
+        let watched = FileWatch(new.watchedFiles)
         let material = try TrustMaterial(new)
         try listenerSet.renewContexts(new, preSharedKeys: trust.preSharedKeys)
         trust.replace(with: material)
@@ -158,7 +158,7 @@ extension BrokerServer {
 
 extension BrokerSettings {
     /// All files that are read again when they change.
-    var files: Set<String> {
+    var watchedFiles: Set<String> {
         let tls = [
             tls.certificateFile, tls.keyFile, tls.clientAuthorityFile, tls.crlFile, tls.pskFile,
         ]

@@ -44,6 +44,7 @@ public final class BrokerServer {
     private var administration: Thread?
     private var writer: Thread?
     private var passwordHashing: Thread?
+    private var fileThread: Thread?
 
     /// Ends the process of a broker that cannot continue.
     public typealias Failure = @Sendable (StartError.Kind) -> Never
@@ -68,7 +69,7 @@ public final class BrokerServer {
         self.version = version
         backups = BackupRunner(log: log)
         Self.keepLargeBlocksApart()
-        files = FileWatch(settings.files)
+        files = FileWatch(settings.watchedFiles)
         rates = ClientRates(ClientRates.Values(settings))
         connectionLimiter = ConnectionLimiter(
             maximumPerAddress: settings.limits.connectionsPerAddress,
@@ -76,7 +77,7 @@ public final class BrokerServer {
         trust = ClientTrust(try TrustMaterial(settings))
         operators = try Self.readOperators(settings)
         listenerSet = try ListenerSet(settings, preSharedKeys: trust.preSharedKeys)
-        let interfaces = SourceServices(settings)
+        let interfaces = try SourceServices(settings)
         web = WebServices(listenerSet.web, operators: operators, interfaces: interfaces)
         var store = try Self.openStore(settings)
         if let older = store.upgradedFormat {
@@ -224,6 +225,8 @@ public final class BrokerServer {
         reloads.close()
         web.interfaces.queue.stopHashing()
         passwordHashing?.join()
+        web.interfaces.files?.stop()
+        fileThread?.join()
         // Administration stops first: it waits for commits too, and only one thread at a time may.
         administrationHandle.requestStop()
         administration?.join()
@@ -408,6 +411,11 @@ public final class BrokerServer {
         passwordHashing = Thread(name: "interfaces") {
             interfaces.check(
                 userPasswords, with: UserPasswordHasher(), clock: userPasswords.clock)
+        }
+        if let files = interfaces.files {
+            fileThread = Thread(name: "files") { [shared, clock] in
+                files.run(interfaces, shared: shared, clock: clock)
+            }
         }
         // The first statistics are due now.
         administrationHandle.wake()

@@ -11,7 +11,8 @@ extension AdministrationService {
     func answerInterfaces(at now: Instant) {
         for call in interfaces.queue.takeReady(at: now) {
             if case .socketEvent(let form) = call.request.route {
-                let text = answer(call, form)
+                let (text, isRefusal) = answer(call, form)
+                if isRefusal { interfaces.countRefusal(at: .diuit) }
                 interfaces.queue.finish(call)
                 interfaces.queue.deliver(text, to: call.connection, on: call.loop)
                 shared.loopHandles[Int(call.loop)].wake()
@@ -73,14 +74,17 @@ extension AdministrationService {
 
 extension AdministrationService {
     /// The message that answers an event on a socket.
-    private func answer(_ call: SourceCall, _ form: SocketForm) -> [UInt8] {
+    private func answer(
+        _ call: SourceCall, _ form: SocketForm
+    ) -> (text: [UInt8], isRefusal: Bool) {
         guard let presented = call.credential,
             let credential = credentials.renewed(
                 presented, unixSeconds: clock.moment().unixSeconds)
         else {
             // The broker ends the connection of a token that was revoked.
-            return form.refusal(
+            let text = form.refusal(
                 code: 403, "the token is not valid any more", of: nil, to: nil)
+            return (text, true)
         }
         let backend = SourceBackend(service: self, credential: credential)
         return SourceExecutor(operations: backend).answer(socketEvent: call.request, form)

@@ -26,6 +26,9 @@ extension BrokerLoopHandler {
                 continueNextTurn(connection, in: &loop)
                 return Consumption(consumed: offset)
             }
+            guard !sockets.holdUnread(connection, in: &loop) else {
+                return Consumption(consumed: offset)
+            }
             messageCount += 1
             let rest = ByteRange(
                 offset: Int(bytes.offset) + offset, count: Int(bytes.count) - offset)

@@ -144,6 +144,15 @@ struct SourceBackend: SourceOperations {
         }
     }
 
+    func readMarks(
+        of conversation: ConversationName, by users: [String], app: String
+    ) -> [UInt64] {
+        let selection = ConversationSelection(app: app, conversation)
+        return service.shared.look {
+            $0.readMarks(of: selection, by: users.map { Array($0.utf8) })
+        }
+    }
+
     func mark(_ request: MarkConversation) throws(SourceRefusal) -> MarkConversation.Reply {
         try refusing { () throws(AdministrationRefusal) in try service.mark(request) }
     }

@@ -44,6 +44,8 @@ final class SourceQueue: Sendable {
         var registrationCount = 0
         /// The messages that answer events on sockets, by loop.
         var answers: [UInt8: [SocketAnswer]] = [:]
+        /// Sockets that have closed before the answers to their events.
+        var abandoned: Set<ConnectionID> = []
     }
 
     private let state = Locked(State())
@@ -112,6 +114,22 @@ final class SourceQueue: Sendable {
         wakeExecutor()
     }
 
+    /// Takes a request whose file is kept before it goes on (``addPrepared(_:)``). Returns false if
+    /// too many wait.
+    func reserve(_ call: SourceCall) -> Bool {
+        state.withLock { state in
+            guard state.counts.admits(1, for: call.holder) else { return false }
+            state.counts.add(1, for: call.holder)
+            return true
+        }
+    }
+
+    /// Lets a request go on whose file is kept.
+    func addPrepared(_ call: SourceCall) {
+        state.withLock { $0.ready.append(call) }
+        wakeExecutor()
+    }
+
     /// When the next refusal is due; nil if none is.
     var nextRefusal: Instant? { state.withLock { $0.refused.lazy.map(\.due).min() } }
 
@@ -137,7 +155,32 @@ final class SourceQueue: Sendable {
 
     /// Gives the message that answers an event to the loop of the socket.
     func deliver(_ text: [UInt8], to connection: ConnectionID, on loop: UInt8) {
-        state.withLock { $0.answers[loop, default: []].append((connection, text)) }
+        state.withLock { state in
+            guard state.abandoned.remove(connection) == nil else { return }
+            state.answers[loop, default: []].append((connection, text))
+        }
+    }
+
+    /// Keeps no answer for a socket that has closed while an event had none. The event is executed
+    /// nevertheless.
+    func abandonEvent(of connection: ConnectionID, on loop: UInt8) {
+        state.withLock { state in
+            var isAnswered = false
+            state.answers[loop]?.removeAll { answer in
+                guard answer.connection == connection else { return false }
+                isAnswered = true
+                return true
+            }
+            if !isAnswered { state.abandoned.insert(connection) }
+        }
+    }
+
+    /// Sockets whose events have no answers yet, and those among their answers that no loop has
+    /// taken.
+    var keptCounts: (abandoned: Int, answers: Int) {
+        state.withLock { state in
+            (state.abandoned.count, state.answers.values.reduce(0) { $0 + $1.count })
+        }
     }
 
     /// Takes the messages for the sockets of a loop.

@@ -13,14 +13,26 @@ final class SourceServices: Sendable {
     /// Registrations, each of which costs a hash and makes a user.
     let registrations = AddressCounts()
     let nonces = LoginNonces()
+    /// The files of messages; nil if none are kept.
+    let files: FileService?
 
     /// Without an interface.
     init() {
         openApps = Locked(SourceApps([:]))
+        files = nil
     }
 
-    init(_ settings: BrokerSettings) {
+    init(_ settings: BrokerSettings) throws(StartError) {
         openApps = Locked(SourceApps(settings))
+        let terms = settings.files
+        guard let directory = terms.directory, terms.bytesPerApp > 0 else {
+            files = nil
+            return
+        }
+        files = FileService(
+            try FileStore(
+                directory: directory, bytesPerApp: terms.bytesPerApp,
+                ageSeconds: UInt64(terms.ageSeconds)), address: terms.address ?? "")
     }
 
     /// Requests since the broker started.

@@ -37,9 +37,10 @@ struct SourceSocket {
     var isPinging = false
     /// Whether an event has no answer yet. Nothing is read meanwhile.
     var isWaiting = false
-    /// The client's number of `authenticate`; nil if it wants no answer.
-    var loginNumber: UInt64?
-    /// The highest number of the inbox that is written.
+    /// Whether the client wants an answer to `authenticate`.
+    var wantsAnswer = false
+    /// The highest number of the inbox that is written; before the login is accepted, the client's
+    /// number of `authenticate`.
     var writtenNumber: UInt64 = 0
     /// The highest number that was written before the ping without a pong.
     var pingedNumber: UInt64 = 0
@@ -53,14 +54,12 @@ struct SourceSocket {
         phase = form == .socketIO ? .opening : .stranger
     }
 
+    /// The client's number of `authenticate`, until the login is accepted; nil if it wants no
+    /// answer.
+    var loginNumber: UInt64? { wantsAnswer ? writtenNumber : nil }
+
     var credential: PresentedCredential {
         .token(identifier: Array(token.description.utf8), digest)
-    }
-
-    /// Bytes of its next message.
-    var messageByteCountMaximum: Int {
-        phase == .established
-            ? SocketLimits.messageByteCountMaximum : SocketLimits.firstMessageByteCountMaximum
     }
 }
 

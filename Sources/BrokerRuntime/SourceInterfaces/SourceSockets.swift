@@ -23,24 +23,51 @@ final class SourceSockets {
     private let shared: SharedBroker
     private let rates: ClientRates
     private let clock: BrokerClock
-    /// By slot.
-    private var sockets: ContiguousArray<SourceSocket?> = []
+    /// Bytes of a message after the login.
+    private let messageByteCountMaximum: Int
+    /// By slot, in pieces that are never copied: an array that doubles would leave its old memory.
+    private var sockets: ContiguousArray<ContiguousArray<SourceSocket?>> = []
+    private static let pieceCount = 64
     private(set) var count = 0
     /// Events without an answer.
     private var waitingCount = 0
-    /// When established sockets get their next ping. All have the same interval, so that the next
-    /// one is at the front.
-    private var pings = Ring<Ping>()
+    /// Sockets that do not read what they get, so that nothing of them is read.
+    private var unread: [UnreadSocket] = []
+    /// What members of groups are told of one change, until the core decides on the next.
+    private var states: [StateKey: [UInt8]] = [:]
+    /// Every second the sockets of some slots get a ping, so that each has one in its interval and
+    /// no time of its own.
+    private var nextRound = Instant.never
+    private var round = 0
+    private static let roundMilliseconds: UInt64 = 1_000
+    private static let roundCount = Int(SocketLimits.pingMilliseconds / roundMilliseconds)
 
-    private struct Ping: BitwiseCopyable {
-        let due: Instant
+    /// A socket with too many unsent bytes.
+    private struct UnreadSocket {
         let connection: ConnectionID
+        /// When it read last.
+        var since: Instant
+        var byteCount: Int
+    }
+
+    /// Which state of which group is told, and in which form.
+    private struct StateKey: Hashable {
+        let app: [UInt8]
+        let group: [UInt8]
+        let event: String
+        let form: SocketForm
     }
 
     init(
         _ services: WebServices, loopIndex: UInt8, shared: SharedBroker, rates: ClientRates,
-        clock: BrokerClock
+        clock: BrokerClock, packetMaximum: Int
     ) {
+        messageByteCountMaximum =
+            services.interfaces.files == nil
+            ? SocketLimits.messageByteCountMaximum
+            : min(
+                packetMaximum - JSONLimits.framingByteCountMaximum,
+                FileStoreLimits.eventByteCountMaximum)
         self.services = services
         self.loopIndex = loopIndex
         self.shared = shared
@@ -53,11 +80,16 @@ final class SourceSockets {
 
     private subscript(connection: ConnectionID) -> SourceSocket? {
         get {
-            guard connection.slot < sockets.count, !connection.isChannel else { return nil }
-            let socket = sockets[connection.slot]
-            return socket?.generation == connection.generation ? socket : nil
+            let slot = connection.slot
+            guard slot < sockets.count * Self.pieceCount, !connection.isChannel,
+                let socket = sockets[slot / Self.pieceCount][slot % Self.pieceCount],
+                socket.generation == connection.generation
+            else { return nil }
+            return socket
         }
-        set { sockets[connection.slot] = newValue }
+        set {
+            sockets[connection.slot / Self.pieceCount][connection.slot % Self.pieceCount] = newValue
+        }
     }
 
     func contains(_ connection: ConnectionID) -> Bool { self[connection] != nil }
@@ -66,7 +98,8 @@ final class SourceSockets {
     func messageByteCountMaximum(of connection: ConnectionID) -> Int? {
         guard let socket = self[connection], !socket.isWaiting else { return nil }
         switch socket.phase {
-        case .opening, .stranger, .established: return socket.messageByteCountMaximum
+        case .opening, .stranger: return SocketLimits.firstMessageByteCountMaximum
+        case .established: return messageByteCountMaximum
         case .authenticating, .ended: return nil
         }
     }
@@ -83,9 +116,12 @@ final class SourceSockets {
         _ connection: ConnectionID, _ form: SocketForm,
         in loop: inout some BrokerLoop & ~Copyable
     ) {
-        while sockets.count <= connection.slot { sockets.append(nil) }
-        sockets[connection.slot] = SourceSocket(generation: connection.generation, form: form)
+        while sockets.count * Self.pieceCount <= connection.slot {
+            sockets.append(ContiguousArray(repeating: nil, count: Self.pieceCount))
+        }
+        self[connection] = SourceSocket(generation: connection.generation, form: form)
         count += 1
+        if count == 1 { nextRound = loop.now.advanced(byMilliseconds: Self.roundMilliseconds) }
         if let greeting = form.greeting(identifier: Self.identifier()) {
             write(greeting, to: connection, in: &loop)
         }
@@ -93,9 +129,13 @@ final class SourceSockets {
 
     func close(_ connection: ConnectionID) {
         guard let socket = self[connection] else { return }
-        if socket.isWaiting { waitingCount -= 1 }
-        sockets[connection.slot] = nil
+        if socket.isWaiting {
+            waitingCount -= 1
+            services.interfaces.queue.abandonEvent(of: connection, on: loopIndex)
+        }
+        self[connection] = nil
         count -= 1
+        if count == 0 { nextRound = .never }
     }
 
     private static func identifier() -> String {
@@ -136,6 +176,52 @@ final class SourceSockets {
 
     // MARK: - Messages of clients
 
+    /// Whether a client has read so little of what it gets that no message of it is read. Each
+    /// message has one answer at most, so this bounds them.
+    func holdUnread(
+        _ connection: ConnectionID, in loop: inout some BrokerLoop & ~Copyable
+    ) -> Bool {
+        let byteCount = loop.outgoingByteCount(of: connection)
+        guard byteCount > ScheduleLimits.unsentBytesMaximum else { return false }
+        unread.append(
+            UnreadSocket(connection: connection, since: loop.now, byteCount: byteCount))
+        loop.pauseReading(connection, for: .answers)
+        return true
+    }
+
+    /// Reads on from clients that have read. Returns those that have read nothing for too long.
+    private func releaseUnread(
+        _ loop: inout some BrokerLoop & ~Copyable
+    ) -> [ConnectionID] {
+        var late: [ConnectionID] = []
+        var rest: [UnreadSocket] = []
+        for var socket in unread where contains(socket.connection) {
+            let byteCount = loop.outgoingByteCount(of: socket.connection)
+            if byteCount <= ScheduleLimits.unsentBytesMaximum {
+                loop.resumeReading(socket.connection, from: .answers)
+                continue
+            }
+            if byteCount != socket.byteCount {
+                socket.byteCount = byteCount
+                socket.since = loop.now
+            }
+            let due = socket.since.advanced(byMilliseconds: SocketLimits.silenceMilliseconds)
+            guard due > loop.now else {
+                // One that has not logged in has its own deadline.
+                if self[socket.connection]?.phase == .established {
+                    late.append(socket.connection)
+                }
+                continue
+            }
+            // This turn sends when it ends; afterwards the socket itself begins a turn.
+            let isBlocked = loop.isSendBlocked(socket.connection)
+            loop.nextWake = min(loop.nextWake, isBlocked ? due : loop.now)
+            rest.append(socket)
+        }
+        unread = rest
+        return late
+    }
+
     /// Takes a message of a client.
     ///
     /// - Returns: a packet of MRT that stands for it; nil for none.
@@ -145,10 +231,7 @@ final class SourceSockets {
         guard let socket = self[connection] else { return nil }
         switch socket.form.input(text) {
         case .ping(let content):
-            // One that does not read what it gets has an answer to its next ping.
-            if loop.outgoingByteCount(of: connection) <= ScheduleLimits.unsentBytesMaximum {
-                write(socket.form.pong(content), to: connection, in: &loop)
-            }
+            write(socket.form.pong(content), to: connection, in: &loop)
         case .pong: return takePong(from: connection)
         case .connect:
             guard socket.phase == .opening else {
@@ -161,8 +244,11 @@ final class SourceSockets {
             write(SocketForm.refused(namespace: namespace), to: connection, in: &loop)
             countRefusal(connection, in: &loop)
         case .event:
+            services.interfaces.countRequest(to: .diuit)
             switch socket.phase {
-            case .opening: end(connection, code: 400, "no CONNECT of Socket.IO", in: &loop)
+            case .opening:
+                services.interfaces.countRefusal(at: .diuit)
+                end(connection, code: 400, "no CONNECT of Socket.IO", in: &loop)
             case .stranger: return authenticate(text, on: connection, socket, in: &loop)
             case .established: execute(text, of: connection, socket, in: &loop)
             case .authenticating, .ended: break
@@ -212,6 +298,7 @@ final class SourceSockets {
             let refusal = socket.form.refusal(
                 code: Int(error.status), error.text, of: event?.name, to: event?.number)
             write(refusal, to: connection, in: &loop)
+            services.interfaces.countRefusal(at: .diuit)
             if event?.name == "authenticate", error.status == 403 {
                 _ = services.operators.failures.note(loop.peer(of: connection), at: loop.now)
                 leave(connection, in: &loop)
@@ -251,7 +338,8 @@ final class SourceSockets {
             source += device
         }
         socket.phase = .authenticating
-        socket.loginNumber = number
+        socket.wantsAnswer = number != nil
+        socket.writtenNumber = number ?? 0
         self[connection] = socket
         return connect.encoded(from: source)
     }
@@ -269,10 +357,14 @@ final class SourceSockets {
         in loop: inout some BrokerLoop & ~Copyable
     ) {
         guard let holder = holder(of: socket, at: loop.now), case .user(let user, _) = holder.kind
-        else { return end(connection, code: 403, "the session is not valid any more", in: &loop) }
+        else {
+            services.interfaces.countRefusal(at: .diuit)
+            return end(connection, code: 403, "the session is not valid any more", in: &loop)
+        }
         let app = String(decoding: holder.app, as: UTF8.self)
         guard services.interfaces.apps.has(.diuit, app: app) else {
-            return end(connection, code: 404, "the interface is closed", in: &loop)
+            services.interfaces.countRefusal(at: .diuit)
+            return end(connection, code: 404, Self.closedInterface, in: &loop)
         }
         let request = SourceRequest(
             route: .socketEvent(socket.form), query: [], content: text, contentForm: .json,
@@ -283,12 +375,21 @@ final class SourceSockets {
             address: loop.peer(of: connection), began: loop.now)
         let wait = services.requests.count(
             call.holder, perSecond: rates.values.messagesPerSecond, at: loop.now)
-        guard wait == nil, services.interfaces.queue.add(call) else {
-            let event = try? SocketEvent(text, socket.form)
+        // Nobody executes events any more when the broker is stopping.
+        let isStopping = services.health.current.contains(.draining)
+        guard !isStopping, wait == nil, add(call) else {
+            services.interfaces.countRefusal(at: .diuit)
+            // The loop does not read a file to find the number of its event.
+            let event =
+                text.count <= SocketLimits.messageByteCountMaximum
+                ? try? SocketEvent(text, socket.form) : nil
+            let detail =
+                isStopping
+                ? "the broker is stopping"
+                : wait == nil ? "too many requests wait" : "more than limits.messagesPerSecond"
             let refusal = socket.form.refusal(
-                code: wait == nil ? 503 : 429,
-                wait == nil ? "too many requests wait" : "more than limits.messagesPerSecond",
-                of: event?.name, to: event?.number)
+                code: !isStopping && wait != nil ? 429 : 503, detail, of: event?.name,
+                to: event?.number)
             write(refusal, to: connection, in: &loop)
             return
         }
@@ -297,8 +398,34 @@ final class SourceSockets {
         loop.pauseReading(connection, for: .answers)
     }
 
+    /// Gives an event to the administration thread, or to that of files if it may have one.
+    private func add(_ call: SourceCall) -> Bool {
+        let queue = services.interfaces.queue
+        guard let files = services.interfaces.files,
+            call.request.content.count > SocketLimits.messageByteCountMaximum
+                || call.request.content.contains(Self.fileWord)
+        else { return queue.add(call) }
+        guard queue.reserve(call) else { return false }
+        if files.add(call) { return true }
+        queue.finish(call)
+        return false
+    }
+
+    private static let closedInterface = "the interface is closed"
+
+    /// What an event with a file has in it.
+    private static let fileWord = Array("base64".utf8)
+
     /// Sends the answers that are there, and the pings that are due.
-    func endTurn(_ loop: inout some BrokerLoop & ~Copyable) {
+    ///
+    /// - Returns: connections whose clients have read nothing for too long.
+    func endTurn(_ loop: inout some BrokerLoop & ~Copyable) -> [ConnectionID] {
+        let late = unread.isEmpty ? [] : releaseUnread(&loop)
+        sendAnswersAndPings(in: &loop)
+        return late
+    }
+
+    private func sendAnswersAndPings(in loop: inout some BrokerLoop & ~Copyable) {
         if waitingCount > 0 {
             for (connection, text) in services.interfaces.queue.takeAnswers(for: loopIndex) {
                 // It may have closed.
@@ -309,23 +436,36 @@ final class SourceSockets {
                 loop.resumeReading(connection, from: .answers)
             }
         }
-        while !pings.isEmpty, pings[0].due <= loop.now {
-            let connection = pings.removeFirst().connection
-            guard let socket = self[connection], socket.phase == .established else { continue }
-            if !socket.isPinging {
-                beginPing(of: connection)
-                write(socket.form.ping, to: connection, in: &loop)
-            }
-            append(pingOf: connection, at: loop.now)
+        guard nextRound <= loop.now else {
+            loop.nextWake = min(loop.nextWake, nextRound)
+            return
         }
-        if !pings.isEmpty { loop.nextWake = min(loop.nextWake, pings[0].due) }
+        // After a pause of the machine nobody gets two pings at once.
+        nextRound = loop.now.advanced(byMilliseconds: Self.roundMilliseconds)
+        loop.nextWake = min(loop.nextWake, nextRound)
+        round = (round + 1) % Self.roundCount
+        sendPings(in: &loop)
     }
 
-    private func append(pingOf connection: ConnectionID, at now: Instant) {
-        pings.append(
-            Ping(
-                due: now.advanced(byMilliseconds: SocketLimits.pingMilliseconds),
-                connection: connection))
+    /// Sends the pings of a round, and ends connections whose interface a reload has closed.
+    private func sendPings(in loop: inout some BrokerLoop & ~Copyable) {
+        let slotCount = sockets.count * Self.pieceCount
+        for slot in stride(from: round, to: slotCount, by: Self.roundCount) {
+            guard let socket = sockets[slot / Self.pieceCount][slot % Self.pieceCount],
+                socket.phase == .established
+            else { continue }
+            let connection = ConnectionID(
+                loop: loopIndex, slot: slot, generation: socket.generation)
+            if let app = holder(of: socket, at: loop.now)?.app,
+                !services.interfaces.apps.has(.diuit, app: String(decoding: app, as: UTF8.self))
+            {
+                end(connection, code: 404, Self.closedInterface, in: &loop)
+                continue
+            }
+            if socket.isPinging { continue }
+            beginPing(of: connection)
+            write(socket.form.ping, to: connection, in: &loop)
+        }
     }
 
     private func beginPing(of connection: ConnectionID) {
@@ -345,7 +485,7 @@ extension SourceSockets: MessageRelay {
         switch DiuitEvents.output(of: message, to: name) {
         case .connected:
             self[connection]?.phase = .established
-            append(pingOf: connection, at: clock.moment().instant)
+            self[connection]?.writtenNumber = 0
             texts = [socket.form.answer(device(of: socket, user: name), to: socket.loginNumber)]
         case .refused(let code, let detail):
             self[connection]?.phase = .ended
@@ -360,9 +500,7 @@ extension SourceSockets: MessageRelay {
             if let farewell = socket.form.farewell { texts.append(farewell) }
         case .event(let event, let data): texts = [socket.form.event(event, data)]
         case .state(let event, let group):
-            if let data = state(event, ofGroup: group, for: socket) {
-                texts = [socket.form.event(event, data)]
-            }
+            if let text = state(event, ofGroup: group, for: socket) { texts = [text] }
         case .nothing: break
         }
         if number > 0 {
@@ -390,20 +528,32 @@ extension SourceSockets: MessageRelay {
         ])
     }
 
-    /// The newest state of a group, at the time at which its change is told.
+    /// The newest state of a group, at the time at which its change is told. It is written once for
+    /// all members.
     private func state(
         _ event: String, ofGroup group: String, for socket: SourceSocket
-    ) -> SourceValue? {
+    ) -> [UInt8]? {
         guard let app = holder(of: socket, at: clock.moment().instant)?.app else { return nil }
-        let found = shared.look { $0.groupDescription(app: app, Array(group.utf8)) }
+        let key = StateKey(
+            app: app, group: Array(group.utf8), event: event, form: socket.form)
+        if let known = states[key] { return known }
+        let found = shared.look { $0.groupDescription(app: app, key.group) }
         guard let found else { return nil }
         func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
-        var members: [String: SourceValue] = ["chatId": .text(group)]
-        if event == "meta.updated" {
-            members["meta"] = DiuitEvents.meta(text(found.meta))
-        } else {
-            members["whiteList"] = DiuitEvents.whiteList(found.allowed?.map(text))
-        }
-        return .object(members)
+        let data = DiuitEvents.state(
+            event, ofGroup: group, meta: text(found.meta), allowed: found.allowed?.map(text))
+        let written = socket.form.event(event, data)
+        if states.count < Self.statesMaximum { states[key] = written }
+        return written
+    }
+
+    /// States that are kept for other members, each of at most
+    /// ``SourceLimits/stateBytesMaximum``.
+    private static let statesMaximum = 64
+
+    /// The core has decided again: what was told of groups may be older than a change that is to be
+    /// told now.
+    func beginEffects() {
+        if !states.isEmpty { states = [:] }
     }
 }

@@ -88,6 +88,9 @@ extension WebConnections {
             guard apps.has(.diuit) else { return nothing }
             return openSocket(form, request, of: connection, isDraining: isDraining, in: loop)
         }
+        if segments.prefix(2) == ["1", "files"] {
+            return routeFile(segments, request, from: peer(of: request, on: connection, in: loop))
+        }
         if request.head.method == .options, request.head.traits.contains(.isPreflight),
             !SourceRoute.methods(of: segments).isEmpty
         {
@@ -151,6 +154,17 @@ extension WebConnections {
 
     /// Decides on the handshake of a socket.
     private func openSocket(
+        _ form: SocketForm, _ request: WebRequest, of connection: ConnectionID, isDraining: Bool,
+        in loop: borrowing some BrokerLoop & ~Copyable
+    ) -> WebAction {
+        services.interfaces.countRequest(to: .diuit)
+        let action = socketAction(
+            form, request, of: connection, isDraining: isDraining, in: loop)
+        if case .respond = action { services.interfaces.countRefusal(at: .diuit) }
+        return action
+    }
+
+    private func socketAction(
         _ form: SocketForm, _ request: WebRequest, of connection: ConnectionID, isDraining: Bool,
         in loop: borrowing some BrokerLoop & ~Copyable
     ) -> WebAction {

@@ -20,6 +20,7 @@ struct StatisticsSources {
     let web: WebListeners.Counts
     let api: API
     let interfaces: SourceCounts
+    var files = FileCounts()
     let passwords: PasswordVerifier.Counts
     let process: ProcessUsage
     let expiry: TrustExpiry

@@ -580,6 +580,40 @@ enum StatisticsTable {
             "Of `interfaces/leanmessage/requests`, those without a WebSocket"
         ) { $0.interfaces.refusals(at: .leanmessage) },
         .counter(
+            "interfaces/diuit/requests", of: "requests",
+            "Requests of clients of Diuit: nonces, logins, handshakes, and events on sockets"
+        ) { $0.interfaces.requests(to: .diuit) },
+        .counter(
+            "interfaces/diuit/refused", of: "requests",
+            "Of `interfaces/diuit/requests`, those answered with a status of 400 or more, or with "
+                + "an error"
+        ) { $0.interfaces.refusals(at: .diuit) },
+        .counter(
+            "files/stored", of: "files",
+            "Files of messages that were stored, those that were there already included"
+        ) { $0.files.stored },
+        .counter(
+            "files/refused", of: "files",
+            "Files of messages without room: `files.bytesPerApp`, 100,000 files of an app, or the "
+                + "disk"
+        ) { $0.files.refused },
+        .counter(
+            "files/expired", of: "files", "Files that were removed at `files.ageSeconds`"
+        ) { $0.files.expired },
+        .counter("files/served", of: "requests", "Responses with a file, or a part of one") {
+            $0.files.served
+        },
+        .counter(
+            "files/busy", of: "requests",
+            "Requests for files answered with 503, because too many are read"
+        ) { $0.files.busy },
+        .gauge("files/count", of: "files", "Files that are stored") {
+            UInt64($0.files.fileCount)
+        },
+        .gauge("files/bytes", of: "bytes", "Bytes of the files that are stored") {
+            UInt64($0.files.byteCount)
+        },
+        .counter(
             "websockets/opened", of: "connections", "Connections that went on with WebSocket"
         ) { $0.sum(\.webSocketsOpened) },
         .counter(

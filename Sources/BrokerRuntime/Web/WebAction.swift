@@ -26,6 +26,7 @@ enum WebAction {
     case interface(SourceCall)
     /// A request for the administration thread whose content follows.
     case content(APIContent)
+    case file(StoredFileRequest)
     /// The handshake is the whole response; then the client speaks WebSocket.
     case webSocket(handshake: [UInt8], WebSocketClient)
     case eventStream(EventStreamLogin)
@@ -34,7 +35,7 @@ enum WebAction {
     /// Why bytes after the head are refused; nil if they may be another request or its content.
     var refusalOfMore: StaticString? {
         switch self {
-        case .respond, .metrics, .api, .interface, .content: nil
+        case .respond, .metrics, .api, .interface, .content, .file: nil
         // A client sends no frame before it has the answer (RFC 6455, 4.1).
         case .webSocket: "data before the answer to the handshake"
         case .eventStream, .logStream: "data after the request of a stream"

@@ -143,7 +143,7 @@ extension WebConnections {
     func isStream(_ connection: ConnectionID) -> Bool {
         switch connections[connection]?.phase {
         case .eventStream, .logStream: true
-        case .head, .content, .metrics, .done, nil: false
+        case .head, .content, .metrics, .file, .done, nil: false
         }
     }
 

@@ -36,6 +36,8 @@ struct WebConnections: ~Copyable {
     var subscribing: Set<ConnectionID> = []
     /// For lines of the log.
     var logStreams: Set<ConnectionID> = []
+    /// Whose response is a file.
+    var files: Set<ConnectionID> = []
     /// Contents that are being read.
     private var readingCounts = RequestShareCounts(Self.contentShare)
 
@@ -75,6 +77,8 @@ struct WebConnections: ~Copyable {
         case content(APIContent)
         /// None: the response is the text of the metrics, which is being written. Then a head.
         case metrics(Answer, PrometheusText.Form)
+        /// None: the response is a file, of which a piece is being read or sent. Then a head.
+        case file(Answer, isReading: Bool)
         /// A fault: the response is the event stream of a client of the core, which subscribes to
         /// these filters when its login is accepted.
         case eventStream(StreamSubscriptions?)
@@ -133,6 +137,7 @@ struct WebConnections: ~Copyable {
         }
         subscribing.remove(connection)
         endLogStream(connection)
+        endFile(connection)
         connections[connection] = nil
     }
 
@@ -211,7 +216,7 @@ struct WebConnections: ~Copyable {
     private func takesBytes(_ connection: ConnectionID) -> Bool {
         switch connections[connection]?.phase {
         case .head, .content: true
-        case .metrics, .eventStream, .logStream, .done, nil: false
+        case .metrics, .file, .eventStream, .logStream, .done, nil: false
         }
     }
 
@@ -276,6 +281,9 @@ struct WebConnections: ~Copyable {
         case .interface(let call):
             execute(call, answering: request.answer, in: &loop)
             if isHeld(connection) { return .consumed(offset) }
+        case .file(let file):
+            beginFile(file, answering: request.answer, on: connection, in: &loop)
+            return .consumed(offset)
         case .content(let content):
             startContent(content, of: connection, in: &loop)
         case .eventStream(let login):
@@ -336,7 +344,10 @@ struct WebConnections: ~Copyable {
                 detail: "the content is not complete", in: &loop)
         case .head(isBegun: true):
             refuse(connection, with: .requestTimeout, "the request is not complete", in: &loop)
-        case .head(isBegun: false), .metrics, .eventStream, .logStream, .done, nil:
+        case .file(_, isReading: true):
+            // The disk is late, not the client.
+            loop.restartAuthentication(connection)
+        case .head(isBegun: false), .metrics, .file, .eventStream, .logStream, .done, nil:
             loop.close(connection, afterFlush: true)
         }
     }
@@ -353,6 +364,7 @@ struct WebConnections: ~Copyable {
         }
         if awaitingCount > 0 { takeAnswers(in: &loop) }
         if !logStreams.isEmpty { writeLogStreams(&loop) }
+        if !files.isEmpty { sendFiles(&loop) }
         guard !waiting.isEmpty else { return }
         let connections = waiting
         waiting = []

@@ -37,13 +37,34 @@ public enum DiuitEvents {
         }
     }
 
-    /// Those who may join a chat; null for everybody.
-    public static func whiteList(_ allowed: [String]?) -> SourceValue {
-        allowed.map { .array($0.map { .text($0) }) } ?? .null
+    /// Those who may join a chat, at most ``SourceLimits/occupantsMaximum``; null for everybody.
+    static func whiteList(_ allowed: [String]?) -> SourceValue {
+        allowed.map {
+            .array($0.prefix(SourceLimits.occupantsMaximum).map { .text($0) })
+        } ?? .null
+    }
+
+    /// The data of an event with the state of a group. What is too long for each member to be told
+    /// is left out, and the event says how much there is.
+    public static func state(
+        _ event: String, ofGroup group: String, meta text: String, allowed: [String]?
+    ) -> SourceValue {
+        var members: [String: SourceValue] = ["chatId": .text(group)]
+        let isOfMeta = event == "meta.updated"
+        let count = isOfMeta ? text.utf8.count : allowed?.count ?? 0
+        let value = isOfMeta ? meta(text) : whiteList(allowed)
+        if value.byteCountMaximum <= SourceLimits.stateBytesMaximum,
+            isOfMeta || count <= SourceLimits.occupantsMaximum
+        {
+            members[isOfMeta ? "meta" : "whiteList"] = value
+        } else {
+            members[isOfMeta ? "metaBytes" : "whiteListCount"] = .count(count)
+        }
+        return .object(members)
     }
 
     /// The data of a chat; that of other applications may be no JSON.
-    public static func meta(_ text: String) -> SourceValue {
+    static func meta(_ text: String) -> SourceValue {
         if text.isEmpty { return .object([:]) }
         return (try? SourceValue(Array(text.utf8))) ?? .text(text)
     }

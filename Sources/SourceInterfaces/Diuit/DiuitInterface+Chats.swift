@@ -5,40 +5,71 @@ import Administration
 extension DiuitInterface {
     // MARK: - List
 
-    func listChats() throws(SourceRefusal) -> SourceValue {
-        var chats: [SourceValue] = []
-        var room = SourceLimits.newestMessagesMaximum
-        func last(of chat: DialogName) throws(SourceRefusal) -> SourceValue {
-            guard room > 0 else { return .null }
-            room -= 1
-            return try newestMessage(of: chat)
+    func listChats(_ event: SocketEvent) throws(SourceRefusal) -> SourceValue {
+        let (start, count) = try page(
+            event, countMaximum: SourceLimits.dialogsMaximum,
+            countDefault: SourceLimits.dialogsMaximum,
+            itemsMaximum: 2 * SourceLimits.dialogsMaximum)
+        let (others, messages) = try conversations()
+        let chats = operations.groups(of: user, app: app).map { DialogName.group($0.groupid) }
+        var page = DiuitPage()
+        for chat in (chats + others).dropFirst(start).prefix(count) {
+            guard !page.isFull else {
+                page.omit()
+                continue
+            }
+            let last = messages[chat.identifier] ?? .null
+            switch chat {
+            case .group(let name):
+                // It may have ended since the list was made.
+                guard let group = try? group(name) else { continue }
+                page.add(object(of: group, last: last))
+            case .users: page.add(object(ofUsers: chat, last: last))
+            }
         }
-        for listed in operations.groups(of: user, app: app) {
-            let chat = DialogName.group(listed.groupid)
-            chats.append(object(of: try group(listed.groupid), last: try last(of: chat)))
-        }
-        let conversations = try operations.list(ListConversations(app: app, user: user))
-        for conversation in conversations.conversations {
-            guard let other = conversation.user else { continue }
-            let chat = DialogName.between(user, other)
-            chats.append(object(ofUsers: chat, last: try last(of: chat)))
-        }
-        return .object(["chats": .array(chats)])
+        return page.answer("chats")
     }
 
-    private func newestMessage(of chat: DialogName) throws(SourceRefusal) -> SourceValue {
-        let page = try operations.list(history(of: chat, limit: 1), seenBy: user)
-        return page.messages.first.map { .object(DiuitMessage.object(of: $0, in: chat)) } ?? .null
+    /// The chats of two users that the user is in, and the newest messages of the first
+    /// conversations by their chats.
+    private func conversations() throws(SourceRefusal) -> (
+        chats: [DialogName], messages: [String: SourceValue]
+    ) {
+        let first = try operations.list(
+            ListConversations(
+                app: app, user: user, limit: SourceLimits.newestMessagesMaximum,
+                hasMessages: true))
+        var found = first.conversations
+        if let next = first.next {
+            found += try operations.list(
+                ListConversations(app: app, user: user, after: next)
+            ).conversations
+        }
+        var chats: [DialogName] = []
+        var messages: [String: SourceValue] = [:]
+        for conversation in found.prefix(SourceLimits.dialogsMaximum) {
+            let other = conversation.user.map { DialogName.between(user, $0) }
+            if let other { chats.append(other) }
+            guard let chat = other ?? conversation.groupid.map({ .group($0) }),
+                let last = conversation.lastMessage
+            else { continue }
+            messages[chat.identifier] = .object(DiuitMessage.object(of: last, in: chat))
+        }
+        return (chats, messages)
     }
 
     /// A chat of a group.
     func object(of group: ShowGroup.Reply, last: SourceValue = .null) -> SourceValue {
-        .object([
+        var members: [String: SourceValue] = [
             "id": .text(group.groupid), "pushEnabled": .boolean(true), "lastMessage": last,
             "members": .array(group.members.map { .text($0) }),
             "whiteList": DiuitEvents.whiteList(group.allowed),
             "meta": DiuitEvents.meta(group.meta),
-        ])
+        ]
+        if let allowed = group.allowed, allowed.count > SourceLimits.occupantsMaximum {
+            members["whiteListCount"] = .count(allowed.count)
+        }
+        return .object(members)
     }
 
     private func object(ofUsers chat: DialogName, last: SourceValue) -> SourceValue {

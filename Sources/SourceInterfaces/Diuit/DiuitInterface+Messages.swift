@@ -32,26 +32,25 @@ extension DiuitInterface {
 
     func listMessages(_ event: SocketEvent) throws(SourceRefusal) -> SourceValue {
         let chat = try chat(event)
-        let count = Int(
-            try event.number("count", in: 1...Int64(SourceLimits.pageCountDefault))
-                ?? Int64(SourceLimits.chatPageCountDefault))
-        let skipMaximum = Int64(SourceLimits.messagesMaximum / count)
-        let page = Int(try event.number("page", in: 0...skipMaximum) ?? 0)
+        let (start, count) = try page(
+            event, countMaximum: SourceLimits.pageCountDefault,
+            countDefault: SourceLimits.chatPageCountDefault,
+            itemsMaximum: SourceLimits.messagesMaximum)
         let before = try event.number("before", in: 0...1 << 40)
         let messages = try messages(
-            of: chat, skipping: page * count, count: count,
+            of: chat, skipping: start, count: count,
             untilUnixMilliseconds: before.map { UInt64($0) * 1_000 })
         let reads = try reads(of: chat)
-        return .object([
-            "messages": .array(
-                messages.map { message in
-                    let readers = reads.filter {
-                        $0.through >= message.number && $0.user != message.from
-                    }
-                    return .object(
-                        DiuitMessage.object(of: message, in: chat, reads: readers.map(\.user)))
-                })
-        ])
+        var page = DiuitPage()
+        for message in messages {
+            let readers = reads.filter {
+                $0.through >= message.number && !$0.user.isSameName(as: message.from)
+            }
+            page.add(
+                .object(
+                    DiuitMessage.object(of: message, in: chat, reads: readers.map(\.user))))
+        }
+        return page.answer("messages")
     }
 
     /// Messages that the user sees, the newest first.
@@ -60,18 +59,19 @@ extension DiuitInterface {
         untilUnixMilliseconds until: UInt64?
     ) throws(SourceRefusal) -> [ListHistory.Message] {
         var messages: [ListHistory.Message] = []
+        var skipCount = skipCount
         var before: UInt64?
         var pageCount = 0
         repeat {
             var request = history(of: chat, before: before)
             request.untilUnixMilliseconds = until
             let page = try operations.list(request, seenBy: user)
-            messages += page.messages
+            messages += page.messages.dropFirst(skipCount)
+            skipCount -= min(skipCount, page.messages.count)
             before = page.next
             pageCount += 1
-        } while before != nil && messages.count < skipCount + count
-            && pageCount < SourceLimits.pagesMaximum
-        return Array(messages.dropFirst(skipCount).prefix(count))
+        } while before != nil && messages.count < count && pageCount < SourceLimits.pagesMaximum
+        return Array(messages.prefix(count))
     }
 
     /// How far members have read, of those who are looked at.
@@ -79,15 +79,18 @@ extension DiuitInterface {
         of chat: DialogName
     ) throws(SourceRefusal) -> [(user: String, through: UInt64)] {
         let members: [String]
+        let name: ConversationName
         switch chat {
-        case .users(let first, let second): members = [first, second]
-        case .group(let name): members = try group(name).members
+        case .users(let first, let second):
+            members = [first, second]
+            name = .users(first, second)
+        case .group(let group):
+            members = Array(
+                try self.group(group).members.prefix(SourceLimits.readersMaximum))
+            name = .group(group)
         }
-        var reads: [(user: String, through: UInt64)] = []
-        for member in members.prefix(SourceLimits.readersMaximum) {
-            reads.append((member, try readThrough(of: chat, by: member)))
-        }
-        return reads
+        let marks = operations.readMarks(of: name, by: members, app: app)
+        return zip(members, marks).map { (user: $0, through: $1) }
     }
 
     // MARK: - Read marks

@@ -11,7 +11,7 @@ struct DiuitInterface {
     /// The answer to an event.
     func answer(_ event: SocketEvent) throws(SourceRefusal) -> SourceValue {
         switch event.name {
-        case "chats/list": try listChats()
+        case "chats/list": try listChats(event)
         case "chats/create": try createChat(event)
         case "chats/join": try joinChat(event)
         case "chats/leave": try leaveChat(event)
@@ -114,15 +114,15 @@ struct DiuitInterface {
         }
     }
 
-    /// The number up to which a user has read a chat.
-    func readThrough(of chat: DialogName, by reader: String) throws(SourceRefusal) -> UInt64 {
-        let page = try operations.list(ListConversations(app: app, user: reader))
-        let found = page.conversations.first { conversation in
-            switch chat {
-            case .group(let group): conversation.groupid == group
-            case .users: conversation.user == chat.other(than: reader)
-            }
-        }
-        return found?.readThrough ?? 0
+    /// Where a page of a list begins, and how many items it has at most.
+    ///
+    /// - Parameter itemsMaximum: of all pages together.
+    func page(
+        _ event: SocketEvent, countMaximum: Int, countDefault: Int, itemsMaximum: Int
+    ) throws(SourceRefusal) -> (start: Int, count: Int) {
+        let count = Int(
+            try event.number("count", in: 1...Int64(countMaximum)) ?? Int64(countDefault))
+        let page = Int(try event.number("page", in: 0...Int64(itemsMaximum / count)) ?? 0)
+        return (page * count, count)
     }
 }

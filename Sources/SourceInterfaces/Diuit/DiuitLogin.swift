@@ -29,11 +29,13 @@ public struct SourceLogin: Hashable, Sendable {
     }
 }
 
-struct DiuitLogin {
+/// The login of Diuit's clients.
+public struct DiuitLogin {
     let operations: any SourceOperations
 
-    /// What `cty` says in the only version that there is.
-    static let contentType = "diuit-auth;v=1"
+    /// What `cty` says in the only version that there is. Such a JWT is for one login with its
+    /// nonce, and no credential elsewhere.
+    public static let contentType = "diuit-auth;v=1"
     /// Where a device gets its pushes.
     /// Google's push service has only one environment.
     static let platforms: [String: (kind: WakeTargetKind, environment: WakeTargetEnvironment)] = [
@@ -70,7 +72,8 @@ struct DiuitLogin {
         target?.user = login.user.user
         if let target { operations.setIfPossible(target) }
         let session = try SourceSessions(operations: operations).make(
-            for: login.user, interface: .diuit, device: device, seconds: max(1, login.seconds),
+            for: login.user, interface: .diuit, device: device,
+            seconds: min(max(1, login.seconds), SourceLimits.sessionSeconds),
             rights: login.rights)
         return SourceAnswer(
             200,

@@ -13,6 +13,19 @@ struct QuickBloxFilter {
         let comparison: Comparison
         /// One, unless the comparison is with several.
         let values: [String]
+        /// The bytes of the values, for comparisons with several: an item is compared once with
+        /// all of them.
+        let set: Set<[UInt8]>
+        /// Of a search, in small letters.
+        let part: String
+
+        init(field: String, comparison: Comparison, values: [String]) {
+            self.field = field
+            self.comparison = comparison
+            self.values = values
+            set = Set(values.map { Array($0.utf8) })
+            part = comparison == .ctn ? values[0].lowercased() : ""
+        }
     }
 
     /// The fields of a kind of list.
@@ -41,6 +54,7 @@ struct QuickBloxFilter {
     init(_ query: [SourceField], of fields: Fields) throws(SourceRefusal) {
         sortField = fields.newestFirst
         isNewestFirst = fields.newestFirst != nil
+        var (valueCount, searchCount) = (0, 0)
         for member in query where !fields.reserved.contains(member.name) {
             switch member.name {
             case "limit":
@@ -56,11 +70,32 @@ struct QuickBloxFilter {
                 }
                 sortField = member.value
                 isAscending = member.name == "sort_asc"
-            default: conditions.append(try Self.condition(member, of: fields))
+            default:
+                let condition = try Self.condition(member, of: fields)
+                valueCount += condition.values.count
+                if condition.comparison == .ctn { searchCount += 1 }
+                try Self.check(valueCount, searchCount, with: member)
+                conditions.append(condition)
             }
         }
         guard conditions.count <= SourceLimits.conditionsMaximum else {
             throw SourceRefusal(400, "more than \(SourceLimits.conditionsMaximum) conditions")
+        }
+    }
+
+    /// Every item is compared with all conditions, on the thread that all operators wait for.
+    private static func check(
+        _ valueCount: Int, _ searchCount: Int, with member: SourceField
+    ) throws(SourceRefusal) {
+        guard valueCount <= SourceLimits.conditionValuesMaximum else {
+            throw SourceRefusal(
+                400, field: member.name,
+                "brings the conditions to more than \(SourceLimits.conditionValuesMaximum) values")
+        }
+        guard searchCount <= SourceLimits.searchesMaximum else {
+            throw SourceRefusal(
+                400, field: member.name,
+                "is a condition ctn above \(SourceLimits.searchesMaximum) of a request")
         }
     }
 
@@ -110,11 +145,6 @@ struct QuickBloxFilter {
         switch comparison {
         case .in, .nin, .all, .or:
             values = member.value.split(separator: ",").map(String.init)
-            guard values.count <= SourceLimits.conditionValuesMaximum else {
-                throw SourceRefusal(
-                    400, field: member.name,
-                    "has more than \(SourceLimits.conditionValuesMaximum) values")
-            }
         default: break
         }
         return Condition(field: field, comparison: comparison, values: values)
@@ -158,16 +188,15 @@ extension QuickBloxFilter.Condition {
     /// Whether a value fulfils the condition. A list fulfils it if one of its elements does.
     func matches(_ value: SourceValue) -> Bool {
         let elements: [SourceValue] = if case .array(let array) = value { array } else { [value] }
-        func hasAny(of values: [String]) -> Bool {
-            elements.contains { element in values.contains { element.equals($0) } }
-        }
         switch comparison {
-        case .eq, .in, .or: return hasAny(of: values)
-        case .ne, .nin: return !hasAny(of: values)
+        case .eq, .in, .or: return elements.contains { $0.isOne(of: set) }
+        case .ne, .nin: return !elements.contains { $0.isOne(of: set) }
         case .all:
-            return values.allSatisfy { value in elements.contains { $0.equals(value) } }
+            // Null stands for two texts.
+            var left = set
+            for element in elements { left.subtract(element.queryTexts) }
+            return left.isEmpty
         case .ctn:
-            let part = values[0].lowercased()
             return elements.contains {
                 $0.plainText?.lowercased().contains(part) ?? false
             }
@@ -180,10 +209,15 @@ extension QuickBloxFilter.Condition {
 }
 
 extension SourceValue {
-    /// Whether it is the value that a text of a query stands for.
-    fileprivate func equals(_ text: String) -> Bool {
-        if self == .null { return text == "null" || text.isEmpty }
-        return plainText == text
+    /// The texts of a query that stand for this value.
+    fileprivate var queryTexts: [[UInt8]] {
+        if self == .null { return [Array("null".utf8), []] }
+        return plainText.map { [Array($0.utf8)] } ?? []
+    }
+
+    /// Whether one of the texts of a query stands for it.
+    fileprivate func isOne(of texts: Set<[UInt8]>) -> Bool {
+        queryTexts.contains { texts.contains($0) }
     }
 
     /// Whether the order of this value and a text is accepted: -1, 0 or 1. Numbers are compared as

@@ -104,6 +104,9 @@ public enum SocketLimits {
     /// Seconds of keep-alive: a client may be silent for one and a half times as long, which is
     /// the time between two pings and the time for a pong.
     public static let keepAliveSeconds: UInt16 = 30
+    /// Milliseconds for which a client may be silent, or read nothing while too much is unsent: the
+    /// time between two pings and the time for a pong.
+    public static let silenceMilliseconds = pingMilliseconds + pongMilliseconds
     /// Bytes of a client's message: those of the content of a request.
     public static let messageByteCountMaximum = 65_536
     /// Bytes of a message before the login: a session has 43.

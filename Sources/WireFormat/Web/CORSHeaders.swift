@@ -18,7 +18,7 @@ public struct CORSHeaders: Sendable, Equatable {
         self.origin = origin
     }
 
-    func append(to bytes: inout [UInt8]) {
+    public func append(to bytes: inout [UInt8]) {
         bytes.append("Vary: Origin\r\n")
         guard !origin.isEmpty else { return }
         bytes.append("Access-Control-Allow-Origin: ")

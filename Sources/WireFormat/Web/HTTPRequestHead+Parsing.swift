@@ -59,6 +59,7 @@ private struct HeadReader: ~Escapable {
         static let actingUser = Seen(rawValue: 1 << 11)
         static let sessionToken = Seen(rawValue: 1 << 12)
         static let application = Seen(rawValue: 1 << 13)
+        static let contentRange = Seen(rawValue: 1 << 14)
     }
 
     @_lifetime(copy bytes)
@@ -204,6 +205,9 @@ private struct HeadReader: ~Escapable {
         // The names have different lengths, so most fields cost one comparison.
         switch name.byteCount {
         case 4 where name.isEqual(ignoringCase: "host"): try readHost(value)
+        case 5 where name.isEqual(ignoringCase: "range"):
+            try note(.contentRange)
+            head.range = range(value)
         case 6 where name.isEqual(ignoringCase: "origin"):
             try note(.origin)
             head.origin = range(value)

@@ -73,6 +73,8 @@ public struct HTTPRequestHead: Sendable, Equatable {
     /// `X-Diuit-Application-Id`: the app of a client of Diuit. Nil if there is none. The value is
     /// not checked.
     public internal(set) var application: ByteRange?
+    /// Which part of the content is asked for. Nil if there is none. The value is not checked.
+    public internal(set) var range: ByteRange?
     /// Nil if there is none. The value is not checked.
     public internal(set) var lastEventID: ByteRange?
     /// Nil if there is none. The value is not checked.

@@ -17,4 +17,27 @@ struct RequestShareTests {
     ) {
         #expect(RequestShare.maximum(users, for: kind) == maximum)
     }
+
+    /// U+212A is the sign of Kelvin, which Unicode and `==` call equal to the letter K.
+    @Test func `are of names by their bytes`() {
+        let twin = "\u{212A}arl"
+        #expect(twin == "Karl")
+        let (karl, other) = (
+            RequestHolder.user(app: "a", user: "Karl"), RequestHolder.user(app: "a", user: twin)
+        )
+        #expect(karl != other && karl == .user(app: "a", user: "Karl"))
+        #expect(karl != .appKey(app: "a", name: "Karl"))
+        #expect(RequestHolder.user(app: "ab", user: "c") != .user(app: "a", user: "bc"))
+        #expect(RequestHolder.operator(name: "K") != .operator(name: "\u{212A}"))
+        #expect(RequestHolder.stranger(address: "K") == .stranger(address: "K"))
+        var counts = RequestShareCounts(RequestShare(users: 8, oneUser: 2, oneKey: 2))
+        counts.add(2, for: other)
+        #expect(counts.admits(2, for: karl) && !counts.admits(1, for: other))
+        // The share of an app too: six of eight.
+        let twins = (0..<3).map { RequestHolder.user(app: "\u{212A}", user: "\($0)") }
+        for holder in twins { counts.add(2, for: holder) }
+        counts.add(-2, for: other)
+        #expect(!counts.admits(1, for: .user(app: "\u{212A}", user: "x")))
+        #expect(counts.admits(1, for: .user(app: "K", user: "x")))
+    }
 }

@@ -5,6 +5,8 @@ import Administration
 
 /// Who has a share of a limit: a user, with whatever token, or the holder of a key.
 enum RequestHolder: Hashable {
+    // Names are bytes: two that are canonically equivalent are two holders, each with its share.
+
     case user(app: String, user: String)
     case appKey(app: String, name: String)
     case `operator`(name: String)
@@ -33,6 +35,29 @@ enum RequestHolder: Hashable {
         case .appKey: .appKey
         case .operator: .operator
         }
+    }
+
+    /// Which case it is, and its texts; the second one is empty where there is one.
+    private var parts: (tag: UInt8, first: String, second: String) {
+        switch self {
+        case .user(let app, let user): (0, app, user)
+        case .appKey(let app, let name): (1, app, name)
+        case .operator(let name): (2, name, "")
+        case .stranger(let address): (3, address, "")
+        }
+    }
+
+    static func == (first: RequestHolder, second: RequestHolder) -> Bool {
+        let (a, b) = (first.parts, second.parts)
+        return a.tag == b.tag && a.first.utf8.elementsEqual(b.first.utf8)
+            && a.second.utf8.elementsEqual(b.second.utf8)
+    }
+
+    func hash(into hasher: inout Hasher) {
+        let (tag, first, second) = parts
+        hasher.combine(tag)
+        hasher.combine(Array(first.utf8))
+        hasher.combine(Array(second.utf8))
     }
 }
 
@@ -75,7 +100,8 @@ struct RequestShareCounts {
     private let share: RequestShare
     private(set) var total = 0
     private var holders: [RequestHolder: Int] = [:]
-    private var apps: [String: Int] = [:]
+    /// By the bytes of the name.
+    private var apps: [[UInt8]: Int] = [:]
 
     init(_ share: RequestShare) { self.share = share }
 
@@ -83,7 +109,7 @@ struct RequestShareCounts {
     func admits(_ amount: Int, for holder: RequestHolder) -> Bool {
         total + amount <= RequestShare.maximum(share.users, for: holder.kind)
             && holders[holder, default: 0] + amount <= share.ownMaximum(for: holder.kind)
-            && (holder.app.map { apps[$0, default: 0] } ?? 0) + amount
+            && (holder.app.map { apps[Array($0.utf8), default: 0] } ?? 0) + amount
                 <= share.appMaximum(for: holder.kind)
     }
 
@@ -91,7 +117,7 @@ struct RequestShareCounts {
         guard amount != 0 else { return }
         total += amount
         Self.add(amount, at: holder, of: &holders)
-        if let app = holder.app { Self.add(amount, at: app, of: &apps) }
+        if let app = holder.app { Self.add(amount, at: Array(app.utf8), of: &apps) }
     }
 
     private static func add<Key>(_ amount: Int, at key: Key, of counts: inout [Key: Int]) {

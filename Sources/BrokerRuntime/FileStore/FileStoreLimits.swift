@@ -1,0 +1,21 @@
+// The limits of files of messages, each with the reason for its number.
+
+enum FileStoreLimits {
+    /// Bytes of a file: the 5 MB that the source documents.
+    static let fileByteCountMaximum = 5 << 20
+    /// Files of an app, each of which takes about 200 bytes of memory.
+    static let filesPerAppMaximum = 100_000
+    /// Files that one look at their age removes: a few milliseconds.
+    static let expiredPerStepMaximum = 64
+    /// Milliseconds between two looks.
+    static let expiryMilliseconds: Int32 = 10_000
+    /// Files that are read at a time: each has a descriptor, and a piece in memory. Readers with
+    /// one address have eight of them, so that those who read slowly leave some to others.
+    static let openFiles = RequestShare(users: 64, oneUser: 8, oneKey: 8)
+    /// Bytes of a piece that is read and sent at a time.
+    static let pieceByteCount = 65_536
+    /// Bytes of events with files that wait, of all and of one user: six of the longest.
+    static let waitingBytes = RequestShare(users: 48 << 20, oneUser: 8 << 20, oneKey: 8 << 20)
+    /// Bytes of an event with a file in base64.
+    static let eventByteCountMaximum = 7 << 20
+}

@@ -1,0 +1,225 @@
+// The directory of files, and the parts of files that requests ask for.
+
+import Foundation
+import TestSurroundings
+import Testing
+
+@testable import BrokerRuntime
+
+@Suite struct FileStoreTests {
+    private let files: TemporaryDirectory
+    private let png: StoredFileType
+
+    init() throws {
+        files = try TemporaryDirectory("files")
+        png = try #require(StoredFileType(mediaType: "image/png"))
+    }
+
+    private func store(bytesPerApp: Int = 1_000) throws -> FileStore {
+        try FileStore(directory: files.path, bytesPerApp: bytesPerApp, ageSeconds: 100)
+    }
+
+    private func content(
+        of name: StoredFileName, _ store: FileStore, app: String = "demo",
+        unixSeconds: UInt64 = 0
+    ) -> String? {
+        let place = FileStore.place(ofApp: app)
+        guard let file = store.open(name, place: place, unixSeconds: unixSeconds) else {
+            return nil
+        }
+        defer { close(file.descriptor) }
+        let text = try? FileHandle(fileDescriptor: file.descriptor).readToEnd()
+        return String(decoding: text ?? Data(), as: UTF8.self)
+    }
+
+    private func put(
+        _ text: String, _ store: FileStore, app: String = "demo", at seconds: UInt64 = 0
+    ) throws -> StoredFileName {
+        try store.put(Array(text.utf8), type: png, app: app, unixSeconds: seconds)
+    }
+
+    @Test func `a file is there once, for its app, and after a restart`() throws {
+        let store = try store()
+        let now = UInt64(Date().timeIntervalSince1970)
+        let name = try put("a", store, at: now)
+        #expect(try put("a", store, at: now) == name)
+        #expect(try put("b", store, at: now) != name)
+        #expect(try put("a", store, app: "other", at: now) != name)
+        #expect(store.amount == FileStore.Amount(fileCount: 3, byteCount: 3))
+        #expect(content(of: name, store, unixSeconds: now) == "a")
+        #expect(content(of: name, store, app: "other", unixSeconds: now) == nil)
+        let later = try self.store()
+        #expect(content(of: name, later, unixSeconds: now) == "a")
+        #expect(try put("a", later, at: now) == name)
+    }
+
+    @Test func `an app has its quota`() throws {
+        let store = try store(bytesPerApp: 3)
+        _ = try put("aa", store)
+        let error = #expect(throws: FileStore.Refusal.self) { try put("bb", store) }
+        #expect({ if case .quota? = error { true } else { false } }())
+        _ = try put("b", store)
+        _ = try put("cc", store, app: "other")
+        // What is too old makes room.
+        _ = try put("ccc", store, at: 101)
+    }
+
+    @Test func `a file ends with its age, which begins anew with each send`() throws {
+        let store = try store()
+        let (first, second) = (try put("a", store), try put("b", store))
+        _ = try put("a", store, at: 50)
+        #expect(content(of: second, store, unixSeconds: 101) == nil)
+        while store.expire(unixSeconds: 101) {}
+        #expect(content(of: first, store, unixSeconds: 101) == "a")
+        #expect(content(of: second, store) == nil)
+        while store.expire(unixSeconds: 151) {}
+        #expect(content(of: first, store) == nil)
+    }
+
+    @Test func `one look removes a bounded number of files`() throws {
+        let store = try store()
+        let count = FileStoreLimits.expiredPerStepMaximum + 1
+        let names = try (0..<count).map { try put("\($0)", store) }
+        #expect(store.expire(unixSeconds: 200))
+        #expect(names.filter { content(of: $0, store) != nil }.count == 1)
+        #expect(!store.expire(unixSeconds: 200))
+        #expect(names.allSatisfy { content(of: $0, store) == nil })
+    }
+
+    @Test func `what is no file of a type is not read, and half of one is removed`() throws {
+        _ = try put("a", store())
+        let folder = "\(files.path)/\(FileStore.place(ofApp: "demo"))"
+        let digest = String(repeating: "0", count: 64)
+        for name in ["\(digest).png.new", "\(digest).html", "\(digest)", "x.png"] {
+            try Data("x".utf8).write(to: URL(filePath: "\(folder)/\(name)"))
+        }
+        symlink("/etc/passwd", "\(folder)/\(digest).txt")
+        let store = try store()
+        #expect(!FileManager.default.fileExists(atPath: "\(folder)/\(digest).png.new"))
+        for ending in ["png", "txt"] {
+            let name = StoredFileName(digest: digest, ending: ending)
+            #expect(content(of: name, store) == nil)
+        }
+    }
+
+    /// The steps of a store, after each of which the broker may end.
+    enum Step: CaseIterable {
+        case nothing, folder, emptyFile, half, whole, renamed
+    }
+
+    @Test(arguments: Step.allCases)
+    func `what an earlier broker has left at each step is a whole file or nothing`(
+        step: Step
+    ) throws {
+        let folder = "\(files.path)/\(FileStore.place(ofApp: "demo"))"
+        let name = try put("abcd", store())
+        let path = "\(folder)/\(name.text)"
+        let manager = FileManager.default
+        if step != .renamed { try manager.removeItem(atPath: path) }
+        switch step {
+        case .nothing: try manager.removeItem(atPath: folder)
+        case .folder, .renamed: break
+        case .emptyFile: try Data().write(to: URL(filePath: path + ".new"))
+        case .half: try Data("ab".utf8).write(to: URL(filePath: path + ".new"))
+        case .whole: try Data("abcd".utf8).write(to: URL(filePath: path + ".new"))
+        }
+        let now = UInt64(Date().timeIntervalSince1970)
+        let store = try store(bytesPerApp: 4)
+        #expect(!manager.fileExists(atPath: path + ".new"))
+        let isThere = step == .renamed
+        #expect(content(of: name, store, unixSeconds: now) == (isThere ? "abcd" : nil))
+        #expect(
+            store.amount
+                == FileStore.Amount(fileCount: isThere ? 1 : 0, byteCount: isThere ? 4 : 0))
+        // The client, who got no answer, sends it again.
+        #expect(try put("abcd", store, at: now) == name)
+        #expect(content(of: name, store, unixSeconds: now) == "abcd")
+        #expect(store.amount == FileStore.Amount(fileCount: 1, byteCount: 4))
+        #expect(throws: FileStore.Refusal.self) { try put("e", store, at: now) }
+    }
+
+    @Test func `half of a key is made anew, and a key that is damaged stops the start`() throws {
+        try Data("half".utf8).write(to: URL(filePath: "\(files.path)/key.new"))
+        let name = try put("a", store())
+        #expect(try put("a", store()) == name)
+        #expect(!FileManager.default.fileExists(atPath: "\(files.path)/key.new"))
+        try Data("short".utf8).write(to: URL(filePath: "\(files.path)/key"))
+        #expect(throws: StartError.self) { try store() }
+    }
+
+    @Test func `a file that is sent twice costs once, and ends with the last send`() throws {
+        let store = try store(bytesPerApp: 3)
+        let first = try put("abc", store)
+        for second in stride(from: UInt64(50), to: 400, by: 50) {
+            #expect(try put("abc", store, at: second) == first)
+            while store.expire(unixSeconds: second) {}
+        }
+        #expect(store.amount == FileStore.Amount(fileCount: 1, byteCount: 3))
+        #expect(store.expiredCount == 0)
+        while store.expire(unixSeconds: 451) {}
+        #expect(content(of: first, store, unixSeconds: 451) == nil)
+        #expect(store.amount == FileStore.Amount() && store.expiredCount == 1)
+        let folder = "\(files.path)/\(FileStore.place(ofApp: "demo"))"
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder).isEmpty)
+    }
+
+    @Test func `a file that is missing on disk is kept again, and counts once`() throws {
+        let store = try store(bytesPerApp: 5)
+        let name = try put("aa", store)
+        let folder = "\(files.path)/\(FileStore.place(ofApp: "demo"))"
+        try FileManager.default.removeItem(atPath: "\(folder)/\(name.text)")
+        #expect(try put("aa", store, at: 50) == name)
+        #expect(content(of: name, store, unixSeconds: 50) == "aa")
+        let other = try put("bbb", store, at: 50)
+        while store.expire(unixSeconds: 200) {}
+        #expect([name, other].allSatisfy { content(of: $0, store) == nil })
+        _ = try put("ccccc", store, at: 200)
+    }
+
+    @Test func `a directory that cannot be written refuses`() throws {
+        #expect(throws: StartError.self) {
+            try FileStore(directory: "/proc/none", bytesPerApp: 1, ageSeconds: 1)
+        }
+        let store = try store()
+        let folder = "\(files.path)/\(FileStore.place(ofApp: "demo"))"
+        try Data().write(to: URL(filePath: folder))
+        let error = #expect(throws: FileStore.Refusal.self) { try put("a", store) }
+        #expect({ if case .disk? = error { true } else { false } }())
+    }
+
+    @Test(arguments: [
+        "", ".png", "../key", "key", String(repeating: "0", count: 63) + ".png",
+        String(repeating: "0", count: 64), String(repeating: "0", count: 64) + ".html",
+        String(repeating: "A", count: 64) + ".png", String(repeating: "0", count: 64) + ".png.",
+        String(repeating: "/", count: 64) + ".png", String(repeating: "é", count: 32) + ".png",
+    ])
+    func `what is no name of a file names none`(text: String) {
+        #expect(StoredFileName(text) == nil)
+    }
+
+    @Test func `places lead back to their apps`() {
+        for app in ["demo", "é", String(repeating: "x", count: 64)] {
+            #expect(FileStore.app(ofPlace: FileStore.place(ofApp: app)) == app)
+        }
+        for place in ["", "6", "..", "6G", "ff", "../64", String(repeating: "61", count: 65)] {
+            #expect(FileStore.app(ofPlace: place) == nil)
+        }
+    }
+
+    @Test(arguments: [
+        (nil, StoredFileRange.all), ("bytes=0-", .part(0..<10)), ("bytes=3-5", .part(3..<6)),
+        ("bytes=3-99", .part(3..<10)), ("bytes=-3", .part(7..<10)), ("bytes=-99", .part(0..<10)),
+        ("bytes=10-", .unsatisfiable), ("bytes=-0", .unsatisfiable), ("bytes=5-3", .all),
+        ("bytes=-", .all), ("bytes=", .all), ("bytes=a-", .all), ("bytes=+1-2", .all),
+        ("bytes=1-2,4-5", .all), ("bytes=99999999999999999999-", .all), ("x=1-2", .all),
+    ])
+    func `a range is a part of the file`(field: String?, range: StoredFileRange) {
+        #expect(StoredFileRange(field, byteCount: 10) == range)
+    }
+
+    @Test func `an empty file has no part`() {
+        #expect(StoredFileRange("bytes=0-", byteCount: 0) == .unsatisfiable)
+        #expect(StoredFileRange("bytes=-1", byteCount: 0) == .unsatisfiable)
+        #expect(StoredFileRange(nil, byteCount: 0) == .all)
+    }
+}
