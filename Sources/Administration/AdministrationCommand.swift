@@ -10,6 +10,7 @@ public enum AdministrationCommand: Hashable, Sendable {
     case listApps(ListApps)
     case showApp(ShowApp)
     case setAppRights(SetAppRights)
+    case deleteApp(DeleteApp)
     case explainRights(ExplainRights)
     case addAppKey(AddAppKey)
     case listAppKeys(ListAppKeys)
@@ -17,6 +18,7 @@ public enum AdministrationCommand: Hashable, Sendable {
     case addUser(AddUser)
     case listUsers(ListUsers)
     case showUser(ShowUser)
+    case deleteUser(DeleteUser)
     case sendMessage(SendMessage)
     case recallMessage(RecallMessage)
     case replaceMessage(ReplaceMessage)
@@ -81,6 +83,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case listApps = "app.list"
         case showApp = "app.show"
         case setAppRights = "app.rights"
+        case deleteApp = "app.delete"
         case explainRights = "rights.explain"
         case addAppKey = "app.key.add"
         case listAppKeys = "app.key.list"
@@ -88,6 +91,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case addUser = "user.add"
         case listUsers = "user.list"
         case showUser = "user.show"
+        case deleteUser = "user.delete"
         case sendMessage = "message.send"
         case recallMessage = "message.recall"
         case replaceMessage = "message.replace"
@@ -153,6 +157,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .listApps: .listApps
         case .showApp: .showApp
         case .setAppRights: .setAppRights
+        case .deleteApp: .deleteApp
         case .explainRights: .explainRights
         case .addAppKey: .addAppKey
         case .listAppKeys: .listAppKeys
@@ -160,6 +165,7 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .addUser: .addUser
         case .listUsers: .listUsers
         case .showUser: .showUser
+        case .deleteUser: .deleteUser
         case .sendMessage: .sendMessage
         case .recallMessage: .recallMessage
         case .replaceMessage: .replaceMessage
@@ -246,11 +252,13 @@ public enum AdministrationCommand: Hashable, Sendable {
         case .listApps: self = .listApps(try Self.body(line))
         case .showApp: self = .showApp(try Self.body(line))
         case .setAppRights: self = .setAppRights(try Self.body(line))
+        case .deleteApp: self = .deleteApp(try Self.body(line))
         case .explainRights: self = .explainRights(try Self.body(line))
         case .addAppKey: self = .addAppKey(try Self.body(line))
         case .listAppKeys: self = .listAppKeys(try Self.body(line))
         case .revokeAppKey: self = .revokeAppKey(try Self.body(line))
         case .addUser: self = .addUser(try Self.body(line))
+        case .deleteUser: self = .deleteUser(try Self.body(line))
         case .listUsers: self = .listUsers(try Self.body(line))
         case .showUser: self = .showUser(try Self.body(line))
         case .sendMessage: self = .sendMessage(try Self.body(line))

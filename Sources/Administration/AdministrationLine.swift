@@ -79,6 +79,8 @@ public struct AdministrationRefusal: Error, Codable, Hashable, Sendable {
         case unknown
         /// What the request makes exists.
         case exists
+        /// What the request deletes is used, or has what would be lost.
+        case inUse
         /// The key of the message was used for another message.
         case otherContent
         /// The first message with the key is under way.

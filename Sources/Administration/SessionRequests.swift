@@ -299,7 +299,7 @@ public struct ImportSession: AdministrationRequest {
     public var expirySeconds: UInt32?
     /// Whom receivers see as the sender.
     public var from: String
-    /// How many messages of the session earlier pieces had.
+    /// How many messages of the source earlier pieces had, taken or not.
     public var position: UInt64
     /// One for each message, as lines: QoS (1 or 2), seconds until it expires (empty for none),
     /// content type (empty for none), payload as base64, topic.
@@ -336,6 +336,8 @@ public struct ImportSession: AdministrationRequest {
         /// `taken`; `elsewhere`, if `position` is not where the import goes on; `exists`, if the
         /// session was not begun by an import, or is complete.
         public var state: String
+        /// How many messages of the source the broker has had: where the import goes on.
+        public var position: UInt64
         /// Messages in the queue of the session.
         public var messageCount: UInt64
         /// Messages of the piece that are too large, or for which a limit of the queue has no room.
@@ -344,10 +346,11 @@ public struct ImportSession: AdministrationRequest {
         public var refusedFilters: [String]
 
         public init(
-            state: String, messageCount: UInt64, refusedCount: Int = 0,
+            state: String, position: UInt64, messageCount: UInt64, refusedCount: Int = 0,
             refusedFilters: [String] = []
         ) {
             self.state = state
+            self.position = position
             self.messageCount = messageCount
             self.refusedCount = refusedCount
             self.refusedFilters = refusedFilters

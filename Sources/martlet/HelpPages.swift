@@ -510,12 +510,16 @@ enum HelpPages {
         martlet user add USER...
         martlet user list [--limit N]
         martlet user show USER
+        martlet user delete USER [--force]
 
         add makes users known without a token, so that messages wait for them. list shows the users
         of the app, show one of them with its devices: their connections, the credentials that these
-        presented, and their queues.
+        presented, and their queues. delete removes a user with its credentials, sessions, queues,
+        conversations with others, and the groups that it owns. It refuses while a session is
+        connected, or if messages, groups or conversations would be lost, and says how many.
 
           --limit N            list: show at most N
+          --force              delete: also what would be lost
           --json               one JSON object per user
         \(administration)
         """
@@ -525,6 +529,7 @@ enum HelpPages {
         martlet app list
         martlet app show NAME
         martlet app rights RIGHT...
+        martlet app delete NAME [--force]
         martlet app key add NAME --role ROLE [--right RIGHT]... [--expires TIME]
         martlet app key list
         martlet app key revoke NAME
@@ -539,6 +544,12 @@ enum HelpPages {
                                stands for the user, %d for the device. Without a RIGHT, a new app
                                has all rights but attach and broadcast. !RIGHT denies
           rights               replace all rights, for connected users too
+          delete               delete an app with its users, credentials, sessions, queues, groups,
+                               retained messages and conversations, in parts, with a progress
+                               line. From the beginning the app admits no login and no message.
+                               Repeat it if it was interrupted. It refuses if connections,
+                               messages, groups or conversations would be lost, and says how many
+          --force              delete: also what would be lost
           --role ROLE          what the key may do within the app: view: read over HTTP; operate:
                                change users, tokens, sessions, queues and groups, send, and log
                                in as users

@@ -65,12 +65,14 @@ enum Command: String, CaseIterable {
     case backup
     case appCreate = "app create"
     case appList = "app list"
+    case appDelete = "app delete"
     case appKeyAdd = "app key add"
     case appKeyList = "app key list"
     case appKeyRevoke = "app key revoke"
     case userAdd = "user add"
     case userList = "user list"
     case userShow = "user show"
+    case userDelete = "user delete"
     case operatorAdd = "operator add"
     case operatorList = "operator list"
     case operatorRevoke = "operator revoke"
@@ -208,12 +210,14 @@ enum MartletProgram {
             case .backup: try BackupCommand.run(arguments)
             case .appCreate: try AppCreateCommand.run(arguments)
             case .appList: try AppListCommand.run(arguments)
+            case .appDelete: try AppDeleteCommand.run(arguments)
             case .appKeyAdd: try AppKeyAddCommand.run(arguments)
             case .appKeyList: try AppKeyListCommand.run(arguments)
             case .appKeyRevoke: try AppKeyRevokeCommand.run(arguments)
             case .userAdd: try UserAddCommand.run(arguments)
             case .userList: try UserListCommand.run(arguments)
             case .userShow: try UserShowCommand.run(arguments)
+            case .userDelete: try UserDeleteCommand.run(arguments)
             case .operatorAdd: try OperatorAddCommand.run(arguments)
             case .operatorList: try OperatorListCommand.run(arguments)
             case .operatorRevoke: try OperatorRevokeCommand.run(arguments)

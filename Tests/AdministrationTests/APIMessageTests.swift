@@ -25,6 +25,9 @@ struct APIMessageTests {
         MintTokens(
             app: "plant", users: ["a"], device: "d", expirySeconds: 0, batch: "", rights: []),
         ListUsers(app: "plant"), ListUsers(app: "plant", after: 7, limit: 1_000),
+        DeleteApp(app: "plant"), DeleteApp(app: "ü", force: true),
+        DeleteUser(app: "plant", user: "a/b"),
+        DeleteUser(app: "plant", user: "u", force: false),
         ShowUser(app: "plant", user: "a/../b"), ListTokens(tokens, limit: 1),
         ListSessions(selection, limit: 1), ListGroups(app: "plant", limit: 1),
         ShowGroup(app: "plant", groupid: "g", limit: 10_000),

@@ -98,7 +98,7 @@ struct APITableTests {
             Set(owners) == [
                 .createApp, .setAppRights, .addAppKey, .revokeAppKey, .backUpStore, .addOperator,
                 .listOperators, .revokeOperator, .makeLoginLink, .reloadConfiguration, .setLogLevel,
-                .importSession,
+                .importSession, .deleteApp,
             ])
     }
 
@@ -336,6 +336,8 @@ extension AdministrationCommand {
         case .listPasswords(let request): request.line
         case .expirePassword(let request): request.line
         case .revokePassword(let request): request.line
+        case .deleteApp(let request): request.line
+        case .deleteUser(let request): request.line
         case .listSessions(let request): request.line
         case .importSession(let request): request.line
         case .kickSessions(let request): request.line

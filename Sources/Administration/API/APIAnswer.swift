@@ -148,8 +148,8 @@ extension APIOperation {
             ]
         case .importSession:
             [
-                .text("state"), .number("messageCount"), .number("refusedCount"),
-                .texts("refusedFilters"),
+                .text("state"), .number("position"), .number("messageCount"),
+                .number("refusedCount"), .texts("refusedFilters"),
             ]
         case .kickSessions, .deleteSessions:
             [.number("sessionCount"), .number(optional: "next")]
@@ -186,6 +186,7 @@ extension APIOperation {
                 .object(optional: "lastMessage", Self.keptMessage), .texts("members"),
             ]
         case .changeMember: [.boolean("isChanged")]
+        case .deleteApp, .deleteUser: Self.deletion
         case .deleteGroup: [.number("memberCount"), .boolean("hasMore")]
         case .backUpStore: Self.backup
         case .showBackup: [.object(optional: "backup", Self.backup)]
@@ -296,6 +297,12 @@ extension APIOperation {
         .number("number"), .text("from"), .number(optional: "t"), .text("grade"),
         .number("byteCount"), .number("unixMilliseconds"), .number(optional: "expiresUnixSeconds"),
         .object("content", Self.content),
+    ]
+
+    private static let deletion: [APIAnswerMember] = [
+        .number("userCount"), .number("sessionCount"), .number("credentialCount"),
+        .number("groupCount"), .number("retainedCount"), .number("conversationCount"),
+        .number("messageCount"), .boolean("hasMore"),
     ]
 
     private static let backup: [APIAnswerMember] = [

@@ -41,7 +41,7 @@ extension AdministrationRefusal {
     public var httpStatus: UInt16 {
         switch (cause, ReasonCode(rawValue: reason)) {
         case (.unknown, _): 404
-        case (.exists, _), (.underWay, _): 409
+        case (.exists, _), (.inUse, _), (.underWay, _): 409
         case (.otherContent, _): 422
         case (.tooWide, _), (.rule, _): 400
         case (.failed, _): 500

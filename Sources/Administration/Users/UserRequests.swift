@@ -1,4 +1,4 @@
-// Requests about the users of an app.
+// Requests about the users of an app, and its deletion with all of them.
 
 /// Lists the users of an app, in the order in which they became known since the broker started.
 public struct ListUsers: AdministrationRequest {
@@ -147,5 +147,91 @@ public struct ShowUser: AdministrationRequest {
             self.offlineQueue = offlineQueue
             self.devices = devices
         }
+    }
+}
+
+/// Deletes an app. One request deletes a part: repeat it until the reply has no more. From the
+/// first one on the app admits no login and no send. After a restart of the broker in the middle,
+/// what is left of the app is there until the request is repeated.
+public struct DeleteApp: AdministrationRequest {
+    public static let name = "app.delete"
+    public var app: String
+    /// Also if connections, messages, groups or conversations are lost; nil for false.
+    public var force: Bool?
+
+    public init(app: String, force: Bool? = nil) {
+        self.app = app
+        self.force = force
+    }
+
+    public typealias Reply = DeletionReply
+}
+
+/// Deletes a user. One request deletes a part: repeat it until the reply has no more.
+public struct DeleteUser: AdministrationRequest {
+    public static let name = "user.delete"
+    public var app: String
+    public var user: String
+    /// As for ``DeleteApp``.
+    public var force: Bool?
+
+    public init(app: String, user: String, force: Bool? = nil) {
+        self.app = app
+        self.user = user
+        self.force = force
+    }
+
+    public typealias Reply = DeletionReply
+}
+
+/// What a request has deleted.
+public struct DeletionReply: Codable, Hashable, Sendable {
+    public var userCount: Int
+    public var sessionCount: Int
+    /// Tokens, passwords and keys of the app.
+    public var credentialCount: Int
+    public var groupCount: Int
+    public var retainedCount: Int
+    public var conversationCount: Int
+    /// Messages that waited in queues.
+    public var messageCount: UInt64
+    /// Whether something is left; then repeat the request.
+    public var hasMore: Bool
+
+    /// Pieces that one request deletes, each with a commit: a few seconds.
+    public static let pieceCountMaximum = 64
+
+    public init(
+        userCount: Int = 0, sessionCount: Int = 0, credentialCount: Int = 0, groupCount: Int = 0,
+        retainedCount: Int = 0, conversationCount: Int = 0, messageCount: UInt64 = 0,
+        hasMore: Bool = false
+    ) {
+        self.userCount = userCount
+        self.sessionCount = sessionCount
+        self.credentialCount = credentialCount
+        self.groupCount = groupCount
+        self.retainedCount = retainedCount
+        self.conversationCount = conversationCount
+        self.messageCount = messageCount
+        self.hasMore = hasMore
+    }
+
+    /// Adds what a later request has deleted.
+    public mutating func add(_ next: DeletionReply) {
+        userCount += next.userCount
+        sessionCount += next.sessionCount
+        credentialCount += next.credentialCount
+        groupCount += next.groupCount
+        retainedCount += next.retainedCount
+        conversationCount += next.conversationCount
+        messageCount += next.messageCount
+        hasMore = next.hasMore
+    }
+
+    /// How many things were deleted.
+    public var sum: UInt64 {
+        UInt64(
+            userCount + sessionCount + credentialCount + groupCount + retainedCount
+                + conversationCount) + messageCount
     }
 }

@@ -55,6 +55,7 @@ extension Broker {
         if result.refusal != nil {
             counters.batchesRefused += 1
             takeBackSends(in: &step)
+            takeBackImports()
         }
         settleMessages(isStored: result.refusal == nil, in: &step)
         if !tracking.superseded.isEmpty { finishSuperseded() }

@@ -11,6 +11,8 @@ struct Restoration {
     var groups: [UInt64: Index<Group>] = [:]
     /// Sessions that were connected when the broker ended.
     var connectedSessions: Set<Index<Session>> = []
+    /// Users that were deleted and that rows still name, by the app and the name.
+    var deletedUsers: [[UInt8]: Index<User>] = [:]
     /// Rows that belong to nothing; they are removed.
     var strays: [(table: RecordTable, key: [UInt8])] = []
     /// The identity of the store when the rows were written; nil in a new store.
@@ -120,6 +122,15 @@ extension Broker: StoreVisitor {
         startExpiry(session)
     }
 
+    /// A user that was deleted, and that the row of a send still names.
+    mutating func deletedUser(named name: [UInt8], app: Index<App>) -> Index<User> {
+        let key = RecordKey.name(app: registry.apps[app].name, name)
+        if let known = commits.restoration?.deletedUsers[key] { return known }
+        let user = registry.insertDeletedUser(name, app: app)
+        commits.noteRestored(deletedUser: user, key: key)
+        return user
+    }
+
     // MARK: - Rows
 
     /// Restores one row. Tables come in the order of their raw values, so that the rows that a row
@@ -200,7 +211,7 @@ extension Broker: StoreVisitor {
 
     private mutating func restoreToken(_ key: [UInt8], _ value: [UInt8]) throws(RestoreError) {
         let token = try Records.readToken(key: key, value: value)
-        // Every version has written both in one batch, and users are never removed.
+        // Every version has written both in one batch, and a user is deleted after its tokens.
         guard let app = app(named: token.app), let user = user(named: token.user, app: app) else {
             throw .danglingRecord(.tokens, key: key)
         }

@@ -71,6 +71,11 @@ struct CommitPipeline: ~Copyable {
         restoration?.groups[identifier] = group
     }
 
+    /// Registers a user that was deleted, and that rows still name.
+    mutating func noteRestored(deletedUser user: Index<User>, key: [UInt8]) {
+        restoration?.deletedUsers[key] = user
+    }
+
     /// Registers a row that belongs to nothing: that of a reader who is no party of a conversation,
     /// or of a member without its send.
     mutating func noteStray(_ table: RecordTable, key: [UInt8]) {
@@ -481,6 +486,11 @@ struct CommitPipeline: ~Copyable {
         pendingBatch.firedWills.append(will)
         pendingBatch.isUrgent = true
         putWithSends(Records.deletion(.wills, key: key))
+    }
+
+    /// Notes a piece of a session's import, whose messages are in the pending batch.
+    mutating func noteImport(into session: Handle<Session>, from position: UInt64) {
+        pendingBatch.imports.append((session, position))
     }
 
     /// Makes the pending batch due, also if it contains only rows that no client waits for.

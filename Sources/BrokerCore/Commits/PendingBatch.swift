@@ -187,6 +187,8 @@ struct PendingBatch: ~Copyable {
     /// Whether an event waits for the next batch.
     var isAwaited = false
     /// Inbox numbers that may be used once this batch is committed.
+    /// Pieces of sessions of another broker, with the positions before them.
+    var imports: [(session: Handle<Session>, position: UInt64)] = []
     var reservations: [(session: Handle<Session>, through: UInt64)] = []
     /// Connected sessions with deliveries that wait for this batch.
     var waiting: [Handle<ConnectedSession>] = []
@@ -259,6 +261,7 @@ struct PendingBatch: ~Copyable {
         isUrgent = false
         isAwaited = false
         reservations.removeAllKeepingCapacity()
+        imports.removeAll()
         waiting.removeAllKeepingCapacity()
         sweepMaximum = 0
         deadlineShare = BatchShare()

@@ -24,6 +24,10 @@ extension Broker {
             var identity = try authenticate(
                 request.claim, device: deviceName, bytes: step.bytes, identities: identities,
                 at: step.moment)
+            // A gateway that is still connected attaches its sensors by the app's index.
+            if registry.apps[identity.app].isBeingDeleted {
+                throw ConnectRefusal(reason: .notAuthorized)
+            }
             if request.isOfLeanMessage,
                 !limits.policy(ofApp: registry.apps[identity.app].name).opensLeanMessage
             {
@@ -361,7 +365,10 @@ extension Broker {
         _ session: Index<Session>, _ position: OutboxPosition?, isNew: Bool
     ) {
         // In MQTT, identifiers of QoS 2 are kept until they are released.
-        if sessions[session].dialect.isMQTT { return }
+        if sessions[session].dialect.isMQTT {
+            if sessions[session].endImport() { markDirty(session, .outbox, isUrgent: false) }
+            return
+        }
         let position = position ?? OutboxPosition(epoch: 0, resultsSeen: 0, highestUsed: 0)
         let isContinued =
             !isNew && position.epoch == sessions[session].outboxEpoch && position.epoch != 0

@@ -1,6 +1,7 @@
 // Sessions of another broker, with the messages that wait for them, in pieces. A session gets its
-// subscriptions with the last piece: until then nothing else enters its queue, and the number of
-// its messages tells where an import that was interrupted goes on.
+// subscriptions with the last piece: until then nothing else enters its queue. Its row tells how
+// many messages of the source it had, in the batch that stores them: there an import goes on that
+// was interrupted, whatever was refused, has expired or was removed meanwhile.
 
 import BrokerTerms
 import Primitives
@@ -55,7 +56,7 @@ public struct ImportedSession: Sendable {
     public var epoch: UInt64
     /// Whom receivers see as the sender of the messages.
     public var sender: [UInt8]
-    /// How many messages of the session earlier pieces had.
+    /// How many messages of the source earlier pieces had, taken or not.
     public var position: UInt64
     public var messages: [Message]
     /// Nil except in the last piece.
@@ -82,8 +83,8 @@ public enum SessionImport: Hashable, Sendable {
     /// The messages are in the queue, which has so many now, except those that are too large or
     /// for which there is no room.
     case taken(count: UInt64, refusedCount: Int, refusedFilters: [[UInt8]])
-    /// The queue has another number of messages than earlier pieces had; nothing is taken.
-    case elsewhere(count: UInt64)
+    /// Earlier pieces had another number of messages of the source; nothing is taken.
+    case elsewhere(position: UInt64, count: UInt64)
     /// A session that no import has begun, or that an import has completed; nothing is taken.
     case exists
     case unknownUser
@@ -103,19 +104,30 @@ extension Broker {
         if let existing = self.session(of: user, device: Name(piece.device)) {
             guard sessions[existing].isPersistent, sessions[existing].dialect.isMQTT,
                 !sessions[existing].isConnected, sessions[existing].filterCount == 0,
-                !sessions[existing].hasConnectedSinceStart
+                !sessions[existing].hasEndedImport
             else { return .exists }
             session = existing
         } else {
-            guard piece.position == 0 else { return .elsewhere(count: 0) }
+            guard piece.position == 0 else { return .elsewhere(position: 0, count: 0) }
             do throws(ImportRefusal) {
                 session = try makeSession(piece, app: app, user: user, at: moment)
             } catch {
                 return .refused(error.limit)
             }
         }
-        let count = UInt64(sessions[session].inbox.count)
-        guard count == piece.position else { return .elsewhere(count: count) }
+        let hasMessages = sessions[session].inbox.count > 0
+        guard let position = sessions[session].importPosition ?? (hasMessages ? nil : 0) else {
+            return .exists
+        }
+        guard position == piece.position else {
+            return .elsewhere(
+                position: position, count: UInt64(sessions[session].inbox.count))
+        }
+        // Otherwise the store leaves out the messages, and their position with them.
+        if commits.room.isFull, !piece.messages.isEmpty { return .refused(.store) }
+        commits.noteImport(into: sessions.handle(session), from: position)
+        sessions[session].importPosition = position + UInt64(piece.messages.count)
+        markDirty(session, .send, isUrgent: true)
         var step = Step(at: moment, effects: effects)
         var refusedCount = 0
         for message in piece.messages {
@@ -126,6 +138,23 @@ extension Broker {
         return .taken(
             count: UInt64(sessions[session].inbox.count), refusedCount: refusedCount,
             refusedFilters: refused)
+    }
+
+    /// Where the import of a session goes on; nil if there is none under way.
+    public func importPosition(app: [UInt8], user: [UInt8], device: [UInt8]) -> UInt64? {
+        guard let app = self.app(named: app), let user = self.user(named: user, app: app),
+            let session = session(of: user, device: Name(device))
+        else { return nil }
+        return sessions[session].importPosition
+    }
+
+    /// Goes back to before the pieces that the store has left out for want of room.
+    mutating func takeBackImports() {
+        for (session, position) in commits.inFlightBatch.imports.reversed()
+        where sessions.contains(session) && sessions[session.index].importPosition != nil {
+            sessions[session.index].importPosition = position
+            markDirty(session.index, .outbox, isUrgent: true)
+        }
     }
 
     private struct ImportRefusal: Error {

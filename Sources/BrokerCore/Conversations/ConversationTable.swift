@@ -132,6 +132,7 @@ struct ConversationTable: ~Copyable {
     mutating func remove(_ index: Index<KeptConversation>) -> QueueID {
         leaveClass(index)
         leaveTopics(index)
+        leaveUsers(index)
         let removed = conversations.remove(index)
         indexes[removed.parties] = nil
         keptCount -= UInt64(removed.kept.count)
@@ -141,13 +142,21 @@ struct ConversationTable: ~Copyable {
         sum.byteCount -= removed.kept.byteCount
         sum.leavingByteCount -= removed.leavingByteCount
         sums[removed.app] = sum == Sum() ? nil : sum
-        if case .users(let first, let second) = removed.parties {
-            for user in Set([first, second]) {
-                ofUsers[user]!.removeAll { $0 == index }
-                if ofUsers[user]!.isEmpty { ofUsers[user] = nil }
-            }
-        }
         return removed.kept.queue
+    }
+
+    /// Takes a conversation out of the lists of its users, if it has two.
+    private mutating func leaveUsers(_ index: Index<KeptConversation>) {
+        guard case .users(let first, let second) = conversations[index].parties else { return }
+        let queue = conversations[index].kept.queue.raw
+        for user in Set([first, second]) {
+            let position = position(behind: queue - 1, in: ofUsers[user]!)
+            precondition(
+                ofUsers[user]![position] == index,
+                "conversation \(index.place) is not at \(position) in the list of a user")
+            ofUsers[user]!.remove(at: position)
+            if ofUsers[user]!.isEmpty { ofUsers[user] = nil }
+        }
     }
 
     /// Takes a conversation out of the list of topics, if it is in one.

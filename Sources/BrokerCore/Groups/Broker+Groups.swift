@@ -267,7 +267,7 @@ extension Broker {
 
     /// Ends a membership, in memory and in the store. The last membership ends the group: no user
     /// could find it again, and unused groups must not accumulate.
-    private mutating func remove(_ index: Index<Membership>) {
+    mutating func remove(_ index: Index<Membership>) {
         let (group, user) = (
             groupTable.memberships[index].group, groupTable.memberships[index].user
         )

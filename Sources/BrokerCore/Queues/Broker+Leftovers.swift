@@ -353,10 +353,8 @@ extension Broker {
         }
         var user: Index<User>? = nil
         if version > 1 {
-            guard let known = self.user(named: try row.readString(), app: app) else {
-                throw .danglingRecord(.leftovers, key: key)
-            }
-            user = known
+            // The user may have been deleted; the share has its messages.
+            user = self.user(named: try row.readString(), app: app)
         }
         _ = queues.insert(
             Leftover(queue: QueueID(raw: RecordKey.readNumber(key)), app: app, user: user))

@@ -25,7 +25,7 @@ extension Broker {
 
     // Methods that make the store grow, or users, throw ``NoRoom`` if there is no room.
 
-    /// Creates an app. Returns false if an app of this name exists.
+    /// Creates an app. Returns false if an app of this name exists, or is being deleted.
     ///
     /// - Parameters:
     ///   - keyDigest: of its first key, which has the name ``RegisteredKey/defaultName`` and the
@@ -36,7 +36,9 @@ extension Broker {
         _ name: [UInt8], keyDigest: Digest?, rights: Rights = .ordinary,
         unixSeconds now: UInt64 = 0
     ) throws(NoRoom) -> Bool {
-        guard app(named: name) == nil else { return false }
+        guard app(named: name) == nil, registry.appBeingDeleted(named: name) == nil else {
+            return false
+        }
         let key = keyDigest.map {
             RegisteredKey(
                 name: RegisteredKey.defaultName, digest: $0, role: .operate, madeUnixSeconds: now)
@@ -163,7 +165,7 @@ extension Broker {
             retainedBytes += retainedByteCount(ofApp: app)
         }
         return Gauges(
-            apps: registry.apps.count, users: registry.users.count, sessions: sessions.count,
+            apps: registry.appCount, users: registry.userCount, sessions: sessions.count,
             groups: groupTable.groups.count, wills: willTable.wills.count,
             connections: live.connections.count, subscriptions: routing.filterCount,
             sharedSubscriptions: sharedSubscriptions, retainedMessages: retention.retained.count,
@@ -183,7 +185,8 @@ extension Broker {
     /// All apps, in no order.
     public func appSummaries() -> [AppSummary] {
         var summaries: [AppSummary] = []
-        for app in registry.apps.places where registry.apps.contains(app) {
+        for app in registry.apps.places
+        where registry.apps.contains(app) && !registry.apps[app].isDeleted {
             summaries.append(
                 AppSummary(
                     name: registry.apps[app].name, userCount: registry.apps[app].users.count,

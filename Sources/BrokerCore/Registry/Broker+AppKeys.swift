@@ -58,15 +58,21 @@ extension Broker {
             close(session(of: access), .notAuthorized, willFate: .removed, in: &step)
             connectionCount += 1
         }
-        registry.remove(handle, app: app)
+        remove(key: handle, named: name, of: app)
+        return .revoked(connectionCount: connectionCount)
+    }
+
+    /// Removes a key that admits no connection any more.
+    mutating func remove(key: Handle<AppKeyTable.Entry>, named name: [UInt8], of app: Index<App>) {
+        registry.remove(key, app: app)
         if registry.apps[app].rowContainsKey, name == RegisteredKey.defaultName {
             registry.noteMovedKey(of: app)
             // The row has the same length without the key.
             commits.renew(row(ofApp: app))
         } else {
-            commits.remove(.appKeys, renewable: [RecordKey.name(app: appName, name)])
+            commits.remove(
+                .appKeys, renewable: [RecordKey.name(app: registry.apps[app].name, name)])
         }
-        return .revoked(connectionCount: connectionCount)
     }
 
     /// Replaces the default key of an app, and invalidates the old one. Returns false if there is

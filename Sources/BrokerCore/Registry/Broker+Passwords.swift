@@ -101,8 +101,8 @@ extension Broker {
         commits.discardLazy(
             .passwords, keys: Set(replaced.map { RecordKey.name(app: name, $0) }))
         for password in passwords {
-            _ = knownUser(password.user, app: app, permit: permit)
-            registry.setPassword(password, app: app)
+            let user = knownUser(password.user, app: app, permit: permit)
+            registry.setPassword(password, of: user, app: app)
             commits.put(Records.password(password, app: name), permit)
         }
         return .set(connectionCount: count)
@@ -198,9 +198,9 @@ extension Broker {
         else { throw .danglingRecord(.passwords, key: key) }
         let name = Array(key[(1 + Int(appCount))...])
         let password = try Records.readPassword(name: name, key: key, value: value)
-        guard user(named: password.user, app: app) != nil else {
+        guard let user = user(named: password.user, app: app) else {
             throw .danglingRecord(.passwords, key: key)
         }
-        registry.setPassword(password, app: app)
+        registry.setPassword(password, of: user, app: app)
     }
 }

@@ -17,7 +17,7 @@ public struct UserSummary: Hashable, Sendable {
 }
 
 /// A search for the users of an app, in the order in which they became known since the broker
-/// started. Users are never removed.
+/// started. The place of a deleted user remains.
 public struct UserSearch: Sendable {
     fileprivate let app: [UInt8]
     fileprivate let countMaximum: Int
@@ -119,7 +119,7 @@ extension Broker {
             if readCount == UserSearch.sliceCount { return true }
             readCount += 1
             search.place = user.place
-            search.found.append(summary(of: user))
+            if !registry.users[user].isDeleted { search.found.append(summary(of: user)) }
             next = registry.users[user].nextOfApp
         }
         search.isAtEnd = true

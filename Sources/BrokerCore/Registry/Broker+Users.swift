@@ -27,7 +27,7 @@ extension Broker {
     }
 
     func user(named name: [UInt8], app: Index<App>) -> Index<User>? {
-        name.withUnsafeBytes { user(named: $0, app: app) }
+        registry.user(named: name, app: app)
     }
 
     /// The user of an app by name, created if there is none.
@@ -56,7 +56,7 @@ extension Broker {
         registry.insertUser(name, app: app)
     }
 
-    private func row(ofUser user: Index<User>) -> RecordChange {
+    func row(ofUser user: Index<User>) -> RecordChange {
         Records.user(
             app: registry.apps[registry.users[user].app].name, Array(registry.users[user].name),
             offlineQueue: registry.users[user].offlineQueue.map { queues.offlineQueues[$0].queue },
@@ -75,6 +75,7 @@ extension Broker {
     func limit(ofNewUsers count: Int, app: Index<App>) -> LimitName? {
         if count == 0 { return nil }
         if registry.apps[app].users.count + count > limits.usersPerAppMaximum { return .usersOfApp }
+        // Deleted users have places until the broker ends.
         return registry.users.count + count > limits.usersMaximum ? .users : nil
     }
 

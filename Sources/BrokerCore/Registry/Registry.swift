@@ -5,10 +5,12 @@
 // an app contains. An app has the trees and tables that lead from names to them: filters, shares,
 // groups and retained topics.
 //
-// Invariants: an app is found by its name, and a user by its app and name; users and apps are never
-// removed, so an index of one is valid for the life of the process; each token is in the chain of
-// its user and in the list of its app; an app counts its filters by kind, its shares, and the bytes
-// of its groups and of its retained messages.
+// Invariants: an app is found by its name, and a user by its app and name, unless it is deleted; the
+// places of deleted users and apps are not used again, so an index of one is valid for the life of
+// the process; an app that is being deleted is found by ``appBeingDeleted(named:)`` only; each token
+// is in the chain of its user and in the list of its app; a user counts its tokens and passwords;
+// an app counts its filters by kind, its shares, and the bytes of its groups and of its retained
+// messages.
 
 import Primitives
 
@@ -24,6 +26,9 @@ struct Registry: ~Copyable {
     var anonymousApp: [UInt8] = []
     /// The keys and certificates that verified identities depend on.
     private(set) var trust: VoucherTrust
+    private var appsBeingDeleted: [[UInt8]: Index<App>] = [:]
+    private var deletedAppCount = 0
+    private var deletedUserCount = 0
 
     init(trust: VoucherTrust) {
         self.trust = trust
@@ -40,6 +45,62 @@ struct Registry: ~Copyable {
         let app = apps.insert(new).index
         name.withUnsafeBytes { appNames.insert(app, for: $0) }
         return app
+    }
+
+    /// Apps and users that are not deleted.
+    var appCount: Int { apps.count - deletedAppCount }
+    var userCount: Int { users.count - deletedUserCount }
+
+    // MARK: - Deletion
+
+    /// Whether an app is being deleted, which is all that a send tests.
+    @inline(__always)
+    var isDeletingApps: Bool { !appsBeingDeleted.isEmpty }
+
+    func appBeingDeleted(named name: [UInt8]) -> Index<App>? {
+        appsBeingDeleted.isEmpty ? nil : appsBeingDeleted[name]
+    }
+
+    /// Hides an app from whoever looks for its name.
+    mutating func beginDeletion(of app: Index<App>) {
+        let name = apps[app].name
+        apps[app].isBeingDeleted = true
+        _ = name.withUnsafeBytes { appNames.remove($0) }
+        appsBeingDeleted[name] = app
+    }
+
+    /// Deletes an app that has no users any more. Its name can be used again.
+    mutating func endDeletion(of app: Index<App>) {
+        let (name, userCount) = (apps[app].name, apps[app].users.count)
+        precondition(
+            userCount == 0 && apps[app].keys.isEmpty && apps[app].groups.count == 0,
+            "app \(app.place) ends with \(userCount) users")
+        apps[app].isDeleted = true
+        appsBeingDeleted[name] = nil
+        deletedAppCount += 1
+    }
+
+    /// Deletes a user that has nothing any more. Its name can be used again.
+    mutating func delete(_ user: Index<User>) {
+        precondition(
+            !users[user].isDeleted && users[user].firstSession == nil
+                && users[user].offlineQueue == nil && users[user].tokenCount == 0
+                && users[user].passwordCount == 0 && users[user].memberships.isEmpty,
+            "user \(user.place) ends and has something, or ends twice")
+        let (app, name) = (users[user].app, users[user].name)
+        let hash = name.withUnsafeBytes { apps[app].users.hash($0) }
+        let wasFound = apps[app].users.remove(user, hash: hash)
+        precondition(wasFound, "user \(user.place) is not found by its name")
+        users[user].isDeleted = true
+        deletedUserCount += 1
+    }
+
+    /// Adds a user that was deleted before the broker started, and that a row still names.
+    mutating func insertDeletedUser(_ name: [UInt8], app: Index<App>) -> Index<User> {
+        let user = users.insert(User(app: app, name: Name(name))).index
+        users[user].isDeleted = true
+        deletedUserCount += 1
+        return user
     }
 
     // MARK: - Keys of apps
@@ -71,6 +132,13 @@ struct Registry: ~Copyable {
     mutating func note(isOverQuota: Bool, _ app: Index<App>) { apps[app].isOverQuota = isOverQuota }
 
     // MARK: - Users
+
+    /// The user of an app by name; nil if there is none, or if it is deleted.
+    func user(named name: [UInt8], app: Index<App>) -> Index<User>? {
+        name.withUnsafeBytes { name in
+            apps[app].users.find(apps[app].users.hash(name)) { users[$0].name == name }
+        }
+    }
 
     /// Creates a user.
     mutating func insertUser(_ name: [UInt8], app: Index<App>) -> Index<User> {
@@ -161,12 +229,31 @@ struct Registry: ~Copyable {
     mutating func replaceTrust(_ new: VoucherTrust) { trust = new }
 
     /// Adds a password to an app, or replaces the one of its name.
-    mutating func setPassword(_ password: RegisteredPassword, app: Index<App>) {
-        passwords.set(password, app: app, named: apps[app].name)
+    ///
+    /// - Parameter user: that of the password.
+    mutating func setPassword(
+        _ password: RegisteredPassword, of user: Index<User>, app: Index<App>
+    ) {
+        let name = apps[app].name
+        if let old = passwords.find(password.name, app: name) { countOut(password: old) }
+        users[user].passwordCount += 1
+        passwords.set(password, app: app, named: name)
     }
 
     mutating func removePassword(_ password: Index<PasswordTable.Entry>, app: [UInt8]) {
+        countOut(password: password)
         passwords.remove(password, app: app)
+    }
+
+    /// Counts a password out that is replaced or removed.
+    private mutating func countOut(password index: Index<PasswordTable.Entry>) {
+        guard let entry = passwords[index] else {
+            preconditionFailure("no password at place \(index.place)")
+        }
+        guard let user = user(named: entry.password.user, app: entry.app) else {
+            preconditionFailure("password \(entry.password.name) has no user")
+        }
+        users[user].passwordCount -= 1
     }
 
     mutating func setExpiry(ofPassword password: Index<PasswordTable.Entry>, unixSeconds: UInt64) {

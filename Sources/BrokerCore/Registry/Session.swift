@@ -169,6 +169,29 @@ struct Session: ~Copyable {
         set { marks.set(.pulls, to: newValue) }
     }
 
+    /// Where the import of a session from another broker goes on: how many messages of the source
+    /// earlier pieces had, taken or not. Nil if no import has begun it, or once its client has come.
+    /// Clients of MQTT have no outbox epoch, whose place in the row it has.
+    var importPosition: UInt64? {
+        get {
+            dialect.isMQTT && outboxEpoch != 0 && outboxEpoch != .max ? outboxEpoch - 1 : nil
+        }
+        set {
+            precondition(dialect.isMQTT, "an import into a session of \(dialect)")
+            outboxEpoch = newValue.map { $0 + 1 } ?? 0
+        }
+    }
+
+    /// Ends an import: its client has come. Returns whether there was one.
+    mutating func endImport() -> Bool {
+        guard importPosition != nil else { return false }
+        outboxEpoch = .max
+        return true
+    }
+
+    /// Whether its client has come after an import had begun.
+    var hasEndedImport: Bool { dialect.isMQTT && outboxEpoch == .max }
+
     /// Whether the session is in the store.
     @inline(__always)
     var isPersistent: Bool { identifier != 0 }
@@ -210,6 +233,11 @@ struct User: ~Copyable {
     /// The first of the user's chained tokens; nil if there is none.
     @Packed var firstToken: Index<Token>? = nil
     var tokenCount: UInt32 = 0
+    /// The user's passwords.
+    var passwordCount: UInt32 = 0
+    /// Whether it was deleted. Its place is not used again, because messages and sends may refer to
+    /// it as long as they last.
+    var isDeleted = false
     /// The user's memberships in groups.
     var memberships: [Index<Membership>] = []
     /// Time at which the last connection ended, in Unix milliseconds; 0 if it is not known.
@@ -234,6 +262,10 @@ struct App: ~Copyable {
     var sessionCount = 0
     /// Those of them that are connected.
     var connectionCount = 0
+    /// Whether it is being deleted: it admits nobody, and its users send nothing.
+    var isBeingDeleted = false
+    /// Whether it was deleted. Its place is not used again.
+    var isDeleted = false
     /// Whether the queues of its users are over the quota.
     var isOverQuota = false
     /// The rights of its users whose credential has none.

@@ -202,6 +202,9 @@ extension Broker {
         in bytes: UnsafeRawBufferPointer
     ) -> SendDecision {
         if let fault = request.fault { return .refused(fault, request.faultCause) }
+        if registry.isDeletingApps, registry.apps[registry.users[user].app].isBeingDeleted {
+            return .refused(.notAuthorized)
+        }
         if request.isRaw {
             if request.payload.count > limits.payloadMaximum {
                 return .refused(.packetTooLarge, .payloadBytes)
@@ -552,7 +555,7 @@ extension Broker {
             return user(named: name, app: app)
         }
         if let last = live.connectedSessions[connected].lastReceiver,
-            registry.users[last].app == app,
+            registry.users[last].app == app, !registry.users[last].isDeleted,
             registry.users[last].name == name
         {
             return last

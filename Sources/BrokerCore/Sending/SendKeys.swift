@@ -171,6 +171,28 @@ struct SendKeys: ~Copyable {
         return removed
     }
 
+    /// Removes and returns keys of an app that is being deleted. One whose row is not committed
+    /// stays.
+    ///
+    /// - Parameter position: looks at keys before this one, and is set to the last one that was
+    ///   looked at; 0 at the end. Keys that expire meanwhile move the others towards the beginning,
+    ///   so that a walk to the beginning misses none.
+    mutating func removeKeys(
+        ofApp app: Index<App>, before position: inout Int, countMaximum: Int
+    ) -> [Name] {
+        position = min(position, expiries.count)
+        let end = max(position - countMaximum, 0)
+        var removed: [Name] = []
+        while position > end {
+            position -= 1
+            let name = expiries[position].name
+            guard name.app == app, let entry = entries[name], !entry.isUnderWay else { continue }
+            remove(name)
+            removed.append(name)
+        }
+        return removed
+    }
+
     private mutating func insert(_ name: Name, _ entry: Entry) {
         // A key that expired and was not removed is replaced.
         if let old = entries.updateValue(entry, forKey: name) { count(old, of: name.app, by: -1) }
@@ -353,8 +375,8 @@ extension Broker {
         if version > 1 {
             let name = try row.readString()
             if version == 2 || !name.isEmpty {
-                owner = user(named: name, app: app)
-                if owner == nil { throw .danglingRecord(.sendKeys, key: key) }
+                // A key of a user that was deleted keeps others from using it, until it expires.
+                owner = user(named: name, app: app) ?? deletedUser(named: name, app: app)
             }
         }
         if version > 2 { result.reference = try row.read(UInt64.self) }

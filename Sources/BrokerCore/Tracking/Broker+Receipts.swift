@@ -200,6 +200,8 @@ extension Broker {
     /// The interval after a receipt, or after one that could not be sent, has ended.
     mutating func paceReceipts(of index: Index<TrackedSend>, in step: inout Step) {
         tracking.sends[index].paceToken = .none
+        // Nobody is left to be told.
+        if registry.users[tracking.sends[index].sender].isDeleted { return }
         takePostponed(of: index, at: step.moment)
         if !tracking.sends[index].untold.isEmpty {
             tellReceipts(of: index, in: &step)

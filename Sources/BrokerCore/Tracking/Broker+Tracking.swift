@@ -469,7 +469,11 @@ extension Broker {
 
     /// Ends the tracked send of a message that was taken back: nobody got it.
     mutating func untrack(takenBack message: Index<Message>) {
-        guard let index = tracked(message) else { return }
+        if let index = tracked(message) { endTracking(of: index) }
+    }
+
+    /// Ends a tracked send, and what is being changed of it.
+    mutating func endTracking(of index: Index<TrackedSend>) {
         if let revision = tracking.sends[index].revision {
             if case .collapse(let newer) = tracking.revisions[revision].kind,
                 tracking.sends.contains(newer)

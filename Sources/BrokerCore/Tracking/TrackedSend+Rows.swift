@@ -87,7 +87,7 @@ extension Broker {
         }
         let version: UInt8 = value.first.map { (1...3).contains($0) ? $0 : 2 } ?? 2
         var row = try RecordReader(value, version: version, table: .trackedSends, key: key)
-        let sender = try user(try row.readString(), app: app, key)
+        let sender = user(try row.readString(), app: app)
         let (session, number) = (try row.read(UInt64.self), try row.read(UInt64.self))
         let messageIdentifier = try row.readString()
         let asks = SendAsks(rawValue: try row.read(UInt8.self))
@@ -110,7 +110,7 @@ extension Broker {
             send.collapseKey = try row.readString()
             for _ in 0..<(try row.read(UInt16.self)) {
                 send.receivers.append(
-                    TrackedSend.Receiver(user: try user(try row.readString(), app: app, key)))
+                    TrackedSend.Receiver(user: user(try row.readString(), app: app)))
             }
             if version == 3 { send.joinedThrough = try row.read(UInt32.self) }
             try restore(stateOf: &send, from: &row, key)
@@ -123,13 +123,13 @@ extension Broker {
     }
 
     /// The rest of a row of version 1, which does not contain the stored message.
-    private func restoreFirstVersion(
+    private mutating func restoreFirstVersion(
         of send: inout TrackedSend, from row: inout RecordReader, _ key: [UInt8]
     ) throws(RestoreError) {
         send.counts = try row.readCounts()
         send.toldCounts = try row.readCounts()
         for _ in 0..<(try row.read(UInt16.self)) {
-            let user = try user(try row.readString(), app: send.app, key)
+            let user = user(try row.readString(), app: send.app)
             send.receivers.append(
                 TrackedSend.Receiver(
                     user: user, facts: TrackedSend.Facts(rawValue: try row.read(UInt8.self))))
@@ -150,7 +150,7 @@ extension Broker {
         if send.revisionState != .none { tracking.decide(.recalled, of: index) }
     }
 
-    private func restore(
+    private mutating func restore(
         stateOf send: inout TrackedSend, from row: inout RecordReader, _ key: [UInt8]
     ) throws(RestoreError) {
         send.counts = try row.readCounts()
@@ -179,7 +179,7 @@ extension Broker {
         send.blockByteCount = try row.read(UInt32.self)
     }
 
-    private func readReceipts(
+    private mutating func readReceipts(
         from row: inout RecordReader, app: Index<App>, _ key: [UInt8]
     ) throws(RestoreError) -> [Receipt] {
         var receipts: [Receipt] = []
@@ -187,7 +187,7 @@ extension Broker {
             guard let kind = Receipt.Kind(rawValue: try row.read(UInt8.self)) else {
                 throw .unreadableRecord(.trackedSends, key: key)
             }
-            let user = try user(try row.readString(), app: app, key)
+            let user = user(try row.readString(), app: app)
             let device = try row.readString()
             var receipt = Receipt(
                 kind: kind, user: user, device: device,
@@ -199,13 +199,9 @@ extension Broker {
         return receipts
     }
 
-    private func user(
-        _ name: [UInt8], app: Index<App>, _ key: [UInt8]
-    ) throws(RestoreError) -> Index<User> {
-        guard let user = self.user(named: name, app: app) else {
-            throw .danglingRecord(.trackedSends, key: key)
-        }
-        return user
+    /// The user of a row, which may have been deleted since.
+    private mutating func user(_ name: [UInt8], app: Index<App>) -> Index<User> {
+        self.user(named: name, app: app) ?? deletedUser(named: name, app: app)
     }
 
     private mutating func restore(

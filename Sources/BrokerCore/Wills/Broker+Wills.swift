@@ -158,6 +158,7 @@ extension Broker {
     /// the key may not attach the user any more.
     private func principal(of will: borrowing Will) -> Principal? {
         let app = registry.users[will.user].app
+        if registry.users[will.user].isDeleted || registry.apps[app].isBeingDeleted { return nil }
         let rights: Rights
         switch will.authority.credential {
         case .unknown:
@@ -247,7 +248,7 @@ extension Broker {
         forgetWill(will, isReplaced: isReplaced)
     }
 
-    private mutating func forgetWill(_ index: Index<Will>, isReplaced: Bool = false) {
+    mutating func forgetWill(_ index: Index<Will>, isReplaced: Bool = false) {
         let will = willTable.remove(index)
         deadlines.cancel(will.token)
         if !isReplaced { commits.room.giveBack(row(of: will).pageByteCount) }
@@ -442,9 +443,11 @@ extension Broker {
         let dangling = RestoreError.danglingRecord(.wills, key: key)
         let appName = try row.readString()
         let userName = try row.readString()
-        guard key.count == 8, let app = app(named: appName),
-            let user = self.user(named: userName, app: app)
-        else { throw dangling }
+        guard key.count == 8, let app = app(named: appName) else { throw dangling }
+        // The store was full when the will was due, and its user was deleted since.
+        guard let user = self.user(named: userName, app: app) else {
+            return commits.noteStray(.wills, key: key)
+        }
         let will = try Will(
             identifier: RecordKey.readNumber(key), user: user, app: appName, version: version,
             &row, else: dangling)

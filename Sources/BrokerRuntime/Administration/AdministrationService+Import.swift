@@ -34,12 +34,22 @@ extension AdministrationService {
         }
         switch outcome {
         case .taken(let count, let refusedCount, let refusedFilters):
+            let position = piece.position + UInt64(piece.messages.count)
+            let reached = shared.enter {
+                $0.broker.importPosition(app: piece.app, user: piece.user, device: piece.device)
+            }
+            if let reached, reached < position { throw Self.refusal(of: NoRoom()) }
+            if refusedCount > 0 || !refusedFilters.isEmpty {
+                note(request, refusedCount: refusedCount, filterCount: refusedFilters.count)
+            }
             return ImportSession.Reply(
-                state: "taken", messageCount: count, refusedCount: refusedCount,
-                refusedFilters: refusedFilters.map(Self.text))
-        case .elsewhere(let count):
-            return ImportSession.Reply(state: "elsewhere", messageCount: count)
-        case .exists: return ImportSession.Reply(state: "exists", messageCount: 0)
+                state: "taken", position: position, messageCount: count,
+                refusedCount: refusedCount, refusedFilters: refusedFilters.map(Self.text))
+        case .elsewhere(let position, let count):
+            return ImportSession.Reply(
+                state: "elsewhere", position: position, messageCount: count)
+        case .exists:
+            return ImportSession.Reply(state: "exists", position: 0, messageCount: 0)
         case .unknownUser:
             guard shared.look({ $0.hasApp(Array(request.app.utf8)) }) else {
                 throw Self.unknownApp(request.app)
@@ -49,6 +59,19 @@ extension AdministrationService {
             throw AdministrationRefusal(
                 .quotaExceeded, "a limit is reached: \(limit.key) allows no more sessions")
         }
+    }
+
+    /// Logs what is refused: an import that is interrupted and goes on does not report it again.
+    private func note(_ request: ImportSession, refusedCount: Int, filterCount: Int) {
+        log.write(
+            .warning, .administration,
+            fields: [
+                "request": "session.import", "app": .text(request.app),
+                "user": .text(request.user), "device": .text(request.device),
+                "position": .number(request.position),
+                "refused_messages": .number(UInt64(refusedCount)),
+                "refused_filters": .number(UInt64(filterCount)),
+            ])
     }
 
     private static func messages(

@@ -76,6 +76,75 @@ export const pages = {
     },
   },
 
+  passwords: {
+    title: "Passwords",
+    async show() {
+      const app = store.getItem("app");
+      const list = element("div");
+      const name = element("input", { name: "name", required: true, autocomplete: "off" });
+      const password = element("input",
+        { name: "password", type: "password", required: true, autocomplete: "new-password" });
+      const user = element("input", { name: "user", autocomplete: "off" });
+      const rights = element("input", { name: "rights", autocomplete: "off" });
+      const days = element("input", { name: "days", type: "number", min: "1" });
+      let shown = [];
+      const load = async (after) => {
+        const reply = await request("GET", `${appPath()}/passwords`, { query: { after } });
+        const revoke = (one) => async () => {
+          if (!await confirmed(`Revoke the password ${one.name} of ${app}? It is refused from then `
+            + "on, and its connections end.", "Revoke")) return;
+          const ended = await request("DELETE", `${appPath()}/passwords/${segment(one.name)}`);
+          showStatus(`The password ${one.name} is revoked; `
+            + `${counted(ended.connectionCount, "connection")} ended.`);
+          await load();
+        };
+        const change = (one) => () => {
+          name.value = one.name;
+          user.value = one.user;
+          rights.value = (one.rights ?? []).join(", ");
+          password.focus();
+        };
+        shown = reply.passwords;
+        list.replaceChildren(table("Passwords",
+          ["Name", "User", "Device", "Kind", "Rights", "Set", "Expires", "Last used", ""],
+          reply.passwords.map((one) => [one.name, one.user, one.device ?? "any", one.kind,
+            one.rights == null ? "those of the app" : one.rights.join(", ") || "none",
+            time(one.madeUnixSeconds * 1000),
+            one.expiresUnixSeconds ? time(one.expiresUnixSeconds * 1000) : "never",
+            one.lastUsedUnixSeconds ? time(one.lastUsedUnixSeconds * 1000) : "never",
+            hasRole("operate") ? element("span", {}, button("Change", change(one)), " ",
+              button("Revoke", revoke(one), "danger")) : ""]),
+          "This app has no passwords."));
+        if (reply.next != null) list.append(button("Next page", () => load(reply.next)));
+      };
+      const set = async () => {
+        const exists = shown.some((one) => one.name === name.value);
+        if (exists && !await confirmed(`Replace the password ${name.value} of ${app}? The `
+          + "connections of the earlier one end.", "Replace")) return;
+        const content = { password: password.value };
+        if (user.value) content.user = user.value;
+        const chosen = words(rights.value);
+        if (chosen.length) content.rights = chosen;
+        if (days.value) content.expirySeconds = Number(days.value) * 86400;
+        const reply = await request("PUT", `${appPath()}/passwords/${segment(name.value)}`,
+          { content });
+        password.value = "";
+        showStatus(`The password ${name.value} is set; `
+          + `${counted(reply.connectionCount, "connection")} ended.`);
+        await load();
+      };
+      main.append(element("h1", {}, `Passwords of ${app}`),
+        hasRole("operate") ? element("form", { class: "row", onsubmit: reportingErrors(set) },
+          field("User name", name), field("Password", password),
+          field("Logs in as; empty for the same", user),
+          field("Rights, with commas between; empty for those of the app", rights),
+          field("Days until it expires; empty for never", days),
+          element("button", { class: "primary" }, "Set the password")) : "",
+        list);
+      await load();
+    },
+  },
+
   apps: {
     title: "Apps",
     async show() {

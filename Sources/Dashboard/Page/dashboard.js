@@ -12,7 +12,7 @@ import { forgetSamples, pages as overview } from "/overview.js";
 
 /** All pages, in the order of the navigation. */
 const order = ["overview", "devices", "device", "users", "retained", "groups", "group",
-  "conversations", "history", "tokens", "send", "apps", "keys", "listeners", "refusals", "log",
+  "conversations", "history", "tokens", "passwords", "send", "apps", "keys", "listeners", "refusals", "log",
   "broker", "operators"];
 const found = { ...overview, ...devices.pages, ...messages.pages, ...conversations.pages,
   ...credentials.pages, ...broker.pages };

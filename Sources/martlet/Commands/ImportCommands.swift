@@ -156,7 +156,7 @@ enum ImportMosquittoCommand {
                         plan.messages[item.message]?.item(qos: item.qos, unixSeconds: now)
                     },
                     filters: isLast ? session.filters : nil))
-            position = reply.messageCount
+            position = reply.position
             switch reply.state {
             case "taken":
                 result.refusedCount += reply.refusedCount

@@ -46,8 +46,8 @@ struct SessionImportTests {
             world.take(0, ["a/1", "a/2"]) == .taken(count: 2, refusedCount: 0, refusedFilters: []))
         #expect(found.map(\.filterCount) == [0])
         // An import that was interrupted is told where it goes on.
-        #expect(world.take(0, ["a/1"]) == .elsewhere(count: 2))
-        #expect(world.take(3, []) == .elsewhere(count: 2))
+        #expect(world.take(0, ["a/1"]) == .elsewhere(position: 2, count: 2))
+        #expect(world.take(3, []) == .elsewhere(position: 2, count: 2))
         #expect(
             world.take(2, ["a/3"], filters: ["a/#", "$SYS/#", "$share/g/b"])
                 == .taken(count: 3, refusedCount: 0, refusedFilters: [Array("$SYS/#".utf8)]))
@@ -62,7 +62,7 @@ struct SessionImportTests {
         _ = world.take(0, ["a/1", "a/2"])
         world.settle()
         world.crash()
-        #expect(world.take(0, []) == .elsewhere(count: 2))
+        #expect(world.take(0, []) == .elsewhere(position: 2, count: 2))
         #expect(
             world.take(2, ["a/3"], filters: ["a/#"])
                 == .taken(count: 3, refusedCount: 0, refusedFilters: []))
@@ -72,7 +72,7 @@ struct SessionImportTests {
 
     @Test func `of an unknown user, or of a client that is there, is not taken`() {
         #expect(world.take(0, [], user: "nobody") == .unknownUser)
-        #expect(world.take(1, []) == .elsewhere(count: 0))
+        #expect(world.take(1, []) == .elsewhere(position: 0, count: 0))
         world.begin("ann/d1")
         #expect(world.take(0, []) == .exists)
     }
@@ -82,7 +82,58 @@ struct SessionImportTests {
         #expect(
             world.take(0, ["a"], payloadByteCount: large)
                 == .taken(count: 0, refusedCount: 1, refusedFilters: []))
-        #expect(world.take(0, ["a"]) == .taken(count: 1, refusedCount: 0, refusedFilters: []))
+        // The refused one counts: the next piece begins after it.
+        #expect(world.take(0, ["a"]) == .elsewhere(position: 1, count: 0))
+        #expect(world.take(1, ["a"]) == .taken(count: 1, refusedCount: 0, refusedFilters: []))
+    }
+
+    @Test func `goes on after what was refused, has expired or was removed`() {
+        let large = Int(world.broker.limits.payloadMaximum) + 1
+        _ = world.take(0, ["a/1", "a/2"], payloadByteCount: large)
+        _ = world.take(2, ["a/3", "a/4", "a/5"])
+        world.settle()
+        world.purgeQueues(matching: SessionFilter(app: World.app))
+        world.settle()
+        for _ in 0..<2 {
+            #expect(world.take(0, ["a/1"]) == .elsewhere(position: 5, count: 0))
+            world.crash()
+        }
+        #expect(
+            world.take(5, ["a/6"], filters: [])
+                == .taken(count: 1, refusedCount: 0, refusedFilters: []))
+        world.settle()
+        world.crash()
+        // A session without subscriptions is not taken twice either.
+        #expect(world.take(0, ["a/1"]) == .elsewhere(position: 6, count: 1))
+    }
+
+    @Test func `is taken again where the store had no room`() {
+        _ = world.take(0, ["a/1"])
+        world.settle()
+        world.store.isFull = true
+        _ = world.take(1, ["a/2", "a/3"])
+        world.settle()
+        #expect(world.take(0, []) == .elsewhere(position: 1, count: 1))
+        world.store.isFull = false
+        world.forgetFullStore()
+        #expect(
+            world.take(1, ["a/2", "a/3"], filters: ["a/#"])
+                == .taken(count: 3, refusedCount: 0, refusedFilters: []))
+        world.settle()
+        world.crash()
+        #expect(found.map(\.queue.count) == [3])
+    }
+
+    @Test func `ends when its client comes`() {
+        _ = world.take(0, ["a/1", "a/2"])
+        world.settle()
+        world.beginMQTT("ann/d1")
+        #expect(world.take(2, ["a/3"]) == .exists)
+        world.lose("ann/d1")
+        world.settle()
+        #expect(world.take(2, ["a/3"]) == .exists)
+        world.crash()
+        #expect(world.take(0, ["a/1"]) == .exists)
     }
 
     @Test func `is among the deepest queues`() {

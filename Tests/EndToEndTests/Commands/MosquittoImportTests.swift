@@ -145,7 +145,7 @@ extension EndToEndTests {
             #expect(again.contains { $0.contains("client sleeper") && $0.contains("completed") })
             let woken = try await run(
                 "sub", port: broker.plainPort, "alice", "apw", "-i", "sleeper", "-c", "-x", "3600",
-                "-q", "2", "-t", "elsewhere", "-C", "5", "-W", "20", "-F", "%t %p %C")
+                "-q", "2", "-t", "site/none", "-C", "5", "-W", "20", "-F", "%t %p %C")
             #expect(
                 woken.lines.suffix(3)
                     == ["first", "second", "third"].map { "site/q \($0) text/q" },

@@ -31,6 +31,16 @@ extension APIOperation {
             SetAppRights(app: try values.text("app"), rights: try values.texts("rights")))
     }
 
+    static let deleteApp = APIOperation(
+        .deleteApp, .delete, at: "/apps/{app}", role: .own,
+        summary: "Deletes a part of an app, which admits nobody from then on; repeat it until "
+            + "nothing is left.",
+        members: [.query("force", .boolean)]
+    ) { values throws(AdministrationRefusal) in
+        .deleteApp(
+            DeleteApp(app: try values.text("app"), force: values.boolean("force")))
+    }
+
     static let explainRights = APIOperation(
         .explainRights, .get, at: "/apps/{app}/explain", role: .view,
         summary: "Shows which right allows an action of a device, or the login of a key "

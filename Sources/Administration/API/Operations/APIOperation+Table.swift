@@ -11,6 +11,7 @@ extension APIOperation {
         case .listApps: [listApps]
         case .showApp: [showApp]
         case .setAppRights: [setAppRights]
+        case .deleteApp: [deleteApp]
         case .explainRights: [explainRights]
         case .addAppKey: [addAppKey]
         case .listAppKeys: [listAppKeys]
@@ -18,6 +19,7 @@ extension APIOperation {
         case .addUser: [addUser]
         case .listUsers: [listUsers]
         case .showUser: [showUser]
+        case .deleteUser: [deleteUser]
         case .sendMessage: sendMessage
         case .recallMessage: recallMessage
         case .replaceMessage: replaceMessage

@@ -27,4 +27,15 @@ extension APIOperation {
     ) { values throws(AdministrationRefusal) in
         .showUser(ShowUser(app: try values.text("app"), user: try values.text("user")))
     }
+
+    static let deleteUser = APIOperation(
+        .deleteUser, .delete, at: "/apps/{app}/users/{user}", role: .operate,
+        summary: "Deletes a part of a user; repeat it until nothing is left.",
+        members: [.query("force", .boolean)]
+    ) { values throws(AdministrationRefusal) in
+        .deleteUser(
+            DeleteUser(
+                app: try values.text("app"), user: try values.text("user"),
+                force: values.boolean("force")))
+    }
 }

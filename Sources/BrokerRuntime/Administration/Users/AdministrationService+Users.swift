@@ -1,4 +1,4 @@
-// Operations on users: list, and show one with its devices.
+// Operations on users: list, show one with its devices, delete one, or an app with all of them.
 
 import Administration
 import BrokerCore
@@ -77,5 +77,95 @@ extension ShowUser.Credential {
         self.init(
             kind: kind,
             id: kind == .anonymous ? nil : String(decoding: credential.name, as: UTF8.self))
+    }
+}
+
+extension AdministrationService {
+    // MARK: - Deletion
+
+    // Apps and users are deleted in pieces with a commit each, so that messages wait for one piece
+    // at most.
+
+    func delete(_ request: DeleteApp) throws(AdministrationRefusal) -> DeletionReply {
+        let name = Array(request.app.utf8)
+        let scope = DeletionScope(app: name)
+        // The losses of one that has begun were accepted before.
+        if !shared.enter({ $0.broker.isBeingDeleted(app: name) }) {
+            guard shared.enter({ $0.broker.hasApp(name) }) else {
+                throw Self.unknownApp(request.app)
+            }
+            try check(scope, "the app \(request.app)", isForced: request.force ?? false)
+            _ = shared.enter { $0.broker.beginDeletion(ofApp: name) }
+        }
+        return delete(scope, request: "app.delete", app: request.app, user: nil)
+    }
+
+    func delete(_ request: DeleteUser) throws(AdministrationRefusal) -> DeletionReply {
+        let (app, user) = (Array(request.app.utf8), Array(request.user.utf8))
+        let scope = DeletionScope(app: app, user: user)
+        guard shared.enter({ $0.broker.hasApp(app) }) else { throw Self.unknownApp(request.app) }
+        guard shared.enter({ $0.broker.hasUser(user, app: app) }) else {
+            throw Self.unknownUser(request.user, request.app)
+        }
+        try check(scope, "the user \(request.user)", isForced: request.force ?? false)
+        return delete(scope, request: "user.delete", app: request.app, user: request.user)
+    }
+
+    /// Refuses a deletion that loses something, unless it is forced.
+    private func check(
+        _ scope: DeletionScope, _ what: String, isForced: Bool
+    ) throws(AdministrationRefusal) {
+        if isForced { return }
+        var search = DeletionLossSearch(of: scope)
+        shared.enterInSlices { $0.broker.advance(&search) }
+        guard !search.losses.isEmpty else { return }
+        throw AdministrationRefusal(
+            .implementationSpecificError,
+            "\(what) has \(Self.text(search.losses)); nothing is deleted. With force, all of it is "
+                + "deleted too", cause: .inUse)
+    }
+
+    private static func text(_ losses: DeletionLosses) -> String {
+        let parts: [(UInt64, String, String)] = [
+            (UInt64(losses.connectedSessions), "connected session", "connected sessions"),
+            (losses.queuedMessages, "queued message", "queued messages"),
+            (UInt64(losses.groups), "group", "groups"),
+            (UInt64(losses.retainedMessages), "retained message", "retained messages"),
+            (UInt64(losses.conversations), "conversation", "conversations"),
+        ]
+        return parts.filter { $0.0 > 0 }.map { "\($0.0) \($0.0 == 1 ? $0.1 : $0.2)" }
+            .joined(separator: ", ")
+    }
+
+    private func delete(
+        _ scope: DeletionScope, request name: String, app: String, user: String?
+    ) -> DeletionReply {
+        var deletion = Deletion(of: scope)
+        var pieceCount = 0
+        while pieceCount < DeletionReply.pieceCountMaximum {
+            let hasMore = changeAndCommit { [moment = clock.moment()] state in
+                state.broker.delete(&deletion, at: moment, effects: &state.effects)
+            }
+            pieceCount += 1
+            if !hasMore { break }
+        }
+        let reply = DeletionReply(deletion.counts, hasMore: !deletion.isComplete)
+        log.write(
+            .warning, .administration,
+            fields: [
+                "request": .text(name), "app": .text(app), "user": .text(user ?? ""),
+                "count": .number(reply.sum), "has_more": .text(reply.hasMore ? "yes" : "no"),
+            ])
+        return reply
+    }
+}
+
+extension DeletionReply {
+    fileprivate init(_ counts: DeletionCounts, hasMore: Bool) {
+        self.init(
+            userCount: counts.users, sessionCount: counts.sessions,
+            credentialCount: counts.credentials, groupCount: counts.groups,
+            retainedCount: counts.retainedMessages, conversationCount: counts.conversations,
+            messageCount: counts.queuedMessages, hasMore: hasMore)
     }
 }
