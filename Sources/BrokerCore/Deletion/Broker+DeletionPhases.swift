@@ -309,6 +309,7 @@ extension Broker {
             queues.countOut(UInt64(inbox.count), byteCount: inbox.byteCount)
             commits.delete(inbox.queue)
         }
+        forgetWaking(of: user)
         let row = row(ofUser: user)
         registry.delete(user)
         commits.remove(row.table, key: row.key)

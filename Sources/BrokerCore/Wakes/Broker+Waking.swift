@@ -320,6 +320,24 @@ extension Broker {
         settle(index, in: &step)
     }
 
+    /// Removes the targets of a user who is deleted. The relay is not told: what it asked for ends by
+    /// itself.
+    mutating func forgetWaking(of user: Index<User>) {
+        guard let index = wakes.index(of: user) else { return }
+        endToken(of: index)
+        wakes.hold(nil, of: index)
+        for target in wakes[index].targets {
+            _ = wakes.remove(target.identifier, of: index)
+            commits.remove(
+                .wakeTargets,
+                renewable: [wakeKey(ofUser: user) + RecordKey.number(target.identifier)])
+        }
+        wakes[index].wasAsked = false
+        wakes[index].isDue = false
+        storeMarks(of: index)
+        wakes.remove(index)
+    }
+
     /// The newest message in the window of a session whose connection ends, if it wakes the user.
     @inline(never)
     func newestWaiting(in session: Index<Session>) -> WakeLoss? {
