@@ -6,7 +6,8 @@ import CommandLineOptions
 /// The keys of the configuration in the order in which they are documented.
 public enum SettingTable {
     public static let all: [Setting] =
-        general + apps + tls + jwt + limits + queues + history + mqtt + web + store + log
+        general + apps + tls + jwt + limits + queues + history + mqtt + web + store + cluster
+        + log
 
     /// The known key that a person most likely meant: one spelled nearly so, or one of nearly the
     /// same name in another section.

@@ -41,8 +41,8 @@ private let allowedImports: [String: Set<String>] = [
     // Composition.
     "BrokerRuntime": [
         "BrokerTerms", "Primitives", "WireFormat", "BrokerCore", "Dialects", "Credentials",
-        "QueueStore", "NetTransport", "Configuration", "Administration", "Dashboard",
-        "SourceInterfaces", "Threads", "CLinuxShims",
+        "Replication", "QueueStore", "NetTransport", "Configuration", "Administration",
+        "Dashboard", "SourceInterfaces", "Threads", "CLinuxShims",
         "Glibc", "Synchronization",
     ],
     "BrokerSimulation": [
@@ -69,7 +69,11 @@ private let allowedImports: [String: Set<String>] = [
         "CommandLineOptions", "Files", "JSON5", "CCurl", "COpenSSL", "Glibc", "Synchronization",
     ],
     // Programs.
-    "martletd": ["BrokerRuntime", "Configuration", "CommandLineOptions", "JSON5", "Glibc"],
+    // With the log of a cluster, where MARTLET_CLUSTER=1 asks for it.
+    "martletd": [
+        "BrokerRuntime", "Configuration", "CommandLineOptions", "JSON5", "Glibc", "NATSLog",
+        "Replication", "Files",
+    ],
     "martlet": [
         "MartletClient", "Administration", "Configuration", "WireFormat", "Threads",
         "CommandLineOptions", "Files", "JSON5", "CCurl", "FoundationEssentials", "Glibc",
