@@ -18,7 +18,13 @@ import Configuration
                 stream,
                 creation: creates
                     ? .ifAbsent(byteCountMaximum: Int64(settings.streamBytes)) : .never,
-                notice: { notice("\($0)") }, wake: wake)
+                notice: { event in
+                    if case .connected = event {
+                        notice("\(event)", false)
+                    } else {
+                        notice("\(event)", true)
+                    }
+                }, wake: wake)
             var warnings = report.weaknesses
             if !report.isSyncKnown {
                 warnings.append(

@@ -140,7 +140,11 @@ private struct Opening {
         do throws(ClusterLogError) {
             let opened = try opener.open(
                 settings.cluster, false,
-                { log.write(.warning, .clusterWarning, fields: ["detail": .text($0)]) },
+                { text, isFault in
+                    log.write(
+                        isFault ? .warning : .info, isFault ? .clusterWarning : .clusterConnected,
+                        fields: ["detail": .text(text)])
+                },
                 { signal.notify() })
             for warning in opened.warnings {
                 log.write(.warning, .clusterWarning, fields: ["detail": .text(warning)])

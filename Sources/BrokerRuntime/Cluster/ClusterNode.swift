@@ -63,6 +63,8 @@ final class ClusterNode: @unchecked Sendable {
     var result = StoreResult()
     var beganNanoseconds: UInt64 = 0
     private var warnedNodes: Set<String> = []
+    /// Since when the clock of a node differs. Reports that were late differ only once.
+    private var skewedNodes: [String: UInt64] = [:]
 
     /// Begins as a standby.
     init(
@@ -297,9 +299,15 @@ final class ClusterNode: @unchecked Sendable {
         let wall = clock.moment().unixMilliseconds
         let difference = max(wall, report.unixMilliseconds) - min(wall, report.unixMilliseconds)
         let finding: String
+        let now = ClusterGate.nowMilliseconds
+        if difference <= ClusterLimits.clockDifferenceMilliseconds { skewedNodes[peer] = nil }
         if peer == name {
             finding = "another node has the name of this one"
         } else if difference > ClusterLimits.clockDifferenceMilliseconds {
+            if skewedNodes.count >= ClusterLimits.nodesMaximum { skewedNodes.removeAll() }
+            let since = skewedNodes[peer] ?? now
+            skewedNodes[peer] = since
+            guard now - since >= ClusterLimits.reportAgeMilliseconds else { return }
             finding =
                 "the clocks differ by \(difference) ms: a takeover adds that to the broker's time"
         } else {

@@ -37,11 +37,13 @@ public struct OpenedLog {
 public struct ClusterLogOpener: Sendable {
     /// - Parameters:
     ///   - creates: whether a stream that is missing is created.
-    ///   - notice: called for what happens to the connection, with words for the program's log.
+    ///   - notice: called for what happens to the connection, with words for the program's log,
+    ///     and whether it is a fault.
     ///   - wake: called when the log has an event.
     public typealias Open = @Sendable (
         _ settings: ClusterSettings, _ creates: Bool,
-        _ notice: @escaping @Sendable (String) -> Void, _ wake: @escaping @Sendable () -> Void
+        _ notice: @escaping @Sendable (String, Bool) -> Void,
+        _ wake: @escaping @Sendable () -> Void
     ) throws(ClusterLogError) -> OpenedLog
 
     let open: Open
@@ -163,7 +165,7 @@ public enum ClusterFounding {
         }
         let opened: OpenedLog
         do throws(ClusterLogError) {
-            opened = try opener.open(settings.cluster, true, { _ in }, {})
+            opened = try opener.open(settings.cluster, true, { _, _ in }, {})
         } catch {
             throw StartError(error)
         }

@@ -60,6 +60,8 @@ public enum LogEventName: String, CaseIterable, Sendable {
     /// The start removed rows that an earlier version left: `rows`.
     case storeRepaired = "store_repaired"
     case storeFailed = "store_failed"
+    /// A node of a cluster has connected to a server of its log.
+    case clusterConnected = "cluster_connected"
     /// A node of a cluster waits for its log, is a standby, or has become the primary: `node`.
     case clusterWaiting = "cluster_waiting"
     case clusterStandby = "cluster_standby"
