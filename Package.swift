@@ -330,5 +330,8 @@ if Context.environment["MARTLET_CLUSTER"] == "1" {
                 "NATSLog", "Replication", "BrokerCore", "Primitives", "Threads", "CNATS",
                 "TestSurroundings",
             ]),
+        .testTarget(
+            name: "ClusterTests", dependencies: ["martletd", "Administration", "TestSurroundings"],
+            exclude: ["cluster_clients.py"]),
     ]
 }
