@@ -233,7 +233,8 @@ let package = Package(
             name: "BrokerRuntimeTests",
             dependencies: [
                 "BrokerRuntime", "Configuration", "Administration", "WireFormat", "BrokerTerms",
-                "Primitives", "COpenSSL", "TestSurroundings",
+                "BrokerCore", "Replication", "Threads", "Primitives", "COpenSSL",
+                "TestSurroundings",
             ]),
         .testTarget(name: "CommandLineOptionsTests", dependencies: ["CommandLineOptions"]),
         .testTarget(name: "SimulationTests", dependencies: ["BrokerSimulation"]),

@@ -61,7 +61,10 @@ import Testing
         let whole = try LoadedConfiguration(text: Array(text.utf8))
         #expect(
             Set(whole.settingsChanged(from: plain).map(\.key)) == [
-                "apps", "jwt.issuers", "jwt.keys", "tls.clientApp", "tls.clientAuthorityFile",
+                "apps", "cluster.address", "cluster.authorityFile", "cluster.certificateFile",
+                "cluster.keyFile", "cluster.node", "cluster.passwordFile", "cluster.servers",
+                "cluster.systemPasswordFile", "cluster.systemUser", "cluster.user",
+                "cluster.webAddress", "jwt.issuers", "jwt.keys", "tls.clientApp", "tls.clientAuthorityFile",
                 "tls.crlFile",
                 "tls.pskFile", "web.allowedOrigins",
             ])

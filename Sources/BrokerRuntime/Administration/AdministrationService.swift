@@ -167,7 +167,8 @@ struct AdministrationService {
                 requests: requests.answeredCount, failures: operators.failures.total),
             interfaces: interfaces.currentCounts,
             passwords: passwords.current, process: ProcessUsage.now(),
-            expiry: TrustExpiry(listeners: listeners, trust: trust, at: clock.moment()))
+            expiry: TrustExpiry(listeners: listeners, trust: trust, at: clock.moment()),
+            cluster: shared.gate?.view?.withLock { $0 })
     }
 
     func statistics() -> BrokerStatistics { statistics(from: statisticsSources()) }

@@ -70,7 +70,7 @@ public enum ClusterBroker {
             } else if let node = try opening.attempt(fail: fail) {
                 current.withLock { $0 = node }
                 notifier.status("standby")
-                node.start()
+                try node.start()
                 continue
             }
             let isWaiting = current.withLock { $0 == nil }

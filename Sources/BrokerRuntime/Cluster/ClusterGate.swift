@@ -17,8 +17,13 @@ final class ClusterGate: Sendable {
     private let confirmSignal = WakeSignal()
     /// Wakes the node's thread.
     let nodeSignal: WakeSignal
+    /// What the node and its cluster look like; nil in tests.
+    let view: Locked<ClusterView>?
 
-    init(nodeSignal: WakeSignal) { self.nodeSignal = nodeSignal }
+    init(nodeSignal: WakeSignal, view: Locked<ClusterView>? = nil) {
+        self.nodeSignal = nodeSignal
+        self.view = view
+    }
 
     /// Milliseconds since the boot of the machine, suspended time included: a lease ends in it too.
     static var nowMilliseconds: UInt64 {

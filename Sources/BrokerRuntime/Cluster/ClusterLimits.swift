@@ -28,6 +28,8 @@ enum ClusterLimits {
     static let resignMilliseconds: UInt64 = 2_000
     /// Bytes of changes in one batch of the core. Its record has to fit into that of the log.
     static let batchByteCountMaximum = 4 << 20
+    /// Concurrent connections of `martlet cluster`.
+    static let administratorsMaximum = 16
     /// Bytes of a request's head to a standby.
     static let requestByteCountMaximum = 8_192
 }

@@ -41,6 +41,7 @@ final class ClusterNode: @unchecked Sendable {
     private let watchSignal = WakeSignal()
     private let inbox = Locked(Inbox())
     private var threads: [Thread] = []
+    private var administration: ClusterAdministration?
 
     /// What other threads leave for the node's.
     private struct Inbox {
@@ -78,7 +79,7 @@ final class ClusterNode: @unchecked Sendable {
         self.fail = fail
         self.nodeLog = nodeLog
         log = writer
-        gate = ClusterGate(nodeSignal: signal)
+        gate = ClusterGate(nodeSignal: signal, view: view)
         cluster = position.cluster
         life = NodeLife(
             name: Array((settings.cluster.node ?? "").utf8), life: SystemRandom.number(),
@@ -96,7 +97,8 @@ final class ClusterNode: @unchecked Sendable {
         view.withLock { $0.applied = position.sequence }
     }
 
-    func start() {
+    func start() throws(StartError) {
+        administration = try ClusterAdministration(self)
         threads = [
             Thread(name: "store") { self.run() },
             Thread(name: "cluster") { self.watch() },
@@ -128,6 +130,8 @@ final class ClusterNode: @unchecked Sendable {
         watchSignal.stop()
         for thread in threads { thread.join() }
         threads = []
+        administration?.stop()
+        administration = nil
         nodeLog.stop()
     }
 

@@ -43,6 +43,17 @@ struct ClusterView: Sendable {
             .max { $0.term < $1.term }
     }
 
+    /// The standbys that were heard lately.
+    var standbys: [NodeReport] {
+        present(at: ClusterGate.nowMilliseconds).map(\.report).filter { $0.part == .standby }
+    }
+
+    /// Records that the slowest of them has not applied.
+    var lag: UInt64 {
+        let slowest = standbys.map(\.sequence).min() ?? received
+        return received.raw - min(slowest.raw, received.raw)
+    }
+
     /// Through which record the log may be trimmed: the older half of what two stores have, if the
     /// log is more than half full; nil for nothing.
     func trimTarget(at now: UInt64) -> LogSequence? {
