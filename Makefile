@@ -4,6 +4,8 @@
 #   make test    all tests                        make format  correct the style
 #   make run     a broker with TLS and tokens     make check   layering, Embedded Swift, hygiene
 #   make dashboard   open its dashboard, signed in
+#   make cluster  three brokers and three NATS servers on this machine
+#   make cluster-test   kill and stop them while clients publish
 #   make sim     the simulation; ARGS='--seed 7'  make bench   what a delivery costs
 #   make fuzz    fuzzing of untrusted bytes       make install the programs into PREFIX
 #   make sanitize the tests under the thread, address and undefined behaviour sanitizers
@@ -91,6 +93,19 @@ dashboard:
 	    echo "$$link"; \
 	fi
 
+# Three brokers and three NATS servers on this machine, until Ctrl-C; it prints what to do next.
+.PHONY: cluster cluster-test
+cluster: deps
+	@[ -n "$(MARTLET_CLUSTER)" ] || { echo "a cluster needs libnats: install libnats-dev"; exit 1; }
+	$(SWIFT) build $(RELEASE) --product martletd
+	$(SWIFT) build $(RELEASE) --product martlet
+	exec Examples/cluster run
+
+# Each round has seven faults, in random order.
+ROUNDS ?= 30
+cluster-test: deps test-deps
+	MARTLET_CLUSTER_ROUNDS=$(ROUNDS) $(SWIFT) test --filter CampaignTests
+
 # docs/operating/install.md describes the next steps. Do not run it as root: the build belongs to
 # the user. Set DESTDIR to make a package.
 .PHONY: install
@@ -106,6 +121,8 @@ install: deps
 # are those of the build before; the release adds sources, SBOM and checksums.
 RELEASE_PROGRAMS := .build/release
 .PHONY: programs package package-test release image
+# Packages depend on no library that most people do not need.
+programs: MARTLET_CLUSTER =
 programs: deps
 	for program in martletd martlet martlet-gateway martlet-bench; do \
 	    $(SWIFT) build $(RELEASE) --product $$program || exit 1; done

@@ -110,8 +110,8 @@ let package = Package(
             name: "BrokerRuntime",
             dependencies: [
                 "BrokerTerms", "Primitives", "WireFormat", "BrokerCore", "Dialects", "Credentials",
-                "QueueStore", "NetTransport", "Configuration", "Administration", "Dashboard",
-                "SourceInterfaces", "Threads", "CLinuxShims",
+                "Replication", "QueueStore", "NetTransport", "Configuration", "Administration",
+                "Dashboard", "SourceInterfaces", "Threads", "CLinuxShims",
             ],
             swiftSettings: hot + spans),
         .target(
@@ -246,7 +246,8 @@ let package = Package(
             name: "BrokerRuntimeTests",
             dependencies: [
                 "BrokerRuntime", "Configuration", "Administration", "WireFormat", "BrokerTerms",
-                "Primitives", "COpenSSL", "TestSurroundings",
+                "BrokerCore", "Replication", "Threads", "Primitives", "COpenSSL",
+                "TestSurroundings",
             ]),
         .testTarget(name: "CommandLineOptionsTests", dependencies: ["CommandLineOptions"]),
         .testTarget(name: "SimulationTests", dependencies: ["BrokerSimulation"]),
@@ -338,6 +339,11 @@ let package = Package(
 // SwiftPM keeps what this file evaluated to until the file or the environment changes
 // (docs/decisions/0011-cluster-builds.md). `make` sets it where libnats is installed.
 if Context.environment["MARTLET_CLUSTER"] == "1" {
+    // The broker of a cluster is the same program, linked with the log.
+    for target in package.targets where target.name == "martletd" {
+        target.dependencies += ["NATSLog", "Replication", "Files"]
+        target.swiftSettings = [.define("CLUSTER")]
+    }
     package.targets += [
         .systemLibrary(name: "CNATS", pkgConfig: "libnats", providers: [.apt(["libnats-dev"])]),
         .target(name: "NATSLog", dependencies: ["Replication", "Threads", "JSON5", "CNATS"]),
@@ -347,5 +353,8 @@ if Context.environment["MARTLET_CLUSTER"] == "1" {
                 "NATSLog", "Replication", "BrokerCore", "Primitives", "Threads", "CNATS",
                 "TestSurroundings",
             ]),
+        .testTarget(
+            name: "ClusterTests", dependencies: ["martletd", "Administration", "TestSurroundings"],
+            exclude: ["cluster_clients.py"]),
     ]
 }

@@ -27,6 +27,8 @@ public struct ExitCode: Hashable, Sendable {
     public static let someRefused = ExitCode(6)
     /// A message was sent, and a receiver told that it did not apply it, or nobody received it.
     public static let notApplied = ExitCode(7)
+    /// Another node of the cluster is the primary: the next start is that of a standby.
+    public static let deposed = ExitCode(8)
     /// The time of `-W` has passed; 27 is MOSQ_ERR_TIMEOUT, which scripts test for.
     public static let timeout = ExitCode(27)
 

@@ -21,6 +21,7 @@ public struct BrokerSettings: Hashable, Sendable {
     public var mqtt = MQTT()
     public var web = Web()
     public var store = Store()
+    public var cluster = ClusterSettings()
     public var log = Log()
 
     public init() {}

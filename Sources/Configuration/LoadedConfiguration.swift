@@ -182,6 +182,7 @@ public struct LoadedConfiguration: Sendable {
                 "needs tls.keyFile beside it, and the other way round", key: "tls.certificateFile")
         }
         checkClientIdentities()
+        for fault in settings.cluster.faults { complain(fault.message, key: fault.key) }
         let bare = settings.listeners.first {
             $0.transport == .tls && $0.certificateFile == nil && settings.tls.certificateFile == nil
         }

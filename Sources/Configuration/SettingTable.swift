@@ -7,7 +7,7 @@ import CommandLineOptions
 public enum SettingTable {
     public static let all: [Setting] =
         general + apps + tls + jwt + limits + queues + history + files + mqtt + web + store
-        + log
+        + cluster + log
 
     /// The known key that a person most likely meant: one spelled nearly so, or one of nearly the
     /// same name in another section.

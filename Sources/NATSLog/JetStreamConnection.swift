@@ -14,6 +14,17 @@ public enum JetStreamNotice: Hashable, Sendable {
     case failed(String)
 }
 
+extension JetStreamNotice: CustomStringConvertible {
+    public var description: String {
+        switch self {
+        case .connected(let server): "connected to the NATS server \(server)"
+        case .disconnected: "the connection to the NATS server is lost"
+        case .closed: "the NATS servers refuse the connection"
+        case .failed(let text): "the NATS server reports: \(text)"
+        }
+    }
+}
+
 /// A connection to one of several servers.
 final class JetStreamConnection: @unchecked Sendable {
     // The library's values. They do not change until `deinit`.

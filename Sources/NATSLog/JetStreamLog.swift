@@ -35,6 +35,7 @@ public final class JetStreamLog: ReplicatedLog, Sendable {
     private let followSignal = WakeSignal()
     private let wake: @Sendable () -> Void
     private let threads = Locked<[Thread]>([])
+    let announcements = Announcements()
 
     init(
         _ settings: JetStreamSettings, connection: JetStreamConnection, created: String,
@@ -55,12 +56,14 @@ public final class JetStreamLog: ReplicatedLog, Sendable {
                 Thread(name: "log-follow") { self.followRecords() },
             ]
         }
+        announcements.begin(settings.nodesSubject, over: connection, wake: wake)
     }
 
     /// Ends the threads, at the latest after the time of one request. Requests that wait get no
     /// outcome.
     public func stop() {
         state.withLock { $0.isStopped = true }
+        announcements.end()
         requestSignal.stop()
         followSignal.stop()
         threads.withLock { threads in

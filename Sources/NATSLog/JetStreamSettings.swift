@@ -68,6 +68,9 @@ public struct JetStreamSettings: Hashable, Sendable {
     /// The subject to which records are published.
     public var subject: String { "\(stream).log" }
 
+    /// The subject of reports of nodes, which no stream keeps.
+    public var nodesSubject: String { "\(stream).nodes" }
+
     /// What is wrong with the settings, in words for an operator; nil if nothing is.
     public var fault: String? {
         guard (1...JetStreamLimits.serversMaximum).contains(servers.count) else {

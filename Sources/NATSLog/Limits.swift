@@ -50,6 +50,10 @@ public enum JetStreamLimits {
     /// Appends without a responder, of which one asks whether the stream still exists. While the
     /// servers elect a leader the question has no answer, and delays the next try.
     static let appendsPerQuestion: UInt64 = 8
+    /// Reports of nodes that wait for their node. Each node sends one a second.
+    static let waitingAnnouncementMaximum = 64
+    /// Bytes of a report; a longer message on its subject is none.
+    static let announcementByteCountMaximum = 2_048
     /// Requests that wait. A node has one append and a few reads under way; its retries wait for
     /// outcomes.
     static let waitingRequestMaximum = 64

@@ -31,6 +31,20 @@ extension LMDBQueueStore {
         hasFailed = false
     }
 
+    /// Gives a store that was never written to the identity of a cluster whose records begin with
+    /// an empty store. It has to be opened again.
+    public consuming func adopt(_ cluster: StoreIdentity) throws(StoreError) {
+        checkUse()
+        precondition(
+            openingStamp == nil && (position?.sequence ?? .start) == .start,
+            "a store of \(identity) with rows adopts \(cluster)")
+        let transaction = try WriteTransaction(
+            environment: environment, tables: tables, scratch: scratch.bytes)
+        try transaction.putMeta(.identity, littleEndianBytes([cluster.high, cluster.low]))
+        try transaction.putMeta(.position, ReplicaPosition.founding(cluster).bytes)
+        try transaction.commit()
+    }
+
     // MARK: The primary
 
     /// Applies a batch of the core in a transaction that ``commitDecided(at:into:)`` commits.

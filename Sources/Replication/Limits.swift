@@ -8,6 +8,8 @@ public enum ReplicationLimits {
     public static let recordByteCountMaximum = 8 << 20
     /// Bytes of the name of a node: that of other ids.
     public static let nameByteCountMaximum = 64
+    /// Bytes of an address in a report: a URL with a host name [RFC 1123: at most 255].
+    public static let addressByteCountMaximum = 320
     /// The lease, in milliseconds: shorter ones end with every slow sync, longer ones delay a
     /// takeover by minutes.
     public static let leaseMilliseconds: ClosedRange<UInt64> = 500...60_000

@@ -10,6 +10,7 @@ enum HelpTopic: String, CaseIterable {
     case explain, trace, backup, stats, top
     case `operator`, dashboard, listeners, refusals, log, reload
     case logLevel = "log-level"
+    case cluster
 
     /// The page of a verb.
     var page: String {
@@ -44,6 +45,7 @@ enum HelpTopic: String, CaseIterable {
         case .log: HelpPages.log
         case .reload: HelpPages.reload
         case .logLevel: HelpPages.logLevel
+        case .cluster: HelpPages.cluster
         }
     }
 }
@@ -93,6 +95,7 @@ enum HelpPages {
           martlet log [--follow] [--count N]
           martlet reload
           martlet log-level LEVEL
+          martlet cluster (status | step-down)
           martlet operator (add | list | revoke)
           martlet dashboard [NAME] [--role ROLE]
 
@@ -620,6 +623,18 @@ enum HelpPages {
           LEVEL                error, warning, info or debug
           --json               one JSON object
         \(broker)
+        """
+
+    static let cluster = """
+        martlet cluster status
+        martlet cluster step-down
+
+        status shows a node of a cluster, those that it has heard, and the log. step-down makes the
+        primary give its place to a standby, within a second and without a lost message; the node
+        ends with exit code 8 and its service manager starts it again as a standby.
+
+          --data DIR           the data directory of a node on this machine; by default MARTLET_DATA
+          --json               one JSON object
         """
 
     static let explain = """

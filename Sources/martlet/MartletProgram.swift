@@ -84,6 +84,8 @@ enum Command: String, CaseIterable {
     case log
     case reload
     case logLevel = "log-level"
+    case clusterStatus = "cluster status"
+    case clusterStepDown = "cluster step-down"
 }
 
 /// The failure of a command: its message, and the exit code.
@@ -229,6 +231,8 @@ enum MartletProgram {
             case .log: try LogCommand.run(arguments)
             case .reload: try ReloadCommand.run(arguments)
             case .logLevel: try LogLevelCommand.run(arguments)
+            case .clusterStatus: try ClusterStatusCommand.run(arguments)
+            case .clusterStepDown: try ClusterStepDownCommand.run(arguments)
             }
         } catch let error as MartletError {
             throw CommandFailure(error)

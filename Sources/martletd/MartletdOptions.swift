@@ -16,14 +16,16 @@ enum MartletdOption: String, OptionRules {
     case printConfig = "print-config"
     case verifyStore = "verify-store"
     case restore
+    case foundCluster = "found-cluster"
+    case copyNode = "copy-node"
     case version
     case help
 
     var shape: OptionShape {
         switch self {
-        case .config, .data, .restore: .value
+        case .config, .data, .restore, .copyNode: .value
         case .set, .listen: .repeated
-        case .dev, .checkConfig, .printConfig, .verifyStore, .version, .help: .flag
+        case .dev, .checkConfig, .printConfig, .verifyStore, .foundCluster, .version, .help: .flag
         }
     }
 
@@ -55,11 +57,14 @@ enum MartletdOption: String, OptionRules {
           --print-config       print the effective values and the origin of each, and exit
           --verify-store       check every record of the store and exit; the broker must not run
           --restore DIR        restore a backup of the store into an empty data directory and exit
+          --found-cluster      make the store the first one of a cluster, with an empty log, and exit
+          --copy-node DIR      copy the store of a cluster's node, which may run, for another node
+                               and exit
           --version            print the version and exit
           -h, --help           print this page and exit
 
         Exit codes: 0 success, 1 invalid command line or configuration, 2 other failures, 3 address
-        in use, 4 store unusable. SIGTERM and SIGINT stop the broker; no acknowledged message is
+        in use, 4 store unusable, 8 another node of the cluster is the primary now. SIGTERM and SIGINT stop the broker; no acknowledged message is
         lost. SIGHUP reads the configuration, certificates and keys again.
         """
 }
@@ -86,9 +91,10 @@ extension ParsedOptions<MartletdOption> {
                         assignment: "listeners=[\(DevelopmentSetup.listeners)]"))
             }
         }
-        if has(.verifyStore) || has(.restore) {
+        let offline: [MartletdOption] = [.restore, .verifyStore, .foundCluster, .copyNode]
+        if let used = offline.first(where: { self.has($0) }) {
             // No listener is opened, so no certificate is needed.
-            let option = has(.restore) ? "--restore" : "--verify-store"
+            let option = "--\(used.rawValue)"
             overrides.append(
                 SettingOverride(
                     option: option, assignment: "listeners=[\"tcp://localhost:1883\"]"))

@@ -38,6 +38,9 @@ enum MartletdProgram {
         }
         if options.has(.verifyStore) { return verifyStore(configuration.settings) }
         if let backup = options[.restore] { return restore(backup, configuration.settings) }
+        if options.has(.foundCluster) || options.has(.copyNode) {
+            return prepareCluster(configuration.settings, copyingTo: options[.copyNode])
+        }
         return serve(configuration, options)
     }
 
@@ -81,6 +84,24 @@ enum MartletdProgram {
         }
     }
 
+    /// Founds a cluster, or copies a node's store.
+    private static func prepareCluster(
+        _ settings: BrokerSettings, copyingTo destination: String?
+    ) -> ExitCode {
+        do throws(StartError) {
+            if let destination {
+                StandardStream.output.print(try ClusterFounding.copy(settings, to: destination))
+            } else {
+                StandardStream.output.print(
+                    try ClusterFounding.run(settings, opener: clusterLogOpener))
+            }
+            return .success
+        } catch {
+            StandardStream.error.print("martletd: \(error)")
+            return ExitCode(error.kind)
+        }
+    }
+
     private static func serve(
         _ configuration: LoadedConfiguration, _ options: ParsedOptions<MartletdOption>
     ) -> ExitCode {
@@ -89,6 +110,9 @@ enum MartletdProgram {
         var signals = Signals()
         let log = LogWriter(level: settings.log.level, format: settings.log.format)
         do throws(StartError) {
+            if settings.cluster.isUsed {
+                return try serveCluster(configuration, options, log, &signals)
+            }
             let development = options.has(.dev) ? try DevelopmentSetup(settings) : nil
             let server = try BrokerServer(
                 settings, version: ProgramVersion.text, log: log,
@@ -110,6 +134,27 @@ enum MartletdProgram {
     }
 }
 
+extension MartletdProgram {
+    private static func serveCluster(
+        _ configuration: LoadedConfiguration, _ options: ParsedOptions<MartletdOption>,
+        _ log: LogWriter, _ signals: inout Signals
+    ) throws(StartError) -> ExitCode {
+        guard !options.has(.dev) else {
+            throw .cluster("--dev does not go with cluster.servers: see make cluster")
+        }
+        let end = try ClusterBroker.serve(
+            configuration, version: ProgramVersion.text, log: log, opener: clusterLogOpener,
+            until: &signals, fail: { exit(ExitCode($0).rawValue) }
+        ) { () throws(ConfigurationError) in
+            try ConfigurationFile.load(path: options[.config], overrides: options.overrides)
+        }
+        switch end {
+        case .stopped: return .success
+        case .steppedDown: return .deposed
+        }
+    }
+}
+
 extension ExitCode {
     /// The exit code for an error that prevented the start or ended the broker.
     fileprivate init(_ kind: StartError.Kind) {
@@ -117,6 +162,7 @@ extension ExitCode {
         case .configuration: self = .usage
         case .addressInUse: self = .addressInUse
         case .store: self = .storeUnusable
+        case .deposed: self = .deposed
         case .other: self = .failure
         }
     }

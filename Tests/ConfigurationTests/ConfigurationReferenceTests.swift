@@ -61,8 +61,11 @@ import Testing
         let whole = try LoadedConfiguration(text: Array(text.utf8))
         #expect(
             Set(whole.settingsChanged(from: plain).map(\.key)) == [
-                "apps", "files.address", "files.directory", "jwt.issuers", "jwt.keys",
-                "tls.clientApp", "tls.clientAuthorityFile",
+                "apps", "cluster.address", "cluster.authorityFile", "cluster.certificateFile",
+                "cluster.keyFile", "cluster.node", "cluster.passwordFile", "cluster.servers",
+                "cluster.systemPasswordFile", "cluster.systemUser", "cluster.user",
+                "cluster.webAddress", "files.address", "files.directory", "jwt.issuers",
+                "jwt.keys", "tls.clientApp", "tls.clientAuthorityFile",
                 "tls.crlFile",
                 "tls.pskFile", "web.allowedOrigins",
             ])

@@ -41,8 +41,8 @@ private let allowedImports: [String: Set<String>] = [
     // Composition.
     "BrokerRuntime": [
         "BrokerTerms", "Primitives", "WireFormat", "BrokerCore", "Dialects", "Credentials",
-        "QueueStore", "NetTransport", "Configuration", "Administration", "Dashboard",
-        "SourceInterfaces", "Threads", "CLinuxShims",
+        "Replication", "QueueStore", "NetTransport", "Configuration", "Administration",
+        "Dashboard", "SourceInterfaces", "Threads", "CLinuxShims",
         "Glibc", "Synchronization",
     ],
     "BrokerSimulation": [
@@ -78,7 +78,11 @@ private let allowedImports: [String: Set<String>] = [
         "Glibc",
     ],
     // Programs.
-    "martletd": ["BrokerRuntime", "Configuration", "CommandLineOptions", "JSON5", "Glibc"],
+    // With the log of a cluster, where MARTLET_CLUSTER=1 asks for it.
+    "martletd": [
+        "BrokerRuntime", "Configuration", "CommandLineOptions", "JSON5", "Glibc", "NATSLog",
+        "Replication", "Files",
+    ],
     "martlet": [
         "MartletClient", "Administration", "Configuration", "WireFormat", "Threads",
         "CommandLineOptions", "Files", "JSON5", "CCurl", "FoundationEssentials", "Glibc",

@@ -28,6 +28,11 @@ extension AdministrationService {
     private func begin(_ request: APIRequest) -> PendingSend? {
         var pending: PendingSend?
         answer(request) { () throws(AdministrationRefusal) in
+            // What another node has changed since is not here.
+            guard shared.gate?.mayEmit ?? true else {
+                throw AdministrationRefusal(
+                    .serverUnavailable, "this node is not the primary of its cluster now")
+            }
             // The content may have taken seconds, in which the credential was revoked.
             let now = clock.moment().unixSeconds
             guard let credential = credentials.renewed(request.credential, unixSeconds: now) else {

@@ -174,7 +174,8 @@ struct AdministrationService {
             interfaces: interfaces.currentCounts,
             files: interfaces.files?.currentCounts ?? FileCounts(),
             passwords: passwords.current, process: ProcessUsage.now(),
-            expiry: TrustExpiry(listeners: listeners, trust: trust, at: clock.moment()))
+            expiry: TrustExpiry(listeners: listeners, trust: trust, at: clock.moment()),
+            cluster: shared.gate?.view?.withLock { $0 })
     }
 
     func statistics() -> BrokerStatistics { statistics(from: statisticsSources()) }

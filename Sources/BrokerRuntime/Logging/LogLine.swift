@@ -60,6 +60,18 @@ public enum LogEventName: String, CaseIterable, Sendable {
     /// The start removed rows that an earlier version left: `rows`.
     case storeRepaired = "store_repaired"
     case storeFailed = "store_failed"
+    /// A node of a cluster has connected to a server of its log.
+    case clusterConnected = "cluster_connected"
+    /// A node of a cluster waits for its log, is a standby, or has become the primary: `node`.
+    case clusterWaiting = "cluster_waiting"
+    case clusterStandby = "cluster_standby"
+    case clusterPrimary = "cluster_primary"
+    /// The primary has given its place up in order.
+    case clusterResigned = "cluster_resigned"
+    /// A node ends, because another one is the primary or it cannot follow: `detail`.
+    case clusterFenced = "cluster_fenced"
+    /// The log, its servers or another node are not as they should be: `detail`.
+    case clusterWarning = "cluster_warning"
     /// Accepting was paused because descriptors or memory ran out, or too many connections have not
     /// logged in: `pauses`, since the last line.
     case acceptPaused = "accept_paused"

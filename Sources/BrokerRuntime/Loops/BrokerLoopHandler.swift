@@ -48,6 +48,13 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
     private var isStopping = false
     /// Whether there is a trace. Without one, this test is all that a read and a turn pay for it.
     private var isTracing = false
+    /// In a cluster, the effects that may not leave yet.
+    private var gated: GatedLoop
+    private let isGated: Bool
+    /// Connections that are not read because too many effects wait in a cluster.
+    private var held: [ConnectionID] = []
+    /// Whether bytes stay unread: the broker is stopping, or too many effects wait.
+    private var holdsInput = false
     private let tracer: LoopTracer
     private var meter = ActivityMeter()
     /// Where the next look for slow readers begins.
@@ -84,6 +91,8 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
             trust: trust, clock: clock, numbers: numbers, passwords: passwords)
         self.identityProofs = identityProofs
         encoder = EffectEncoder(packetMaximum: packetMaximum)
+        gated = GatedLoop(shared.gate)
+        isGated = shared.gate != nil
     }
 
     // MARK: - Connections
@@ -111,8 +120,9 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         if !sockets.isEmpty, sockets.contains(connection) {
             return receivedMessages(bytes, from: connection, in: &loop)
         }
-        if isDrained {
+        if holdsInput {
             loop.pauseReading(connection, for: .handler)
+            if !isDrained { held.append(connection) }
             return Consumption(consumed: 0)
         }
         noteRequest(bytes, from: connection, in: loop)
@@ -367,7 +377,10 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         subscribeStreams(&loop)
         guard isDue || isWoken || !decoder.events.isEmpty || !schedule.isEmpty else { return }
         isWoken = false
-        if work(&loop) { isDrained = true }
+        if work(&loop) {
+            isDrained = true
+            holdsInput = true
+        }
         if isDrained, schedule.isEmpty, !hasReportedDrain {
             hasReportedDrain = true
             shared.loopDrained()
@@ -479,6 +492,23 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
     }
 
     private mutating func carryOut(_ loop: inout some BrokerLoop & ~Copyable) {
+        guard isGated else { return carryOutAll(&loop) }
+        gated.add(&effects)
+        while gated.takeFirst(into: &effects) { carryOutAll(&loop) }
+        holdInput(whileFull: gated.isFull, in: &loop)
+    }
+
+    /// Reads no more while too many effects wait for the lease of a cluster's node.
+    private mutating func holdInput(
+        whileFull isFull: Bool, in loop: inout some BrokerLoop & ~Copyable
+    ) {
+        holdsInput = isDrained || isFull
+        guard !isFull, !held.isEmpty else { return }
+        for connection in held { loop.resumeReading(connection, from: .handler) }
+        held.removeAll()
+    }
+
+    private mutating func carryOutAll(_ loop: inout some BrokerLoop & ~Copyable) {
         guard !effects.isEmpty else { return }
         sockets.beginEffects()
         for publication in effects.publications.elements {
@@ -538,6 +568,10 @@ package struct BrokerLoopHandler: LoopHandler, ~Copyable {
         // The last results may have arrived in this turn.
         _ = enterCore(&loop)
         carryOut(&loop)
+        if isGated {
+            gated.awaitLast()
+            carryOut(&loop)
+        }
         encoder.writeShutdown(conversations: &decoder.conversations, host: &loop)
     }
 }

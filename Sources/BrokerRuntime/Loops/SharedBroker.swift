@@ -30,6 +30,8 @@ package final class SharedBroker: Sendable {
     private var everyLoop: UInt64 { .max >> UInt64(64 - loopHandles.count) }
     /// Wakes the writer when a batch is pending.
     let writerSignal: WakeSignal
+    /// Whether anything may leave a cluster's node; nil for a single broker.
+    let gate: ClusterGate?
     /// What the writer has measured.
     let commits = CommitMeasurements()
     /// Wakes the thread that waits for a commit.
@@ -40,7 +42,17 @@ package final class SharedBroker: Sendable {
     /// Logins that loops have refused before the core heard of them.
     private let refusedLogins = Atomic<UInt64>(0)
 
-    package init(_ broker: consuming Broker, loopHandles: [LoopHandle], writerSignal: WakeSignal) {
+    package convenience init(
+        _ broker: consuming Broker, loopHandles: [LoopHandle], writerSignal: WakeSignal
+    ) {
+        self.init(broker, loopHandles: loopHandles, writerSignal: writerSignal, gate: nil)
+    }
+
+    init(
+        _ broker: consuming Broker, loopHandles: [LoopHandle], writerSignal: WakeSignal,
+        gate: ClusterGate?
+    ) {
+        self.gate = gate
         precondition(
             (1...LoopLimits.countMaximum).contains(loopHandles.count),
             "\(loopHandles.count) loops, of 1 to \(LoopLimits.countMaximum)")
@@ -64,6 +76,9 @@ package final class SharedBroker: Sendable {
         while enter({ $0.committedSequence < sequence && !$0.broker.isIdle(sequence) }) {
             _ = commitSignal.wait()
         }
+        // What no batch contains is decided too, such as a result that all receivers have
+        // acknowledged.
+        gate?.waitForConfirmation()
     }
 
     /// Makes the event loops accept no more input, and waits until all input is on disk and its

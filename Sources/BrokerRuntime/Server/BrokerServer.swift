@@ -38,6 +38,8 @@ public final class BrokerServer {
     var listeners: [ListenerSettings] { listenerSet.settings }
     private let version: String
     private let fail: Failure
+    /// The node whose primary this broker is; nil for a single broker.
+    let cluster: ClusterNode?
     private let administrationHandle: LoopHandle
     private var loops: [Thread] = []
     private let passwords: PasswordVerifier
@@ -60,9 +62,18 @@ public final class BrokerServer {
     /// - Parameters:
     ///   - version: the version that the log and `martlet stats` show.
     ///   - fail: ends the process if the running broker cannot continue.
-    public init(
+    public convenience init(
         _ settings: BrokerSettings, version: String, log: LogWriter, fail: @escaping Failure
     ) throws(StartError) {
+        try self.init(settings, version: version, log: log, cluster: nil, fail: fail)
+    }
+
+    /// - Parameter cluster: the node that has become the primary; nil for a single broker.
+    init(
+        _ settings: BrokerSettings, version: String, log: LogWriter, cluster: ClusterNode?,
+        fail: @escaping Failure
+    ) throws(StartError) {
+        self.cluster = cluster
         self.log = log
         self.fail = fail
         self.settings = settings
@@ -80,6 +91,11 @@ public final class BrokerServer {
         let interfaces = try SourceServices(settings)
         web = WebServices(listenerSet.web, operators: operators, interfaces: interfaces)
         var store = try Self.openStore(settings)
+        guard (store.position != nil) == (cluster != nil) else {
+            throw .clusterStore(
+                "the store in \(settings.dataDirectory) is that of a cluster's node: set "
+                    + "cluster.servers, or restore a backup of it into another directory")
+        }
         if let older = store.upgradedFormat {
             log.write(
                 .info, .storeUpgraded,
@@ -97,7 +113,8 @@ public final class BrokerServer {
         var handles: [LoopHandle] = []
         for _ in 0..<loopCount { handles.append(try Self.makeHandle()) }
         shared = SharedBroker(
-            restored.broker, loopHandles: handles, writerSignal: WakeSignal())
+            restored.broker, loopHandles: handles,
+            writerSignal: cluster?.gate.nodeSignal ?? WakeSignal(), gate: cluster?.gate)
         passwords = PasswordVerifier(shared: shared)
         try loadTicketKeys()
         try startAdministration()
@@ -186,11 +203,14 @@ public final class BrokerServer {
                     $0.broker.isIdle($0.committedSequence + 1)
                 )
             }
+            let isCutOff = cluster.map { !$0.gate.mayEmit } ?? false
+            web.health.set(.noLease, isCutOff)
             conditions.noteStore(isFull: isFull, in: log)
             let now = clock.moment().instant
             health.note(
                 turns: shared.loopHandles.map { $0.counters.turns }, committed: committed,
-                isIdle: isIdle, isFull: isFull, at: now)
+                // A restart does not mend the log of a cluster.
+                isIdle: isIdle || isCutOff, isFull: isFull, at: now)
             if health.wakesLoops { for handle in shared.loopHandles { handle.wake() } }
             if now >= nextLook {
                 let pauses = shared.loopHandles.reduce(0) { $0 + $1.counters.acceptPauses }
@@ -231,12 +251,17 @@ public final class BrokerServer {
         administrationHandle.requestStop()
         administration?.join()
         backups.stop()
-        shared.drain()
+        // Without its log a node cannot store the last input, and tells nobody that it has it.
+        if cluster?.gate.mayEmit ?? true { shared.drain() }
         for handle in shared.loopHandles { handle.requestStop() }
         for loop in loops { loop.join() }
         passwords.stop()
-        shared.writerSignal.stop()
-        writer?.join()
+        if let cluster {
+            cluster.stop()
+        } else {
+            shared.writerSignal.stop()
+            writer?.join()
+        }
         log.write(.info, .brokerStopped)
     }
 
@@ -338,6 +363,12 @@ public final class BrokerServer {
 
     private func startWriter(_ store: consuming LMDBQueueStore) {
         let (log, fail) = (log, fail)
+        if let cluster {
+            let sizes = store.tableByteCounts()
+            shared.commits.tables.withLock { $0 = sizes }
+            let serving = ClusterNode.Serving(shared: shared, clock: clock, backups: backups)
+            return cluster.serve(Box(store), serving)
+        }
         let box = Box(StoreWriter(store: store, shared: shared, clock: clock, backups: backups))
         writer = Thread(name: "store") {
             do throws(StoreError) {
@@ -439,13 +470,5 @@ public final class BrokerServer {
                 fail(.other)
             }
         }
-    }
-}
-
-/// Moves a noncopyable value to the one thread that uses it.
-private final class Box<Value: ~Copyable>: @unchecked Sendable {
-    var value: Value
-    init(_ value: consuming Value) {
-        self.value = value
     }
 }

@@ -54,6 +54,9 @@ extension CoreLimits {
         conversationsPerAppMaximum = settings.history.conversationsPerApp
         historyTopicsPerAppMaximum = settings.history.topicsPerApp
         historyBytesPerAppMaximum = UInt64(settings.history.bytesPerApp)
+        if settings.cluster.isUsed {
+            batchBytesMaximum = min(batchBytesMaximum, ClusterLimits.batchByteCountMaximum)
+        }
     }
 }
 

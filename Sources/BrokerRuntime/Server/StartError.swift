@@ -19,6 +19,10 @@ public enum StartError: Error, CustomStringConvertible {
     case file(call: String, path: String, errno: Int32)
     case missingCertificate(listener: String)
     case fullStore
+    /// A node of a cluster cannot start, in words.
+    case cluster(String)
+    /// The store is a node's, and the configuration has no cluster, or the other way round.
+    case clusterStore(String)
 
     public var description: String {
         switch self {
@@ -33,6 +37,7 @@ public enum StartError: Error, CustomStringConvertible {
         case .fullStore:
             "the store has no space for the demo app, or limits.users none for its users; make "
                 + "space, or use another store"
+        case .cluster(let text), .clusterStore(let text): text
         case .file(let call, let path, let code):
             "\(call) failed on \(path): \(String(cString: strerror(code)))"
         case .missingCertificate(let listener):
@@ -45,13 +50,16 @@ public enum StartError: Error, CustomStringConvertible {
         case configuration
         case addressInUse
         case store
+        /// Another node of the cluster is the primary: the next start is that of a standby.
+        case deposed
         case other
     }
 
     public var kind: Kind {
         switch self {
         case .transport(.system(call: "bind", _, EADDRINUSE)): .addressInUse
-        case .store, .state, .fullStore: .store
+        case .store, .state, .fullStore, .clusterStore: .store
+        case .cluster: .configuration
         case .missingCertificate, .tlsFile, .keyFile: .configuration
         case .transport, .credentials, .file: .other
         }

@@ -24,6 +24,8 @@ struct StatisticsSources {
     let passwords: PasswordVerifier.Counts
     let process: ProcessUsage
     let expiry: TrustExpiry
+    /// Nil for a single broker.
+    let cluster: ClusterView?
 
     /// The sum of a counter over the event loops.
     func sum(_ counter: (LoopCounters) -> UInt64) -> UInt64 {

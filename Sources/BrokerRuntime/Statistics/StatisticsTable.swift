@@ -8,7 +8,7 @@ enum StatisticsTable {
     /// All statistics, in the order in which they are shown.
     static let all: [Statistic] = [
         logins, sending, delivering, history, store, topics, requests, registry, connections, web,
-        process,
+        process, cluster,
     ].flatMap { $0 }
 
     // MARK: - Clients
@@ -645,5 +645,40 @@ enum StatisticsTable {
             "tls/revocation_list/days", of: Statistic.days,
             "Time until the revocation list expires; absent without one"
         ) { $0.expiry.revocationListDays.map { UInt64(max($0, 0)) } },
+    ]
+    // MARK: - The cluster
+
+    /// Absent without a cluster.
+    private static let cluster: [Statistic] = [
+        .gauge("cluster/term", of: "records", "The record with which the primary took over") {
+            $0.cluster?.term.raw
+        },
+        .gauge(
+            "cluster/standbys", of: "nodes",
+            "Standbys that were heard within ten seconds; a takeover needs one"
+        ) { $0.cluster.map { UInt64($0.standbys.count) } },
+        .gauge(
+            "cluster/lag/records", of: "records",
+            "Records of the log that the slowest of these standbys has not applied"
+        ) { sources in sources.cluster.map(\.lag) },
+        .gauge("cluster/log/bytes", of: "bytes", "The size of the log") {
+            $0.cluster?.log?.byteCount
+        },
+        .gauge(
+            "cluster/log/bytes/limit", of: "bytes",
+            "The largest size of the log, at which sends are refused (0x97)"
+        ) { $0.cluster?.log?.byteCountMaximum },
+        .gauge(
+            "cluster/batches/oversized", of: "batches",
+            "Batches that did not fit into a record of the log, so that their sends were refused"
+        ) { $0.cluster?.oversizedCount },
+        .gauge(
+            "cluster/batches/log_full", of: "batches",
+            "Batches whose sends were refused because the log was full"
+        ) { $0.cluster?.logFullCount },
+        .gauge(
+            "cluster/redirected", of: "requests",
+            "Logins and requests that this node has refused since its start, as a standby"
+        ) { $0.cluster?.refusedCount },
     ]
 }

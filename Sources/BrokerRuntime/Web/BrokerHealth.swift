@@ -19,6 +19,10 @@ final class BrokerHealth: Sendable {
         static let loopStuck = Finding(rawValue: 1 << 3)
         /// A batch has waited for its commit for seconds.
         static let commitStuck = Finding(rawValue: 1 << 4)
+        /// Another node of the cluster is the primary, or none is known.
+        static let standby = Finding(rawValue: 1 << 5)
+        /// The primary has lost its lease: the log does not answer.
+        static let noLease = Finding(rawValue: 1 << 6)
 
         /// Those that a restart may mend.
         static let fatal: Finding = [.loopStuck, .commitStuck]
@@ -26,7 +30,8 @@ final class BrokerHealth: Sendable {
         /// Names for the answers.
         static let names: [(Finding, String)] = [
             (.starting, "starting"), (.draining, "draining"), (.storeFull, "store-full"),
-            (.loopStuck, "loop-stuck"), (.commitStuck, "commit-stuck"),
+            (.loopStuck, "loop-stuck"), (.commitStuck, "commit-stuck"), (.standby, "standby"),
+            (.noLease, "no-lease"),
         ]
     }
 

@@ -154,7 +154,7 @@ extension LMDBQueueStore {
     @discardableResult
     public static func copy(
         directory: String, to destination: String, besides: Set<String> = [],
-        options: StoreOptions = StoreOptions()
+        isNode: Bool = false, options: StoreOptions = StoreOptions()
     ) throws(StoreError) -> CopyReport {
         let file = try PageFile(path: directory + "/" + Environment.dataFile)
         // LMDB maps the file and reads both meta pages at once.
@@ -164,6 +164,6 @@ extension LMDBQueueStore {
         defer { withExtendedLifetime(environment) {} }
         let snapshot = try StoreSnapshot(environment, file)
         defer { snapshot.end() }
-        return try snapshot.copy(to: destination, besides: besides)
+        return try snapshot.copy(to: destination, besides: besides, isNode: isNode)
     }
 }

@@ -37,6 +37,8 @@ public struct Replica: Sendable {
     /// When a record was last received, or following began.
     var lastHeard: Instant
     var following = Following()
+    /// The last primary that has given its place up.
+    private var resignation: (term: Term, sequence: LogSequence)?
     private var lastRequest: UInt64 = 0
 
     /// - Parameter position: that of the store; nil for a store that belongs to no cluster.
@@ -76,6 +78,9 @@ public struct Replica: Sendable {
         return false
     }
 
+    /// Whether no append is under way or waits.
+    public var isSettled: Bool { pending == nil && waiting == nil }
+
     // MARK: Events
 
     /// Takes an event and appends what is to be done.
@@ -98,6 +103,7 @@ public struct Replica: Sendable {
         case .applied(let sequence): applied = max(applied, sequence)
         case .copied(let position): copied(position, at: time, commands: &commands)
         case .trimAllowed(let sequence): commands.append(.trim(through: sequence))
+        case .resigned(let term, let sequence): resignation = (term, sequence)
         case .timePassed: break
         }
         proceed(at: time, commands: &commands)
@@ -122,7 +128,10 @@ public struct Replica: Sendable {
     }
 
     private var takeoverDue: Instant {
-        lastHeard.advanced(byMilliseconds: settings.silenceMilliseconds)
+        if let resignation, resignation == (received.term, received.sequence) {
+            return Instant(milliseconds: 0)
+        }
+        return lastHeard.advanced(byMilliseconds: settings.silenceMilliseconds)
     }
 
     private var pause: UInt64 { ReplicationLimits.retryMilliseconds.upperBound }

@@ -90,6 +90,9 @@ public enum ReplicaEvent: Hashable, Sendable {
     case copied(ReplicaPosition)
     /// The records up to this one are in every node's store, or in a copy.
     case trimAllowed(LogSequence)
+    /// The primary of a term has emitted its last output, and the log ends with this record: a
+    /// standby that has applied it takes over at once.
+    case resigned(Term, through: LogSequence)
     /// See ``Replica/deadline``.
     case timePassed
 }

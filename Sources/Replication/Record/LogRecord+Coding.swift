@@ -57,6 +57,7 @@ extension LogRecord {
         switch content {
         case .takeover(let node):
             fields.write(node.life)
+            fields.write(node.beginsEmpty)
             fields.write(node.name)
         case .heartbeat: break
         case .batch(let bytes): fields.append(bytes)
@@ -132,8 +133,9 @@ extension LogRecord {
         switch kind {
         case .takeover:
             let life = try fields.read(UInt64.self)
+            let beginsEmpty = try fields.readFlag()
             let name = try fields.readString(countMaximum: ReplicationLimits.nameByteCountMaximum)
-            content = .takeover(NodeLife(name: name, life: life))
+            content = .takeover(NodeLife(name: name, life: life, beginsEmpty: beginsEmpty))
         case .heartbeat: content = .heartbeat
         case .batch: content = .batch(fields.readRest())
         }

@@ -26,10 +26,14 @@ public struct NodeLife: Hashable, Sendable {
     public var name: [UInt8]
     /// Random: two lives of a node, and two nodes with one name, differ.
     public var life: UInt64
+    /// Whether its store had no rows. If this is so in the first record of a log, a new node needs
+    /// no copy: the records have all rows.
+    public var beginsEmpty = false
 
-    public init(name: [UInt8], life: UInt64) {
+    public init(name: [UInt8], life: UInt64, beginsEmpty: Bool = false) {
         self.name = name
         self.life = life
+        self.beginsEmpty = beginsEmpty
     }
 }
 

@@ -45,9 +45,10 @@ struct StatisticsTableTests {
                 api: StatisticsSources.API(requests: 0, failures: 0),
                 interfaces: SourceCounts(),
                 passwords: PasswordVerifier.Counts(), process: .now(),
-                expiry: TrustExpiry(certificateDays: nil, revocationListDays: nil))
+                expiry: TrustExpiry(certificateDays: nil, revocationListDays: nil), cluster: nil)
         ).values
-        #expect(values.count == StatisticsTable.all.count - 1)
+        let absent = StatisticsTable.all.filter { $0.name.hasPrefix("cluster/") }.count + 1
+        #expect(values.count == StatisticsTable.all.count - absent)
         #expect(!values.contains { $0.name == "tls/revocation_list/days" })
         let shown = Set(values.map(\.value))
         for (label, value) in Mirror(reflecting: counters).children {

@@ -1,0 +1,95 @@
+// Requests about a cluster, on a Unix socket of their own in the data directory, because a standby
+// has no broker that the other requests are about. The lines are those of the administration
+// socket.
+
+import BrokerTerms
+
+/// The socket of a cluster's node.
+public enum ClusterLine {
+    /// Its name in the data directory.
+    public static let socketName = "cluster.sock"
+    /// No request has a body.
+    public static let requestByteCountMaximum = 1_024
+}
+
+/// Shows a node and those that it has heard.
+public struct ShowCluster: AdministrationRequest {
+    public static let name = "cluster.show"
+
+    public init() {}
+
+    /// A node as it was heard last.
+    public struct Node: Codable, Hashable, Sendable {
+        public var name: String
+        /// `primary`, `standby` or `resigned`.
+        public var part: String
+        public var address: String
+        /// The record through which its store has applied the log.
+        public var sequence: UInt64
+        /// Milliseconds since it was heard; 0 for the node itself.
+        public var heardMilliseconds: UInt64
+
+        public init(
+            name: String, part: String, address: String, sequence: UInt64,
+            heardMilliseconds: UInt64
+        ) {
+            self.name = name
+            self.part = part
+            self.address = address
+            self.sequence = sequence
+            self.heardMilliseconds = heardMilliseconds
+        }
+    }
+
+    public struct Reply: Codable, Hashable, Sendable {
+        /// The node that answers is the first.
+        public var nodes: [Node]
+        public var term: UInt64
+        /// Whether the node may serve clients now.
+        public var hasLease: Bool
+        /// `strict` or `relaxed`.
+        public var durability: String
+        /// The extent of the log, at the last look; nil if no server has told it.
+        public var firstRecord: UInt64?
+        public var lastRecord: UInt64?
+        public var logByteCount: UInt64?
+        public var logByteCountMaximum: UInt64?
+
+        public init(nodes: [Node], term: UInt64, hasLease: Bool, durability: String) {
+            self.nodes = nodes
+            self.term = term
+            self.hasLease = hasLease
+            self.durability = durability
+        }
+    }
+}
+
+/// Makes a primary give its place to another node.
+public struct StepDown: AdministrationRequest {
+    public static let name = "cluster.step-down"
+
+    public init() {}
+
+    public struct Reply: Codable, Hashable, Sendable {
+        public init() {}
+    }
+}
+
+/// A request about a cluster as a node receives it.
+public enum ClusterCommand: Hashable, Sendable {
+    case show(ShowCluster)
+    case stepDown(StepDown)
+
+    /// Reads one line, with or without its line feed.
+    public init(line: [UInt8]) throws(AdministrationRefusal) {
+        let head = try AdministrationLine.decode(AdministrationLine.RequestHead.self, from: line)
+        switch head.request {
+        case ShowCluster.name: self = .show(ShowCluster())
+        case StepDown.name: self = .stepDown(StepDown())
+        default:
+            throw AdministrationRefusal(
+                .implementationSpecificError,
+                "a node of a cluster does not know the request \(head.request)")
+        }
+    }
+}

@@ -1,0 +1,145 @@
+// Answers `martlet cluster` on a Unix socket, whatever part the node has.
+
+import Administration
+import BrokerTerms
+import Configuration
+import Glibc
+import NetTransport
+import Primitives
+import Replication
+import Threads
+
+/// The socket of a node, until ``stop()``.
+final class ClusterAdministration {
+    private let handle: LoopHandle
+    private let thread: Thread
+
+    init(_ node: ClusterNode) throws(StartError) {
+        let handle: LoopHandle
+        let listener: Listener
+        do throws(TransportError) {
+            handle = try LoopHandle()
+            listener = try Listener(
+                unixPath: "\(node.settings.dataDirectory)/\(ClusterLine.socketName)")
+        } catch {
+            throw .transport(error)
+        }
+        self.handle = handle
+        let handler = Box(ClusterLoopHandler(node))
+        let (log, fail) = (node.log, node.fail)
+        thread = Thread(name: "cluster-admin") {
+            var configuration = EventLoop.Configuration()
+            configuration.connectionsMaximum = ClusterLimits.administratorsMaximum
+            configuration.packetMaximum = ClusterLine.requestByteCountMaximum
+            configuration.firstPacketMaximum = ClusterLine.requestByteCountMaximum
+            do throws(TransportError) {
+                var loop = try EventLoop(configuration, handle: handle)
+                try loop.listen(on: listener)
+                loop.run(&handler.value)
+            } catch {
+                log.write(.error, .brokerStopped, fields: ["detail": .text("\(error)")])
+                fail(.other)
+            }
+        }
+    }
+
+    func stop() {
+        handle.requestStop()
+        thread.join()
+    }
+}
+
+/// Reads requests and writes replies.
+private struct ClusterLoopHandler: LoopHandler, ~Copyable {
+    private let node: ClusterNode
+
+    init(_ node: ClusterNode) { self.node = node }
+
+    mutating func opened(
+        _ connection: ConnectionID, _ origin: ConnectionOrigin, in loop: inout EventLoop
+    ) {
+        loop.clearDeadline(of: connection)
+    }
+
+    mutating func received(
+        _ bytes: ByteRange, from connection: ConnectionID, in loop: inout EventLoop
+    ) -> Consumption {
+        var start = Int(bytes.offset)
+        while let feed = loop.arena[start..<bytes.endOffset].firstIndex(of: UInt8(ascii: "\n")) {
+            let reply = node.answer(Array(loop.arena[start..<feed]))
+            _ = reply.withUnsafeBytes { loop.append($0, to: connection, .required) }
+            start = feed + 1
+        }
+        return Consumption(consumed: start - Int(bytes.offset))
+    }
+
+    mutating func deadlineReached(
+        _ deadline: ConnectionDeadline, _ connection: ConnectionID, in loop: inout EventLoop
+    ) {}
+    mutating func closed(
+        _ connection: ConnectionID, _ cause: TransportCloseCause, in loop: inout EventLoop
+    ) {}
+    mutating func outgoingDrained(_ connection: ConnectionID, in loop: inout EventLoop) {}
+    mutating func turnedAway(
+        _ peer: SocketAddress, _ cause: RefusalCause, in loop: inout EventLoop
+    ) {}
+    mutating func woken(in loop: inout EventLoop) {}
+    mutating func turnEnded(in loop: inout EventLoop) {}
+    mutating func stopping(in loop: inout EventLoop) {}
+}
+
+extension ClusterNode {
+    /// Executes the request in a line and returns the line with its reply.
+    fileprivate func answer(_ line: [UInt8]) -> [UInt8] {
+        do throws(AdministrationRefusal) {
+            switch try ClusterCommand(line: line) {
+            case .show(let request): return request.line(replying: show())
+            case .stepDown(let request): return request.line(replying: try stepDown())
+            }
+        } catch {
+            return error.line
+        }
+    }
+
+    private func show() -> ShowCluster.Reply {
+        let now = ClusterGate.nowMilliseconds
+        let view = view.withLock { $0 }
+        var nodes = [
+            ShowCluster.Node(
+                name: name, part: "\(view.part)", address: settings.cluster.address ?? "",
+                sequence: view.applied.raw, heardMilliseconds: 0)
+        ]
+        for (name, peer) in view.peers.sorted(by: { $0.key < $1.key }) {
+            nodes.append(
+                ShowCluster.Node(
+                    name: name, part: "\(peer.report.part)",
+                    address: String(decoding: peer.report.address, as: UTF8.self),
+                    sequence: peer.report.sequence.raw,
+                    heardMilliseconds: now - min(peer.heardMilliseconds, now)))
+        }
+        var reply = ShowCluster.Reply(
+            nodes: nodes, term: view.term.raw, hasLease: gate.mayEmit,
+            durability: settings.cluster.durability.rawValue)
+        reply.firstRecord = view.log?.first.raw
+        reply.lastRecord = view.log?.last.raw
+        reply.logByteCount = view.log?.byteCount
+        reply.logByteCountMaximum = view.log?.byteCountMaximum
+        return reply
+    }
+
+    /// Stops this broker as SIGTERM does; the exit code makes the service manager start it again.
+    private func stepDown() throws(AdministrationRefusal) -> StepDown.Reply {
+        let now = ClusterGate.nowMilliseconds
+        let refusal: String? = view.withLock { view in
+            guard view.part == .primary else { return "this node is not the primary" }
+            guard view.present(at: now).contains(where: { $0.report.part == .standby }) else {
+                return "no standby was heard lately: nobody would take over"
+            }
+            view.isAskedToStepDown = true
+            return nil
+        }
+        if let refusal { throw AdministrationRefusal(.implementationSpecificError, refusal) }
+        kill(getpid(), SIGTERM)
+        return StepDown.Reply()
+    }
+}

@@ -1,0 +1,88 @@
+// What the event loops of a primary ask before anything leaves it: whether the lease holds, and
+// whether the log has an append that began after a decision. The node's thread publishes the
+// answers; nobody waits for a lock.
+
+import Glibc
+import NetTransport
+import Synchronization
+import Threads
+
+/// The lease of a primary, as other threads than the node's see it.
+final class ClusterGate: Sendable {
+    private let begunCount = Atomic<UInt64>(0)
+    private let confirmedCount = Atomic<UInt64>(0)
+    /// On ``nowMilliseconds``; 0 for a node that is not the primary.
+    private let leaseEnd = Atomic<UInt64>(0)
+    private let isWanted = Atomic(false)
+    private let confirmSignal = WakeSignal()
+    /// Wakes the node's thread.
+    let nodeSignal: WakeSignal
+    /// What the node and its cluster look like; nil in tests.
+    let view: Locked<ClusterView>?
+
+    init(nodeSignal: WakeSignal, view: Locked<ClusterView>? = nil) {
+        self.nodeSignal = nodeSignal
+        self.view = view
+    }
+
+    /// Milliseconds since the boot of the machine, suspended time included: a lease ends in it too.
+    static var nowMilliseconds: UInt64 {
+        var time = timespec()
+        clock_gettime(CLOCK_BOOTTIME, &time)
+        return UInt64(time.tv_sec) * 1_000 + UInt64(time.tv_nsec) / 1_000_000
+    }
+
+    // MARK: Any thread
+
+    /// Whether anything may leave the broker now. Asked as late as possible.
+    var mayEmit: Bool { Self.nowMilliseconds < leaseEnd.load(ordering: .acquiring) }
+
+    /// The mark of what was decided before this call, and the wish for an append that confirms it.
+    ///
+    /// The node publishes the number of an append before its first try. So an append with a higher
+    /// number than the mark begins after the decision.
+    func takeMark() -> UInt64 {
+        let mark = begunCount.load(ordering: .sequentiallyConsistent)
+        if !isWanted.exchange(true, ordering: .sequentiallyConsistent) { nodeSignal.notify() }
+        return mark
+    }
+
+    /// Whether what has this mark may leave now. Nil is for what needs the lease only.
+    func mayLeave(_ mark: UInt64?) -> Bool {
+        guard mayEmit else { return false }
+        return mark.map { confirmedCount.load(ordering: .acquiring) > $0 } ?? true
+    }
+
+    /// Waits until what was decided before may leave. Only one thread at a time may call it, and no
+    /// event loop. If another node becomes the primary, the process ends meanwhile.
+    func waitForConfirmation() {
+        let mark = takeMark()
+        while !mayLeave(mark) { _ = confirmSignal.wait() }
+    }
+
+    /// The same with a bound, for an event loop that stops. Returns whether it may leave.
+    func waitBriefly(_ mark: UInt64?, milliseconds: Int32) -> Bool {
+        for _ in 0..<milliseconds {
+            if mayLeave(mark) { return true }
+            _ = poll(nil, 0, 1)
+        }
+        return mayLeave(mark)
+    }
+
+    // MARK: The node's thread
+
+    func takeWish() -> Bool { isWanted.exchange(false, ordering: .sequentiallyConsistent) }
+
+    /// Publishes what the machine of the node says. It is called before the requests to the log are
+    /// made.
+    ///
+    /// - Returns: whether something may leave that could not before.
+    func publish(begun: UInt64, confirmed: UInt64, leaseEnd end: UInt64) -> Bool {
+        begunCount.store(begun, ordering: .sequentiallyConsistent)
+        let before = confirmedCount.exchange(confirmed, ordering: .sequentiallyConsistent)
+        let endBefore = leaseEnd.exchange(end, ordering: .sequentiallyConsistent)
+        guard before != confirmed || endBefore < end else { return false }
+        confirmSignal.notify()
+        return true
+    }
+}

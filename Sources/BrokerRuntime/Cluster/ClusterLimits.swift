@@ -1,0 +1,35 @@
+// The limits of a node, each with its reason.
+
+/// Times and sizes of a node of a cluster.
+enum ClusterLimits {
+    /// Bytes of effects of one event loop that wait for the lease or for a confirmation, above which
+    /// the loop reads no more: without a lease the log is unreachable for seconds or for a day.
+    static let gatedByteCountMaximum = 16 << 20
+    /// Effects that are kept for reuse: an append lasts for a few turns.
+    static let spareEffectsMaximum = 4
+    /// Milliseconds that a stopping event loop waits for the confirmation of its last results. An
+    /// append takes a few; whoever gets no result sends again.
+    static let lastConfirmationMilliseconds: Int32 = 500
+    /// Milliseconds between two reports of a node.
+    static let reportMilliseconds: UInt64 = 1_000
+    /// Milliseconds after which a report tells nothing any more.
+    static let reportAgeMilliseconds: UInt64 = 10_000
+    /// Nodes whose reports are kept: more than a cluster has.
+    static let nodesMaximum = 64
+    /// Milliseconds between two looks at the size of the log.
+    static let logLookMilliseconds: UInt64 = 5_000
+    /// Milliseconds that the clocks of two nodes may differ without a warning. A takeover adds the
+    /// difference to the broker's time.
+    static let clockDifferenceMilliseconds: UInt64 = 5_000
+    /// Milliseconds between two attempts to open the log, and between two lines about them.
+    static let openingMilliseconds: Int32 = 1_000
+    static let openingLogMilliseconds: UInt64 = 60_000
+    /// Milliseconds that a node which gives its place up waits for its last append.
+    static let resignMilliseconds: UInt64 = 2_000
+    /// Bytes of changes in one batch of the core. Its record has to fit into that of the log.
+    static let batchByteCountMaximum = 4 << 20
+    /// Concurrent connections of `martlet cluster`.
+    static let administratorsMaximum = 16
+    /// Bytes of a request's head to a standby.
+    static let requestByteCountMaximum = 8_192
+}

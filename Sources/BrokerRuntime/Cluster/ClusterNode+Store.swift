@@ -1,0 +1,123 @@
+// What a node does with its store: the batches of its own core, which the log gets first, and the
+// records of other nodes.
+
+import BrokerCore
+import CLinuxShims
+import NetTransport
+import Primitives
+import QueueStore
+import Replication
+
+extension ClusterNode {
+    // MARK: The primary
+
+    /// Takes batches of the core until one has to wait for the log.
+    func decideWaiting() throws(StoreError) {
+        while let serving, replica.role == .primary, !replica.isDeciding {
+            let (broker, clock) = (serving.shared, serving.clock)
+            var taken = StoreBatch()
+            swap(&taken, &batch)
+            let hasBatch = broker.enter { state in
+                state.broker.takeBatch(into: &taken, at: clock.moment())
+            }
+            swap(&taken, &batch)
+            guard hasBatch else { return }
+            beganNanoseconds = EventLoop.readNanoseconds()
+            try decide(refusesSends: false)
+        }
+    }
+
+    /// The log has no room for the sends of the batch.
+    func decideAgain() throws(StoreError) {
+        view.withLock { $0.logFullCount += 1 }
+        owned.value.abortDecided()
+        try decide(refusesSends: true)
+    }
+
+    private func decide(refusesSends: Bool) throws(StoreError) {
+        let decided = try owned.value.decide(
+            batch, refusesSends: refusesSends, into: &result)
+        guard let decided else { return finish() }
+        try propose(decided, hasSends: batch.hasSends && !refusesSends)
+    }
+
+    /// Appends what the store has decided.
+    private func propose(_ decided: DecidedBatch, hasSends: Bool) throws(StoreError) {
+        if let bytes = decided.encoded {
+            return try handle(.decided(bytes, hasSends: hasSends))
+        }
+        owned.value.abortDecided()
+        guard hasSends else {
+            // The core bounds the changes of a batch to a part of a record.
+            log.write(
+                .error, .clusterFenced,
+                fields: [
+                    "node": .text(name),
+                    "detail": "a batch without sends does not fit into a record of the log",
+                ])
+            fail(.other)
+        }
+        view.withLock { $0.oversizedCount += 1 }
+        try decide(refusesSends: true)
+    }
+
+    /// The log has the record of the open transaction.
+    func commit(at position: ReplicaPosition) throws(StoreError) {
+        let next = try owned.value.commitDecided(at: position, into: &result)
+        view.withLock { $0.applied = position.sequence }
+        if let next { return try propose(next, hasSends: false) }
+        measure()
+        finish()
+        try maintain()
+    }
+
+    private func finish() {
+        guard let serving else {
+            preconditionFailure("a result of batch \(result.sequence) without a core")
+        }
+        serving.shared.finish(result, at: serving.clock.moment())
+    }
+
+    private func measure() {
+        guard let commits = serving?.shared.commits else { return }
+        commits.times.record((EventLoop.readNanoseconds() - beganNanoseconds) / 1_000)
+        commits.messageCounts.record(UInt64(batch.messages.count))
+        commits.byteCounts.record(UInt64(batch.blocks.count))
+    }
+
+    /// Between two batches: snapshots for backups, and memory that the store needs no more.
+    func maintain() throws(StoreError) {
+        guard let serving, let store else { return }
+        serving.backups.serve(store.value)
+        let now = serving.clock.moment().instant
+        guard store.value.keepsPages(at: now), !serving.backups.isRunning else { return }
+        try store.value.releasePages(at: now)
+        malloc_trim(0)
+        let sizes = store.value.tableByteCounts()
+        serving.shared.commits.tables.withLock { $0 = sizes }
+    }
+
+    private var owned: Box<LMDBQueueStore> {
+        guard let store else {
+            preconditionFailure("record \(replica.received.sequence.raw) without a store")
+        }
+        return store
+    }
+
+    // MARK: The standby
+
+    /// Applies a record of the log.
+    func apply(
+        _ position: ReplicaPosition, _ moment: Moment, _ decided: DecidedBatch?
+    ) throws(StoreError) {
+        try owned.value.apply(decided, moment, at: position)
+        // Broker time goes on from the record, as after a restart.
+        clock = BrokerClock(
+            after: StoreStamp(
+                moment: decided?.batch.moment ?? moment, boot: StoreIdentity(high: 0, low: 0),
+                bootMilliseconds: 0),
+            downtimeMaximumSeconds: settings.store.downtimeMaximumSeconds)
+        view.withLock { $0.applied = position.sequence }
+        try handle(.applied(position.sequence))
+    }
+}

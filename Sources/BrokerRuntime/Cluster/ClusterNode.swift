@@ -1,0 +1,389 @@
+// One node of a cluster: the thread that owns the machine (`Replica`), the log and the store. It
+// applies records as a standby. As the primary it is the writer: it decides the core's batches, and
+// a result reaches the core when the log and the store have the batch.
+
+import BrokerCore
+import Configuration
+import Credentials
+import Glibc
+import NetTransport
+import Primitives
+import QueueStore
+import Replication
+import Threads
+
+/// Moves a noncopyable value between threads, of which one at a time uses it.
+final class Box<Value: ~Copyable>: @unchecked Sendable {
+    var value: Value
+    init(_ value: consuming Value) {
+        self.value = value
+    }
+}
+
+/// A node that runs.
+final class ClusterNode: @unchecked Sendable {
+    /// The parts of the broker of a primary.
+    struct Serving {
+        let shared: SharedBroker
+        let clock: BrokerClock
+        let backups: BackupRunner
+    }
+
+    let gate: ClusterGate
+    let view = Locked(ClusterView())
+    let settings: BrokerSettings
+    let life: NodeLife
+    let cluster: StoreIdentity
+    let log: LogWriter
+    let fail: BrokerServer.Failure
+    /// Told when the node has become the primary.
+    private let leadSignal = WakeSignal()
+    private let watchSignal = WakeSignal()
+    private let inbox = Locked(Inbox())
+    private var threads: [Thread] = []
+    private var administration: ClusterAdministration?
+
+    /// What other threads leave for the node's.
+    private struct Inbox {
+        var store: Box<LMDBQueueStore>?
+        var serving: Serving?
+        var trim: LogSequence?
+        var isLeading = false
+        var isStopped = false
+    }
+
+    // Only the node's thread uses the following, after the start.
+    var nodeLog: any NodeLog
+    var replica: Replica
+    var commands: [ReplicaCommand] = []
+    /// Nil while the core is restored from it.
+    var store: Box<LMDBQueueStore>?
+    var serving: Serving?
+    var clock: BrokerClock
+    var batch = StoreBatch()
+    var result = StoreResult()
+    var beganNanoseconds: UInt64 = 0
+    private var warnedNodes: Set<String> = []
+    /// Since when the clock of a node differs. Reports that were late differ only once.
+    private var skewedNodes: [String: UInt64] = [:]
+
+    /// Begins as a standby.
+    init(
+        _ settings: BrokerSettings, store: Box<LMDBQueueStore>, log nodeLog: any NodeLog,
+        signal: WakeSignal, writer: LogWriter, fail: @escaping BrokerServer.Failure
+    ) {
+        guard let position = store.value.position else {
+            preconditionFailure("a store of no cluster, \(store.value.identity)")
+        }
+        self.settings = settings
+        self.fail = fail
+        self.nodeLog = nodeLog
+        log = writer
+        gate = ClusterGate(nodeSignal: signal, view: view)
+        cluster = position.cluster
+        life = NodeLife(
+            name: Array((settings.cluster.node ?? "").utf8), life: SystemRandom.number(),
+            beginsEmpty: store.value.openingStamp == nil)
+        clock = BrokerClock(
+            after: store.value.openingStamp,
+            downtimeMaximumSeconds: settings.store.downtimeMaximumSeconds)
+        let time = ReplicaTime(
+            now: Instant(milliseconds: ClusterGate.nowMilliseconds), moment: clock.moment())
+        replica = Replica(
+            ReplicaSettings(
+                node: life, leaseMilliseconds: UInt64(settings.cluster.leaseMilliseconds)),
+            position: position, at: time, commands: &commands)
+        self.store = store
+        view.withLock { $0.applied = position.sequence }
+    }
+
+    func start() throws(StartError) {
+        administration = try ClusterAdministration(self)
+        threads = [
+            Thread(name: "store") { self.run() },
+            Thread(name: "cluster") { self.watch() },
+        ]
+    }
+
+    // MARK: Other threads
+
+    /// Waits until the node is the primary; false if the time is over first.
+    func waitForLead(milliseconds: Int32) -> Bool {
+        _ = leadSignal.wait(milliseconds: milliseconds)
+        return inbox.withLock { $0.isLeading }
+    }
+
+    /// Gives a primary its store back, and the core that was restored from it.
+    func serve(_ store: Box<LMDBQueueStore>, _ serving: Serving) {
+        inbox.withLock {
+            $0.store = store
+            $0.serving = serving
+        }
+        gate.nodeSignal.notify()
+    }
+
+    /// Ends the node. A primary, whose clients have had their last output, tells the others that
+    /// they need not wait for its lease.
+    func stop() {
+        inbox.withLock { $0.isStopped = true }
+        gate.nodeSignal.notify()
+        watchSignal.stop()
+        for thread in threads { thread.join() }
+        threads = []
+        administration?.stop()
+        administration = nil
+        nodeLog.stop()
+    }
+
+    // MARK: The node's thread
+
+    private var now: Instant { Instant(milliseconds: ClusterGate.nowMilliseconds) }
+
+    var time: ReplicaTime {
+        ReplicaTime(now: now, moment: (serving?.clock ?? clock).moment())
+    }
+
+    private func run() {
+        do throws(StoreError) {
+            try carryOut()
+            while !(inbox.withLock { $0.isStopped }) {
+                takeInbox()
+                while let event = nodeLog.takeEvent() { try handle(.log(event)) }
+                try takeReports()
+                if gate.takeWish() { try handle(.confirmationWanted) }
+                try handle(.timePassed)
+                try decideWaiting()
+                if !replica.isDeciding { try maintain() }
+                wait()
+            }
+            try resign()
+        } catch {
+            log.write(.error, .storeFailed, fields: ["detail": .text("\(error)")])
+            fail(.store)
+        }
+    }
+
+    private func wait() {
+        let now = now
+        guard replica.deadline > now else { return }
+        let milliseconds = min(replica.deadline.milliseconds - now.milliseconds, 500)
+        _ = gate.nodeSignal.wait(milliseconds: Int32(milliseconds))
+    }
+
+    private func takeInbox() {
+        let trim = inbox.withLock { inbox in
+            if let store = inbox.store {
+                self.store = store
+                serving = inbox.serving
+                inbox.store = nil
+            }
+            defer { inbox.trim = nil }
+            return inbox.trim
+        }
+        if let trim { nodeLog.trim(through: trim) }
+    }
+
+    func handle(_ event: ReplicaEvent) throws(StoreError) {
+        replica.handle(event, at: time, commands: &commands)
+        try carryOut()
+    }
+
+    private func carryOut() throws(StoreError) {
+        publish()
+        while !commands.isEmpty {
+            let command = commands.removeFirst()
+            switch command {
+            case .append(let record, let last, let request):
+                nodeLog.append(record, expecting: last, as: request)
+            case .read(let sequence, let request): nodeLog.read(at: sequence, as: request)
+            case .follow(let sequence): nodeLog.follow(from: sequence)
+            case .trim(let sequence): nodeLog.trim(through: sequence)
+            case .apply(let position, let moment, let batch):
+                try apply(position, moment, batch)
+            case .commit(let position): try commit(at: position)
+            case .refuseSends: try decideAgain()
+            case .lead(let term): lead(term)
+            case .copyStore: needCopy()
+            case .fence(let cause): fence(cause)
+            }
+        }
+    }
+
+    /// Tells the other threads, before the log gets a request, what may leave.
+    private func publish() {
+        let isPrimary = replica.role == .primary
+        let mayEmitMore = gate.publish(
+            begun: replica.confirmationMark, confirmed: replica.confirmedCount,
+            leaseEnd: isPrimary ? replica.leaseEnd.milliseconds : 0)
+        if mayEmitMore, let serving {
+            for handle in serving.shared.loopHandles { handle.wake() }
+        }
+        let (term, received) = (replica.received.term, replica.received.sequence)
+        view.withLock { view in
+            view.part = isPrimary ? .primary : .standby
+            view.term = term
+            view.received = received
+        }
+    }
+
+    // MARK: Parts
+
+    /// The store is closed, and the main thread starts a broker on it, as a restart does.
+    private func lead(_ term: Term) {
+        store = nil
+        log.write(
+            .info, .clusterPrimary,
+            fields: ["node": .text(name), "term": .number(term.raw)])
+        inbox.withLock { $0.isLeading = true }
+        leadSignal.notify()
+        watchSignal.notify()
+    }
+
+    /// Nothing leaves any more. The process ends, and starts again as a standby.
+    private func fence(_ cause: FenceCause) {
+        _ = gate.publish(begun: 0, confirmed: 0, leaseEnd: 0)
+        log.write(
+            .error, .clusterFenced,
+            fields: ["node": .text(name), "detail": .text(cause.explanation)])
+        fail(cause.isRemediedByRestart ? .deposed : .store)
+    }
+
+    private func needCopy() {
+        log.write(
+            .error, .clusterFenced,
+            fields: [
+                "node": .text(name),
+                "detail": .text(
+                    "the log has forgotten records that this store lacks: replace the store by a "
+                        + "copy of another node's (martletd --copy-node)"),
+            ])
+        fail(.store)
+    }
+
+    private func resign() throws(StoreError) {
+        guard replica.role == .primary else { return }
+        let end = now.advanced(byMilliseconds: ClusterLimits.resignMilliseconds)
+        while !replica.isSettled, now < end {
+            while let event = nodeLog.takeEvent() { try handle(.log(event)) }
+            try handle(.timePassed)
+            _ = gate.nodeSignal.wait(milliseconds: 20)
+        }
+        _ = gate.publish(begun: 0, confirmed: 0, leaseEnd: 0)
+        guard replica.isSettled else { return }
+        announce(.resigned, through: replica.received.sequence)
+        log.write(.info, .clusterResigned, fields: ["node": .text(name)])
+    }
+
+    var name: String { settings.cluster.node ?? "" }
+
+    // MARK: Reports
+
+    private func takeReports() throws(StoreError) {
+        while let bytes = nodeLog.takeAnnouncement() {
+            guard let report = NodeReport(decoding: bytes), report.node.life != life.life else {
+                continue
+            }
+            let peer = String(decoding: report.node.name, as: UTF8.self)
+            guard report.cluster == cluster else { continue }
+            warn(of: report, peer)
+            view.withLock { view in
+                guard view.peers[peer] != nil || view.peers.count < ClusterLimits.nodesMaximum
+                else { return }
+                view.peers[peer] = ClusterView.Peer(
+                    report: report, heardMilliseconds: ClusterGate.nowMilliseconds)
+            }
+            if report.part == .resigned {
+                try handle(.resigned(report.term, through: report.sequence))
+            }
+        }
+    }
+
+    /// Tells operators once of a node that is not as it should be.
+    private func warn(of report: NodeReport, _ peer: String) {
+        let wall = clock.moment().unixMilliseconds
+        let difference = max(wall, report.unixMilliseconds) - min(wall, report.unixMilliseconds)
+        let finding: String
+        let now = ClusterGate.nowMilliseconds
+        if difference <= ClusterLimits.clockDifferenceMilliseconds { skewedNodes[peer] = nil }
+        if peer == name {
+            finding = "another node has the name of this one"
+        } else if difference > ClusterLimits.clockDifferenceMilliseconds {
+            if skewedNodes.count >= ClusterLimits.nodesMaximum { skewedNodes.removeAll() }
+            let since = skewedNodes[peer] ?? now
+            skewedNodes[peer] = since
+            guard now - since >= ClusterLimits.reportAgeMilliseconds else { return }
+            finding =
+                "the clocks differ by \(difference) ms: a takeover adds that to the broker's time"
+        } else {
+            warnedNodes.remove(peer)
+            return
+        }
+        guard warnedNodes.count < ClusterLimits.nodesMaximum, warnedNodes.insert(peer).inserted
+        else { return }
+        log.write(
+            .warning, .clusterWarning, fields: ["node": .text(peer), "detail": .text(finding)])
+    }
+
+    func announce(_ part: NodeReport.Part, through sequence: LogSequence) {
+        let term = view.withLock { $0.term }
+        let report = NodeReport(
+            cluster: cluster, node: life, part: part, term: term, sequence: sequence,
+            address: Array((settings.cluster.address ?? "").utf8),
+            webAddress: Array((settings.cluster.webAddress ?? "").utf8),
+            unixMilliseconds: clock.moment().unixMilliseconds)
+        nodeLog.announce(report.encoded)
+    }
+
+    // MARK: The second thread
+
+    /// Sends reports and looks at the log, which may block.
+    private func watch() {
+        var nextLook: UInt64 = 0
+        while !(inbox.withLock { $0.isStopped }) {
+            let view = view.withLock { $0 }
+            announce(view.part, through: view.applied)
+            let now = ClusterGate.nowMilliseconds
+            if now >= nextLook {
+                nextLook = now + ClusterLimits.logLookMilliseconds
+                let state = nodeLog.readState()
+                let target = self.view.withLock { view in
+                    view.log = state
+                    return view.part == .primary ? view.trimTarget(at: now) : nil
+                }
+                if let target {
+                    inbox.withLock { $0.trim = target }
+                    gate.nodeSignal.notify()
+                }
+            }
+            _ = watchSignal.wait(milliseconds: Int32(ClusterLimits.reportMilliseconds))
+        }
+    }
+}
+
+extension FenceCause {
+    /// Whether the node may begin again as a standby by itself.
+    var isRemediedByRestart: Bool {
+        switch self {
+        case .deposed, .misplaced: true
+        case .unreadable, .brokenHistory, .refused: false
+        }
+    }
+
+    /// The cause for operators.
+    var explanation: String {
+        switch self {
+        case .deposed(let sequence):
+            "another node has taken over at record \(sequence.raw)"
+        case .unreadable(let sequence, .otherCluster(let identity)):
+            "record \(sequence.raw) belongs to another cluster, \(identity)"
+        case .unreadable(let sequence, .newerVersion(let version)):
+            "record \(sequence.raw) has version \(version): this program is too old for it"
+        case .unreadable(let sequence, let error): "record \(sequence.raw) is \(error)"
+        case .brokenHistory(let sequence):
+            "record \(sequence.raw) does not continue those before it: the stream was replaced"
+        case .misplaced(let sequence):
+            "the log has put a record at \(sequence.raw), where it was not to be"
+        case .refused(let refusal): "the log refuses records: \(refusal)"
+        }
+    }
+}

@@ -1,0 +1,227 @@
+// The start of a node: its store and its log have to belong together. What an operator has to decide
+// is refused with words; servers that do not answer yet are asked again.
+
+import BrokerCore
+import Configuration
+import Primitives
+import QueueStore
+import Replication
+import Threads
+
+/// Why a log cannot be opened.
+public struct ClusterLogError: Error, Hashable, Sendable {
+    /// In words for an operator.
+    public var text: String
+    /// Whether it can end without an operator.
+    public var isTemporary: Bool
+
+    public init(_ text: String, isTemporary: Bool) {
+        self.text = text
+        self.isTemporary = isTemporary
+    }
+}
+
+/// A log that was opened, with what its check has found.
+public struct OpenedLog {
+    public var log: any NodeLog
+    /// What weakens the promise; empty if nothing does.
+    public var warnings: [String]
+
+    public init(log: any NodeLog, warnings: [String]) {
+        self.log = log
+        self.warnings = warnings
+    }
+}
+
+/// Opens the log of a cluster. A program that is linked with a client of the log's servers has one.
+public struct ClusterLogOpener: Sendable {
+    /// - Parameters:
+    ///   - creates: whether a stream that is missing is created.
+    ///   - notice: called for what happens to the connection, with words for the program's log,
+    ///     and whether it is a fault.
+    ///   - wake: called when the log has an event.
+    public typealias Open = @Sendable (
+        _ settings: ClusterSettings, _ creates: Bool,
+        _ notice: @escaping @Sendable (String, Bool) -> Void,
+        _ wake: @escaping @Sendable () -> Void
+    ) throws(ClusterLogError) -> OpenedLog
+
+    let open: Open
+
+    public init(open: @escaping Open) { self.open = open }
+}
+
+extension StartError {
+    init(_ error: ClusterLogError) { self = .cluster(error.text) }
+}
+
+/// What the start of a node finds.
+enum ClusterOpening {
+    /// The store of a node, at a position that the log continues.
+    ///
+    /// - Returns: nil if the cluster has no first record yet: later there may be one.
+    static func store(
+        _ settings: BrokerSettings, beside log: any NodeLog, signal: WakeSignal
+    ) throws(StartError) -> Box<LMDBQueueStore>? {
+        guard let state = log.readState() else { return nil }
+        let store = try open(settings)
+        guard let position = store.position else {
+            guard store.openingStamp == nil else {
+                throw .clusterStore(
+                    "the store in \(settings.dataDirectory) belongs to no cluster: found one with "
+                        + "it (martletd --found-cluster), or use an empty directory or a copy of "
+                        + "another node's store (martletd --copy-node)")
+            }
+            return try adopt(store, settings, state, log, signal)
+        }
+        if position.sequence > state.last {
+            throw .clusterStore(
+                "the store has applied record \(position.sequence.raw), and the stream "
+                    + "\(settings.cluster.stream) ends with \(state.last.raw): the stream was "
+                    + "deleted or replaced")
+        }
+        if position.sequence.next < state.first {
+            throw .clusterStore(
+                "the log begins with record \(state.first.raw), and the store ends with "
+                    + "\(position.sequence.raw): replace it by a copy of another node's store "
+                    + "(martletd --copy-node)")
+        }
+        return Box(store)
+    }
+
+    private static func open(
+        _ settings: BrokerSettings
+    ) throws(StartError) -> LMDBQueueStore {
+        do throws(StoreError) {
+            return try LMDBQueueStore(
+                directory: settings.dataDirectory, options: StoreOptions(settings))
+        } catch {
+            throw .store(error)
+        }
+    }
+
+    /// Makes a new store one of the cluster whose log has all rows.
+    private static func adopt(
+        _ store: consuming LMDBQueueStore, _ settings: BrokerSettings, _ state: LogState,
+        _ log: any NodeLog, _ signal: WakeSignal
+    ) throws(StartError) -> Box<LMDBQueueStore>? {
+        guard state.last > .start else { return nil }
+        guard state.first == LogSequence.start.next else {
+            throw .clusterStore(
+                "the log begins with record \(state.first.raw), so a new node needs a copy of "
+                    + "another node's store (martletd --copy-node)")
+        }
+        guard let bytes = firstRecord(log, signal) else { return nil }
+        let record: Replication.LogRecord
+        do throws(LogRecordError) {
+            record = try Replication.LogRecord(decoding: bytes, cluster: nil)
+        } catch {
+            throw .cluster(
+                "the first record of the stream \(settings.cluster.stream) is no record of a "
+                    + "cluster (\(error)): the stream belongs to something else")
+        }
+        guard case .takeover(let node) = record.content, node.beginsEmpty else {
+            throw .clusterStore(
+                "the cluster was founded with a store that had rows, so a new node needs a copy "
+                    + "of another node's store (martletd --copy-node)")
+        }
+        do throws(StoreError) {
+            try store.adopt(record.cluster)
+        } catch {
+            throw .store(error)
+        }
+        return Box(try open(settings))
+    }
+
+    /// The first record; nil if no server tells it within some seconds.
+    private static func firstRecord(_ log: any NodeLog, _ signal: WakeSignal) -> [UInt8]? {
+        var log = log
+        let request = LogRequest(raw: .max)
+        log.read(at: LogSequence.start.next, as: request)
+        let end = ClusterGate.nowMilliseconds + ClusterLimits.reportAgeMilliseconds
+        while ClusterGate.nowMilliseconds < end {
+            while let event = log.takeEvent() {
+                guard case .read(request, let outcome) = event else { continue }
+                guard case .record(let bytes) = outcome else { return nil }
+                return bytes
+            }
+            _ = signal.wait(milliseconds: 100)
+        }
+        return nil
+    }
+}
+
+/// `martletd --found-cluster` and `martletd --copy-node`.
+public enum ClusterFounding {
+    /// Makes the store of the data directory the first one of a cluster, whose log is empty.
+    ///
+    /// - Returns: what the operator reads.
+    public static func run(
+        _ settings: BrokerSettings, opener: ClusterLogOpener?
+    ) throws(StartError) -> String {
+        guard let opener else { throw .cluster(noClient) }
+        guard settings.cluster.isUsed else {
+            throw .cluster("--found-cluster needs cluster.servers in the configuration")
+        }
+        let opened: OpenedLog
+        do throws(ClusterLogError) {
+            opened = try opener.open(settings.cluster, true, { _, _ in }, {})
+        } catch {
+            throw StartError(error)
+        }
+        defer { opened.log.stop() }
+        guard let state = opened.log.readState() else {
+            throw .cluster("the servers do not describe the stream \(settings.cluster.stream)")
+        }
+        guard state.last == .start else {
+            throw .cluster(
+                "the stream \(settings.cluster.stream) has \(state.last.raw) records: it is the "
+                    + "log of a cluster already")
+        }
+        let known: ReplicaPosition?
+        do throws(StoreError) {
+            known = try join(settings)
+        } catch {
+            throw .store(error)
+        }
+        if let known {
+            throw .clusterStore(
+                "the store in \(settings.dataDirectory) is a node's already, at record "
+                    + "\(known.sequence.raw)")
+        }
+        let notes = opened.warnings.map { "warning: \($0)\n" }.joined()
+        return notes + "\(settings.dataDirectory) has the first store of the cluster in the stream "
+            + "\(settings.cluster.stream): start this node, then the others"
+    }
+
+    /// - Returns: the position of a store that is a node's already.
+    private static func join(
+        _ settings: BrokerSettings
+    ) throws(StoreError) -> ReplicaPosition? {
+        var store = try LMDBQueueStore(
+            directory: settings.dataDirectory, options: StoreOptions(settings))
+        if let position = store.position { return position }
+        try store.join(at: .founding(store.identity))
+        return nil
+    }
+
+    /// Copies the store of a node, which may run, for another node.
+    public static func copy(
+        _ settings: BrokerSettings, to destination: String
+    ) throws(StartError) -> String {
+        do throws(StoreError) {
+            let report = try LMDBQueueStore.copy(
+                directory: settings.dataDirectory, to: destination, isNode: true,
+                options: StoreOptions(settings))
+            return "\(destination) has a copy of the node's store, \(report.byteCount) bytes: make "
+                + "it the data directory of another node"
+        } catch {
+            throw .store(error)
+        }
+    }
+
+    /// The refusal of a program that is not linked with a client of the log.
+    static let noClient =
+        "this martletd was built without libnats, so it cannot be a node of a cluster: install "
+        + "libnats-dev and build with MARTLET_CLUSTER=1 (make sets it), or remove cluster.servers"
+}

@@ -1,0 +1,70 @@
+// What other threads see of a node: its part, the nodes that it has heard, and the size of the log.
+
+import BrokerCore
+import Replication
+
+/// A node and its cluster at one moment.
+struct ClusterView: Sendable {
+    /// A node that was heard.
+    struct Peer: Sendable {
+        var report: NodeReport
+        /// On ``ClusterGate/nowMilliseconds``.
+        var heardMilliseconds: UInt64
+    }
+
+    var part = NodeReport.Part.standby
+    var term = Term.none
+    /// The last record that the node has accepted, and that through which its store has applied.
+    var received = LogSequence.start
+    var applied = LogSequence.start
+    /// Other nodes by name.
+    var peers: [String: Peer] = [:]
+    var log: LogState?
+    /// Logins and requests that this node has refused as a standby.
+    var refusedCount: UInt64 = 0
+    /// Batches that were decided again without their sends, because their record was too large, or
+    /// because the log was full.
+    var oversizedCount: UInt64 = 0
+    var logFullCount: UInt64 = 0
+    /// Set by an operator who wants another node to be the primary.
+    var isAskedToStepDown = false
+
+    /// The peers that were heard lately.
+    func present(at now: UInt64) -> [(name: String, report: NodeReport)] {
+        peers.compactMap { name, peer in
+            now - min(peer.heardMilliseconds, now) < ClusterLimits.reportAgeMilliseconds
+                ? (name, peer.report) : nil
+        }
+    }
+
+    /// The primary of the newest term that was heard lately; nil if none was.
+    func primary(at now: UInt64) -> NodeReport? {
+        present(at: now).map(\.report).filter { $0.part == .primary }
+            .max { $0.term < $1.term }
+    }
+
+    /// The standbys that were heard lately.
+    var standbys: [NodeReport] {
+        present(at: ClusterGate.nowMilliseconds).map(\.report).filter { $0.part == .standby }
+    }
+
+    /// Records that the slowest of them has not applied.
+    var lag: UInt64 {
+        let slowest = standbys.map(\.sequence).min() ?? received
+        return received.raw - min(slowest.raw, received.raw)
+    }
+
+    /// Through which record the log may be trimmed: the older half of what two stores have, if the
+    /// log is more than half full; nil for nothing.
+    func trimTarget(at now: UInt64) -> LogSequence? {
+        guard let log, log.byteCountMaximum > 0, log.byteCount > log.byteCountMaximum / 2,
+            log.last > log.first
+        else { return nil }
+        let others = present(at: now).filter { $0.report.part == .standby }
+            .map(\.report.sequence)
+        guard let second = others.max() else { return nil }
+        let middle = LogSequence(raw: log.first.raw + (log.last.raw - log.first.raw) / 2)
+        let target = min(min(second, applied), middle)
+        return target >= log.first ? target : nil
+    }
+}

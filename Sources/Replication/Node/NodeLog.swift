@@ -1,0 +1,36 @@
+// The log as a real node uses it: the requests of `ReplicatedLog`, reports that the nodes send each
+// other beside the log, and the size of the log. NATSLog implements it.
+
+/// The log of a node, with what its nodes tell each other.
+public protocol NodeLog: ReplicatedLog, AnyObject, Sendable {
+    /// Sends a report to the other nodes. It may be lost.
+    func announce(_ report: [UInt8])
+
+    /// The oldest report that was not taken, maybe an own one.
+    func takeAnnouncement() -> [UInt8]?
+
+    /// The log now; nil if no server tells it. Blocks for about a second at most.
+    func readState() -> LogState?
+
+    /// Ends the threads of the log. Requests that wait get no outcome.
+    func stop()
+}
+
+/// The extent of a log.
+public struct LogState: Hashable, Sendable {
+    /// The first record that is kept. That after the last one if none is.
+    public var first: LogSequence
+    public var last: LogSequence
+    public var byteCount: UInt64
+    /// 0 without a limit.
+    public var byteCountMaximum: UInt64
+
+    public init(
+        first: LogSequence, last: LogSequence, byteCount: UInt64, byteCountMaximum: UInt64
+    ) {
+        self.first = first
+        self.last = last
+        self.byteCount = byteCount
+        self.byteCountMaximum = byteCountMaximum
+    }
+}

@@ -1,0 +1,56 @@
+// `martlet cluster`: a node of a cluster, on its own socket, because a standby has no broker.
+
+import Administration
+import CommandLineOptions
+
+enum ClusterOption: String, OptionRules {
+    case data, json
+
+    var shape: OptionShape { self == .json ? .flag : .value }
+}
+
+extension ParsedOptions<ClusterOption> {
+    /// The node that runs on a data directory.
+    fileprivate func node() throws -> AdministrationClient {
+        let data = try needed(
+            .data, variable: "MARTLET_DATA", meaning: "the data directory of the node")
+        return try AdministrationClient(socketPath: "\(data)/\(ClusterLine.socketName)")
+    }
+}
+
+/// `martlet cluster status`
+enum ClusterStatusCommand {
+    static func run(_ arguments: ArraySlice<String>) throws {
+        let options = try OptionParser<ClusterOption>.options(arguments)
+        let reply = try options.node().send(ShowCluster())
+        if options.has(.json) {
+            StandardStream.output.print(jsonLine(reply))
+            return
+        }
+        for (index, node) in reply.nodes.enumerated() {
+            let heard = index == 0 ? "this node" : "heard \(node.heardMilliseconds) ms ago"
+            StandardStream.output.print(
+                [node.name, node.part, node.address, "record \(node.sequence)", heard]
+                    .map(printable).joined(separator: "  "))
+        }
+        StandardStream.output.print(
+            "term \(reply.term), \(reply.hasLease ? "with" : "without") a lease here, durability "
+                + printable(reply.durability))
+        if let last = reply.lastRecord, let bytes = reply.logByteCount,
+            let maximum = reply.logByteCountMaximum
+        {
+            StandardStream.output.print(
+                "log: last record \(last), \(bytes >> 20) of \(maximum >> 20) MiB")
+        }
+    }
+}
+
+/// `martlet cluster step-down`
+enum ClusterStepDownCommand {
+    static func run(_ arguments: ArraySlice<String>) throws {
+        let options = try OptionParser<ClusterOption>.options(arguments)
+        let reply = try options.node().send(StepDown())
+        StandardStream.output.print(
+            options.has(.json) ? jsonLine(reply) : "the primary gives its place to another node")
+    }
+}

@@ -1,0 +1,135 @@
+// What may leave a primary, what a standby answers, and what a node trims.
+
+import BrokerCore
+import BrokerTerms
+import Primitives
+import Replication
+import Testing
+import class Threads.WakeSignal
+
+@testable import BrokerRuntime
+
+@Suite struct `The gate of a primary` {
+    private let gate = ClusterGate(nodeSignal: WakeSignal())
+    private var future: UInt64 { ClusterGate.nowMilliseconds + 60_000 }
+
+    @Test func `lets nothing out without a lease`() {
+        #expect(!gate.mayLeave(nil))
+        _ = gate.publish(begun: 1, confirmed: 1, leaseEnd: future)
+        #expect(gate.mayLeave(nil))
+        _ = gate.publish(begun: 1, confirmed: 1, leaseEnd: ClusterGate.nowMilliseconds)
+        #expect(!gate.mayLeave(nil))
+    }
+
+    @Test func `lets a decision out after an append that began later`() {
+        _ = gate.publish(begun: 4, confirmed: 4, leaseEnd: future)
+        let mark = gate.takeMark()
+        #expect(gate.takeWish() && !gate.takeWish())
+        // The append before the decision proves nothing.
+        #expect(!gate.mayLeave(mark))
+        _ = gate.publish(begun: 5, confirmed: 4, leaseEnd: future)
+        #expect(!gate.mayLeave(mark))
+        #expect(gate.publish(begun: 5, confirmed: 5, leaseEnd: future))
+        #expect(gate.mayLeave(mark))
+    }
+
+    @Test func `keeps the order of a loop's effects`() {
+        _ = gate.publish(begun: 1, confirmed: 1, leaseEnd: future)
+        var gated = GatedLoop(gate)
+        var effects = LoopEffects()
+        let connection = ConnectionID(loop: 0, slot: 1, generation: 1)
+        /// Takes what may leave now: the number of effects.
+        func take() -> Int {
+            guard gated.takeFirst(into: &effects) else { return 0 }
+            defer { effects.removeAll() }
+            return effects.effects.count
+        }
+        effects.effects.append(.resumeReading(connection))
+        gated.add(&effects)
+        effects.effects.append(
+            .deliver(Delivery(connection: connection, number: 0, publication: 0, grade: .transient)))
+        gated.add(&effects)
+        // The delivery needs no confirmation, and waits for what was decided before it.
+        #expect(take() == 0)
+        _ = gate.publish(begun: 2, confirmed: 2, leaseEnd: future)
+        #expect(take() == 1)
+        #expect(take() == 1)
+        #expect(take() == 0)
+    }
+}
+
+@Suite struct `A view of a cluster` {
+    private func view(
+        applied: UInt64, standbys: [UInt64], bytes: UInt64 = 60
+    ) -> ClusterView {
+        var view = ClusterView()
+        view.applied = LogSequence(raw: applied)
+        view.log = LogState(
+            first: LogSequence(raw: 11), last: LogSequence(raw: 111), byteCount: bytes,
+            byteCountMaximum: 100)
+        for (index, sequence) in standbys.enumerated() {
+            view.peers["\(index)"] = ClusterView.Peer(
+                report: NodeReport(
+                    cluster: StoreIdentity(high: 1, low: 2),
+                    node: NodeLife(name: Array("\(index)".utf8), life: UInt64(index)),
+                    part: .standby, term: .none, sequence: LogSequence(raw: sequence), address: [],
+                    webAddress: [], unixMilliseconds: 0),
+                heardMilliseconds: 50_000)
+        }
+        return view
+    }
+
+    @Test func `trims the older half of what two stores have`() {
+        let now: UInt64 = 55_000
+        #expect(view(applied: 111, standbys: [100, 20]).trimTarget(at: now)?.raw == 61)
+        #expect(view(applied: 111, standbys: [30, 20]).trimTarget(at: now)?.raw == 30)
+        #expect(view(applied: 25, standbys: [30, 20]).trimTarget(at: now)?.raw == 25)
+        #expect(view(applied: 111, standbys: [100], bytes: 50).trimTarget(at: now) == nil)
+        // A single store may be lost.
+        #expect(view(applied: 111, standbys: []).trimTarget(at: now) == nil)
+        #expect(view(applied: 111, standbys: [5]).trimTarget(at: now) == nil)
+        // A node that was not heard for ten seconds.
+        #expect(view(applied: 111, standbys: [100]).trimTarget(at: 61_000) == nil)
+    }
+}
+
+@Suite struct `A standby's answer` {
+    private let known = StandbyAnswer.View(
+        address: Array("a:1".utf8), webAddress: Array("https://a:2".utf8))
+
+    private func http(_ text: String, _ view: StandbyAnswer.View) -> String {
+        switch StandbyAnswer.http(Array(text.utf8), { view }) {
+        case .bytes(let bytes): String(decoding: bytes, as: UTF8.self)
+        case .incomplete: "incomplete"
+        case .nothing: "nothing"
+        }
+    }
+
+    @Test func `waits for what it needs, and ends what it does not know`() {
+        let connect: [UInt8] = [0x10, 0x8F, 0x01, 0, 4, 0x4D, 0x51, 0x54, 0x54, 5, 2, 0]
+        for count in 0..<10 {
+            #expect(StandbyAnswer.packet(Array(connect.prefix(count)), { known }) == .incomplete)
+        }
+        #expect(
+            StandbyAnswer.packet(connect, { known })
+                == .bytes([0x20, 9, 0, 0x9C, 6, 0x1C, 0, 3, 0x61, 0x3A, 0x31]))
+        #expect(
+            StandbyAnswer.packet(connect, { StandbyAnswer.View() })
+                == .bytes([0x20, 3, 0, 0x9C, 0]))
+        for bytes in [[0x30], [0x10, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1]] as [[UInt8]] {
+            #expect(StandbyAnswer.packet(bytes, { known }) == .nothing)
+        }
+    }
+
+    @Test func `redirects requests, and nothing else`() {
+        let end = " HTTP/1.1\r\nHost: x\r\n\r\n"
+        #expect(http("GET /a?b=1\(end)", known).contains("Location: https://a:2/a?b=1\r\n"))
+        #expect(http("GET /a\(end)", StandbyAnswer.View()).hasPrefix("HTTP/1.1 503 "))
+        #expect(http("GET /readyz?x\(end)", known).hasPrefix("HTTP/1.1 503 "))
+        #expect(http("GET /healthz\(end)", known).hasPrefix("HTTP/1.1 200 "))
+        #expect(http("GET /a HTTP/1.1\r\nHost", known) == "incomplete")
+        #expect(http("GET https://evil/\(end)", known) == "nothing")
+        #expect(http("GET /a b\(end)", known) == "nothing")
+        #expect(http(String(repeating: "a", count: 9_000), known) == "nothing")
+    }
+}

@@ -1,0 +1,113 @@
+// The clients of a campaign: publishers and a subscriber of MQTT with Paho, in a program of Python
+// that counts (cluster_clients.py).
+
+import Foundation
+import TestSurroundings
+
+/// Clients that publish until they are told to stop.
+final class ClusterClients {
+    /// What the clients have found at their end.
+    struct Result: Decodable {
+        var acknowledged: Int
+        /// Acknowledged, and never delivered.
+        var lost: Int
+        /// Of QoS 2, delivered more than once.
+        var doubledOnce: Int
+    }
+
+    private struct Pause: Decodable { var pause: Int }
+    private struct Progress: Decodable { var acknowledged: Int }
+
+    private let process = Process()
+    private let input = Pipe()
+    private let lines: LineQueue
+
+    /// Whether the tests' Python has Paho.
+    static let isInstalled: Bool = {
+        let process = Process()
+        process.executableURL = URL(filePath: "/usr/bin/python3")
+        process.arguments = ["-c", "import paho.mqtt.client"]
+        process.standardError = FileHandle.nullDevice
+        guard (try? process.run()) != nil else { return false }
+        process.waitUntilExit()
+        return process.terminationStatus == 0
+    }()
+
+    init(_ cluster: TestCluster) throws {
+        let script = SourceTree.root.appending(path: "Tests/ClusterTests/cluster_clients.py").path
+        process.executableURL = URL(filePath: "/usr/bin/python3")
+        process.arguments = [
+            script, cluster.nodes.map { "127.0.0.1:\($0.port)" }.joined(separator: ","),
+        ]
+        let output = Pipe()
+        process.standardInput = input
+        process.standardOutput = output
+        _ = fcntl(input.fileHandleForWriting.fileDescriptor, F_SETFD, FD_CLOEXEC)
+        try process.run()
+        lines = LineQueue(output.fileHandleForReading)
+        let first = try lines.next()
+        guard first == "ready" else { throw ClusterFailure(description: "clients: \(first)") }
+    }
+
+    deinit { process.terminate() }
+
+    private func ask<Answer: Decodable>(_ question: String) throws -> Answer {
+        try input.fileHandleForWriting.write(contentsOf: Data("\(question)\n".utf8))
+        return try JSONDecoder().decode(Answer.self, from: Data(try lines.next().utf8))
+    }
+
+    /// The longest time without an acknowledgement since the last call, in milliseconds.
+    func takePause() throws -> Int { try (ask("pause") as Pause).pause }
+
+    /// Waits for acknowledgements from now on.
+    func waitForProgress(_ cluster: TestCluster) throws {
+        let before = try (ask("progress") as Progress).acknowledged
+        try cluster.wait("acknowledgements") {
+            try (ask("progress") as Progress).acknowledged > before + 50 ? () : nil
+        }
+    }
+
+    func stop() throws -> Result { try ask("stop") }
+}
+
+/// The lines of a program, with a bound for each.
+private final class LineQueue: @unchecked Sendable {
+    private let condition = NSCondition()
+    private var lines: [String] = []
+    private var hasEnded = false
+
+    init(_ handle: FileHandle) {
+        Thread { [self] in
+            var rest = Data()
+            while true {
+                let data = handle.availableData
+                if data.isEmpty { break }
+                rest += data
+                while let feed = rest.firstIndex(of: UInt8(ascii: "\n")) {
+                    let line = String(decoding: rest[..<feed], as: UTF8.self)
+                    rest = Data(rest[(feed + 1)...])
+                    condition.withLock {
+                        lines.append(line)
+                        condition.broadcast()
+                    }
+                }
+            }
+            condition.withLock {
+                hasEnded = true
+                condition.broadcast()
+            }
+        }.start()
+    }
+
+    func next(seconds: Double = 130) throws -> String {
+        let end = Date(timeIntervalSinceNow: seconds * Double(Sanitizer.patience))
+        return try condition.withLock {
+            while lines.isEmpty {
+                guard !hasEnded, condition.wait(until: end) else {
+                    throw ClusterFailure(description: "the clients say nothing")
+                }
+            }
+            return lines.removeFirst()
+        }
+    }
+}

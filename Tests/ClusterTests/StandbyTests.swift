@@ -1,0 +1,83 @@
+// What clients and operators see of a standby, and how a node starts.
+
+import Foundation
+import TestSurroundings
+import Testing
+
+@Suite(
+    .serialized, .timeLimit(.minutes(10)),
+    .enabled(if: NATSServers.isInstalled, "nats-server cannot be installed from PyPI"))
+struct StandbyTests {
+    @Test func `a standby names the primary in every protocol`() async throws {
+        try await onThread {
+            let cluster = try TestCluster()
+            let primary = try cluster.primary(otherThan: nil)
+            let standby = try #require(cluster.nodes.first { $0 !== primary })
+            let address = Array("127.0.0.1:\(primary.port)".utf8)
+            func connect(_ name: String, level: UInt8) -> [UInt8] {
+                let body =
+                    [0, UInt8(name.utf8.count)] + Array(name.utf8) + [level, 2, 0, 60, 0, 1, 0x61]
+                return TestCluster.exchange(standby.port, [0x10, UInt8(body.count)] + body)
+            }
+            // It has heard of the primary when it can redirect.
+            try cluster.wait("redirection") {
+                TestCluster.get(standby.webPort, "/api/v1/me?x=1").status == 307 ? () : nil
+            }
+            let redirection = TestCluster.get(standby.webPort, "/api/v1/me?x=1").text
+            #expect(
+                redirection.contains(
+                    "Location: http://127.0.0.1:\(primary.webPort)/api/v1/me?x=1\r\n"))
+            let health = TestCluster.get(standby.webPort, "/readyz")
+            #expect(health.status == 503)
+            #expect(TestCluster.get(standby.webPort, "/healthz").status == 200)
+            #expect(connect("MQTT", level: 4) == [0x20, 2, 0, 3])
+            #expect(connect("MQIsdp", level: 3) == [0x20, 2, 0, 3])
+            let count = UInt8(address.count)
+            #expect(
+                connect("MQTT", level: 5) == [0x20, count + 6, 0, 0x9C, count + 3, 0x1C, 0, count]
+                    + address)
+            #expect(connect("MRT", level: 1) == [0x20, count + 2, 0x9C, 0] + address)
+            #expect(connect("HTTP", level: 1) == [])
+            #expect(TestCluster.exchange(standby.port, [0x30, 0]) == [])
+        }
+    }
+
+    @Test func `a store of a cluster and a store of none are not mixed up`() async throws {
+        try await onThread {
+            let cluster = try TestCluster()
+            let primary = try cluster.primary(otherThan: nil)
+            try TestCluster.createApp(on: primary)
+            // Twice the first node.
+            #expect(try run(cluster, ["--config", primary.configuration, "--found-cluster"]) != 0)
+            let standby = try #require(cluster.nodes.first { $0 !== primary })
+            try cluster.wait("standby that follows") {
+                TestCluster.get(standby.webPort, "/api").status == 307 ? () : nil
+            }
+            standby.process?.signal(SIGTERM)
+            #expect(try standby.process?.waitForEnd() == 0)
+            // Without a cluster.
+            let port = try LoopbackListener()
+            close(port.descriptor)
+            let listen = "tcp://127.0.0.1:\(port.port)"
+            #expect(try run(cluster, ["--data", standby.data, "--listen", listen]) == 4)
+            #expect(cluster.logs.contains("set cluster.servers"))
+            // A copy of a running node begins where it is.
+            let copy = cluster.directory.file("copy")
+            #expect(
+                try run(cluster, ["--config", primary.configuration, "--copy-node", copy]) == 0)
+            let files = FileManager.default
+            try files.removeItem(atPath: standby.data)
+            try files.moveItem(atPath: copy, toPath: standby.data)
+            try cluster.start(standby)
+            try cluster.wait("standby") {
+                TestCluster.get(standby.webPort, "/readyz").status == 503 ? () : nil
+            }
+            primary.process?.signal(SIGKILL)
+            _ = try cluster.primary(otherThan: primary)
+        }
+    }
+
+    private func run(_ cluster: TestCluster, _ arguments: [String]) throws -> Int32 {
+        try ClusterProcess(TestCluster.program, arguments, log: cluster.nodes[0].log).waitForEnd()
+    }
+}

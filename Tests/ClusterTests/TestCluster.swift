@@ -1,0 +1,191 @@
+// Three brokers on three NATS servers, on loopback: started, killed, stopped and asked for their
+// health as an operator does.
+
+import Administration
+import Foundation
+import TestSurroundings
+
+/// A cluster of the programs of this build.
+final class TestCluster: @unchecked Sendable {
+    /// A broker with its place.
+    final class Node: @unchecked Sendable {
+        let name: String
+        let port: UInt16
+        let webPort: UInt16
+        let configuration: String
+        let data: String
+        let log: String
+        var process: ClusterProcess?
+
+        init(
+            _ name: String, _ port: UInt16, _ webPort: UInt16, in directory: TemporaryDirectory
+        ) {
+            self.name = name
+            self.port = port
+            self.webPort = webPort
+            configuration = directory.file("\(name).json5")
+            data = directory.file(name)
+            log = directory.file("\(name).log")
+        }
+    }
+
+    let servers: NATSServers
+    let nodes: [Node]
+    let directory: TemporaryDirectory
+
+    /// The lease of the tests' nodes.
+    static let leaseMilliseconds = 2_000
+
+    static var program: String {
+        let own = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath()
+            .deletingLastPathComponent()
+        for place in [own, SourceTree.root.appending(path: ".build/debug")] {
+            let path = place.appending(path: "martletd").path
+            if FileManager.default.isExecutableFile(atPath: path) { return path }
+        }
+        return SourceTree.root.appending(path: ".build/debug/martletd").path
+    }
+
+    /// Founds a cluster, and starts its nodes.
+    init() throws {
+        let directory = try TemporaryDirectory("cluster")
+        self.directory = directory
+        servers = try NATSServers()
+        let listeners = try (0..<6).map { _ in try LoopbackListener() }
+        nodes = zip(["a", "b", "c"], 0...).map { name, index in
+            Node(name, listeners[index].port, listeners[index + 3].port, in: directory)
+        }
+        listeners.forEach { close($0.descriptor) }
+        try write(NATSServers.user.password, to: directory.file("password"))
+        try write(NATSServers.systemUser.password, to: directory.file("system-password"))
+        for node in nodes { try write(configuration(of: node), to: node.configuration) }
+        try found()
+        for node in nodes { try start(node) }
+    }
+
+    private func write(_ text: String, to path: String) throws {
+        try Data(text.utf8).write(to: URL(filePath: path))
+        chmod(path, 0o600)
+    }
+
+    private func configuration(of node: Node) -> String {
+        """
+        {
+            dataDirectory: "\(node.data)",
+            listeners: [
+                "tcp://127.0.0.1:\(node.port)?anonymous", "http://127.0.0.1:\(node.webPort)",
+            ],
+            cluster: {
+                servers: [\(servers.urls.map { "\"\($0)\"" }.joined(separator: ", "))],
+                node: "\(node.name)",
+                address: "127.0.0.1:\(node.port)",
+                webAddress: "http://127.0.0.1:\(node.webPort)",
+                leaseMilliseconds: \(Self.leaseMilliseconds),
+                streamBytes: 268435456,
+                user: "\(NATSServers.user.name)",
+                passwordFile: "\(directory.file("password"))",
+                systemUser: "\(NATSServers.systemUser.name)",
+                systemPasswordFile: "\(directory.file("system-password"))",
+            },
+        }
+        """
+    }
+
+    /// The servers may still elect their leaders.
+    private func found() throws {
+        try wait("a founded cluster") {
+            let process = try ClusterProcess(
+                Self.program, ["--config", nodes[0].configuration, "--found-cluster"],
+                log: nodes[0].log)
+            return try process.waitForEnd() == 0 ? () : nil
+        }
+    }
+
+    func start(_ node: Node) throws {
+        node.process = try ClusterProcess(
+            Self.program, ["--config", node.configuration], log: node.log)
+    }
+
+    /// Starts the nodes that have ended again, as a service manager does.
+    func startEnded() throws {
+        for node in nodes where node.process?.hasEnded != false { try start(node) }
+    }
+
+    /// Waits until `find` finds something.
+    @discardableResult
+    func wait<Value>(
+        _ what: String, seconds: Double = 40, _ find: () throws -> Value?
+    ) throws -> Value {
+        let end = Date(timeIntervalSinceNow: seconds * Double(Sanitizer.patience))
+        while Date() < end {
+            if let value = try find() { return value }
+            usleep(20_000)
+        }
+        throw ClusterFailure(description: "no \(what):\n\(logs)")
+    }
+
+    /// The last lines of all nodes.
+    var logs: String {
+        nodes.map { node in
+            let text = (try? String(contentsOfFile: node.log, encoding: .utf8)) ?? ""
+            let lines = text.split(separator: "\n").filter { !$0.contains("client_") }
+            return "\(node.name):\n" + lines.suffix(12).joined(separator: "\n")
+        }.joined(separator: "\n")
+    }
+
+    /// The primary that is ready, if there is one.
+    var primary: Node? {
+        nodes.first { node in
+            node.process?.hasEnded == false && Self.get(node.webPort, "/readyz").status == 200
+        }
+    }
+
+    func primary(otherThan former: Node? = nil) throws -> Node {
+        try wait("primary") { primary.flatMap { $0 === former ? nil : $0 } }
+    }
+
+    /// The app of clients without credentials.
+    static func createApp(on node: Node) throws {
+        let client = try AdministrationClient(dataDirectory: node.data)
+        _ = try client.send(CreateApp(app: "demo"))
+    }
+
+    /// The status and the head of a response; 0 without one within a second.
+    static func get(_ port: UInt16, _ path: String) -> (status: Int, text: String) {
+        let answer = exchange(port, Array("GET \(path) HTTP/1.1\r\nHost: localhost\r\n\r\n".utf8))
+        let text = String(decoding: answer, as: UTF8.self)
+        return (text.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0, text)
+    }
+
+    /// What a server answers within a second.
+    static func exchange(_ port: UInt16, _ bytes: [UInt8]) -> [UInt8] {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        defer { close(descriptor) }
+        var patience = timeval(tv_sec: 1, tv_usec: 0)
+        let size = socklen_t(MemoryLayout<timeval>.size)
+        setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, size)
+        setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &patience, size)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        let isConnected = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+            }
+        }
+        guard isConnected, send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL)) > 0 else {
+            return []
+        }
+        var answer: [UInt8] = []
+        var chunk = [UInt8](repeating: 0, count: 4_096)
+        while answer.count < 65_536 {
+            let count = recv(descriptor, &chunk, chunk.count, 0)
+            guard count > 0 else { break }
+            answer += chunk.prefix(count)
+            // A connection may stay open after the head.
+            if String(decoding: answer, as: UTF8.self).contains("\r\n\r\n") { break }
+        }
+        return answer
+    }
+}
