@@ -78,6 +78,11 @@ private final class Site: CustomReflectable {
 @Suite struct SourceSocketsTests {
     private static let many = 200_000
 
+    /// What a client of Socket.IO costs beside a WebSocket of JSON, in pieces for 64 slots.
+    @Test func `an idle socket takes less than 100 bytes`() {
+        #expect(MemoryLayout<SourceSocket?>.stride < 100)
+    }
+
     @Test func `a client that does not read is not read, until it has`() throws {
         let site = try Site()
         try site.logIn()
