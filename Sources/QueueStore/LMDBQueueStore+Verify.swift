@@ -3,6 +3,7 @@
 
 import BrokerCore
 import CLMDB
+import Glibc
 
 extension LMDBQueueStore {
     /// Checks the store in a directory that no broker has open.
@@ -19,13 +20,19 @@ extension LMDBQueueStore {
     /// The same; also passes the contents of a store with valid rows to `visitor`, as a start does,
     /// so that the visitor finds what a start would refuse.
     public static func verify(
-        directory: String, options: StoreOptions = StoreOptions(),
+        directory: String, options: StoreOptions = StoreOptions(), progress: CopyProgress? = nil,
         into visitor: inout some StoreVisitor & ~Copyable
     ) throws(StoreError) -> VerificationReport {
         var report = VerificationReport()
         let lock = try DirectoryLock(directory: directory, createsDirectory: false)
         do throws(StoreError) {
-            let strayCount = try PageCheck.run(path: directory + "/" + Environment.dataFile)
+            let path = directory + "/" + Environment.dataFile
+            var information = stat()
+            if let progress, stat(path, &information) == 0 {
+                // The rows are in the pages: both are read.
+                progress.begin(totalByteCount: 2 * Int(information.st_size))
+            }
+            let strayCount = try PageCheck.run(path: path, progress: progress)
             if strayCount > 0 {
                 report.find("\(strayCount) pages behind the end of the file belong to nothing")
             }
@@ -43,7 +50,7 @@ extension LMDBQueueStore {
                     return report
                 }
             }
-            var verification = try Verification(environment: environment)
+            var verification = try Verification(environment: environment, progress: progress)
             defer { verification.end() }
             try verification.run(into: &report)
             try verification.read(into: &visitor)
@@ -97,8 +104,11 @@ private struct Verification {
     private var holders: [UInt64: Holders] = [:]
     /// Whether the sums of bodies, entries and releases are checked.
     private let addsUp: Bool
+    private let progress: CopyProgress?
 
-    init(environment: borrowing Environment, addsUp: Bool = true) throws(StoreError) {
+    init(
+        environment: borrowing Environment, addsUp: Bool = true, progress: CopyProgress? = nil
+    ) throws(StoreError) {
         var begun: OpaquePointer?
         try check(
             mdb_txn_begin(environment.handle, nil, UInt32(MDB_RDONLY), &begun), "mdb_txn_begin")
@@ -110,6 +120,7 @@ private struct Verification {
         }
         transaction = begun!
         self.addsUp = addsUp
+        self.progress = progress
         scratch = .allocate(byteCount: 8, alignment: 8)
     }
 
@@ -144,6 +155,7 @@ private struct Verification {
         var count = 0
         while try cursor.next() {
             count += 1
+            try progress?.advance(byByteCount: cursor.key.count + cursor.value.count)
             try body(cursor.key, cursor.value)
         }
         return count

@@ -52,10 +52,11 @@ enum MartletdOption: String, OptionRules {
                                for development
           --dev                create certificates, a demo app and two tokens in the data directory,
                                and write DIR/dev.env for shells
-          --check-config       check the configuration, and the certificates, keys and lists that
-                               it names, and exit
+          --check-config       check the configuration, the certificates, keys and lists that it
+                               names, and the data directory, and exit
           --print-config       print the effective values and the origin of each, and exit
-          --verify-store       check every record of the store and exit; the broker must not run
+          --verify-store       check every record of the store and exit, with the progress on a
+                               terminal; the broker must not run
           --restore DIR        restore a backup of the store into an empty data directory and exit
           --found-cluster      make the store the first one of a cluster, with an empty log, and exit
           --copy-node DIR      copy the store of a cluster's node, which may run, for another node

@@ -61,13 +61,26 @@ enum MartletdProgram {
 
     private static func verifyStore(_ settings: BrokerSettings) -> ExitCode {
         do throws(StartError) {
-            let report = try StoreVerification.run(settings)
+            let isTerminal = isatty(StandardStream.error.rawValue) == 1
+            let report = try StoreVerification.run(
+                settings, showing: isTerminal ? showProgress : nil)
+            if isTerminal { rewriteLine("") }
             StandardStream.output.print(report.text)
             return report.isSound ? .success : .storeUnusable
         } catch {
             StandardStream.error.print("martletd: \(error)")
             return ExitCode(error.kind)
         }
+    }
+
+    @Sendable private static func showProgress(_ percent: Int) {
+        rewriteLine("\(percent) % of the store checked")
+    }
+
+    /// Writes the terminal's line again (ECMA-48, 8.3.41: erase to its end).
+    private static func rewriteLine(_ text: String) {
+        let line = Array("\r\(text)\u{1B}[K".utf8)
+        _ = write(StandardStream.error.rawValue, line, line.count)
     }
 
     private static func restore(_ backup: String, _ settings: BrokerSettings) -> ExitCode {

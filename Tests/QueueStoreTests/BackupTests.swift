@@ -61,7 +61,12 @@ import Testing
         #expect(report.verification.findings == [])
         #expect(report.byteCount == readFile(copy.dataFile).count)
         #expect(report.byteCount < readFile(directory.dataFile).count)
-        #expect(try LMDBQueueStore.verify(directory: copy.path).findings == [])
+        let progress = CopyProgress()
+        var visitor = Restored()
+        let check = try LMDBQueueStore.verify(
+            directory: copy.path, progress: progress, into: &visitor)
+        #expect(check.findings == [])
+        #expect((1...progress.totalByteCount).contains(progress.doneByteCount))
         let (found, expected) = (try contents(copy.path), try contents(directory.path))
         #expect(found.0 == expected.0)
         #expect(found.1 == expected.1)

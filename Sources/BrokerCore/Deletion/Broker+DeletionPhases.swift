@@ -42,7 +42,7 @@ extension Broker {
         let app = registry.apps[parts.app].name
         var removed: Set<[UInt8]> = []
         defer { if !removed.isEmpty { commits.remove(.passwords, renewable: removed) } }
-        if let user = parts.user, registry.users[user].passwordCount == 0 { return true }
+        if let user = parts.user, registry.passwordCount(of: user) == 0 { return true }
         for index in registry.passwords.places.after(deletion.place) {
             guard goesOn(deletion), removed.count < Revocation.revokedPerSlice else {
                 return false
@@ -285,7 +285,7 @@ extension Broker {
             deletion.look(at: user.place)
             next = registry.users[user].nextOfApp
             // One that has got something meanwhile is for another round.
-            guard !registry.users[user].isDeleted, isBare(user) else { continue }
+            guard !registry.isDeleted(user), isBare(user) else { continue }
             precondition(isBare(user), "user \(user.place) of an app without sessions has some")
             delete(user: user, &deletion)
         }
@@ -295,7 +295,7 @@ extension Broker {
     /// Whether a user has nothing but a queue.
     func isBare(_ user: Index<User>) -> Bool {
         registry.users[user].firstSession == nil && registry.users[user].tokenCount == 0
-            && registry.users[user].passwordCount == 0
+            && registry.passwordCount(of: user) == 0
             && registry.users[user].memberships.isEmpty
             && groupTable.owned(by: user).count == 0
             && conversationTable.conversations(ofUser: user).isEmpty

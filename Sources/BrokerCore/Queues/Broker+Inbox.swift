@@ -192,7 +192,7 @@ extension Broker {
         tally: inout RoutingTally, in step: inout Step
     ) {
         // A tracked send may name a sender that was deleted since.
-        guard !registry.users[user].isDeleted else { return tally.refuse(.topicNameInvalid) }
+        guard !registry.isDeleted(user) else { return tally.refuse(.topicNameInvalid) }
         let offlineQueue = offlineQueue(of: user)
         let byteCount = UInt32(memory.messages[message].blockByteCount)
         if !hasRoom(queues.offlineQueues[offlineQueue], for: byteCount) {

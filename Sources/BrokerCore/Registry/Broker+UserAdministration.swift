@@ -119,7 +119,7 @@ extension Broker {
             if readCount == UserSearch.sliceCount { return true }
             readCount += 1
             search.place = user.place
-            if !registry.users[user].isDeleted { search.found.append(summary(of: user)) }
+            if !registry.isDeleted(user) { search.found.append(summary(of: user)) }
             next = registry.users[user].nextOfApp
         }
         search.isAtEnd = true

@@ -28,7 +28,11 @@ struct Registry: ~Copyable {
     private(set) var trust: VoucherTrust
     private var appsBeingDeleted: [[UInt8]: Index<App>] = [:]
     private var deletedAppCount = 0
-    private var deletedUserCount = 0
+    /// Their places are not used again, because messages and sends may refer to them as long as they
+    /// last.
+    private var deletedUsers: Set<Index<User>> = []
+    /// Of users who have some.
+    private var passwordCounts: [Index<User>: Int] = [:]
 
     init(trust: VoucherTrust) {
         self.trust = trust
@@ -49,7 +53,7 @@ struct Registry: ~Copyable {
 
     /// Apps and users that are not deleted.
     var appCount: Int { apps.count - deletedAppCount }
-    var userCount: Int { users.count - deletedUserCount }
+    var userCount: Int { users.count - deletedUsers.count }
 
     // MARK: - Deletion
 
@@ -83,23 +87,26 @@ struct Registry: ~Copyable {
     /// Deletes a user that has nothing any more. Its name can be used again.
     mutating func delete(_ user: Index<User>) {
         precondition(
-            !users[user].isDeleted && users[user].firstSession == nil
+            !isDeleted(user) && users[user].firstSession == nil
                 && users[user].offlineQueue == nil && users[user].tokenCount == 0
-                && users[user].passwordCount == 0 && users[user].memberships.isEmpty,
+                && passwordCount(of: user) == 0 && users[user].memberships.isEmpty,
             "user \(user.place) ends and has something, or ends twice")
         let (app, name) = (users[user].app, users[user].name)
         let hash = name.withUnsafeBytes { apps[app].users.hash($0) }
         let wasFound = apps[app].users.remove(user, hash: hash)
         precondition(wasFound, "user \(user.place) is not found by its name")
-        users[user].isDeleted = true
-        deletedUserCount += 1
+        deletedUsers.insert(user)
+    }
+
+    @inline(__always)
+    func isDeleted(_ user: Index<User>) -> Bool {
+        !deletedUsers.isEmpty && deletedUsers.contains(user)
     }
 
     /// Adds a user that was deleted before the broker started, and that a row still names.
     mutating func insertDeletedUser(_ name: [UInt8], app: Index<App>) -> Index<User> {
         let user = users.insert(User(app: app, name: Name(name))).index
-        users[user].isDeleted = true
-        deletedUserCount += 1
+        deletedUsers.insert(user)
         return user
     }
 
@@ -236,7 +243,7 @@ struct Registry: ~Copyable {
     ) {
         let name = apps[app].name
         if let old = passwords.find(password.name, app: name) { countOut(password: old) }
-        users[user].passwordCount += 1
+        passwordCounts[user, default: 0] += 1
         passwords.set(password, app: app, named: name)
     }
 
@@ -244,6 +251,8 @@ struct Registry: ~Copyable {
         countOut(password: password)
         passwords.remove(password, app: app)
     }
+
+    func passwordCount(of user: Index<User>) -> Int { passwordCounts[user] ?? 0 }
 
     /// Counts a password out that is replaced or removed.
     private mutating func countOut(password index: Index<PasswordTable.Entry>) {
@@ -253,7 +262,8 @@ struct Registry: ~Copyable {
         guard let user = user(named: entry.password.user, app: entry.app) else {
             preconditionFailure("password \(entry.password.name) has no user")
         }
-        users[user].passwordCount -= 1
+        let count = passwordCount(of: user) - 1
+        passwordCounts[user] = count == 0 ? nil : count
     }
 
     mutating func setExpiry(ofPassword password: Index<PasswordTable.Entry>, unixSeconds: UInt64) {

@@ -233,11 +233,6 @@ struct User: ~Copyable {
     /// The first of the user's chained tokens; nil if there is none.
     @Packed var firstToken: Index<Token>? = nil
     var tokenCount: UInt32 = 0
-    /// The user's passwords.
-    var passwordCount: UInt32 = 0
-    /// Whether it was deleted. Its place is not used again, because messages and sends may refer to
-    /// it as long as they last.
-    var isDeleted = false
     /// The user's memberships in groups.
     var memberships: [Index<Membership>] = []
     /// Time at which the last connection ended, in Unix milliseconds; 0 if it is not known.

@@ -555,7 +555,7 @@ extension Broker {
             return user(named: name, app: app)
         }
         if let last = live.connectedSessions[connected].lastReceiver,
-            registry.users[last].app == app, !registry.users[last].isDeleted,
+            registry.users[last].app == app, !registry.isDeleted(last),
             registry.users[last].name == name
         {
             return last

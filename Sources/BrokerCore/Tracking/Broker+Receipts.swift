@@ -201,7 +201,7 @@ extension Broker {
     mutating func paceReceipts(of index: Index<TrackedSend>, in step: inout Step) {
         tracking.sends[index].paceToken = .none
         // Nobody is left to be told.
-        if registry.users[tracking.sends[index].sender].isDeleted { return }
+        if registry.isDeleted(tracking.sends[index].sender) { return }
         takePostponed(of: index, at: step.moment)
         if !tracking.sends[index].untold.isEmpty {
             tellReceipts(of: index, in: &step)

@@ -158,7 +158,7 @@ extension Broker {
     /// the key may not attach the user any more.
     private func principal(of will: borrowing Will) -> Principal? {
         let app = registry.users[will.user].app
-        if registry.users[will.user].isDeleted || registry.apps[app].isBeingDeleted { return nil }
+        if registry.isDeleted(will.user) || registry.apps[app].isBeingDeleted { return nil }
         let rights: Rights
         switch will.authority.credential {
         case .unknown:

@@ -1,13 +1,57 @@
 // `martletd --check-config`: the files that a configuration names, without a running broker.
 
 import Configuration
+import Credentials
+import Glibc
+import QueueStore
 
 /// `martletd --check-config`: checks the files that the configuration names.
 public enum ConfigurationCheck {
-    /// Reads and checks certificates, keys and lists as a start does. Opens no listener and writes
-    /// nothing.
+    /// Reads and checks certificates, keys and lists as a start does, and whether the start may
+    /// write the data directory. Opens no listener and writes nothing.
     public static func run(_ settings: BrokerSettings) throws(StartError) {
         _ = try TrustMaterial(settings)
         try ListenerSet.checkFiles(settings)
+        do throws(StoreError) {
+            try check(dataDirectory: settings.dataDirectory)
+        } catch {
+            throw .store(error)
+        }
+        do throws(CredentialError) {
+            _ = try Operators(dataDirectory: settings.dataDirectory)
+        } catch {
+            throw .credentials(error)
+        }
+    }
+
+    /// A start makes the directory if its parent is there.
+    private static func check(dataDirectory: String) throws(StoreError) {
+        var information = stat()
+        guard stat(dataDirectory, &information) != 0 else {
+            guard information.st_mode & S_IFMT == S_IFDIR else {
+                throw .system(call: "open", path: dataDirectory, errno: ENOTDIR)
+            }
+            try access(dataDirectory, R_OK | W_OK | X_OK)
+            for file in [LMDBQueueStore.dataFileName, BrokerServer.ticketKeyFile] {
+                let path = "\(dataDirectory)/\(file)"
+                if stat(path, &information) == 0 { try access(path, R_OK | W_OK) }
+            }
+            return
+        }
+        guard errno == ENOENT else {
+            throw .system(call: "stat", path: dataDirectory, errno: errno)
+        }
+        // Without a slash the parent is the working directory.
+        var parent = dataDirectory[...]
+        while parent.last == "/" { parent.removeLast() }
+        let slash = parent.lastIndex(of: "/")
+        let directory = slash.map { String(parent[..<$0]) } ?? "."
+        try access(directory.isEmpty ? "/" : directory, W_OK | X_OK)
+    }
+
+    private static func access(_ path: String, _ mode: Int32) throws(StoreError) {
+        guard Glibc.access(path, mode) == 0 else {
+            throw .system(call: "access", path: path, errno: errno)
+        }
     }
 }

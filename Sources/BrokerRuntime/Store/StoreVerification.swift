@@ -4,6 +4,7 @@ import BrokerCore
 import Configuration
 import Primitives
 import QueueStore
+import Threads
 
 /// The result of checking a store.
 public struct StoreVerification: Sendable {
@@ -12,13 +13,39 @@ public struct StoreVerification: Sendable {
 
     /// Checks the store of a configuration; no broker may have it open. To find everything that a
     /// start would refuse, the check reads the rows into a broker as a start does.
-    public static func run(_ settings: BrokerSettings) throws(StartError) -> StoreVerification {
+    ///
+    /// - Parameter show: called about twice in a second, on another thread, with the percentage
+    ///   that is done.
+    public static func run(
+        _ settings: BrokerSettings, showing show: (@Sendable (Int) -> Void)? = nil
+    ) throws(StartError) -> StoreVerification {
+        guard let show else { return try run(settings, progress: nil) }
+        let (progress, end) = (CopyProgress(), WakeSignal())
+        let display = Thread(name: "progress") {
+            var isOver = false
+            while !isOver {
+                isOver = end.wait(milliseconds: 500)
+                let total = max(progress.totalByteCount, 1)
+                if !isOver { show(min(100 * progress.doneByteCount / total, 99)) }
+            }
+        }
+        defer {
+            end.notify()
+            display.join()
+        }
+        return try run(settings, progress: progress)
+    }
+
+    private static func run(
+        _ settings: BrokerSettings, progress: CopyProgress?
+    ) throws(StartError) -> StoreVerification {
         let beginning = Moment(instant: Instant(milliseconds: 0), unixMilliseconds: 0)
         var broker = Broker(limits: CoreLimits(settings), loopCount: 1, at: beginning)
         let report: VerificationReport
         do throws(StoreError) {
             report = try LMDBQueueStore.verify(
-                directory: settings.dataDirectory, options: StoreOptions(settings), into: &broker)
+                directory: settings.dataDirectory, options: StoreOptions(settings),
+                progress: progress, into: &broker)
         } catch {
             throw .store(error)
         }

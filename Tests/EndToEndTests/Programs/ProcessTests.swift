@@ -52,6 +52,26 @@ extension EndToEndTests {
             }
         }
 
+        @Test func `--check-config finds a data directory that the start could not use`()
+            async throws
+        {
+            let directory = try TemporaryDirectory()
+            try Data().write(to: URL(filePath: directory.file("file")))
+            try Data("no operators".utf8).write(to: URL(filePath: directory.file("operators")))
+            for (data, exit, text) in [
+                (directory.file("file"), 1, "file: Not a directory"),
+                (directory.file("none/data"), 1, "none: No such file"),
+                (directory.path, 1, "operators"), (directory.file("new"), 0, "is valid"),
+            ] {
+                let broker = try ChildProcess(
+                    "martletd",
+                    ["--check-config", "--data", data, "--listen", "tcp://localhost:0"])
+                #expect(try await broker.exit() == .code(Int32(exit)), "\(data): \(broker.text)")
+                #expect(broker.text.contains(text), "\(data): \(broker.text)")
+            }
+            #expect(!FileManager.default.fileExists(atPath: directory.file("new")))
+        }
+
         @Test(arguments: [SIGTERM, SIGINT])
         func `a signal stops the broker in order: no message is lost or duplicated`(
             signal: Int32
