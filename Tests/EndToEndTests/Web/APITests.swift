@@ -377,6 +377,13 @@ extension EndToEndTests {
                 Step(
                     method: "DELETE", template: "/operators/{operator}", path: "/operators/dave",
                     answer: "{}"),
+                Step(
+                    method: "DELETE", template: "/apps/{app}/users/{user}",
+                    path: "/apps/plant/users/pump%207%C3%BC", query: "?force=true",
+                    answer: #""hasMore":false"#),
+                Step(
+                    method: "DELETE", template: "/apps/{app}", path: "/apps/plant",
+                    query: "?force=true", answer: #""hasMore":false"#),
             ]
         }
 
