@@ -68,9 +68,9 @@ enum HelpPages {
           martlet applied REFERENCE [--code N] [--text TEXT]
 
         As the operator:
-          martlet app (create | list | show | rights)
+          martlet app (create | list | show | rights | delete)
           martlet app key (add | list | revoke)
-          martlet user (add | list | show)
+          martlet user (add | list | show | delete)
           martlet token (mint | list | revoke)
           martlet password (set | list | expire | revoke)
           martlet wake (set | list | remove | test) --user USER

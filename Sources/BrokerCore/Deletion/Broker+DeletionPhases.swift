@@ -286,7 +286,6 @@ extension Broker {
             next = registry.users[user].nextOfApp
             // One that has got something meanwhile is for another round.
             guard !registry.isDeleted(user), isBare(user) else { continue }
-            precondition(isBare(user), "user \(user.place) of an app without sessions has some")
             delete(user: user, &deletion)
         }
         return true

@@ -5,12 +5,12 @@
 // an app contains. An app has the trees and tables that lead from names to them: filters, shares,
 // groups and retained topics.
 //
-// Invariants: an app is found by its name, and a user by its app and name, unless it is deleted; the
-// places of deleted users and apps are not used again, so an index of one is valid for the life of
-// the process; an app that is being deleted is found by ``appBeingDeleted(named:)`` only; each token
-// is in the chain of its user and in the list of its app; a user counts its tokens and passwords;
-// an app counts its filters by kind, its shares, and the bytes of its groups and of its retained
-// messages.
+// Invariants: an app is found by its name, and a user by its app and name, unless it is deleted;
+// the places of deleted users and apps are not used again, so an index of one is valid for the life
+// of the process; an app that is being deleted is found by ``appBeingDeleted(named:)`` only; each
+// token is in the chain of its user and in the list of its app; a user counts its tokens and
+// passwords; an app counts its filters by kind, its shares, and the bytes of its groups and of its
+// retained messages.
 
 import Primitives
 
@@ -28,8 +28,8 @@ struct Registry: ~Copyable {
     private(set) var trust: VoucherTrust
     private var appsBeingDeleted: [[UInt8]: Index<App>] = [:]
     private var deletedAppCount = 0
-    /// Their places are not used again, because messages and sends may refer to them as long as they
-    /// last.
+    /// Their places are not used again, because messages and sends may refer to them as long as
+    /// they last.
     private var deletedUsers: Set<Index<User>> = []
     /// Of users who have some.
     private var passwordCounts: [Index<User>: Int] = [:]

@@ -170,7 +170,7 @@ struct Session: ~Copyable {
     }
 
     /// Where the import of a session from another broker goes on: how many messages of the source
-    /// earlier pieces had, taken or not. Nil if no import has begun it, or once its client has come.
+    /// earlier pieces had, taken or not. Nil if no import has begun it, or its client has come.
     /// Clients of MQTT have no outbox epoch, whose place in the row it has.
     var importPosition: UInt64? {
         get {

@@ -50,7 +50,7 @@ struct ImportPlan {
             if let store = MosquittoStore(file, report: &report) {
                 take(store, of: file, unixSeconds: now)
             }
-        } else {
+        } else if !settings.hasSQLiteStore {
             report.add(.ignored, at: path, "there is no store: persistence is off")
         }
     }

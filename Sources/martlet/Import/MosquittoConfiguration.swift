@@ -38,6 +38,8 @@ struct MosquittoConfiguration {
     private(set) var storeFile: Value?
     /// Keys of Martlet's configuration with their values, in order.
     private(set) var settings: [(key: String, value: String)] = []
+    /// Whether a plugin keeps what persists in a store of SQLite, which is not read.
+    private(set) var hasSQLiteStore = false
     /// What restricts clients of all listeners, and is not taken; nil without such a word.
     private(set) var restriction: Value?
     /// Whether the user name is the client id too.
@@ -250,6 +252,12 @@ struct MosquittoConfiguration {
             report.add(.ignored, at: place, "\(word): they are accepted")
         } else if let reason = Self.meaningless[word] {
             report.add(.ignored, at: place, "\(word): \(reason)")
+        } else if word == "plugin" || word == "global_plugin", value.contains("persist_sqlite") {
+            hasSQLiteStore = true
+            report.add(
+                .refused, at: place,
+                "\(word): the plugin's SQLite store is not read, so retained messages and sessions "
+                    + "are not taken; mosquitto.db is read, which persistence true writes")
         } else if word == "connection" || word == "address" {
             report.add(.refused, at: place, "\(word): a bridge is a program of its own (bridge.md)")
         } else {

@@ -48,7 +48,10 @@ struct MosquittoStore {
         _ bytes: [UInt8], _ path: String, report: inout ImportReport
     ) throws(Damage) {
         guard bytes.starts(with: Self.magic), bytes.count >= 23 else {
-            throw Damage(text: "the file is no store of Mosquitto")
+            throw Damage(
+                text: bytes.starts(with: Array("SQLite format 3".utf8))
+                    ? "the file is a store of SQLite, which is not read"
+                    : "the file is no store of Mosquitto")
         }
         let version = Self.number(bytes[19..<23])
         guard version == 5 || version == 6 else {

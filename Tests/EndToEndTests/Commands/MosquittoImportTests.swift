@@ -200,7 +200,7 @@ extension EndToEndTests {
                     "listener 1x", "password_file \(files.file("passwd"))",
                     "acl_file \(files.file("acl"))", "persistence true",
                     "persistence_location \(files.path)", "psk_file \(files.file("psk"))",
-                    "max_keepalive many",
+                    "max_keepalive many", "plugin /usr/lib/mosquitto_persist_sqlite.so",
                 ])
             let broker = try await TestBroker()
             let child = try ChildProcess(
@@ -216,7 +216,7 @@ extension EndToEndTests {
                 "a/#/b is no filter", "fly is no access", "would receive a/secret",
                 "a/b is allowed and denied", "the pattern denies a/%u", "user dora has topics",
                 "the store ends within a chunk", "no listener with psk_hint is there",
-                "only TCP ports are taken", "many is no number",
+                "only TCP ports are taken", "many is no number", "SQLite store is not read",
             ] {
                 #expect(child.text.contains(words), "\(words)\n\(child.text)")
             }

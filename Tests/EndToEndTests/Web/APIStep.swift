@@ -332,6 +332,13 @@ struct APIStep {
             APIStep(
                 method: "DELETE", template: "/operators/{operator}", path: "/operators/dave",
                 answer: "{}"),
+            APIStep(
+                method: "DELETE", template: "/apps/{app}/users/{user}",
+                path: "/apps/plant/users/pump%207%C3%BC", query: "?force=true",
+                answer: #""hasMore":false"#),
+            APIStep(
+                method: "DELETE", template: "/apps/{app}", path: "/apps/plant",
+                query: "?force=true", answer: #""hasMore":false"#),
         ]
     }
 }
