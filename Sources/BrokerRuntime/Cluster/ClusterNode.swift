@@ -54,6 +54,9 @@ final class ClusterNode: @unchecked Sendable {
         var isStopped = false
     }
 
+    /// The log, for calls of any thread.
+    private let sharedLog: any NodeLog
+
     // Only the node's thread uses the following, after the start.
     var nodeLog: any NodeLog
     var replica: Replica
@@ -80,6 +83,7 @@ final class ClusterNode: @unchecked Sendable {
         self.settings = settings
         self.fail = fail
         self.nodeLog = nodeLog
+        sharedLog = nodeLog
         log = writer
         gate = ClusterGate(nodeSignal: signal, view: view)
         cluster = position.cluster
@@ -134,7 +138,7 @@ final class ClusterNode: @unchecked Sendable {
         threads = []
         administration?.stop()
         administration = nil
-        nodeLog.stop()
+        sharedLog.stop()
     }
 
     // MARK: The node's thread
@@ -352,7 +356,7 @@ final class ClusterNode: @unchecked Sendable {
             webAddress: Array((settings.cluster.webAddress ?? "").utf8),
             leaseMilliseconds: UInt64(settings.cluster.leaseMilliseconds),
             unixMilliseconds: wallClock.moment().unixMilliseconds)
-        nodeLog.announce(report.encoded)
+        sharedLog.announce(report.encoded)
     }
 
     // MARK: The second thread
@@ -366,7 +370,7 @@ final class ClusterNode: @unchecked Sendable {
             let now = ClusterGate.nowMilliseconds
             if now >= nextLook {
                 nextLook = now + ClusterLimits.logLookMilliseconds
-                let state = nodeLog.readState()
+                let state = sharedLog.readState()
                 let target = self.view.withLock { view in
                     view.log = state
                     return view.part == .primary ? view.trimTarget(at: now) : nil

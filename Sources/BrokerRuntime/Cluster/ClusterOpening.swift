@@ -73,7 +73,7 @@ enum ClusterOpening {
                         + "it (martletd --found-cluster), or use an empty directory or a copy of "
                         + "another node's store (martletd --copy-node)")
             }
-            return try adopt(store, settings, beside: log, state, signal: signal)
+            return try adopt(store, settings, beside: log, of: state, signal: signal)
         }
         if position.sequence > state.last {
             throw .clusterStore(
@@ -104,7 +104,7 @@ enum ClusterOpening {
     /// Makes a new store one of the cluster whose log has all rows.
     private static func adopt(
         _ store: consuming LMDBQueueStore, _ settings: BrokerSettings, beside log: any NodeLog,
-        _ state: LogState, signal: WakeSignal
+        of state: LogState, signal: WakeSignal
     ) throws(StartError) -> Box<LMDBQueueStore>? {
         guard state.last > .start else { return nil }
         guard state.first == LogSequence.start.next else {
