@@ -22,6 +22,10 @@ public struct ClusterSettings: Hashable, Sendable {
 
     public init() {}
 
+    /// That of other ids, and that of a host name [RFC 1123] with a scheme and a port.
+    private static let nodeByteCountMaximum = 64
+    private static let addressByteCountMaximum = 300
+
     /// Whether the broker is a node of a cluster.
     public var isUsed: Bool { !servers.isEmpty }
 
@@ -40,6 +44,25 @@ public struct ClusterSettings: Hashable, Sendable {
         }
         need(node, "cluster.node", beside: "cluster.servers")
         need(address, "cluster.address", beside: "cluster.servers")
+        if let node, node.utf8.count > Self.nodeByteCountMaximum {
+            faults.append(("cluster.node", "has more than \(Self.nodeByteCountMaximum) bytes"))
+        }
+        let addresses = [("cluster.address", address), ("cluster.webAddress", webAddress)]
+        for (key, text) in addresses {
+            guard let text else { continue }
+            let isPlain = text.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F }
+            let isWeb = text.hasPrefix("https://") || text.hasPrefix("http://")
+            if !isPlain || text.utf8.count > Self.addressByteCountMaximum
+                || isWeb != (key == "cluster.webAddress") || text.hasSuffix("/")
+            {
+                faults.append(
+                    (
+                        key,
+                        key == "cluster.address"
+                            ? "must be HOST:PORT" : "must be https://HOST:PORT without a path"
+                    ))
+            }
+        }
         if user != nil { need(passwordFile, "cluster.passwordFile", beside: "cluster.user") }
         if user != nil, credentialsFile != nil {
             faults.append(("cluster.credentialsFile", "does not go with cluster.user"))

@@ -58,15 +58,17 @@ enum MartletdOption: String, OptionRules {
           --verify-store       check every record of the store and exit, with the progress on a
                                terminal; the broker must not run
           --restore DIR        restore a backup of the store into an empty data directory and exit
-          --found-cluster      make the store the first one of a cluster, with an empty log, and exit
+          --found-cluster      make the store the first one of a cluster whose log is empty, and
+                               exit
           --copy-node DIR      copy the store of a cluster's node, which may run, for another node
                                and exit
           --version            print the version and exit
           -h, --help           print this page and exit
 
         Exit codes: 0 success, 1 invalid command line or configuration, 2 other failures, 3 address
-        in use, 4 store unusable, 8 another node of the cluster is the primary now. SIGTERM and SIGINT stop the broker; no acknowledged message is
-        lost. SIGHUP reads the configuration, certificates and keys again.
+        in use, 4 store unusable, 8 another node of the cluster is the primary now. SIGTERM and
+        SIGINT stop the broker; no acknowledged message is lost. SIGHUP reads the configuration,
+        certificates and keys again.
         """
 }
 

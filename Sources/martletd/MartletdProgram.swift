@@ -124,7 +124,8 @@ enum MartletdProgram {
         let log = LogWriter(level: settings.log.level, format: settings.log.format)
         do throws(StartError) {
             if settings.cluster.isUsed {
-                return try serveCluster(configuration, options, log, &signals)
+                return try serveCluster(
+                    configuration, options, log: log, until: &signals)
             }
             let development = options.has(.dev) ? try DevelopmentSetup(settings) : nil
             let server = try BrokerServer(
@@ -150,7 +151,7 @@ enum MartletdProgram {
 extension MartletdProgram {
     private static func serveCluster(
         _ configuration: LoadedConfiguration, _ options: ParsedOptions<MartletdOption>,
-        _ log: LogWriter, _ signals: inout Signals
+        log: LogWriter, until signals: inout Signals
     ) throws(StartError) -> ExitCode {
         guard !options.has(.dev) else {
             throw .cluster("--dev does not go with cluster.servers: see make cluster")

@@ -102,8 +102,9 @@ struct CampaignTests {
 
     /// Three nodes again, and three servers with all records.
     private func settle(_ cluster: TestCluster, _ clients: ClusterClients) throws {
-        try cluster.startEnded()
         try cluster.wait("three nodes") {
+            // One that was killed in this moment is found to have ended later.
+            try cluster.startEnded()
             let ready = cluster.nodes.filter {
                 [200, 503].contains(TestCluster.get($0.webPort, "/readyz").status)
             }

@@ -1,5 +1,5 @@
-// A program of a test's cluster: its process identifier, its log, and its end. It ends with the test
-// process, however that ends.
+// A program of a test's cluster: its process identifier, its log, and its end. It ends with the
+// test process, however that ends.
 
 import Foundation
 import TestSurroundings

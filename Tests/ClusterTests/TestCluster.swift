@@ -119,7 +119,8 @@ final class TestCluster: @unchecked Sendable {
         let end = Date(timeIntervalSinceNow: seconds * Double(Sanitizer.patience))
         while Date() < end {
             if let value = try find() { return value }
-            usleep(20_000)
+            // A health check is a question: nothing tells when its answer changes.
+            _ = poll(nil, 0, 20)
         }
         throw ClusterFailure(description: "no \(what):\n\(logs)")
     }
@@ -129,7 +130,9 @@ final class TestCluster: @unchecked Sendable {
         nodes.map { node in
             let text = (try? String(contentsOfFile: node.log, encoding: .utf8)) ?? ""
             let lines = text.split(separator: "\n").filter { !$0.contains("client_") }
-            return "\(node.name):\n" + lines.suffix(12).joined(separator: "\n")
+            let state = node.process?.hasEnded == false ? "runs" : "has ended"
+            return "\(node.name), \(state), \(Self.get(node.webPort, "/readyz").status):\n"
+                + lines.suffix(12).joined(separator: "\n")
         }.joined(separator: "\n")
     }
 

@@ -320,8 +320,8 @@ extension Broker {
         settle(index, in: &step)
     }
 
-    /// Removes the targets of a user who is deleted. The relay is not told: what it asked for ends by
-    /// itself.
+    /// Removes the targets of a user who is deleted. The relay is not told: what it asked for ends
+    /// by itself.
     mutating func forgetWaking(of user: Index<User>) {
         guard let index = wakes.index(of: user) else { return }
         endToken(of: index)

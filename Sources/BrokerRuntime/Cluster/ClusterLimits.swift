@@ -2,8 +2,8 @@
 
 /// Times and sizes of a node of a cluster.
 enum ClusterLimits {
-    /// Bytes of effects of one event loop that wait for the lease or for a confirmation, above which
-    /// the loop reads no more: without a lease the log is unreachable for seconds or for a day.
+    /// Bytes of effects of one event loop that wait for the lease or for a confirmation, above
+    /// which the loop reads no more: the log may be unreachable for seconds or for a day.
     static let gatedByteCountMaximum = 16 << 20
     /// Effects that are kept for reuse: an append lasts for a few turns.
     static let spareEffectsMaximum = 4

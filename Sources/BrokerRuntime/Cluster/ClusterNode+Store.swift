@@ -108,7 +108,7 @@ extension ClusterNode {
 
     /// Applies a record of the log.
     func apply(
-        _ position: ReplicaPosition, _ moment: Moment, _ decided: DecidedBatch?
+        _ decided: DecidedBatch?, _ moment: Moment, at position: ReplicaPosition
     ) throws(StoreError) {
         try owned.value.apply(decided, moment, at: position)
         // Broker time goes on from the record, as after a restart.

@@ -40,6 +40,8 @@ final class ClusterNode: @unchecked Sendable {
     private let leadSignal = WakeSignal()
     private let watchSignal = WakeSignal()
     private let inbox = Locked(Inbox())
+    /// For reports, from any thread: only its wall clock is used.
+    private let wallClock = BrokerClock(after: nil, downtimeMaximumSeconds: 0)
     private var threads: [Thread] = []
     private var administration: ClusterAdministration?
 
@@ -51,6 +53,9 @@ final class ClusterNode: @unchecked Sendable {
         var isLeading = false
         var isStopped = false
     }
+
+    /// The log, for calls of any thread.
+    private let sharedLog: any NodeLog
 
     // Only the node's thread uses the following, after the start.
     var nodeLog: any NodeLog
@@ -78,6 +83,7 @@ final class ClusterNode: @unchecked Sendable {
         self.settings = settings
         self.fail = fail
         self.nodeLog = nodeLog
+        sharedLog = nodeLog
         log = writer
         gate = ClusterGate(nodeSignal: signal, view: view)
         cluster = position.cluster
@@ -132,7 +138,7 @@ final class ClusterNode: @unchecked Sendable {
         threads = []
         administration?.stop()
         administration = nil
-        nodeLog.stop()
+        sharedLog.stop()
     }
 
     // MARK: The node's thread
@@ -199,7 +205,7 @@ final class ClusterNode: @unchecked Sendable {
             case .follow(let sequence): nodeLog.follow(from: sequence)
             case .trim(let sequence): nodeLog.trim(through: sequence)
             case .apply(let position, let moment, let batch):
-                try apply(position, moment, batch)
+                try apply(batch, moment, at: position)
             case .commit(let position): try commit(at: position)
             case .refuseSends: try decideAgain()
             case .lead(let term): lead(term)
@@ -285,6 +291,7 @@ final class ClusterNode: @unchecked Sendable {
             }
             let peer = String(decoding: report.node.name, as: UTF8.self)
             guard report.cluster == cluster else { continue }
+            checkLease(of: report, peer)
             warn(of: report, peer)
             view.withLock { view in
                 guard view.peers[peer] != nil || view.peers.count < ClusterLimits.nodesMaximum
@@ -298,9 +305,26 @@ final class ClusterNode: @unchecked Sendable {
         }
     }
 
+    /// A standby with a shorter lease than the primary's could take over while that one still
+    /// serves clients: it ends.
+    private func checkLease(of report: NodeReport, _ peer: String) {
+        let own = replica.settings.leaseMilliseconds
+        guard report.leaseMilliseconds != own, report.part == .primary, replica.role != .primary
+        else { return }
+        log.write(
+            .error, .clusterFenced,
+            fields: [
+                "node": .text(name),
+                "detail": .text(
+                    "cluster.leaseMilliseconds is \(own), and \(report.leaseMilliseconds) on the "
+                        + "node \(peer), which is the primary: it has to be the same"),
+            ])
+        fail(.configuration)
+    }
+
     /// Tells operators once of a node that is not as it should be.
     private func warn(of report: NodeReport, _ peer: String) {
-        let wall = clock.moment().unixMilliseconds
+        let wall = wallClock.moment().unixMilliseconds
         let difference = max(wall, report.unixMilliseconds) - min(wall, report.unixMilliseconds)
         let finding: String
         let now = ClusterGate.nowMilliseconds
@@ -330,8 +354,9 @@ final class ClusterNode: @unchecked Sendable {
             cluster: cluster, node: life, part: part, term: term, sequence: sequence,
             address: Array((settings.cluster.address ?? "").utf8),
             webAddress: Array((settings.cluster.webAddress ?? "").utf8),
-            unixMilliseconds: clock.moment().unixMilliseconds)
-        nodeLog.announce(report.encoded)
+            leaseMilliseconds: UInt64(settings.cluster.leaseMilliseconds),
+            unixMilliseconds: wallClock.moment().unixMilliseconds)
+        sharedLog.announce(report.encoded)
     }
 
     // MARK: The second thread
@@ -345,7 +370,7 @@ final class ClusterNode: @unchecked Sendable {
             let now = ClusterGate.nowMilliseconds
             if now >= nextLook {
                 nextLook = now + ClusterLimits.logLookMilliseconds
-                let state = nodeLog.readState()
+                let state = sharedLog.readState()
                 let target = self.view.withLock { view in
                     view.log = state
                     return view.part == .primary ? view.trimTarget(at: now) : nil

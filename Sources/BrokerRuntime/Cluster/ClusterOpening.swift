@@ -1,5 +1,5 @@
-// The start of a node: its store and its log have to belong together. What an operator has to decide
-// is refused with words; servers that do not answer yet are asked again.
+// The start of a node: its store and its log have to belong together. What an operator has to
+// decide is refused with words; servers that do not answer yet are asked again.
 
 import BrokerCore
 import Configuration
@@ -40,11 +40,12 @@ public struct ClusterLogOpener: Sendable {
     ///   - notice: called for what happens to the connection, with words for the program's log,
     ///     and whether it is a fault.
     ///   - wake: called when the log has an event.
-    public typealias Open = @Sendable (
-        _ settings: ClusterSettings, _ creates: Bool,
-        _ notice: @escaping @Sendable (String, Bool) -> Void,
-        _ wake: @escaping @Sendable () -> Void
-    ) throws(ClusterLogError) -> OpenedLog
+    public typealias Open =
+        @Sendable (
+            _ settings: ClusterSettings, _ creates: Bool,
+            _ notice: @escaping @Sendable (String, Bool) -> Void,
+            _ wake: @escaping @Sendable () -> Void
+        ) throws(ClusterLogError) -> OpenedLog
 
     let open: Open
 
@@ -72,7 +73,7 @@ enum ClusterOpening {
                         + "it (martletd --found-cluster), or use an empty directory or a copy of "
                         + "another node's store (martletd --copy-node)")
             }
-            return try adopt(store, settings, state, log, signal)
+            return try adopt(store, settings, beside: log, of: state, signal: signal)
         }
         if position.sequence > state.last {
             throw .clusterStore(
@@ -102,8 +103,8 @@ enum ClusterOpening {
 
     /// Makes a new store one of the cluster whose log has all rows.
     private static func adopt(
-        _ store: consuming LMDBQueueStore, _ settings: BrokerSettings, _ state: LogState,
-        _ log: any NodeLog, _ signal: WakeSignal
+        _ store: consuming LMDBQueueStore, _ settings: BrokerSettings, beside log: any NodeLog,
+        of state: LogState, signal: WakeSignal
     ) throws(StartError) -> Box<LMDBQueueStore>? {
         guard state.last > .start else { return nil }
         guard state.first == LogSequence.start.next else {

@@ -27,7 +27,8 @@ public enum StoreRestoration {
     /// The files of a broker in its data directory besides the store, which remain when the store
     /// is removed. LMDB recreates its lock file.
     private static let filesBesideStore: Set = [
-        AdministrationLine.socketName, ClusterLine.socketName, BrokerServer.ticketKeyFile, Operators.fileName,
+        AdministrationLine.socketName, ClusterLine.socketName, BrokerServer.ticketKeyFile,
+        Operators.fileName,
         DevelopmentSetup.variablesFile,
         DevelopmentSetup.certificateFolder, "lock.mdb",
     ]

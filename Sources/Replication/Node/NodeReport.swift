@@ -1,5 +1,5 @@
-// What a node tells the others of itself, beside the log: where its clients connect, what it is, and
-// how far its store is. Reports are lost, repeated and late; nothing that an acknowledgement
+// What a node tells the others of itself, beside the log: where its clients connect, what it is,
+// and how far its store is. Reports are lost, repeated and late; nothing that an acknowledgement
 // promises depends on them.
 
 import BrokerCore
@@ -27,13 +27,16 @@ public struct NodeReport: Hashable, Sendable {
     public var address: [UInt8]
     /// The URL of its web listener without a path; empty if none is known.
     public var webAddress: [UInt8]
+    /// The lease of the node's settings. It has to be the same on all nodes.
+    public var leaseMilliseconds: UInt64
     /// The wall clock of the node.
     public var unixMilliseconds: UInt64
 
     public init(
         cluster: StoreIdentity, node: NodeLife, part: Part, term: Term, sequence: LogSequence,
-        address: [UInt8], webAddress: [UInt8], unixMilliseconds: UInt64
+        address: [UInt8], webAddress: [UInt8], leaseMilliseconds: UInt64, unixMilliseconds: UInt64
     ) {
+        self.leaseMilliseconds = leaseMilliseconds
         self.cluster = cluster
         self.node = node
         self.part = part
@@ -60,6 +63,7 @@ public struct NodeReport: Hashable, Sendable {
         fields.write(node.name)
         fields.write(term.raw)
         fields.write(sequence.raw)
+        fields.write(leaseMilliseconds)
         fields.write(unixMilliseconds)
         fields.write(address)
         fields.write(webAddress)
@@ -83,6 +87,7 @@ public struct NodeReport: Hashable, Sendable {
                 life: life)
             term = Term(raw: try fields.read(UInt64.self))
             sequence = LogSequence(raw: try fields.read(UInt64.self))
+            leaseMilliseconds = try fields.read(UInt64.self)
             unixMilliseconds = try fields.read(UInt64.self)
             address = try fields.readString(
                 countMaximum: ReplicationLimits.addressByteCountMaximum)

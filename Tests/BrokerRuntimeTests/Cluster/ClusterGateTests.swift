@@ -47,7 +47,8 @@ import class Threads.WakeSignal
         effects.effects.append(.resumeReading(connection))
         gated.add(&effects)
         effects.effects.append(
-            .deliver(Delivery(connection: connection, number: 0, publication: 0, grade: .transient)))
+            .deliver(Delivery(connection: connection, number: 0, publication: 0, grade: .transient))
+        )
         gated.add(&effects)
         // The delivery needs no confirmation, and waits for what was decided before it.
         #expect(take() == 0)
@@ -73,7 +74,7 @@ import class Threads.WakeSignal
                     cluster: StoreIdentity(high: 1, low: 2),
                     node: NodeLife(name: Array("\(index)".utf8), life: UInt64(index)),
                     part: .standby, term: .none, sequence: LogSequence(raw: sequence), address: [],
-                    webAddress: [], unixMilliseconds: 0),
+                    webAddress: [], leaseMilliseconds: 2_000, unixMilliseconds: 0),
                 heardMilliseconds: 50_000)
         }
         return view
