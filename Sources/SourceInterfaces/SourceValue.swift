@@ -1,6 +1,6 @@
 // JSON of any form: the bodies of these systems have members that depend on the app.
 
-import FoundationEssentials
+import WireFormat
 
 /// A JSON value.
 public indirect enum SourceValue: Hashable, Sendable {
@@ -21,14 +21,44 @@ public indirect enum SourceValue: Hashable, Sendable {
 
     /// As JSON. Members are in the order of their names.
     public var bytes: [UInt8] {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        do {
-            return try Array(encoder.encode(self))
-        } catch {
-            // Only a number that is no number cannot be written, and none is read.
-            preconditionFailure("\(self) is not encoded: \(error)")
+        var bytes: [UInt8] = []
+        append(to: &bytes)
+        return bytes
+    }
+
+    private func append(to bytes: inout [UInt8]) {
+        switch self {
+        case .null: bytes += "null".utf8
+        case .boolean(let boolean): bytes += (boolean ? "true" : "false").utf8
+        case .number(let number):
+            if number < 0 { bytes.append(UInt8(ascii: "-")) }
+            bytes.append(decimal: number.magnitude)
+        // Of what is read, all are finite.
+        case .fraction(let number): bytes += (number.isFinite ? "\(number)" : "null").utf8
+        case .text(let text): Self.append(text, to: &bytes)
+        case .array(let elements):
+            bytes.append(UInt8(ascii: "["))
+            for (index, element) in elements.enumerated() {
+                if index > 0 { bytes.append(UInt8(ascii: ",")) }
+                element.append(to: &bytes)
+            }
+            bytes.append(UInt8(ascii: "]"))
+        case .object(let members):
+            bytes.append(UInt8(ascii: "{"))
+            for (index, member) in members.sorted(by: { $0.key < $1.key }).enumerated() {
+                if index > 0 { bytes.append(UInt8(ascii: ",")) }
+                Self.append(member.key, to: &bytes)
+                bytes.append(UInt8(ascii: ":"))
+                member.value.append(to: &bytes)
+            }
+            bytes.append(UInt8(ascii: "}"))
         }
+    }
+
+    private static func append(_ text: String, to bytes: inout [UInt8]) {
+        bytes.append(UInt8(ascii: "\""))
+        bytes.append(escaped: text.utf8.span.bytes)
+        bytes.append(UInt8(ascii: "\""))
     }
 
     /// The text of a text or a number; nil for other values.
@@ -38,43 +68,6 @@ public indirect enum SourceValue: Hashable, Sendable {
         case .number(let number): "\(number)"
         case .boolean(let boolean): boolean ? "1" : "0"
         default: nil
-        }
-    }
-}
-
-extension SourceValue: Encodable {
-    private struct Key: CodingKey {
-        let stringValue: String
-        var intValue: Int? { nil }
-        init(stringValue: String) { self.stringValue = stringValue }
-        init?(intValue: Int) { nil }
-    }
-
-    public func encode(to encoder: any Encoder) throws {
-        switch self {
-        case .object(let object):
-            var members = encoder.container(keyedBy: Key.self)
-            for (name, value) in object {
-                try members.encode(value, forKey: Key(stringValue: name))
-            }
-        case .array(let array):
-            var elements = encoder.unkeyedContainer()
-            for value in array { try elements.encode(value) }
-        case .null:
-            var value = encoder.singleValueContainer()
-            try value.encodeNil()
-        case .boolean(let boolean):
-            var value = encoder.singleValueContainer()
-            try value.encode(boolean)
-        case .number(let number):
-            var value = encoder.singleValueContainer()
-            try value.encode(number)
-        case .fraction(let number):
-            var value = encoder.singleValueContainer()
-            try value.encode(number)
-        case .text(let text):
-            var value = encoder.singleValueContainer()
-            try value.encode(text)
         }
     }
 }

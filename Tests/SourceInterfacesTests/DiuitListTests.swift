@@ -164,6 +164,19 @@ import Testing
         #expect(value.byteCountMaximum <= 2 * value.bytes.count + 24)
     }
 
+    @Test func `a value is written as JSON that is read as the same value`() throws {
+        let value = SourceValue.object([
+            "b": .array([.null, .boolean(true), .number(.min), .fraction(-1.5e-300)]),
+            "a\"": .text("\u{0}\u{1f}\n\"\\/é\u{1F426}\u{7f}\u{2028}"), "": .object([:]),
+            "c": .array([.fraction(1e300), .fraction(0.1), .number(.max), .array([])]),
+        ])
+        #expect(try SourceValue(value.bytes) == value)
+        #expect(
+            SourceValue.object(["b": .text("a/b"), "a": .number(-7)]).bytes
+                == Array(#"{"a":-7,"b":"a/b"}"#.utf8))
+        #expect(SourceValue.fraction(.infinity).bytes == Array("null".utf8))
+    }
+
     // MARK: - Login
 
     private func login(seconds: UInt64) -> UInt64? {

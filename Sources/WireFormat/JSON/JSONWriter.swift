@@ -182,7 +182,10 @@ extension [UInt8] {
         return elements
     }
 
-    fileprivate mutating func append(escaped text: RawSpan) {
+    /// Appends the characters of a JSON string, without its quotation marks.
+    ///
+    /// - Parameter text: UTF-8.
+    public mutating func append(escaped text: RawSpan) {
         let start = count
         let escapedByteCount = JSONText.escapedByteCount(text)
         append(contentsOf: repeatElement(0, count: escapedByteCount))

@@ -3,6 +3,7 @@
 #
 #     diuit_answerer.py PORT TOKEN
 
+import os
 import queue
 import sys
 
@@ -12,6 +13,8 @@ port, token = sys.argv[1:3]
 client = socketio.Client(reconnection=False)
 messages = queue.Queue()
 client.on("message", messages.put)
+# It ends with the broker of its test.
+client.on("disconnect", lambda *reason: os._exit(0))
 client.connect("http://localhost:" + port, transports=["websocket"])
 me = client.call("authenticate", {"authToken": token}, timeout=20)["userId"]
 print("ready as " + me, flush=True)
