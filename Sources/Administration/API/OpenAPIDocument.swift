@@ -138,6 +138,7 @@ public enum OpenAPIDocument {
         "Access-Control-Request-Method": "Sent by browsers in a preflight (OPTIONS).",
         "X-Forwarded-For": "The client, from reverse proxies that the listener names.",
         "Accept": "application/openmetrics-text, for /metrics.",
+        "Range": "Bytes of a stored file, for the interface of Diuit.",
         "QB-Token": "A user's token, for the interface of QuickBlox.",
         "X-Diuit-Application-Id": "The app, for a login at the interface of Diuit.",
         "Upgrade": "websocket, for /socket, /mqtt and /mrt.",
