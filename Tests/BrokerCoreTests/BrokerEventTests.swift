@@ -57,15 +57,27 @@ import Testing
 
     @Test func `is none about the relay itself, whose full queue loses it`() {
         world.limits.queueCountMaximum = 1
-        world.begin("relay/1", "ann/1", "bob/pc")
+        world.begin("relay/1", "ann/1", "bob/pc", "cid/1")
         world.disconnect("relay/1")
-        for _ in 0..<3 {
-            world.lose("bob/pc")
+        for name in ["ann/1", "bob/pc", "cid/1"] {
+            world.lose(name)
             world.pass(milliseconds: 0)
-            world.connect("bob/pc")
         }
         #expect(world.counters.brokerEventsTold == 1)
         #expect(world.counters.brokerEventsLost == 2)
+    }
+
+    @Test func `of a connection is told once in an interval, however often a client drops it`() {
+        world.begin("relay/1", "bob/pc")
+        for _ in 0..<3 {
+            world.lose("bob/pc")
+            world.connect("bob/pc")
+            world.settle()
+        }
+        #expect(world.told().count == 1)
+        world.pass(seconds: 60)
+        world.lose("bob/pc")
+        #expect(world.told().count == 1)
     }
 
     @Test func `of the whole broker is told to the apps that ask for it`() {

@@ -8,14 +8,15 @@ import BrokerTerms
 import Primitives
 
 extension Broker {
-    /// Tells of a connection that ended without a goodbye.
+    /// Tells of a connection that ended without a goodbye, once in an interval for each user.
     mutating func tellLoss(of session: Index<Session>, _ reason: ReasonCode, at moment: Moment) {
         guard limits.hasBrokerEvents,
             let event = event(
                 .sessionLost, "SESSION_LOST", of: session, at: moment,
                 {
                     $0.write("reason", number: UInt64(reason.rawValue))
-                })
+                }),
+            brokerEvents.takes(.sessionLost, of: sessions[session].user, at: moment.instant)
         else { return }
         wait(event, at: moment)
     }
@@ -43,7 +44,7 @@ extension Broker {
                     if let device, !device.isEmpty { text.write("device", string: device) }
                     if limit != .none { text.write("limit", word: "\(limit.key)") }
                 }),
-            brokerEvents.takesFullQueue(of: user, at: moment.instant)
+            brokerEvents.takes(.queueFull, of: user, at: moment.instant)
         else { return }
         wait(event, at: moment)
     }

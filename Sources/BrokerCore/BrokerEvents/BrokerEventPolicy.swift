@@ -34,7 +34,7 @@ public struct BrokerEventPolicy: Hashable, Sendable {
 }
 
 /// Events that happened in the middle of a step, until its deadline, in the same turn, and the
-/// users of whose full queues was told in the present interval.
+/// users of whose lost connections and full queues was told in the present interval.
 struct BrokerEventQueue {
     struct Event {
         let app: [UInt8]
@@ -45,17 +45,22 @@ struct BrokerEventQueue {
     }
 
     private var events: [Event] = []
-    private var fullUsers: Set<Index<User>> = []
+    private struct Told: Hashable {
+        let kind: UInt8
+        let user: Index<User>
+    }
+
+    private var told: Set<Told> = []
     private var intervalEnd = Instant(milliseconds: 0)
 
-    /// Whether an event about the queues of a user is due.
-    mutating func takesFullQueue(of user: Index<User>, at now: Instant) -> Bool {
+    /// Whether an event of this kind about a user is due: the first one of an interval.
+    mutating func takes(_ kind: BrokerEventKinds, of user: Index<User>, at now: Instant) -> Bool {
         if now >= intervalEnd {
-            fullUsers.removeAll(keepingCapacity: true)
-            intervalEnd = now.advanced(bySeconds: CoreLimits.fullQueueReportSeconds)
+            told.removeAll(keepingCapacity: true)
+            intervalEnd = now.advanced(bySeconds: CoreLimits.brokerEventSeconds)
         }
-        guard fullUsers.count < CoreLimits.brokerEventsWaitingMaximum else { return false }
-        return fullUsers.insert(user).inserted
+        guard told.count < CoreLimits.brokerEventsWaitingMaximum else { return false }
+        return told.insert(Told(kind: kind.rawValue, user: user)).inserted
     }
 
     /// Adds an event; false without room.

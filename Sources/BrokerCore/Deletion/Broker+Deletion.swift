@@ -92,8 +92,8 @@ extension Broker {
         }
         var step = Step(at: moment, effects: effects)
         deletion.units = deletion.unitsMaximum
-        deletion.changeMaximum =
-            commits.pendingBatch.changeCount + SessionSearch.changesPerSlice
+        let (countsBefore, changesBefore) = (deletion.counts, commits.pendingBatch.changeCount)
+        deletion.changeMaximum = changesBefore + SessionSearch.changesPerSlice
         while goesOn(deletion) {
             guard carryOut(&deletion, parts, in: &step) else { break }
             guard !deletion.mustRepeat else {
@@ -111,7 +111,10 @@ extension Broker {
             }
             return false
         }
-        commits.commitSoon()
+        deletion.hasOnlyLooked =
+            deletion.units <= 0 && deletion.counts == countsBefore
+            && commits.pendingBatch.changeCount == changesBefore
+        if !deletion.hasOnlyLooked { commits.commitSoon() }
         return true
     }
 
@@ -159,6 +162,14 @@ extension Broker {
         }
     }
 
+    /// Whether no row names an app but its own.
+    private func isBare(app: Index<App>) -> Bool {
+        registry.apps[app].users.count == 0 && registry.apps[app].groups.count == 0
+            && registry.apps[app].keys.isEmpty && registry.apps[app].tokens.last == nil
+            && tracking.count(ofApp: app) == 0 && sendKeys.counts(ofApp: app).all == 0
+            && conversationTable.sum(of: app).conversationCount == 0
+    }
+
     /// Deletes the user, or the app that has no users any more. Returns false if something has come
     /// since its phase.
     private mutating func end(_ parts: DeletedParts, _ deletion: inout Deletion) -> Bool {
@@ -166,7 +177,7 @@ extension Broker {
             guard isBare(user) else { return false }
             delete(user: user, &deletion)
         } else {
-            guard registry.apps[parts.app].users.count == 0 else { return false }
+            guard isBare(app: parts.app) else { return false }
             let name = registry.apps[parts.app].name
             registry.endDeletion(of: parts.app)
             commits.remove(.apps, key: name)

@@ -243,12 +243,14 @@ extension Broker {
                 continue
             }
             let members = tracking.takeMembers(
-                of: index, countMaximum: CoreLimits.trackedMembersPerStepMaximum)
+                of: index,
+                countMaximum: min(CoreLimits.trackedMembersPerStepMaximum, deletion.units))
             for user in members {
                 commits.remove(.trackedSends, key: memberKey(user, of: index))
             }
             deletion.units -= members.count
-            guard tracking.sends[index].members.isEmpty else { continue }
+            // A send with more of them goes on in the next piece.
+            guard tracking.sends[index].members.isEmpty else { return false }
             endTracking(of: index)
             deletion.units -= Deletion.unitsPerRow
             deletion.look(at: index.place)

@@ -25,6 +25,8 @@ public struct Deletion: Sendable {
     public internal(set) var counts = DeletionCounts()
     /// Whether nothing is left.
     public internal(set) var isComplete = false
+    /// Whether the last piece has changed nothing: it has looked at what belongs to others.
+    public internal(set) var hasOnlyLooked = false
     var phase = Phase.credentials
     /// The place that the phase has looked at last.
     var place: UInt32?

@@ -146,7 +146,9 @@ extension AdministrationService {
             let hasMore = changeAndCommit { [moment = clock.moment()] state in
                 state.broker.delete(&deletion, at: moment, effects: &state.effects)
             }
-            pieceCount += 1
+            // A request begins at the first place. One that counted pieces without a change might
+            // never reach the places after those of other apps.
+            if !deletion.hasOnlyLooked { pieceCount += 1 }
             if !hasMore { break }
         }
         let reply = DeletionReply(deletion.counts, hasMore: !deletion.isComplete)
