@@ -1,7 +1,7 @@
 // A broker that is a node of a cluster, from its start to its end: it waits for its log, is a
 // standby, becomes the primary, and serves as one broker does. A primary that another node has
 // replaced ends its process, and the next start is that of a standby
-// (docs/decisions/0014-cluster-processes.md).
+// (docs/decisions/0012-cluster-processes.md).
 
 import Configuration
 import Glibc

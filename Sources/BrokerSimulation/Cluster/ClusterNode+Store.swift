@@ -107,8 +107,7 @@ extension ClusterNode {
     private func applyFirst() {
         let (position, batch) = unapplied.removeFirst()
         self.position = position
-        guard var batch, !context.misbehaves(.skippedRecord, perTenThousand: 200) else { return }
-        if context.has(.acceptedRefusal) { batch.outcome.refusesSends = false }
+        guard let batch, !context.misbehaves(.skippedRecord, perTenThousand: 200) else { return }
         if !store.replay(batch) {
             context.oracle.fail(
                 .storesAreEqual,
