@@ -105,24 +105,9 @@ import Testing
             #expect(isSet != DecidedBatch.unencodedMembers.contains(name), "\(name)")
         }
         let outcome = Mirror(reflecting: RecordFixture.decided.outcome).children
-        for (member, initial) in zip(outcome, Mirror(reflecting: BatchOutcome()).children)
-        where member.label != "refusesSends" {
+        for (member, initial) in zip(outcome, Mirror(reflecting: BatchOutcome()).children) {
             #expect(String(reflecting: member.value) != String(reflecting: initial.value))
         }
-    }
-
-    @Test func `has no sends that are refused, however large they are`() throws {
-        var large = RecordFixture.decided
-        large.batch.replacements = []
-        large.batch.blocks += [UInt8](
-            repeating: 0, count: ReplicationLimits.recordByteCountMaximum)
-        #expect(large.encoded == nil)
-        large.outcome.refusesSends = true
-        let read = try DecidedBatch(decoding: #require(large.encoded))
-        #expect(read.batch.blocks.isEmpty && read.batch.messages.isEmpty)
-        #expect(read.batch.entries.isEmpty && read.outcome == large.outcome)
-        #expect(read.batch.records == large.batch.records.filter { $0.part != .send })
-        #expect(read.batch.moves.count == large.batch.moves.count)
     }
 
     @Test func `is refused or read, and never trapped on, whatever its bytes are`() {

@@ -39,6 +39,7 @@ enum RecordFixture {
             RecordChange(table: .passwords, key: [9], value: nil),
         ]
         var outcome = BatchOutcome()
+        outcome.refusesSends = true
         outcome.expired = [EntryName(queue: QueueID(raw: 1), number: 2)]
         outcome.setAside = [EntryName(queue: QueueID(raw: 3), number: 4)]
         outcome.deletions = [

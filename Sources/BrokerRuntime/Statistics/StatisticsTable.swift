@@ -169,10 +169,10 @@ enum StatisticsTable {
             "Requests that no queue took: the relay's user is not known, or its queue is full"
         ) { $0.counters.wakesLost },
         .counter(
-            "broker-events/told", of: "broker-events", "Events of the broker that relays were told"
+            "events/told", of: "events", "Events of the broker that relays were told"
         ) { $0.counters.brokerEventsTold },
         .counter(
-            "broker-events/lost", of: "broker-events",
+            "events/lost", of: "events",
             "Events that no queue took: the relay's user is not known, or its queue is full"
         ) { $0.counters.brokerEventsLost },
         .counter(

@@ -107,7 +107,8 @@ extension ClusterNode {
     private func applyFirst() {
         let (position, batch) = unapplied.removeFirst()
         self.position = position
-        guard let batch, !context.misbehaves(.skippedRecord, perTenThousand: 200) else { return }
+        guard var batch, !context.misbehaves(.skippedRecord, perTenThousand: 200) else { return }
+        if context.has(.acceptedRefusal) { batch.outcome.refusesSends = false }
         if !store.replay(batch) {
             context.oracle.fail(
                 .storesAreEqual,

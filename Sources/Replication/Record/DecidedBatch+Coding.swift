@@ -8,21 +8,19 @@ extension DecidedBatch {
     /// Members of ``StoreBatch`` that are not encoded, because they change nothing.
     static let unencodedMembers: Set = ["loads", "sweepMaximum"]
 
-    /// The bytes of ``LogContent/batch(_:)``; nil if they do not fit into a record. Sends that are
-    /// refused are left out, because they may be what does not fit.
+    /// The bytes of ``LogContent/batch(_:)``; nil if they do not fit into a record.
     public var encoded: [UInt8]? {
         var fields = FieldWriter()
         fields.write(batch.sequence)
         fields.write(batch.moment.instant.milliseconds)
         fields.write(batch.moment.unixMilliseconds)
-        let hasSends = !outcome.refusesSends
-        fields.write(hasSends || !batch.replacements.isEmpty ? batch.blocks : [])
-        fields.write(list: hasSends ? batch.messages : []) { message, fields in
+        fields.write(batch.blocks)
+        fields.write(list: batch.messages) { message, fields in
             fields.write(message.id.raw)
             fields.write(message.receiverCount)
             fields.write(message.block)
         }
-        fields.write(list: hasSends ? batch.entries : []) { entry, fields in
+        fields.write(list: batch.entries) { entry, fields in
             fields.write(entry.queue.raw)
             fields.write(entry.number)
             fields.write(entry.message.raw)
@@ -32,8 +30,7 @@ extension DecidedBatch {
         }
         writeChanges(&fields)
         writeTransfers(&fields)
-        fields.write(list: batch.records.filter { hasSends || $0.part != .send }) {
-            change, fields in
+        fields.write(list: batch.records) { change, fields in
             fields.write(change.table.rawValue)
             fields.write(change.part == .send)
             fields.write(change.key)

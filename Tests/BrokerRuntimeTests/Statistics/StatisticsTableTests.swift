@@ -23,6 +23,10 @@ struct StatisticsTableTests {
         for one in statistics {
             #expect(one.meaning.first?.isLowercase == false, "\(one.name)")
             #expect(!one.meaning.hasSuffix("."), "\(one.name)")
+            // Prometheus takes these characters, and a slash becomes an underscore.
+            #expect(
+                one.name.wholeMatch(of: #/[a-zA-Z0-9_ /]+/#) != nil,
+                "\(one.name)")
             #expect((one.unit == Statistic.days) == one.name.hasSuffix("/days"), "\(one.name)")
         }
     }
