@@ -214,11 +214,14 @@ enum {
     KIND_TOPIC = 1 << MRT_FROM_TOPIC,
     KINDS = KIND_TOPIC | 1 << MRT_FROM_USER | 1 << MRT_FROM_GROUP | 1 << MRT_FROM_BROADCAST
         | 1 << MRT_FROM_KICK | 1 << MRT_FROM_GROUP_EVENT | 1 << MRT_FROM_PRESENCE
-        | 1 << MRT_FROM_RECEIPT | 1 << MRT_FROM_RECALL | 1 << MRT_FROM_UPDATE,
+        | 1 << MRT_FROM_RECEIPT | 1 << MRT_FROM_RECALL | 1 << MRT_FROM_UPDATE
+        | 1 << MRT_FROM_BROKER,
     KINDS_WITH_ADDRESS = KIND_TOPIC | 1 << MRT_FROM_GROUP | 1 << MRT_FROM_KICK
         | 1 << MRT_FROM_GROUP_EVENT,
-    // A recall and an update begin with the group, which may be empty: receipts.c.
+    // A recall and an update begin with the group, which may be empty: receipts.c. An event of the
+    // broker is JSON.
     KINDS_WITHOUT_TYPE = 1 << MRT_FROM_KICK | 1 << MRT_FROM_RECALL | 1 << MRT_FROM_UPDATE
+        | 1 << MRT_FROM_BROKER
 };
 
 // What follows the regular beginning of a delivery.

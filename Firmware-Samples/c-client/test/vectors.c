@@ -82,7 +82,8 @@ static void describe_delivery(text *text, const mrt_event *event)
         add_bytes(text, " address=", delivery->address.bytes, delivery->address.count);
     }
     bool has_type = !delivery->is_raw && delivery->kind != MRT_FROM_KICK
-        && delivery->kind != MRT_FROM_RECALL && delivery->kind != MRT_FROM_UPDATE;
+        && delivery->kind != MRT_FROM_RECALL && delivery->kind != MRT_FROM_UPDATE
+        && delivery->kind != MRT_FROM_BROKER;
     if (event->as.delivery.has_fields) {
         // As they are between their length and the type.
         uint32_t head = whole.bytes[0] < 0x80 ? 1 : 2;

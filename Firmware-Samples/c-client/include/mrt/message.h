@@ -72,7 +72,9 @@ typedef enum mrt_kind {
     // mrt_read_receipt, mrt_read_recall (mrt/receipts.h).
     MRT_FROM_RECEIPT = 9,
     MRT_FROM_RECALL = 10,
-    MRT_FROM_UPDATE = 11
+    MRT_FROM_UPDATE = 11,
+    // An event of the broker for the user of a relay; the body is JSON.
+    MRT_FROM_BROKER = 12
 } mrt_kind;
 
 // A received message. Its bytes are in the receive buffer and valid during the callback.
