@@ -254,6 +254,9 @@ static void read_delivery(mrt_bytes *rest, uint32_t flags, bool is_cut, mrt_even
         // The end of a long topic may be missing, and then there is no body either.
         rest->bytes = sound;
     }
+    if (kind == MRT_FROM_BROKER && rest->count == 0 && !is_cut) {
+        fail(rest);
+    }
     mrt_take(rest, rest->count, &delivery->body);
 }
 
