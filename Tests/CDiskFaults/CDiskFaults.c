@@ -31,6 +31,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -127,11 +128,21 @@ static ssize_t write_at(int descriptor, const void *bytes, size_t count, off_t o
     return result;
 }
 
+static void wait_until_removed(const char *path) {
+    int events = inotify_init1(IN_CLOEXEC);
+    // There is nothing to watch if it was removed meanwhile.
+    while (inotify_add_watch(events, path, IN_ATTRIB | IN_DELETE_SELF) >= 0) {
+        char event[sizeof(struct inotify_event)];
+        if (read(events, event, sizeof event) < 0 && errno != EINTR) break;
+    }
+    syscall(SYS_close, events);
+}
+
 static int synced(int descriptor, long number, uint32_t kind) {
     pthread_mutex_lock(&mutex);
     if (is_last()) die();
     // A sync takes until the disk is not slow any more.
-    while (slow_path && access(slow_path, F_OK) == 0) usleep(1000);
+    if (slow_path) wait_until_removed(slow_path);
     int result = (int)syscall(number, descriptor);
     if (result == 0) note(kind, 0, NULL, 0);
     pthread_mutex_unlock(&mutex);

@@ -25,7 +25,8 @@ class Acknowledgements:
     """Of all publishers together."""
 
     def __init__(self):
-        self.lock = threading.Lock()
+        # Told of each acknowledgement and of each message that arrives.
+        self.lock = threading.Condition(threading.RLock())
         self.numbers = {1: set(), 2: set()}
         self.last = time.monotonic()
         self.longest = 0.0
@@ -36,6 +37,7 @@ class Acknowledgements:
             self.numbers[qos].add(number)
             self.longest = max(self.longest, now - self.last)
             self.last = now
+            self.lock.notify_all()
 
     def count(self):
         with self.lock:
@@ -56,7 +58,7 @@ class Client:
         self.client.max_inflight_messages_set(4 * INFLIGHT)
         self.client.on_connect = self.connected
         self.is_connected = threading.Event()
-        self.is_stopped = False
+        self.stopped = threading.Event()
         self.place = hash(name) % len(ADDRESSES)
         self.thread = threading.Thread(target=self.run, daemon=True)
 
@@ -65,14 +67,15 @@ class Client:
             self.is_connected.set()
 
     def run(self):
-        while not self.is_stopped:
+        while not self.stopped.is_set():
             host, port = ADDRESSES[self.place]
             self.place = (self.place + 1) % len(ADDRESSES)
             self.keep_releases()
             try:
                 self.client.connect(host, port, keepalive=5)
                 begin = time.monotonic()
-                while self.client.loop(0.05) == mqtt.MQTT_ERR_SUCCESS and not self.is_stopped:
+                while (self.client.loop(0.05) == mqtt.MQTT_ERR_SUCCESS
+                       and not self.stopped.is_set()):
                     # A node that was stopped accepts the connection and says nothing.
                     if not self.is_connected.is_set() and time.monotonic() - begin > 1:
                         break
@@ -80,7 +83,8 @@ class Client:
             except OSError:
                 pass
             self.is_connected.clear()
-            time.sleep(0.05)
+            # The pause before the next address.
+            self.stopped.wait(0.05)
 
     def keep_releases(self):
         """Paho 1.6.1 publishes a released message again after two attempts to connect in a row."""
@@ -119,10 +123,10 @@ class Publisher(Client):
 
 
 class Subscriber(Client):
-    def __init__(self):
+    def __init__(self, lock):
         super().__init__("subscriber", mqtt.MQTTv311)
         self.counts = {1: {}, 2: {}}
-        self.lock = threading.Lock()
+        self.lock = lock
         self.client.on_message = self.received
         self.is_subscribed = threading.Event()
         self.client.on_subscribe = lambda *_: self.is_subscribed.set()
@@ -137,6 +141,7 @@ class Subscriber(Client):
         number = int(message.payload)
         with self.lock:
             self.counts[qos][number] = self.counts[qos].get(number, 0) + 1
+            self.lock.notify_all()
 
     def missing(self, acknowledged):
         with self.lock:
@@ -149,15 +154,17 @@ def say(**values):
 
 def main():
     acknowledged = Acknowledgements()
-    subscriber = Subscriber()
+    subscriber = Subscriber(acknowledged.lock)
     subscriber.thread.start()
     if not subscriber.is_subscribed.wait(PATIENCE):
         sys.exit("the subscriber finds no primary")
     publishers = [Publisher(index, acknowledged) for index in range(PUBLISHERS)]
     for publisher in publishers:
         publisher.thread.start()
-    while acknowledged.count() < PUBLISHERS:
-        time.sleep(0.01)
+    with acknowledged.lock:
+        if not acknowledged.lock.wait_for(
+                lambda: acknowledged.count() >= PUBLISHERS, timeout=PATIENCE):
+            sys.exit("no publisher finds a primary")
     acknowledged.take_pause()
     print("ready", flush=True)
     for line in sys.stdin:
@@ -171,14 +178,10 @@ def main():
             break
     for publisher in publishers:
         publisher.publishes = False
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        with acknowledged.lock:
-            missing = subscriber.missing(acknowledged)
-        if not missing and all(not p.under_way for p in publishers):
-            break
-        time.sleep(0.05)
     with acknowledged.lock:
+        acknowledged.lock.wait_for(
+            lambda: all(not p.under_way for p in publishers)
+            and not subscriber.missing(acknowledged), timeout=PATIENCE)
         missing = subscriber.missing(acknowledged)
     doubled = [n for n, count in subscriber.counts[2].items() if count > 1]
     say(acknowledged=acknowledged.count(), lost=len(missing), doubledOnce=len(doubled),

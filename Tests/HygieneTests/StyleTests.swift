@@ -127,7 +127,7 @@ import Testing
         // Simple word boundaries: the default ones take `Thread.sleep` for one word.
         let pattern = /\b(?:sleep|usleep|nanosleep)\(/.wordBoundaryKind(.simple)
         let calls = places { $0.contains(pattern) }
-        let tests = try Repository.files(in: ["Tests"], endings: [".swift"])
+        let tests = try Repository.files(in: ["Tests"], endings: [".swift", ".py", ".c"])
             .filter { $0.target != "HygieneTests" }
         expectNone(
             calls(tests),

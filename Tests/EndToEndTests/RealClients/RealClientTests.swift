@@ -310,6 +310,7 @@ extension EndToEndTests {
                 _ = try await publish.line(with: "acknowledged \(number)")
                 try await site.broker.killNow()
                 try await site.broker.start()
+                for client in [collect, publish] { client.signal(SIGUSR1) }
             }
             try await expectEnd(publish)
             try await expectEnd(collect)

@@ -3,15 +3,20 @@
 //
 //   exchange publish  SERVER CLIENT-ID TOPIC QOS COUNT   numbers 0 to COUNT - 1, then "end"
 //   exchange collect  SERVER CLIENT-ID TOPIC QOS         prints every payload until "end"
+//
+// SIGUSR1 says that the broker was started again.
 
+#define _POSIX_C_SOURCE 200809L
 #include <MQTTClient.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <time.h>
 
-// Connection attempts, 50 ms apart: a minute, which no restart needs.
-enum { ATTEMPTS = 1200, WAIT_MICROSECONDS = 50000, ANSWER_MILLISECONDS = 500 };
+// Connection attempts, at most a second apart: a minute, which no restart needs.
+enum { ATTEMPTS = 60, WAIT_SECONDS = 1, ANSWER_MILLISECONDS = 500 };
+static sigset_t restarted;
 
 static void fail(const char *what) {
     fprintf(stderr, "exchange: %s\n", what);
@@ -27,7 +32,10 @@ static void keepConnected(MQTTClient client) {
         options.reliable = 0;
         options.keepAliveInterval = 20;
         options.connectTimeout = 5;
-        if (MQTTClient_connect(client, &options) != MQTTCLIENT_SUCCESS) usleep(WAIT_MICROSECONDS);
+        if (MQTTClient_connect(client, &options) != MQTTCLIENT_SUCCESS) {
+            const struct timespec wait = {.tv_sec = WAIT_SECONDS};
+            sigtimedwait(&restarted, NULL, &wait);
+        }
     }
 }
 
@@ -82,6 +90,10 @@ static void collect(MQTTClient client, const char *topic, int qos) {
 
 int main(int count, char **words) {
     if (count < 6) fail("too few arguments");
+    // Before Paho starts its threads, so that the signal waits for keepConnected.
+    sigemptyset(&restarted);
+    sigaddset(&restarted, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &restarted, NULL);
     MQTTClient client;
     int qos = atoi(words[5]);
     if (MQTTClient_create(&client, words[2], words[3], MQTTCLIENT_PERSISTENCE_NONE, NULL)

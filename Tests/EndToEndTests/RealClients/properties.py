@@ -6,7 +6,6 @@ both sides tell each other. Ends with code 0 when all is as it should be, and na
 
 import queue
 import sys
-import time
 
 import paho.mqtt.client as mqtt
 from paho.mqtt.packettypes import PacketTypes
@@ -27,7 +26,7 @@ def properties(kind, **values):
 class Peer:
     """A client whose events are taken one by one."""
 
-    def __init__(self, name, clean=True, **connect):
+    def __init__(self, name, clean=True, will=None, will_delay=0, **connect):
         # The callbacks of 1.6 are those of 2.x's first version.
         if hasattr(mqtt, "CallbackAPIVersion"):
             self.client = mqtt.Client(
@@ -42,6 +41,10 @@ class Peer:
         self.client.on_message = lambda c, u, message: self.put("message", message)
         self.client.on_subscribe = lambda c, u, mid, codes, props: self.put("subscribed", codes)
         self.client.on_publish = lambda c, u, mid: self.put("published", mid)
+        if will:
+            self.client.will_set(
+                will, name, qos=1,
+                properties=properties(PacketTypes.WILLMESSAGE, WillDelayInterval=will_delay))
         self.client.connect(
             "localhost", PORT, clean_start=clean,
             properties=properties(PacketTypes.CONNECT, **connect))
@@ -70,6 +73,11 @@ class Peer:
         self.client.publish(
             topic, payload, qos, retain, properties=properties(PacketTypes.PUBLISH, **values))
         self.get("published")
+
+    def vanish(self):
+        """Closes the connection without a word."""
+        self.client.loop_stop()
+        self.client.socket().close()
 
     def leave(self):
         self.client.disconnect()
@@ -134,7 +142,11 @@ def expiry_and_options():
     sender = Peer("py-waker")
     sender.publish("py/sleep", "too late", MessageExpiryInterval=1)
     sender.publish("py/sleep", "in time", MessageExpiryInterval=60)
-    time.sleep(2.2)  # The message has to grow old.
+    # A will with a delay tells when the broker's own clock has passed the first message's time.
+    sender.subscribe("py/clock", 1)
+    clock = Peer("py-clock", will="py/clock", will_delay=2, SessionExpiryInterval=60)
+    clock.vanish()
+    assert sender.get("message").payload == b"py-clock"
     sleeper = Peer("py-sleeper", clean=False, SessionExpiryInterval=60)
     assert sleeper.flags["session present"] == 1
     assert sleeper.get("message").payload == b"in time"

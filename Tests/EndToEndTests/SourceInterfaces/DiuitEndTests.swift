@@ -61,6 +61,7 @@ extension EndToEndTests {
                 _ = try await client.line(with: "stored \(kill * 8)")
                 try await broker.killNow()
                 try await broker.start()
+                client.signal(SIGUSR1)
             }
             #expect(try await client.exit(within: 120) == .code(0), "\(client.text)")
             #expect(client.lines.last == "kills well", "\(client.text)")

@@ -4,10 +4,12 @@
 #     diuit_kills.py PORT TOKEN OTHER_TOKEN COUNT
 #
 # The tokens are of the users alice and bob. COUNT files are sent; `stored N` is printed for each.
+# SIGUSR1 says that the broker was started again.
 
 import base64
 import json
 import random
+import signal
 import sys
 import time
 
@@ -16,6 +18,8 @@ import websocket
 
 port, token, other, count = sys.argv[1:5]
 patience = 60
+# It waits until someone looks for it.
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
 end = time.monotonic() + 150
 number = 0
 
@@ -33,7 +37,7 @@ def login(session):
             call(socket, "authenticate", {"authToken": session})
             return socket
         except (OSError, Lost, websocket.WebSocketException):
-            time.sleep(0.05)
+            signal.sigtimedwait({signal.SIGUSR1}, 1)
 
 
 def call(socket, name, data):

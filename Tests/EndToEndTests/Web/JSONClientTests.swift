@@ -106,6 +106,7 @@ extension EndToEndTests {
                 _ = try await sender.line(with: "\(count) results")
                 try await broker.killNow()
                 try await broker.start()
+                for client in [reader, sender] { client.signal(SIGUSR1) }
             }
             #expect(try await sender.exit() == .code(0), "\(sender.text)")
             #expect(try await reader.exit() == .code(0), "\(reader.text)")
