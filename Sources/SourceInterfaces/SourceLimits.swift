@@ -33,6 +33,9 @@ public enum SourceLimits {
     public static let searchesMaximum = 4
     /// Levels of JSON within each other.
     public static let depthMaximum = 16
+    /// Values of JSON in one request: a list of the members of the largest group has 1,000. An
+    /// event with a file may have 7 MiB, and other files wait while it is read.
+    public static let valuesMaximum = 10_000
     /// Characters of one number in JSON: the longest that programs write have 25.
     public static let numberBytesMaximum = 64
     /// Bytes of a password: more only makes hashing slow.

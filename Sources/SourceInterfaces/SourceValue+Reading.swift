@@ -6,11 +6,12 @@ import WireFormat
 extension SourceValue {
     /// Reads content.
     ///
-    /// - Throws: the status 400 for what is no JSON in UTF-8, has too many levels, or has a member
-    ///   twice.
+    /// - Throws: the status 400 for what is no JSON in UTF-8, has too many levels or values, or has
+    ///   a member twice.
     init(_ content: [UInt8]) throws(SourceRefusal) {
         var reader = JSONReader(content.span.bytes)
-        self = try Self.read(&reader, level: 1)
+        var valueCount = 0
+        self = try Self.read(&reader, level: 1, &valueCount)
         reader.skipWhiteSpace()
         guard reader.isAtEnd else { throw Self.malformed }
     }
@@ -20,17 +21,21 @@ extension SourceValue {
     }
 
     private static func read(
-        _ reader: inout JSONReader, level: Int
+        _ reader: inout JSONReader, level: Int, _ valueCount: inout Int
     ) throws(SourceRefusal) -> SourceValue {
+        valueCount += 1
+        guard valueCount <= SourceLimits.valuesMaximum else {
+            throw SourceRefusal(400, "more than \(SourceLimits.valuesMaximum) values of JSON")
+        }
         reader.skipWhiteSpace()
         guard !reader.isAtEnd else { throw malformed }
         switch reader.text[reader.offset] {
         case UInt8(ascii: "{"):
             try checkLevel(level)
-            return .object(try readObject(&reader, level: level))
+            return .object(try readObject(&reader, level: level, &valueCount))
         case UInt8(ascii: "["):
             try checkLevel(level)
-            return .array(try readArray(&reader, level: level))
+            return .array(try readArray(&reader, level: level, &valueCount))
         case UInt8(ascii: "\""): return .text(try readText(&reader))
         case UInt8(ascii: "t"): return try readWord(&reader, "true", as: .boolean(true))
         case UInt8(ascii: "f"): return try readWord(&reader, "false", as: .boolean(false))
@@ -47,7 +52,7 @@ extension SourceValue {
     }
 
     private static func readObject(
-        _ reader: inout JSONReader, level: Int
+        _ reader: inout JSONReader, level: Int, _ valueCount: inout Int
     ) throws(SourceRefusal) -> [String: SourceValue] {
         var members: [String: SourceValue] = [:]
         var names: Set<[UInt8]> = []
@@ -56,7 +61,7 @@ extension SourceValue {
         repeat {
             let name = try readText(&reader)
             guard reader.take(UInt8(ascii: ":")) else { throw malformed }
-            let value = try read(&reader, level: level + 1)
+            let value = try read(&reader, level: level + 1, &valueCount)
             guard names.insert(Array(name.utf8)).inserted else {
                 throw SourceRefusal(400, field: name, "is repeated")
             }
@@ -68,13 +73,13 @@ extension SourceValue {
     }
 
     private static func readArray(
-        _ reader: inout JSONReader, level: Int
+        _ reader: inout JSONReader, level: Int, _ valueCount: inout Int
     ) throws(SourceRefusal) -> [SourceValue] {
         var elements: [SourceValue] = []
         reader.offset += 1
         if reader.take(UInt8(ascii: "]")) { return elements }
         repeat {
-            elements.append(try read(&reader, level: level + 1))
+            elements.append(try read(&reader, level: level + 1, &valueCount))
         } while reader.take(UInt8(ascii: ","))
         guard reader.take(UInt8(ascii: "]")) else { throw malformed }
         return elements

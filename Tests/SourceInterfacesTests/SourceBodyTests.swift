@@ -42,6 +42,10 @@ private func request(
         #expect(throws: SourceRefusal.self) { try SourceBody(request(deep, .form)) }
         let levels = String(repeating: "[", count: 30_000)
         #expect(throws: SourceRefusal.self) { try SourceBody(request("{\"a\":\(levels)", .json)) }
+        let list = String(repeating: "0,", count: SourceLimits.valuesMaximum) + "0"
+        #expect(throws: SourceRefusal(400, "more than 10000 values of JSON")) {
+            try SourceBody(request("{\"a\":[\(list)]}", .json))
+        }
         #expect(throws: SourceRefusal(415, "the content must be application/json")) {
             try SourceBody(request("x", .other))
         }
@@ -81,8 +85,8 @@ private func request(
     /// The thread that reads it executes the requests of operators too. In CPU time of a debug
     /// build, so that other processes do not count.
     @Test func `the largest content is read in a quarter of a second`() throws {
-        let list = String(repeating: "1,", count: 32_000)
-        let empty = String(repeating: "{},", count: 21_000)
+        let list = String(repeating: "111111,", count: SourceLimits.valuesMaximum - 3)
+        let empty = String(repeating: "{},   ", count: SourceLimits.valuesMaximum - 3)
         for values in [list, empty] {
             let content = Array("{\"a\":[\(values)null]}".utf8)
             let start = clock()

@@ -117,6 +117,7 @@ import Testing
             ),
             ("members of a form or a query", SourceLimits.fieldsMaximum),
             ("levels of JSON", SourceLimits.depthMaximum),
+            ("values of JSON in one request", SourceLimits.valuesMaximum),
             ("bytes of a password", SourceLimits.passwordBytesMaximum),
             ("logins of a user", SourceLimits.sessionsPerUserMaximum),
             ("bytes of `meta` of a chat", SourceLimits.chatMetaBytesMaximum),

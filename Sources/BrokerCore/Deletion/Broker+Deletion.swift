@@ -156,8 +156,8 @@ extension Broker {
         case .retained: parts.user != nil || deleteRetained(of: parts.app, &deletion)
         case .conversations: deleteConversations(of: parts, &deletion)
         case .leftovers: parts.user != nil || deleteLeftovers(of: parts.app, &deletion)
-        case .trackedSends: parts.user != nil || deleteTrackedSends(of: parts.app, &deletion)
-        case .sendKeys: parts.user != nil || deleteSendKeys(of: parts.app, &deletion)
+        case .trackedSends: deleteTrackedSends(of: parts, &deletion)
+        case .sendKeys: deleteSendKeys(of: parts, &deletion)
         case .users: parts.user != nil || deleteUsers(of: parts.app, &deletion)
         }
     }

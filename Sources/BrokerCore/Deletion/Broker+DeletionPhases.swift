@@ -235,10 +235,22 @@ extension Broker {
 
     // MARK: - Sends
 
-    mutating func deleteTrackedSends(of app: Index<App>, _ deletion: inout Deletion) -> Bool {
+    /// Deletes the sends of an app, or those whose sender is the user: another user of that name
+    /// would be told of them and might recall them.
+    mutating func deleteTrackedSends(of parts: DeletedParts, _ deletion: inout Deletion) -> Bool {
         for index in tracking.sends.places.after(deletion.place) {
             guard goesOn(deletion) else { return false }
-            guard tracking.sends.contains(index), tracking.sends[index].app == app else {
+            guard tracking.sends.contains(index), tracking.sends[index].app == parts.app,
+                parts.user == nil || parts.user == tracking.sends[index].sender
+            else {
+                deletion.look(at: index.place)
+                continue
+            }
+            // What others ask for of it, and its own commit, come first.
+            let isUnderWay =
+                tracking.sends[index].revision != nil || tracking.sends[index].message != nil
+            guard parts.user == nil || !isUnderWay else {
+                deletion.mustRepeat = true
                 deletion.look(at: index.place)
                 continue
             }
@@ -258,21 +270,26 @@ extension Broker {
         return true
     }
 
-    mutating func deleteSendKeys(of app: Index<App>, _ deletion: inout Deletion) -> Bool {
-        let name = registry.apps[app].name
-        while sendKeys.counts(ofApp: app).all > 0 {
+    mutating func deleteSendKeys(of parts: DeletedParts, _ deletion: inout Deletion) -> Bool {
+        let name = registry.apps[parts.app].name
+        while keyCount(of: parts) > 0 {
             guard goesOn(deletion) else { return false }
             let units = deletion.units
             let removed = sendKeys.removeKeys(
-                ofApp: app, before: &deletion.keyPosition, countMaximum: units)
+                ofApp: parts.app, owner: parts.user, before: &deletion.keyPosition,
+                countMaximum: units)
             for key in removed { commits.remove(.sendKeys, key: Records.key(of: key, app: name)) }
             deletion.units -= units
             guard deletion.keyPosition > 0 else {
-                deletion.mustRepeat = sendKeys.counts(ofApp: app).all > 0
+                deletion.mustRepeat = keyCount(of: parts) > 0
                 return true
             }
         }
         return true
+    }
+
+    private func keyCount(of parts: DeletedParts) -> Int {
+        parts.user.map { sendKeys.count(ofUser: $0) } ?? sendKeys.counts(ofApp: parts.app).all
     }
 
     // MARK: - Users
@@ -298,7 +315,7 @@ extension Broker {
         registry.users[user].firstSession == nil && registry.users[user].tokenCount == 0
             && registry.passwordCount(of: user) == 0
             && registry.users[user].memberships.isEmpty
-            && groupTable.owned(by: user).count == 0
+            && groupTable.owned(by: user).count == 0 && sendKeys.count(ofUser: user) == 0
             && conversationTable.conversations(ofUser: user).isEmpty
     }
 

@@ -171,14 +171,14 @@ struct SendKeys: ~Copyable {
         return removed
     }
 
-    /// Removes and returns keys of an app that is being deleted. One whose row is not committed
-    /// stays.
+    /// Removes and returns keys of an app, or of one of its users, that is being deleted. One whose
+    /// row is not committed stays.
     ///
     /// - Parameter position: looks at keys before this one, and is set to the last one that was
     ///   looked at; 0 at the end. Keys that expire meanwhile move the others towards the beginning,
     ///   so that a walk to the beginning misses none.
     mutating func removeKeys(
-        ofApp app: Index<App>, before position: inout Int, countMaximum: Int
+        ofApp app: Index<App>, owner: Index<User>?, before position: inout Int, countMaximum: Int
     ) -> [Name] {
         position = min(position, expiries.count)
         let end = max(position - countMaximum, 0)
@@ -186,7 +186,9 @@ struct SendKeys: ~Copyable {
         while position > end {
             position -= 1
             let name = expiries[position].name
-            guard name.app == app, let entry = entries[name], !entry.isUnderWay else { continue }
+            guard name.app == app, let entry = entries[name], !entry.isUnderWay,
+                owner == nil || owner == entry.owner
+            else { continue }
             remove(name)
             removed.append(name)
         }

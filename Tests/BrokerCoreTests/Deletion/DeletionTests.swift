@@ -237,7 +237,7 @@ extension World {
         world.crash()
         world.settle()
         #expect(world.gauges.users == gauges.users)
-        // Sends with a reference and keys still name them, and end at their time.
+        // Sends of others that name them end at their time.
         world.pass(seconds: world.limits.queueAgeSecondsMaximum + 3_600)
         world.settle()
         #expect(world.rows(of: .trackedSends).isEmpty)
@@ -289,6 +289,19 @@ extension World {
         world.crash()
         world.settle()
         #expect(world.gauges.users == 2)
+    }
+
+    @Test func `leaves no send that another user of its name could recall`() {
+        world.begin("ann/1", "bob/1")
+        world.send("bob/1", 1, to: .user("ann"), "old", asks: [.reference])
+        world.send("ann/1", 1, to: .user("bob"), "other", asks: [.reference])
+        world.settle()
+        #expect(world.rows(of: .trackedSends).count == 2)
+        world.deleteAll(World.user("bob"))
+        #expect(world.rows(of: .trackedSends).count == 1)
+        world.crash()
+        world.addUser("bob")
+        #expect(world.rows(of: .trackedSends).count == 1)
     }
 
     @Test func `of one that comes back meanwhile begins again`() {
