@@ -246,10 +246,8 @@ extension Broker {
                 deletion.look(at: index.place)
                 continue
             }
-            // What others ask for of it, and its own commit, come first.
-            let isUnderWay =
-                tracking.sends[index].revision != nil || tracking.sends[index].message != nil
-            guard parts.user == nil || !isUnderWay else {
+            // A recall by an operator is completed first.
+            guard parts.user == nil || tracking.sends[index].revision == nil else {
                 deletion.mustRepeat = true
                 deletion.look(at: index.place)
                 continue

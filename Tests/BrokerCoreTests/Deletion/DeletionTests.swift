@@ -296,12 +296,12 @@ extension World {
         world.send("bob/1", 1, to: .user("ann"), "old", asks: [.reference])
         world.send("ann/1", 1, to: .user("bob"), "other", asks: [.reference])
         world.settle()
-        #expect(world.rows(of: .trackedSends).count == 2)
+        #expect(world.gauges.trackedSends == 2)
         world.deleteAll(World.user("bob"))
-        #expect(world.rows(of: .trackedSends).count == 1)
+        #expect(world.gauges.trackedSends == 1)
         world.crash()
         world.addUser("bob")
-        #expect(world.rows(of: .trackedSends).count == 1)
+        #expect(world.gauges.trackedSends == 1)
     }
 
     @Test func `of one that comes back meanwhile begins again`() {
