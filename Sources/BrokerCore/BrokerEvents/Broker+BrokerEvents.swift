@@ -170,7 +170,7 @@ extension Broker {
                 let policy = limits.policy(ofApp: app).events, policy.kinds.contains(kind)
             else { continue }
             tell(policy, payload, from: policy.relay, app: index, in: &step)
+            commits.commitSoon()
         }
-        commits.commitSoon()
     }
 }

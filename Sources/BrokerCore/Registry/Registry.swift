@@ -26,11 +26,19 @@ struct Registry: ~Copyable {
     var anonymousApp: [UInt8] = []
     /// The keys and certificates that verified identities depend on.
     private(set) var trust: VoucherTrust
-    private var appsBeingDeleted: [[UInt8]: Index<App>] = [:]
+    private var appsBeingDeleted: [[UInt8]: Index<App>] = [:] {
+        didSet { isDeletingApps = !appsBeingDeleted.isEmpty }
+    }
+    /// Whether an app is being deleted, which is all that a send tests: a flag, because a look at
+    /// the dictionary retains it.
+    private(set) var isDeletingApps = false
     private var deletedAppCount = 0
     /// Their places are not used again, because messages and sends may refer to them as long as
     /// they last.
-    private var deletedUsers: Set<Index<User>> = []
+    private var deletedUsers: Set<Index<User>> = [] {
+        didSet { hasDeletedUsers = !deletedUsers.isEmpty }
+    }
+    private var hasDeletedUsers = false
     /// Of users who have some.
     private var passwordCounts: [Index<User>: Int] = [:]
 
@@ -56,10 +64,6 @@ struct Registry: ~Copyable {
     var userCount: Int { users.count - deletedUsers.count }
 
     // MARK: - Deletion
-
-    /// Whether an app is being deleted, which is all that a send tests.
-    @inline(__always)
-    var isDeletingApps: Bool { !appsBeingDeleted.isEmpty }
 
     func appBeingDeleted(named name: [UInt8]) -> Index<App>? {
         appsBeingDeleted.isEmpty ? nil : appsBeingDeleted[name]
@@ -100,7 +104,7 @@ struct Registry: ~Copyable {
 
     @inline(__always)
     func isDeleted(_ user: Index<User>) -> Bool {
-        !deletedUsers.isEmpty && deletedUsers.contains(user)
+        hasDeletedUsers && deletedUsers.contains(user)
     }
 
     /// Adds a user that was deleted before the broker started, and that a row still names.
