@@ -261,7 +261,7 @@ struct PendingBatch: ~Copyable {
         isUrgent = false
         isAwaited = false
         reservations.removeAllKeepingCapacity()
-        imports.removeAll()
+        imports.removeAllKeepingCapacity()
         waiting.removeAllKeepingCapacity()
         sweepMaximum = 0
         deadlineShare = BatchShare()
