@@ -23,6 +23,7 @@ extension Broker {
             search.losses.conversations = conversationTable.conversations(ofUser: user).count
             return false
         }
+        search.losses.tokens = registry.apps[app].tokens.count
         search.losses.groups = registry.apps[app].groups.count
         search.losses.conversations = conversationTable.sum(of: app).conversationCount
         return search.countsRetained

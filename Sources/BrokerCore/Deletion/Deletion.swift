@@ -94,6 +94,9 @@ public struct DeletionCounts: Hashable, Sendable {
 public struct DeletionLosses: Hashable, Sendable {
     public var connectedSessions = 0
     public var queuedMessages: UInt64 = 0
+    /// Of an app: devices have them, and nobody can make the same ones again. Those of a user are
+    /// what its deletion is for.
+    public var tokens = 0
     /// All groups of an app; those that the user owns.
     public var groups = 0
     /// Of an app. A user's retained messages stay.

@@ -10,11 +10,20 @@ enum ClusterOption: String, OptionRules {
 }
 
 extension ParsedOptions<ClusterOption> {
-    /// The node that runs on a data directory.
-    fileprivate func node() throws -> AdministrationClient {
+    /// Asks the node that runs on a data directory.
+    fileprivate func ask<Request: AdministrationRequest>(
+        _ request: Request
+    ) throws -> Request.Reply {
         let data = try needed(
             .data, variable: "MARTLET_DATA", meaning: "the data directory of the node")
-        return try AdministrationClient(socketPath: "\(data)/\(ClusterLine.socketName)")
+        do {
+            return try AdministrationClient(socketPath: "\(data)/\(ClusterLine.socketName)")
+                .send(request)
+        } catch AdministrationError.notRunning {
+            throw CommandFailure(
+                "no node of a cluster runs on \(data): martletd does not run, or runs without "
+                    + "cluster.servers", .notConnected)
+        }
     }
 }
 
@@ -22,7 +31,7 @@ extension ParsedOptions<ClusterOption> {
 enum ClusterStatusCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try OptionParser<ClusterOption>.options(arguments)
-        let reply = try options.node().send(ShowCluster())
+        let reply = try options.ask(ShowCluster())
         if options.has(.json) {
             StandardStream.output.print(jsonLine(reply))
             return
@@ -49,7 +58,7 @@ enum ClusterStatusCommand {
 enum ClusterStepDownCommand {
     static func run(_ arguments: ArraySlice<String>) throws {
         let options = try OptionParser<ClusterOption>.options(arguments)
-        let reply = try options.node().send(StepDown())
+        let reply = try options.ask(StepDown())
         StandardStream.output.print(
             options.has(.json) ? jsonLine(reply) : "the primary gives its place to another node")
     }

@@ -129,6 +129,7 @@ extension AdministrationService {
         let parts: [(UInt64, String, String)] = [
             (UInt64(losses.connectedSessions), "connected session", "connected sessions"),
             (losses.queuedMessages, "queued message", "queued messages"),
+            (UInt64(losses.tokens), "token", "tokens"),
             (UInt64(losses.groups), "group", "groups"),
             (UInt64(losses.retainedMessages), "retained message", "retained messages"),
             (UInt64(losses.conversations), "conversation", "conversations"),
