@@ -77,6 +77,18 @@ struct StandbyTests {
         }
     }
 
+    @Test func `a primary that is told to stop with its servers ends`() async throws {
+        try await onThread {
+            let cluster = try TestCluster()
+            let primary = try cluster.primary(otherThan: nil)
+            for index in 0..<3 { cluster.servers.kill(index) }
+            primary.process?.signal(SIGTERM)
+            // Within the bound, or in order, if its last append had come before.
+            let code = try primary.process?.waitForEnd()
+            #expect(code == 8 || code == 0, "\(String(describing: code)): \(cluster.logs)")
+        }
+    }
+
     private func run(_ cluster: TestCluster, _ arguments: [String]) throws -> Int32 {
         try ClusterProcess(TestCluster.program, arguments, log: cluster.nodes[0].log).waitForEnd()
     }

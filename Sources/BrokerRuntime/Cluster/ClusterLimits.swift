@@ -26,6 +26,9 @@ enum ClusterLimits {
     static let openingLogMilliseconds: UInt64 = 60_000
     /// Milliseconds that a node which gives its place up waits for its last append.
     static let resignMilliseconds: UInt64 = 2_000
+    /// Milliseconds without a lease after which a primary that is told to stop ends like one that
+    /// is killed: what waits for its log would wait for ever, and nobody was told of it.
+    static let cutOffMilliseconds: UInt64 = 5_000
     /// Bytes of changes in one batch of the core. Its record has to fit into that of the log.
     static let batchByteCountMaximum = 4 << 20
     /// Concurrent connections of `martlet cluster`.

@@ -51,6 +51,8 @@ final class ClusterNode: @unchecked Sendable {
         var serving: Serving?
         var trim: LogSequence?
         var isLeading = false
+        /// Whether the broker is told to stop: it waits for its last results.
+        var isStopping = false
         var isStopped = false
     }
 
@@ -68,6 +70,8 @@ final class ClusterNode: @unchecked Sendable {
     var batch = StoreBatch()
     var result = StoreResult()
     var beganNanoseconds: UInt64 = 0
+    /// When a broker that stops ends without its log; nil while the lease holds.
+    private var cutOffEnd: Instant?
     private var warnedNodes: Set<String> = []
     /// Since when the clock of a node differs. Reports that were late differ only once.
     private var skewedNodes: [String: UInt64] = [:]
@@ -128,6 +132,12 @@ final class ClusterNode: @unchecked Sendable {
         gate.nodeSignal.notify()
     }
 
+    /// Bounds the time that a broker which stops waits for its log.
+    func beginStop() {
+        inbox.withLock { $0.isStopping = true }
+        gate.nodeSignal.notify()
+    }
+
     /// Ends the node. A primary, whose clients have had their last output, tells the others that
     /// they need not wait for its lease.
     func stop() {
@@ -143,6 +153,8 @@ final class ClusterNode: @unchecked Sendable {
 
     // MARK: The node's thread
 
+    private var isStopped: Bool { inbox.withLock { $0.isStopped } }
+
     private var now: Instant { Instant(milliseconds: ClusterGate.nowMilliseconds) }
 
     var time: ReplicaTime {
@@ -152,14 +164,16 @@ final class ClusterNode: @unchecked Sendable {
     private func run() {
         do throws(StoreError) {
             try carryOut()
-            while !(inbox.withLock { $0.isStopped }) {
+            while !isStopped {
                 takeInbox()
-                while let event = nodeLog.takeEvent() { try handle(.log(event)) }
+                // A node that catches up has many.
+                while !isStopped, let event = nodeLog.takeEvent() { try handle(.log(event)) }
                 try takeReports()
                 if gate.takeWish() { try handle(.confirmationWanted) }
                 try handle(.timePassed)
                 try decideWaiting()
                 if !replica.isDeciding { try maintain() }
+                endIfCutOff()
                 wait()
             }
             try resign()
@@ -167,6 +181,23 @@ final class ClusterNode: @unchecked Sendable {
             log.write(.error, .storeFailed, fields: ["detail": .text("\(error)")])
             fail(.store)
         }
+    }
+
+    private func endIfCutOff() {
+        guard inbox.withLock({ $0.isStopping }), !gate.mayEmit else {
+            cutOffEnd = nil
+            return
+        }
+        let end = cutOffEnd ?? now.advanced(byMilliseconds: ClusterLimits.cutOffMilliseconds)
+        cutOffEnd = end
+        guard now >= end else { return }
+        log.write(
+            .error, .clusterFenced,
+            fields: [
+                "node": .text(name),
+                "detail": "it stops, and the log does not answer: what nobody was told of is lost",
+            ])
+        fail(.deposed)
     }
 
     private func wait() {
@@ -364,7 +395,7 @@ final class ClusterNode: @unchecked Sendable {
     /// Sends reports and looks at the log, which may block.
     private func watch() {
         var nextLook: UInt64 = 0
-        while !(inbox.withLock { $0.isStopped }) {
+        while !isStopped {
             let view = view.withLock { $0 }
             announce(view.part, through: view.applied)
             let now = ClusterGate.nowMilliseconds

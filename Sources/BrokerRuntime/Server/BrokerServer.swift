@@ -241,6 +241,7 @@ public final class BrokerServer {
     /// connections.
     public func stop() {
         log.write(.info, .brokerStopping)
+        cluster?.beginStop()
         web.health.set(.draining, true)
         reloads.close()
         web.interfaces.queue.stopHashing()
