@@ -56,9 +56,7 @@ struct StandbyTests {
             standby.process?.signal(SIGTERM)
             #expect(try standby.process?.waitForEnd() == 0)
             // Without a cluster.
-            let port = try LoopbackListener()
-            close(port.descriptor)
-            let listen = "tcp://127.0.0.1:\(port.port)"
+            let listen = "tcp://127.0.0.1:0"
             #expect(try run(cluster, ["--data", standby.data, "--listen", listen]) == 4)
             #expect(cluster.logs.contains("set cluster.servers"))
             // A copy of a running node begins where it is.

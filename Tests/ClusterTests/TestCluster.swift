@@ -10,19 +10,20 @@ final class TestCluster: @unchecked Sendable {
     /// A broker with its place.
     final class Node: @unchecked Sendable {
         let name: String
-        let port: UInt16
-        let webPort: UInt16
+        private let reservedPort: ReservedPort
+        private let reservedWebPort: ReservedPort
         let configuration: String
         let data: String
         let log: String
         var process: ClusterProcess?
 
-        init(
-            _ name: String, _ port: UInt16, _ webPort: UInt16, in directory: TemporaryDirectory
-        ) {
+        var port: UInt16 { reservedPort.number }
+        var webPort: UInt16 { reservedWebPort.number }
+
+        init(_ name: String, in directory: TemporaryDirectory) throws {
             self.name = name
-            self.port = port
-            self.webPort = webPort
+            reservedPort = try ReservedPort()
+            reservedWebPort = try ReservedPort()
             configuration = directory.file("\(name).json5")
             data = directory.file(name)
             log = directory.file("\(name).log")
@@ -51,11 +52,7 @@ final class TestCluster: @unchecked Sendable {
         let directory = try TemporaryDirectory("cluster")
         self.directory = directory
         servers = try NATSServers()
-        let listeners = try (0..<6).map { _ in try LoopbackListener() }
-        nodes = zip(["a", "b", "c"], 0...).map { name, index in
-            Node(name, listeners[index].port, listeners[index + 3].port, in: directory)
-        }
-        listeners.forEach { close($0.descriptor) }
+        nodes = try ["a", "b", "c"].map { try Node($0, in: directory) }
         try write(NATSServers.user.password, to: directory.file("password"))
         try write(NATSServers.systemUser.password, to: directory.file("system-password"))
         for node in nodes { try write(configuration(of: node), to: node.configuration) }

@@ -32,7 +32,7 @@ package final class NATSServers: @unchecked Sendable {
 
     private let directory: TemporaryDirectory
     private let options: Options
-    package let ports: [UInt16]
+    private let reservedPorts: [ReservedPort]
     private let lock = NSLock()
     private var running: [Int: Running] = [:]
 
@@ -47,12 +47,9 @@ package final class NATSServers: @unchecked Sendable {
         _ = try Self.program.get()
         self.options = options
         directory = try TemporaryDirectory("nats")
-        let listeners = try (0..<options.count * 2).map { _ in try LoopbackListener() }
-        ports = listeners.prefix(options.count).map(\.port)
-        let routes = listeners.dropFirst(options.count).map(\.port)
-        listeners.forEach { close($0.descriptor) }
+        reservedPorts = try (0..<options.count * 2).map { _ in try ReservedPort() }
         for index in 0..<options.count {
-            let text = configuration(of: index, routes: routes)
+            let text = configuration(of: index)
             try Data(text.utf8).write(to: URL(filePath: directory.file("\(index).conf")))
             try start(index)
         }
@@ -61,6 +58,12 @@ package final class NATSServers: @unchecked Sendable {
     deinit {
         for index in 0..<options.count { stopShell(index) }
     }
+
+    /// The ports for clients.
+    package var ports: [UInt16] { reservedPorts.prefix(options.count).map(\.number) }
+
+    /// The ports between the servers.
+    private var routes: [UInt16] { reservedPorts.suffix(options.count).map(\.number) }
 
     package var urls: [String] {
         ports.map { "\(options.tls == nil ? "nats" : "tls")://localhost:\($0)" }
@@ -129,7 +132,7 @@ package final class NATSServers: @unchecked Sendable {
         running.shell.waitUntilExit()
     }
 
-    private func configuration(of index: Int, routes: [UInt16]) -> String {
+    private func configuration(of index: Int) -> String {
         let tls = options.tls.map {
             """
             tls {

@@ -159,16 +159,16 @@ extension EndToEndTests {
             let folder = try Identities()
             try folder.write(
                 Array("topic readwrite open/#\ntopic readwrite dead/#\n".utf8), to: "acl")
-            let port = try freePort()
+            let port = try ReservedPort()
             let mosquitto = try await Mosquitto(
                 port: port,
                 settings: [
-                    "listener \(port) 127.0.0.1", "allow_anonymous true",
+                    "listener \(port.number) 127.0.0.1", "allow_anonymous true",
                     "acl_file \(folder.file("acl"))", "max_packet_size 2000",
                 ])
             let bob = try await broker.client("bob")
             let bridge = try await TestBridge(
-                broker, port: port,
+                broker, port: port.number,
                 rules: """
                     toMqtt: [
                       { from: { inbox: "*" }, to: "closed/{from}" },
@@ -222,12 +222,12 @@ extension EndToEndTests {
                 "/usr/bin/mosquitto_passwd",
                 ["-c", "-b", identities.file("passwords"), "plant", "s3cret"])
             #expect(try await passwords.exit() == .code(0))
-            let port = try freePort()
+            let port = try ReservedPort()
             let own = "\(broker.directory)/certificates"
             let mosquitto = try await Mosquitto(
                 port: port,
                 settings: [
-                    "listener \(port) 127.0.0.1", "cafile \(identities.file("ca.pem"))",
+                    "listener \(port.number) 127.0.0.1", "cafile \(identities.file("ca.pem"))",
                     "certfile \(own)/server.pem", "keyfile \(own)/server-key.pem",
                     "require_certificate true", "allow_anonymous false",
                     "password_file \(identities.file("passwords"))",
@@ -241,7 +241,7 @@ extension EndToEndTests {
                 keyFile: "\(identities.file("plant-bridge.key"))",
                 """
             let bridge = try await TestBridge(
-                broker, port: port,
+                broker, port: port.number,
                 rules: """
                     toMqtt: [{ from: { inbox: "*" }, to: "loop" }],
                     toMartlet: [{ from: "loop", to: { user: "bob" } }],

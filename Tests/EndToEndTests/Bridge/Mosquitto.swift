@@ -1,4 +1,4 @@
-// A Mosquitto for one test, on a free port of this machine, with its state on disk; and a TCP relay
+// A Mosquitto for one test, on a port of its own, with its state on disk; and a TCP relay
 // to it that can be stopped.
 
 import Foundation
@@ -9,7 +9,8 @@ import class Threads.Locked
 final class Mosquitto {
     private let files: TemporaryDirectory
     var directory: String { files.path }
-    let port: UInt16
+    private let reservedPort: ReservedPort
+    var port: UInt16 { reservedPort.number }
     private let extra: [String]
     private(set) var process: ChildProcess
 
@@ -17,12 +18,11 @@ final class Mosquitto {
     ///   - settings: lines for its configuration, in place of a listener without TLS.
     ///   - more: lines beside those.
     init(
-        port: UInt16? = nil, settings: [String]? = nil, extra more: [String]? = nil
+        port: ReservedPort? = nil, settings: [String]? = nil, extra more: [String]? = nil
     ) async throws {
         files = try TemporaryDirectory("mosquitto")
-        let chosen = try port ?? freePort()
-        self.port = chosen
-        extra = settings ?? ["listener \(chosen) 127.0.0.1", "allow_anonymous true"]
+        reservedPort = try port ?? ReservedPort()
+        extra = settings ?? ["listener \(reservedPort.number) 127.0.0.1", "allow_anonymous true"]
         let extra = extra + (more ?? [])
         // It writes its state when it is told to, and only then: see `save`.
         let lines =
@@ -126,21 +126,6 @@ final class Mosquitto {
     }
 }
 
-/// A port that nobody has at the moment.
-func freePort() throws -> UInt16 {
-    let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-    defer { close(descriptor) }
-    var address = loopback(0)
-    var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-    let isBound = withUnsafeMutablePointer(to: &address) {
-        $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-            bind(descriptor, $0, length) == 0 && getsockname(descriptor, $0, &length) == 0
-        }
-    }
-    guard isBound else { throw TestFailure("no free port: \(errno)") }
-    return UInt16(bigEndian: address.sin_port)
-}
-
 private func loopback(_ port: UInt16) -> sockaddr_in {
     var address = sockaddr_in()
     address.sin_family = sa_family_t(AF_INET)
@@ -167,8 +152,8 @@ final class Wire: Sendable {
     init(to target: UInt16, isNarrow: Bool = false) throws {
         self.target = target
         self.isNarrow = isNarrow
-        port = try freePort()
-        listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        listener = descriptor
         if isNarrow {
             Self.narrow(listener, SO_RCVBUF)
             // As on Ethernet: with segments of 64 KiB the sender's own buffer has megabytes.
@@ -177,18 +162,17 @@ final class Wire: Sendable {
                 listener, Int32(IPPROTO_TCP), TCP_MAXSEG, &byteCount,
                 socklen_t(MemoryLayout<Int32>.size))
         }
-        var one: Int32 = 1
-        setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, socklen_t(MemoryLayout<Int32>.size))
-        var address = loopback(port)
-        let isListening = withUnsafePointer(to: &address) {
+        var address = loopback(0)
+        var size = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let isBound = withUnsafeMutablePointer(to: &address) {
             $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(listener, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+                bind(descriptor, $0, size) == 0 && getsockname(descriptor, $0, &size) == 0
             }
         }
-        guard isListening, listen(listener, 16) == 0 else {
+        port = UInt16(bigEndian: address.sin_port)
+        guard isBound, listen(listener, 16) == 0 else {
             throw TestFailure("no listener: \(errno)")
         }
-        let descriptor = listener
         Thread.detachNewThread { [weak self] in
             while case let near = accept(descriptor, nil, nil), near >= 0 {
                 guard let wire = self else {

@@ -142,11 +142,11 @@ extension EndToEndTests {
 
         @Test func `a port of the other kind is named as the probable cause`() async throws {
             let broker = try await TestBroker()
-            let closed = try freePort()
+            let closed = try ReservedPort()
             let attempts = [
                 ("tls://localhost:\(broker.plainPort)", "needs tcp:// instead of tls://"),
                 ("tcp://127.0.0.1:\(broker.tlsPort)", "needs tls:// instead of tcp://"),
-                ("tcp://127.0.0.1:\(closed)", "is martletd running there?"),
+                ("tcp://127.0.0.1:\(closed.number)", "is martletd running there?"),
             ]
             for (server, text) in attempts {
                 let child = try ChildProcess(

@@ -20,7 +20,8 @@ final class HAProxy {
     private let files: TemporaryDirectory
     let process: ChildProcess
     /// The ports of the ways, in their order.
-    let ports: [UInt16]
+    var ports: [UInt16] { reservedPorts.map(\.number) }
+    private let reservedPorts: [ReservedPort]
 
     init(_ ways: [Way]) async throws {
         let path = "/usr/sbin/haproxy"
@@ -28,15 +29,16 @@ final class HAProxy {
             throw TestFailure("\(path) is missing: install haproxy, as `make test-deps` does")
         }
         files = try TemporaryDirectory("haproxy")
-        ports = try ways.map { _ in try freePort() }
-        let ready = try freePort()
+        let reserved = try ways.map { _ in try ReservedPort() }
+        reservedPorts = reserved
+        let ready = try ReservedPort()
         var lines = [
             "defaults", "  timeout connect 5s", "  timeout client 60s", "  timeout server 60s",
             "  timeout tunnel 60s",
-            "frontend ready", "  mode http", "  bind 127.0.0.1:\(ready)",
+            "frontend ready", "  mode http", "  bind 127.0.0.1:\(ready.number)",
             "  http-request return status 204",
         ]
-        for (index, (way, port)) in zip(ways, ports).enumerated() {
+        for (index, (way, port)) in zip(ways, reserved.map(\.number)).enumerated() {
             // A header of version 1 names no client whose family is not that of the socket.
             let isVersion6 = way.client?.contains(":") ?? false
             lines += [
@@ -57,7 +59,7 @@ final class HAProxy {
         try Data(lines.joined(separator: "\n").appending("\n").utf8).write(to: URL(filePath: file))
         process = try ChildProcess(path, ["-db", "-f", file])
         try await eventually(within: 20, "an haproxy that listens") {
-            (try? RawSocket(port: ready)) != nil
+            (try? RawSocket(port: ready.number)) != nil
         }
     }
 

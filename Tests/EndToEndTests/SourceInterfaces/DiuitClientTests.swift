@@ -87,16 +87,16 @@ extension EndToEndTests {
 
         @Test func `files of messages have addresses, and survive kill -9`() async throws {
             let files = try TemporaryDirectory("files")
-            let port = try await Self.freePort()
+            let port = try ReservedPort()
             let broker = try await TestBroker(
                 #"apps=[{app:"demo",interfaces:["diuit"]},{app:"other",interfaces:["diuit"]}]"#,
                 #"web.allowedOrigins=["https://app.example"]"#,
                 #"files.directory="\#(files.path)""#, "files.bytesPerApp=11534336",
-                #"files.address="http://localhost:\#(port)""#,
+                #"files.address="http://localhost:\#(port.number)""#,
                 "limits.packetMaximum=8388608",
-                listeners: ["http://localhost:\(port)"])
+                listeners: ["http://localhost:\(port.number)"])
             let client = try Self.client(
-                "diuit_files", ["\(port)", try broker.token("alice"), try broker.token("bob")])
+                "diuit_files", ["\(port.number)", try broker.token("alice"), try broker.token("bob")])
             #expect(try await client.exit(within: 100) == .code(0), "\(client.text)")
             #expect(client.lines.filter { $0.hasSuffix(" well") }.count == 3, "\(client.text)")
             let address = try #require(client.lines.last { $0.hasPrefix("http") })
@@ -117,32 +117,19 @@ extension EndToEndTests {
         @Test(.enabled(if: SmallDisk.canBeMounted, "mounting a small disk needs a privilege"))
         func `a full disk refuses a file, and leaves no half of it`() async throws {
             let disk = try #require(SmallDisk(byteCount: 2 << 20))
-            let port = try await Self.freePort()
+            let port = try ReservedPort()
             let broker = try await TestBroker(
                 #"apps=[{app:"demo",interfaces:["diuit"]}]"#,
                 #"files.directory="\#(disk.path)""#, "files.bytesPerApp=11534336",
-                #"files.address="http://localhost:\#(port)""#, "limits.packetMaximum=8388608",
-                listeners: ["http://localhost:\(port)"])
+                #"files.address="http://localhost:\#(port.number)""#, "limits.packetMaximum=8388608",
+                listeners: ["http://localhost:\(port.number)"])
             let client = try Self.client(
                 "diuit_files",
-                ["\(port)", try broker.token("alice"), try broker.token("bob"), "full"])
+                ["\(port.number)", try broker.token("alice"), try broker.token("bob"), "full"])
             #expect(try await client.exit(within: 100) == .code(0), "\(client.text)")
             let names = try FileManager.default.subpathsOfDirectory(atPath: disk.path)
             #expect(names.filter { $0.hasSuffix(".png") }.count == 1, "\(names)")
             #expect(!names.contains { $0.hasSuffix(".new") }, "\(names)")
-        }
-
-        /// A port that nobody has at this moment.
-        static func freePort() async throws -> UInt16 {
-            let child = try ChildProcess(
-                "/usr/bin/python3",
-                [
-                    "-c",
-                    "import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); "
-                        + "print(s.getsockname()[1])",
-                ])
-            #expect(try await child.exit() == .code(0))
-            return try #require(child.lines.first.flatMap { UInt16($0) })
         }
 
         @Test func `without the interface there is no login and no socket`() async throws {

@@ -1,4 +1,4 @@
-// A broker for one test: a new directory, ports that the system chooses, certificates, and tokens
+// A broker for one test: a new directory, ports of its own, certificates, and tokens
 // for the users of the test.
 
 import Administration
@@ -17,13 +17,18 @@ final class TestBroker {
     /// What it lies on, while it is there; nil for the disk of the machine.
     private let disk: SmallDisk?
     private(set) var process: ChildProcess
-    private(set) var tlsPort: UInt16 = 0
-    private(set) var plainPort: UInt16 = 0
-    /// Whether it has listeners for WebSocket, and their ports.
-    private let hasWeb: Bool
+    private let reservedPorts: (tls: ReservedPort, plain: ReservedPort)
+    /// Those of its listeners for WebSocket; nil without.
+    private let reservedWebPorts: (wss: ReservedPort, ws: ReservedPort)?
     private let furtherListeners: [String]
-    private(set) var wssPort: UInt16 = 0
-    private(set) var wsPort: UInt16 = 0
+
+    var tlsPort: UInt16 { reservedPorts.tls.number }
+    var plainPort: UInt16 { reservedPorts.plain.number }
+    var wssPort: UInt16 { reservedWebPorts?.wss.number ?? 0 }
+    var wsPort: UInt16 { reservedWebPorts?.ws.number ?? 0 }
+    private var webPorts: (wss: UInt16, ws: UInt16)? {
+        reservedWebPorts.map { ($0.wss.number, $0.ws.number) }
+    }
 
     var authority: String { "\(directory)/certificates/ca.pem" }
 
@@ -55,7 +60,8 @@ final class TestBroker {
     ) async throws {
         self.disk = disk
         furtherListeners = listeners
-        hasWeb = web
+        reservedPorts = (try ReservedPort(), try ReservedPort())
+        reservedWebPorts = web ? (try ReservedPort(), try ReservedPort()) : nil
         directory = try TemporaryDirectory.make("e2e", in: disk?.path ?? "/tmp") + "/data"
         self.settings = settings
         self.tlsOptions = tlsOptions
@@ -63,8 +69,10 @@ final class TestBroker {
         self.faults = faults
         self.environment = environment
         process = try Self.spawn(
-            directory, settings, tlsOptions, plainOptions, tlsPort: 0, plainPort: 0,
-            fatal ?? faults, environment, webPorts: web ? (0, 0) : nil, listeners: listeners)
+            directory, settings, tlsOptions, plainOptions,
+            tlsPort: reservedPorts.tls.number, plainPort: reservedPorts.plain.number,
+            fatal ?? faults, environment,
+            webPorts: reservedWebPorts.map { ($0.wss.number, $0.ws.number) }, listeners: listeners)
         if fatal == nil {
             try await becomeReady()
         } else {
@@ -104,12 +112,6 @@ final class TestBroker {
 
     private func becomeReady() async throws {
         _ = try await process.line(with: "event=broker_started", "state=ready")
-        tlsPort = try await port("tls", tls: 1)
-        plainPort = try await port("tcp", tls: 0)
-        if hasWeb {
-            wssPort = try await port("wss", tls: 1)
-            wsPort = try await port("ws", tls: 0)
-        }
     }
 
     /// The port of the listener with this scheme.
@@ -148,7 +150,7 @@ final class TestBroker {
     func start() async throws {
         process = try Self.spawn(
             directory, settings, tlsOptions, plainOptions, tlsPort: tlsPort, plainPort: plainPort,
-            faults, environment, webPorts: hasWeb ? (wssPort, wsPort) : nil,
+            faults, environment, webPorts: webPorts,
             listeners: furtherListeners)
         try await becomeReady()
     }
