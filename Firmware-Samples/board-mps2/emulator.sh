@@ -8,14 +8,16 @@ make_flash() {
 }
 
 # Puts the power on: emulate IMAGE FLASH LOG LINE runs it beside the script, as $emulator. The log is
-# appended to; LINE is a TCP port of this machine, or null.
+# appended to; LINE is a TCP port of this machine, or null. With a fifth argument, a UDP port of this
+# machine, the board has a network that brings it the datagrams to that port, at its own port 7000.
 emulate() {
-    local line=null
+    local line=null network=(-nic none)
+    [ -z "${5:-}" ] || network=(-nic "user,restrict=on,hostfwd=udp:127.0.0.1:$5-10.0.2.15:7000")
     [ "$4" = null ] || line="socket,host=127.0.0.1,port=$4,server=on,wait=off,nodelay=on"
     qemu-system-arm -machine mps2-an386,memory-backend=flash -display none -monitor none \
         -object "memory-backend-file,id=flash,size=16M,mem-path=$2,share=on" \
         -chardev "$line,id=line" -serial chardev:line \
-        -chardev "file,id=log,path=$3,append=on" -serial chardev:log \
+        -chardev "file,id=log,path=$3,append=on" -serial chardev:log "${network[@]}" \
         -kernel "$1" </dev/null &
     emulator=$!
 }
