@@ -1,3 +1,5 @@
+// The board as the client wants it (ports.h). It knows no packet and no record.
+
 #include "ports.h"
 
 #include "board.h"

@@ -1,3 +1,5 @@
+// The record of a node in its two sectors of flash (record.h). It knows no client.
+
 #include "record.h"
 
 #include "board.h"

@@ -1,3 +1,5 @@
+// Lines of the log (text.h). It knows no UART but the board's.
+
 #include "text.h"
 
 #include "board.h"

@@ -235,12 +235,16 @@ public struct LoadedConfiguration: Sendable {
                     key: "apps")
             }
         }
-        if settings.files.directory != nil, settings.files.bytesPerApp > 0,
-            !["https://", "http://"].contains(where: {
-                settings.files.address?.hasPrefix($0) ?? false
-            })
-        {
-            complain("must begin with https:// or http://", key: "files.address")
+        if settings.files.directory != nil, settings.files.bytesPerApp > 0 {
+            if let address = settings.files.address {
+                if !["https://", "http://"].contains(where: { address.hasPrefix($0) }) {
+                    complain("must begin with https:// or http://", key: "files.address")
+                }
+            } else {
+                complain(
+                    "needs files.address, such as https://broker.example:8443",
+                    key: "files.directory")
+            }
         }
         if !settings.jwt.allowHS256, settings.jwt.keys.contains(where: { $0.algorithm == .hs256 }) {
             complain("has a key for HS256, which needs jwt.allowHS256", key: "jwt.keys")

@@ -207,6 +207,10 @@ import Testing
         let identifiers = far.lines.all.filter { $0.contains("path=/w1") }
             .map { $0.split(separator: " ").first { $0.hasPrefix("id=") } }
         #expect(identifiers.count == 6 && Set(identifiers).count == 1)
+        // A receiver that is both has seen another identifier at its hook.
+        let questions = far.lines.all.filter { $0.contains("path=/hook") }
+            .compactMap { $0.split(separator: " ").first { $0.hasPrefix("id=") } }
+        #expect(!questions.isEmpty && questions.allSatisfy { $0.hasSuffix("-question") })
     }
 
     @Test func `a publication is repeated until the broker has acknowledged it`() throws {

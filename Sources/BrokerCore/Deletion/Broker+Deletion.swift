@@ -41,6 +41,7 @@ extension Broker {
             }
             search.place = user.place
             countQueues(of: user, in: &search.losses)
+            search.losses.passwords += registry.passwordCount(of: user)
             next = registry.users[user].nextOfApp
         }
         return true

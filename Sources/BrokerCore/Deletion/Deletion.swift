@@ -97,6 +97,8 @@ public struct DeletionLosses: Hashable, Sendable {
     /// Of an app: devices have them, and nobody can make the same ones again. Those of a user are
     /// what its deletion is for.
     public var tokens = 0
+    /// Of an app, as tokens: the broker has their hashes only.
+    public var passwords = 0
     /// All groups of an app; those that the user owns.
     public var groups = 0
     /// Of an app. A user's retained messages stay.

@@ -255,7 +255,8 @@ extension RightsError: CustomStringConvertible {
         case .unknownKind(let text):
             "\"\(String(decoding: text, as: UTF8.self))\" is not a right; rights are send:PATTERN, "
                 + "publish:FILTER, subscribe:FILTER, presence:PATTERN, receipts:PATTERN, "
-                + "attach:PATTERN, group:create and broadcast; ! before one denies it"
+                + "attach:PATTERN, wake:PATTERN, group:create and broadcast; ! before one "
+                + "denies it"
         case .malformedPattern(let text):
             "\"\(String(decoding: text, as: UTF8.self))\": + and # are whole levels, # for the "
                 + "last; %u is the user, %d the device, %% a percent sign"

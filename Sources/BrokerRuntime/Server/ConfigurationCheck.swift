@@ -8,12 +8,17 @@ import QueueStore
 /// `martletd --check-config`: checks the files that the configuration names.
 public enum ConfigurationCheck {
     /// Reads and checks certificates, keys and lists as a start does, and whether the start may
-    /// write the data directory. Opens no listener and writes nothing.
+    /// write the data directory and the directory of files. Opens no listener and writes nothing.
     public static func run(_ settings: BrokerSettings) throws(StartError) {
         _ = try TrustMaterial(settings)
         try ListenerSet.checkFiles(settings)
         do throws(StoreError) {
-            try check(dataDirectory: settings.dataDirectory)
+            try check(
+                directory: settings.dataDirectory,
+                files: [LMDBQueueStore.dataFileName, BrokerServer.ticketKeyFile])
+            if let directory = settings.files.directory, settings.files.bytesPerApp > 0 {
+                try check(directory: directory, files: [])
+            }
         } catch {
             throw .store(error)
         }
@@ -25,24 +30,23 @@ public enum ConfigurationCheck {
     }
 
     /// A start makes the directory if its parent is there.
-    private static func check(dataDirectory: String) throws(StoreError) {
+    private static func check(directory path: String, files: [String]) throws(StoreError) {
         var information = stat()
-        guard stat(dataDirectory, &information) != 0 else {
+        guard stat(path, &information) != 0 else {
             guard information.st_mode & S_IFMT == S_IFDIR else {
-                throw .system(call: "open", path: dataDirectory, errno: ENOTDIR)
+                throw .system(call: "open", path: path, errno: ENOTDIR)
             }
-            try access(dataDirectory, R_OK | W_OK | X_OK)
-            for file in [LMDBQueueStore.dataFileName, BrokerServer.ticketKeyFile] {
-                let path = "\(dataDirectory)/\(file)"
-                if stat(path, &information) == 0 { try access(path, R_OK | W_OK) }
+            try access(path, R_OK | W_OK | X_OK)
+            for file in files.map({ "\(path)/\($0)" }) where stat(file, &information) == 0 {
+                try access(file, R_OK | W_OK)
             }
             return
         }
         guard errno == ENOENT else {
-            throw .system(call: "stat", path: dataDirectory, errno: errno)
+            throw .system(call: "stat", path: path, errno: errno)
         }
         // Without a slash the parent is the working directory.
-        var parent = dataDirectory[...]
+        var parent = path[...]
         while parent.last == "/" { parent.removeLast() }
         let slash = parent.lastIndex(of: "/")
         let directory = slash.map { String(parent[..<$0]) } ?? "."

@@ -59,7 +59,18 @@ struct SourceBackend: SourceOperations {
 
     func isValid(_ target: SetWakeTarget) -> Bool { WakeTarget(target).fault == nil }
 
-    func setIfPossible(_ target: SetWakeTarget) { _ = try? service.set(target) }
+    func setIfPossible(_ target: SetWakeTarget) {
+        // A device has one push token of a service, and a new one replaces it.
+        let known = try? service.list(ListWakeTargets(app: target.app, user: target.user))
+        for former in known?.targets ?? []
+        where former.kind == target.kind && former.device == target.device
+            && former.address != target.address
+        {
+            _ = try? service.remove(
+                RemoveWakeTarget(app: target.app, user: target.user, id: former.id))
+        }
+        _ = try? service.set(target)
+    }
 
     func register(_ request: SetPassword) throws(SourceRefusal) -> Bool {
         try refusing { () throws(AdministrationRefusal) in try service.register(request) }

@@ -107,9 +107,11 @@ extension WebConnections {
         services.interfaces.countRequest(to: route.interface)
         func refused(_ status: UInt16, _ detail: String) -> WebAction {
             services.interfaces.countRefusal(at: route.interface)
-            return .respond(
-                HTTPResponse(
-                    SourceExecutor.answer(SourceRefusal(status, detail), at: route.interface)))
+            var response = HTTPResponse(
+                SourceExecutor.answer(SourceRefusal(status, detail), at: route.interface))
+            // The window of an address has ended by then.
+            if status == 429 { response.retryAfterSeconds = AddressCounts.windowSeconds }
+            return .respond(response)
         }
         guard !isDraining, !services.health.current.contains(.draining) else {
             return refused(503, "the broker is stopping")

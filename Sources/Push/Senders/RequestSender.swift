@@ -32,7 +32,8 @@ package enum RequestSender {
                 settings, now: now))
     }
 
-    /// The question to the hook.
+    /// The question to the hook. Its identifier is not that of the wake-up: a back end that is both
+    /// hook and target may keep one table of what it has seen.
     package static func question(
         for wake: Wake, _ hook: HookSettings, now: Moment
     ) -> TransferRequest {
@@ -41,8 +42,8 @@ package enum RequestSender {
         if !wake.text.isEmpty { data.append(("b", .text(wake.text))) }
         if let push = try? JSON5Parser.parse(wake.push) { data.append(("push", push)) }
         return signed(
-            hook.request.url, type: "wake.question", data: data, identifier: wake.identifier,
-            hook.request, now: now)
+            hook.request.url, type: "wake.question", data: data,
+            identifier: wake.identifier + "-question", hook.request, now: now)
     }
 
     /// What is said of a wake-up. The target's address is in it only where the far side needs it.

@@ -163,7 +163,7 @@ extension EndToEndTests {
             let mosquitto = try await Mosquitto(
                 port: port,
                 settings: [
-                    "listener \(port.number) 127.0.0.1", "allow_anonymous true",
+                    "listener \(port) 127.0.0.1", "allow_anonymous true",
                     "acl_file \(folder.file("acl"))", "max_packet_size 2000",
                 ])
             let bob = try await broker.client("bob")
@@ -227,7 +227,7 @@ extension EndToEndTests {
             let mosquitto = try await Mosquitto(
                 port: port,
                 settings: [
-                    "listener \(port.number) 127.0.0.1", "cafile \(identities.file("ca.pem"))",
+                    "listener \(port) 127.0.0.1", "cafile \(identities.file("ca.pem"))",
                     "certfile \(own)/server.pem", "keyfile \(own)/server-key.pem",
                     "require_certificate true", "allow_anonymous false",
                     "password_file \(identities.file("passwords"))",

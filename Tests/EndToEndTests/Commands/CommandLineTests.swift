@@ -146,7 +146,7 @@ extension EndToEndTests {
             let attempts = [
                 ("tls://localhost:\(broker.plainPort)", "needs tcp:// instead of tls://"),
                 ("tcp://127.0.0.1:\(broker.tlsPort)", "needs tls:// instead of tcp://"),
-                ("tcp://127.0.0.1:\(closed.number)", "is martletd running there?"),
+                ("tcp://127.0.0.1:\(closed)", "is martletd running there?"),
             ]
             for (server, text) in attempts {
                 let child = try ChildProcess(

@@ -45,6 +45,12 @@ extension EndToEndTests {
             #expect(again.exit == .code(0x90) && again.text.contains("there is no app"))
             let list = try await martlet("app", "list", of: broker)
             #expect(!list.text.contains("plant") && list.text.contains("demo"))
+            // A password is a loss too.
+            #expect(try await martlet("app", "create", "small", of: broker).exit == .code(0))
+            let client = try AdministrationClient(dataDirectory: broker.directory)
+            _ = try client.send(SetPassword(app: "small", name: "ann", password: "long enough"))
+            let small = try await martlet("app", "delete", "small", of: broker)
+            #expect(small.text.contains("the app small has 1 password; nothing"), "\(small.text)")
             // The other app is whole.
             try await alice.send(OutgoingMessage(to: .user("alice"), text: "whole"))
             await alice.close()

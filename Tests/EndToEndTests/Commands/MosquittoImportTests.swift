@@ -77,7 +77,7 @@ extension EndToEndTests {
             try write("acl", Self.accessList)
             let port = try ReservedPort()
             let settings = [
-                "listener \(port.number) 127.0.0.1", "allow_anonymous false",
+                "listener \(port) 127.0.0.1", "allow_anonymous false",
                 "password_file \(files.file("passwd"))", "acl_file \(files.file("acl"))",
                 "max_inflight_messages 30",
             ]
@@ -87,20 +87,20 @@ extension EndToEndTests {
                 let child = try ChildProcess(
                     "/usr/bin/mosquitto_pub",
                     [
-                        "-h", "127.0.0.1", "-p", "\(port.number)", "-V", "5",
+                        "-h", "127.0.0.1", "-p", "\(port)", "-V", "5",
                         "-u", "alice", "-P", "apw", "-r", "-q", "1", "-t", topic, "-m", text,
                     ] + words)
                 #expect(try await child.exit() == .code(0), "\(child.text)")
             }
             try await expectService(port: port.number)
             let sleeper = try await run(
-                "sub", port: port.number, "alice", "apw", "-i", "sleeper", "-c", "-x", "3600", "-q", "1",
-                "-t", "site/#", "-E")
+                "sub", port: port.number, "alice", "apw", "-i", "sleeper", "-c", "-x", "3600",
+                "-q", "1", "-t", "site/#", "-E")
             #expect(sleeper.exit == .code(0))
             for (text, qos) in [("first", "1"), ("second", "2"), ("third", "1")] {
                 let sent = try await run(
-                    "pub", port: port.number, "alice", "apw", "-t", "site/q", "-q", qos, "-m", text, "-D",
-                    "publish", "content-type", "text/q")
+                    "pub", port: port.number, "alice", "apw", "-t", "site/q", "-q", qos, "-m", text,
+                    "-D", "publish", "content-type", "text/q")
                 #expect(sent.exit == .code(0))
             }
             mosquitto.process.signal(SIGTERM)

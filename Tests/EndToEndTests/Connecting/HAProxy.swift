@@ -35,7 +35,7 @@ final class HAProxy {
         var lines = [
             "defaults", "  timeout connect 5s", "  timeout client 60s", "  timeout server 60s",
             "  timeout tunnel 60s",
-            "frontend ready", "  mode http", "  bind 127.0.0.1:\(ready.number)",
+            "frontend ready", "  mode http", "  bind 127.0.0.1:\(ready)",
             "  http-request return status 204",
         ]
         for (index, (way, port)) in zip(ways, reserved.map(\.number)).enumerated() {

@@ -450,7 +450,7 @@ extension EndToEndTests {
             let token = try broker.token("gate", rights: ["attach:plant7-*"])
             let closed = try ReservedPort()
             let attempts = [
-                ("tcp://127.0.0.1:\(closed.number)", "Connection refused"),
+                ("tcp://127.0.0.1:\(closed)", "Connection refused"),
                 ("tcp://127.0.0.1:\(broker.tlsPort)", "needs tls:// instead of tcp://"),
                 ("tls://localhost:\(broker.plainPort)", "needs tcp:// instead of tls://"),
                 ("tls://localhost:\(broker.tlsPort)", "certificate: "),

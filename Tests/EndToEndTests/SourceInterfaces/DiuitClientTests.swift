@@ -92,11 +92,11 @@ extension EndToEndTests {
                 #"apps=[{app:"demo",interfaces:["diuit"]},{app:"other",interfaces:["diuit"]}]"#,
                 #"web.allowedOrigins=["https://app.example"]"#,
                 #"files.directory="\#(files.path)""#, "files.bytesPerApp=11534336",
-                #"files.address="http://localhost:\#(port.number)""#,
+                #"files.address="http://localhost:\#(port)""#,
                 "limits.packetMaximum=8388608",
-                listeners: ["http://localhost:\(port.number)"])
+                listeners: ["http://localhost:\(port)"])
             let client = try Self.client(
-                "diuit_files", ["\(port.number)", try broker.token("alice"), try broker.token("bob")])
+                "diuit_files", ["\(port)", try broker.token("alice"), try broker.token("bob")])
             #expect(try await client.exit(within: 100) == .code(0), "\(client.text)")
             #expect(client.lines.filter { $0.hasSuffix(" well") }.count == 3, "\(client.text)")
             let address = try #require(client.lines.last { $0.hasPrefix("http") })
@@ -121,11 +121,11 @@ extension EndToEndTests {
             let broker = try await TestBroker(
                 #"apps=[{app:"demo",interfaces:["diuit"]}]"#,
                 #"files.directory="\#(disk.path)""#, "files.bytesPerApp=11534336",
-                #"files.address="http://localhost:\#(port.number)""#, "limits.packetMaximum=8388608",
-                listeners: ["http://localhost:\(port.number)"])
+                #"files.address="http://localhost:\#(port)""#, "limits.packetMaximum=8388608",
+                listeners: ["http://localhost:\(port)"])
             let client = try Self.client(
                 "diuit_files",
-                ["\(port.number)", try broker.token("alice"), try broker.token("bob"), "full"])
+                ["\(port)", try broker.token("alice"), try broker.token("bob"), "full"])
             #expect(try await client.exit(within: 100) == .code(0), "\(client.text)")
             let names = try FileManager.default.subpathsOfDirectory(atPath: disk.path)
             #expect(names.filter { $0.hasSuffix(".png") }.count == 1, "\(names)")

@@ -52,11 +52,11 @@ extension EndToEndTests {
             let broker = try await TestBroker(
                 Self.interface, #"files.directory="\#(files.path)""#,
                 "files.bytesPerApp=1073741824",
-                #"files.address="http://localhost:\#(port.number)""#, "limits.packetMaximum=8388608",
-                listeners: ["http://localhost:\(port.number)"])
+                #"files.address="http://localhost:\#(port)""#, "limits.packetMaximum=8388608",
+                listeners: ["http://localhost:\(port)"])
             let client = try Self.client(
                 "diuit_kills",
-                ["\(port.number)", try broker.token("alice"), try broker.token("bob"), "40"])
+                ["\(port)", try broker.token("alice"), try broker.token("bob"), "40"])
             for kill in 1...4 {
                 _ = try await client.line(with: "stored \(kill * 8)")
                 try await broker.killNow()

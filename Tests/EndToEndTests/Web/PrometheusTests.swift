@@ -114,10 +114,10 @@ extension EndToEndTests {
                 "/usr/bin/prometheus",
                 [
                     "--config.file=\(configuration)", "--storage.tsdb.path=\(directory)/data",
-                    "--web.listen-address=127.0.0.1:\(own.number)", "--log.level=warn",
+                    "--web.listen-address=127.0.0.1:\(own)", "--log.level=warn",
                 ])
             let question =
-                "http://127.0.0.1:\(own.number)/api/v1/query?query=martlet_clients_connected%7Bjob%3D"
+                "http://127.0.0.1:\(own)/api/v1/query?query=martlet_clients_connected%7Bjob%3D"
                 + "%22martlet%22%7D"
             defer { prometheus.signal(SIGTERM) }
             var answer = ""

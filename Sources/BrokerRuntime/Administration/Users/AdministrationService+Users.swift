@@ -130,6 +130,7 @@ extension AdministrationService {
             (UInt64(losses.connectedSessions), "connected session", "connected sessions"),
             (losses.queuedMessages, "queued message", "queued messages"),
             (UInt64(losses.tokens), "token", "tokens"),
+            (UInt64(losses.passwords), "password", "passwords"),
             (UInt64(losses.groups), "group", "groups"),
             (UInt64(losses.retainedMessages), "retained message", "retained messages"),
             (UInt64(losses.conversations), "conversation", "conversations"),
