@@ -1,5 +1,6 @@
-// The network card of QEMU's mps2-an386, a LAN9118 (Microchip DS00002266), and the two protocols that
-// bring a datagram to the node: ARP (RFC 826), which it answers, and UDP over IPv4 (RFC 768, 791).
+// The network card of QEMU's mps2-an386, a LAN9118 (Microchip DS00002266), and the two protocols
+// that bring a datagram to the node: ARP (RFC 826), which it answers, and UDP over IPv4 (RFC 768,
+// 791).
 // Every other frame is dropped. No checksum is verified: the card verifies the frame's, and a
 // wake-up datagram is proven (port/wake/wake.h).
 
@@ -130,7 +131,8 @@ static void answer_arp(void)
 
 uint32_t board_datagram_read(uint8_t *bytes, uint32_t room)
 {
-    enum { IP = ETHERNET_HEADER, UDP = IP + 20, DATA = UDP + 8, TYPE_IP = 0x0800, TYPE_ARP = 0x0806 };
+    enum { IP = ETHERNET_HEADER, UDP = IP + 20, DATA = UDP + 8 };
+    enum { TYPE_IP = 0x0800, TYPE_ARP = 0x0806 };
     while (has_frame()) {
         uint32_t count = read_frame();
         if (count < ETHERNET_HEADER + ARP_BYTES) {

@@ -1,5 +1,5 @@
-// What a node knows after a power cut: one record, in two sectors of flash. An incomplete one is passed
-// over, and the one before it counts.
+// What a node knows after a power cut: one record, in two sectors of flash. An incomplete one is
+// passed over, and the one before it counts.
 
 #ifndef NODE_RECORD_H
 #define NODE_RECORD_H

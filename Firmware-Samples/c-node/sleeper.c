@@ -1,5 +1,5 @@
-// A node that sleeps until it is woken, on a bare board: without a connection and without a clock. A
-// datagram of martlet-gateway push ends its sleep. It connects over its line, carries out the
+// A node that sleeps until it is woken, on a bare board: without a connection and without a clock.
+// A datagram of martlet-gateway push ends its sleep. It connects over its line, carries out the
 // commands that wait for it, each once, reports what it has done, disconnects, and sleeps again.
 //
 // A datagram counts once, also after a power cut: its time is in the record. One that the owner's

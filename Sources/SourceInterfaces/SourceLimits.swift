@@ -7,9 +7,8 @@ public enum SourceLimits {
     /// Seconds for which a login through an interface is valid: 30 days. These systems have no
     /// refresh, and their clients log in again after a refusal.
     public static let sessionSeconds: UInt64 = 30 * 86_400
-    /// Logins of a user through one interface at a time. The oldest one ends with the next login,
-    /// so that a client which logs in at each start does not fill the store. Phones, browsers and a
-    /// tablet of one person need fewer.
+    /// Logins of a user through one interface at a time, so that a client which logs in at each
+    /// start does not fill the store. Phones, browsers and a tablet of one person need fewer.
     public static let sessionsPerUserMaximum = 16
     /// Dialogs and conversations that one request reads: one page of groups.
     public static let dialogsMaximum = 1_000

@@ -8,7 +8,8 @@ import Administration
 struct SourceSessions {
     let operations: any SourceOperations
 
-    /// Makes a token for a user, and ends the oldest ones of the same interface above the limit.
+    /// Makes a token for a user. Above the limit of an interface ends another one of the same
+    /// device, or else the one that expires first.
     ///
     /// - Parameters:
     ///   - device: the only device that may use it; nil for any.
@@ -18,7 +19,7 @@ struct SourceSessions {
         for user: SourceUser, interface: SourceInterface, device: String? = nil,
         seconds: UInt64 = SourceLimits.sessionSeconds, rights: [String]? = nil
     ) throws(SourceRefusal) -> String {
-        try endOldest(of: user, interface: interface)
+        try makeRoom(of: user, device: device, interface: interface)
         let minted = try operations.mint(
             MintTokens(
                 app: user.app, users: [user.user], device: device, expirySeconds: seconds,
@@ -29,16 +30,18 @@ struct SourceSessions {
         return token.token
     }
 
-    private func endOldest(of user: SourceUser, interface: SourceInterface) throws(SourceRefusal) {
+    private func makeRoom(
+        of user: SourceUser, device: String?, interface: SourceInterface
+    ) throws(SourceRefusal) {
         let selection = TokenSelection(
             app: user.app, user: user.user, batch: interface.tokenBatch)
         let tokens = try operations.list(ListTokens(selection)).tokens
         guard tokens.count >= SourceLimits.sessionsPerUserMaximum else { return }
-        // What was made first expires first.
-        let byAge = tokens.sorted {
-            ($0.expiresUnixSeconds ?? .max) < ($1.expiresUnixSeconds ?? .max)
+        func order(_ token: ListTokens.Token) -> (Int, UInt64) {
+            (device != nil && token.device == device ? 0 : 1, token.expiresUnixSeconds ?? .max)
         }
-        for token in byAge.prefix(tokens.count + 1 - SourceLimits.sessionsPerUserMaximum) {
+        let count = tokens.count + 1 - SourceLimits.sessionsPerUserMaximum
+        for token in tokens.sorted(by: { order($0) < order($1) }).prefix(count) {
             _ = try operations.revoke(
                 RevokeTokens(TokenSelection(app: user.app, id: token.id)))
         }

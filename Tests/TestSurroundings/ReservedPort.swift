@@ -1,5 +1,5 @@
-// A TCP port of loopback that a program of a test listens on, also when it was killed and is started
-// again.
+// A TCP port of loopback that a program of a test listens on, also when it was killed and is
+// started again.
 
 import Foundation
 

@@ -1,5 +1,5 @@
-// The proof of wake-up datagrams: the example of docs/operating/push.md, every bit of it flipped, and
-// its time.
+// The proof of wake-up datagrams: the example of docs/operating/push.md, every bit of it flipped,
+// and its time.
 
 #include "check.h"
 #include "wake.h"

@@ -155,6 +155,7 @@ extension Broker {
         case .wills: deleteWills(of: parts, &deletion)
         case .groups: deleteGroups(of: parts, &deletion, in: &step)
         case .memberships: leaveGroups(of: parts, &deletion, in: &step)
+        case .allowLists: leaveAllowLists(of: parts, &deletion, in: &step)
         case .retained: parts.user != nil || deleteRetained(of: parts.app, &deletion)
         case .conversations: deleteConversations(of: parts, &deletion)
         case .leftovers: parts.user != nil || deleteLeftovers(of: parts.app, &deletion)

@@ -168,6 +168,27 @@ extension Broker {
         return true
     }
 
+    /// Takes the user off the lists of groups: another user of that name is not who was allowed.
+    mutating func leaveAllowLists(
+        of parts: DeletedParts, _ deletion: inout Deletion, in step: inout Step
+    ) -> Bool {
+        guard let user = parts.user else { return true }
+        let name = registry.users[user].name
+        for group in groupTable.groups.places.after(deletion.place) {
+            guard goesOn(deletion) else { return false }
+            deletion.look(at: group.place)
+            guard groupTable.groups.contains(group), groupTable.groups[group].app == parts.app,
+                let allowed = groupTable.groups[group].allowed
+            else { continue }
+            deletion.units -= allowed.count / Deletion.unitsPerRow
+            guard allowed.contains(where: { name == $0 }) else { continue }
+            deletion.units -= Deletion.unitsPerMember
+            // A full store takes a smaller row after the commit.
+            if !disallow(name, in: group, in: &step) { deletion.mustRepeat = true }
+        }
+        return true
+    }
+
     // MARK: - Messages
 
     mutating func deleteRetained(of app: Index<App>, _ deletion: inout Deletion) -> Bool {

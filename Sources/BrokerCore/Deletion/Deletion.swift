@@ -56,8 +56,8 @@ public struct Deletion: Sendable {
     /// What is deleted, in this order. Whatever refers to users comes before them, so that the
     /// store can be read between any two pieces.
     enum Phase: Int, CaseIterable {
-        case credentials, passwords, sessions, wills, groups, memberships, retained, conversations
-        case leftovers, trackedSends, sendKeys, users
+        case credentials, passwords, sessions, wills, groups, memberships, allowLists, retained
+        case conversations, leftovers, trackedSends, sendKeys, users
     }
 
     /// Begins the next phase.

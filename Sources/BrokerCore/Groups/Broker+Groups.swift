@@ -434,6 +434,13 @@ extension Broker {
         return nil
     }
 
+    /// Takes a name off the list of allowed users. Returns false if the store has no room.
+    mutating func disallow(_ name: Name, in group: Index<Group>, in step: inout Step) -> Bool {
+        let allowed = groupTable.groups[group].allowed?.filter { !(name == $0) }
+        let owner = GroupActor(user: groupTable.groups[group].owner, session: nil)
+        return replaceAllowed(of: group, to: allowed, by: owner, in: &step) == nil
+    }
+
     /// - Returns: the limit that forbids a list of this length; nil if none does.
     private mutating func replaceAllowed(
         of group: Index<Group>, to allowed: [[UInt8]]?, by actor: GroupActor, in step: inout Step

@@ -94,7 +94,7 @@ extension TracedPacket {
             self.init(
                 .out, json.isEmpty ? "stream" : Self.type(of: json),
                 byteCount: UInt64(json.isEmpty ? all.count : json.count))
-            if !json.isEmpty { detail = "too long to show" }
+            if json.count > TraceLimits.messageByteCountMaximum { detail = "too long to show" }
             return
         }
         self.init(.out, message.type, byteCount: UInt64(json.count))
@@ -118,12 +118,16 @@ extension TracedPacket {
         if !words.isEmpty { detail = words.joined(separator: ", ") }
     }
 
-    /// The type of a message that is not read: the encoder writes it first.
+    /// The type of a message that is not read, or the event of another system's: the encoder writes
+    /// it first.
     private static func type(of json: [UInt8]) -> String {
-        let start = Array(#"{"type":""#.utf8)
-        guard json.starts(with: start) else { return "message" }
-        let name = json.dropFirst(start.count).prefix { $0 != UInt8(ascii: "\"") }
-        return String(decoding: name, as: UTF8.self)
+        for member in ["type", "event"] {
+            let start = Array("{\"\(member)\":\"".utf8)
+            guard json.starts(with: start) else { continue }
+            let name = json.dropFirst(start.count).prefix { $0 != UInt8(ascii: "\"") }
+            return String(decoding: name, as: UTF8.self)
+        }
+        return "message"
     }
 
     private mutating func setContent(of message: ShownMessage) {

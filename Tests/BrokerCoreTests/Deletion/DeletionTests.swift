@@ -274,6 +274,21 @@ extension World {
         #expect(world.gauges.users == 2)
     }
 
+    @Test func `takes the user off the lists of groups`() {
+        for name in ["ann", "bob", "cid"] { world.addUser(name) }
+        let group = world.operatorGroup(owner: "ann", allowed: ["bob", "cid"])
+        let open = world.operatorGroup(owner: "ann")
+        world.settle()
+        world.deleteAll(World.user("bob"))
+        func allowed(_ group: String) -> [[UInt8]]? {
+            world.broker.groupDescription(app: World.app, Array(group.utf8))?.allowed
+        }
+        #expect(allowed(group) == [Array("cid".utf8)])
+        #expect(allowed(open) == nil)
+        world.crash()
+        #expect(allowed(group) == [Array("cid".utf8)])
+    }
+
     @Test func `sends no will, and tells a receipt to nobody`() {
         world.begin("ann/1", "bob/1", "cid/1")
         world.setWill("bob/1", to: .user("ann"), "lost")

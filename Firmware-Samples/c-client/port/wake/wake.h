@@ -5,7 +5,8 @@
 //     proof      the first 16 bytes of the HMAC-SHA-256 of the 20 bytes before it
 //
 // A device sleeps until a datagram is proven, connects, and sleeps again when nothing more arrives.
-// It stores the time of the datagram when it has connected: the relay repeats a datagram until then.
+// It stores the time of the datagram when it has connected: the relay repeats a datagram until
+// then.
 
 #ifndef MRT_WAKE_H
 #define MRT_WAKE_H
