@@ -1,0 +1,69 @@
+// `martlet cluster` on the nodes of a cluster: what it prints, and the hand-over.
+
+import Administration
+import Foundation
+import TestSurroundings
+import Testing
+
+@Suite(
+    .serialized, .timeLimit(.minutes(10)),
+    .enabled(if: NATSServers.isInstalled, "nats-server cannot be installed from PyPI"))
+struct ClusterCommandTests {
+    /// The program beside martletd.
+    private static let program = URL(filePath: TestCluster.program).deletingLastPathComponent()
+        .appending(path: "martlet").path
+
+    /// Runs `martlet cluster` and returns its exit code and what it printed.
+    private func command(
+        _ arguments: String..., of cluster: TestCluster
+    ) throws -> (code: Int32, lines: [String]) {
+        let output = cluster.directory.file("command.out")
+        try? FileManager.default.removeItem(atPath: output)
+        let process = try ClusterProcess(Self.program, ["cluster"] + arguments, log: output)
+        let code = try process.waitForEnd()
+        let text = try String(contentsOfFile: output, encoding: .utf8)
+        return (code, text.split(separator: "\n").map(String.init))
+    }
+
+    @Test func `each node shows all nodes, and the primary gives its place to another`()
+        async throws
+    {
+        try await onThread {
+            let cluster = try TestCluster()
+            let primary = try cluster.primary(otherThan: nil)
+            let standby = try #require(cluster.nodes.first { $0 !== primary })
+            // Nodes report each second.
+            let shown = try cluster.wait("three nodes") {
+                let shown = try command("status", "--data", standby.data, of: cluster)
+                return shown.lines.count { $0.contains("  record ") } == 3 ? shown : nil
+            }
+            #expect(shown.code == 0)
+            for node in cluster.nodes {
+                let part = node === primary ? "primary" : "standby"
+                #expect(
+                    shown.lines.contains {
+                        $0.hasPrefix("\(node.name)  \(part)  127.0.0.1:\(node.port)  record ")
+                    }, "\(shown.lines)")
+            }
+            #expect(shown.lines[0].hasSuffix("  this node"))
+            #expect(shown.lines.contains { $0.contains("without a lease here, durability strict") })
+            #expect(shown.lines.contains { $0.contains("of 256 MiB") })
+            let json = try command("status", "--data", primary.data, "--json", of: cluster)
+            #expect(json.lines.first?.contains(#""hasLease":true"#) == true, "\(json.lines)")
+
+            let refused = try command("step-down", "--data", standby.data, of: cluster)
+            #expect(refused.code != 0, "\(refused.lines)")
+            let done = try command("step-down", "--data", primary.data, of: cluster)
+            #expect(done.code == 0 && done.lines == ["the primary gives its place to another node"])
+            #expect(try primary.process?.waitForEnd() == 8)
+            _ = try cluster.primary(otherThan: primary)
+
+            let alone = cluster.directory.file("alone")
+            let absent = try command("status", "--data", alone, of: cluster)
+            #expect(absent.code != 0)
+            #expect(
+                absent.lines.first?.contains("no node of a cluster runs on \(alone)") == true,
+                "\(absent.lines)")
+        }
+    }
+}
