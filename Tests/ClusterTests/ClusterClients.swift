@@ -13,10 +13,15 @@ final class ClusterClients {
         var lost: Int
         /// Of QoS 2, delivered more than once.
         var doubledOnce: Int
+        /// Of clients whose connection ended without a word, and that did not come back.
+        var lostWills: Int
+        /// Topics whose retained message is older than one that was acknowledged.
+        var lostRetained: Int
     }
 
     private struct Pause: Decodable { var pause: Int }
     private struct Progress: Decodable { var acknowledged: Int }
+    private struct Mortal: Decodable { var isConnected: Bool }
 
     private let process = Process()
     private let input = Pipe()
@@ -33,11 +38,13 @@ final class ClusterClients {
         return process.terminationStatus == 0
     }()
 
-    init(_ cluster: TestCluster) throws {
+    /// - Parameter group: one that every user may join.
+    init(_ cluster: TestCluster, group: String) throws {
         let script = SourceTree.root.appending(path: "Tests/ClusterTests/cluster_clients.py").path
         process.executableURL = URL(filePath: "/usr/bin/python3")
         process.arguments = [
             script, cluster.nodes.map { "127.0.0.1:\($0.port)" }.joined(separator: ","),
+            group,
         ]
         let output = Pipe()
         process.standardInput = input
@@ -66,6 +73,16 @@ final class ClusterClients {
             try (ask("progress") as Progress).acknowledged > before + 50 ? () : nil
         }
     }
+
+    /// Connects a client with a will, which does not come back.
+    func connectMortal(_ name: String) throws {
+        guard try (ask("will \(name)") as Mortal).isConnected else {
+            throw ClusterFailure(description: "\(name) finds no primary")
+        }
+    }
+
+    /// Ends the connection of a client with a will without a word.
+    func cut(_ name: String) throws { _ = try ask("cut \(name)") as Mortal }
 
     func stop() throws -> Result { try ask("stop") }
 }

@@ -150,6 +150,13 @@ final class TestCluster: @unchecked Sendable {
         _ = try client.send(CreateApp(app: "demo"))
     }
 
+    /// A group that every user may join. Returns its id.
+    static func createGroup(owner: String, on node: Node) throws -> String {
+        let client = try AdministrationClient(dataDirectory: node.data)
+        _ = try client.send(AddUser(app: "demo", user: owner))
+        return try client.send(CreateGroup(app: "demo", owner: owner, title: "all")).groupid
+    }
+
     /// The status and the head of a response; 0 without one within a second.
     static func get(_ port: UInt16, _ path: String) -> (status: Int, text: String) {
         let answer = exchange(port, Array("GET \(path) HTTP/1.1\r\nHost: localhost\r\n\r\n".utf8))

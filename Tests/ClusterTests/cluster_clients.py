@@ -1,11 +1,15 @@
 """Publishers and subscribers of a cluster, with Paho: each goes from address to address until one
-accepts it. Publications are numbered; the end compares what was acknowledged with what arrived.
+accepts it. Publications are numbered; the end compares what was acknowledged with what arrived. They
+go to topics, with a subscriber of its own and a pair that shares a subscription, to a group, and,
+retained, to a topic of each publisher.
 
-    cluster_clients.py HOST:PORT,HOST:PORT,... [PUBLISHERS]
+    cluster_clients.py HOST:PORT,HOST:PORT,... GROUP
 
 Prints `ready` when all clients are connected, and for each line of standard input:
     progress   the acknowledgements so far, and the time since the last one in ms
     pause      the longest time without an acknowledgement since the last `pause`, in ms
+    will NAME  connects a client with a will, which does not come back when its connection ends
+    cut NAME   ends that connection without a word
     stop       publishes no more, waits until everything acknowledged has arrived, prints the result
 """
 import json
@@ -16,9 +20,14 @@ import time
 import paho.mqtt.client as mqtt
 
 ADDRESSES = [(a.rsplit(":", 1)[0], int(a.rsplit(":", 1)[1])) for a in sys.argv[1].split(",")]
-PUBLISHERS = int(sys.argv[2]) if len(sys.argv) > 2 else 4
+GROUP = "$g/" + sys.argv[2]
+PUBLISHERS = 4
 INFLIGHT = 8
 PATIENCE = 120
+# Of so many publications of a publisher one goes to the group, and one is retained. Two retained
+# ones are never under way together, so that an attempt that is repeated changes nothing back.
+GROUP_EVERY = 4
+RETAINED_EVERY = 2 * INFLIGHT
 
 
 class Acknowledgements:
@@ -28,6 +37,8 @@ class Acknowledgements:
         # Told of each acknowledgement and of each message that arrives.
         self.lock = threading.Condition(threading.RLock())
         self.numbers = {1: set(), 2: set()}
+        # By publisher, the last retained number that was acknowledged.
+        self.retained = {}
         self.last = time.monotonic()
         self.longest = 0.0
 
@@ -35,6 +46,8 @@ class Acknowledgements:
         with self.lock:
             now = time.monotonic()
             self.numbers[qos].add(number)
+            if is_retained(number):
+                self.retained[publisher_of(number)] = number
             self.longest = max(self.longest, now - self.last)
             self.last = now
             self.lock.notify_all()
@@ -50,11 +63,24 @@ class Acknowledgements:
             return longest
 
 
+def publisher_of(number):
+    return number // 10_000_000
+
+
+def goes_to_group(number):
+    return number % GROUP_EVERY == 1
+
+
+def is_retained(number):
+    return number % 10_000_000 % RETAINED_EVERY == 0
+
+
 class Client:
     """A client that keeps its session and looks for the primary."""
 
-    def __init__(self, name, protocol):
-        self.client = mqtt.Client(name, clean_session=False, protocol=protocol)
+    def __init__(self, name, returns=True):
+        self.returns = returns
+        self.client = mqtt.Client(name, clean_session=False, protocol=mqtt.MQTTv311)
         self.client.max_inflight_messages_set(4 * INFLIGHT)
         self.client.on_connect = self.connected
         self.is_connected = threading.Event()
@@ -82,6 +108,8 @@ class Client:
                     self.work()
             except OSError:
                 pass
+            if self.is_connected.is_set() and not self.returns:
+                return
             self.is_connected.clear()
             # The pause before the next address.
             self.stopped.wait(0.05)
@@ -98,7 +126,7 @@ class Client:
 
 class Publisher(Client):
     def __init__(self, index, acknowledged):
-        super().__init__(f"publisher-{index}", mqtt.MQTTv311)
+        super().__init__(f"publisher-{index}")
         self.qos = 1 + index % 2
         self.index = index
         self.acknowledged = acknowledged
@@ -107,13 +135,25 @@ class Publisher(Client):
         self.publishes = True
         self.client.on_publish = self.published
 
+    def connected(self, client, userdata, flags, code):
+        super().connected(client, userdata, flags, code)
+        if code == 0:
+            # Members may send to a group, and a subscription joins it.
+            client.subscribe(GROUP, qos=0)
+
     def work(self):
         if not self.is_connected.is_set():
             return
         while self.publishes and len(self.under_way) < INFLIGHT:
             number = self.index * 10_000_000 + self.next
             self.next += 1
-            info = self.client.publish(f"cluster/{self.qos}", str(number), qos=self.qos)
+            topic, payload = f"cluster/{self.qos}", str(number)
+            if goes_to_group(number):
+                topic, payload = GROUP, json.dumps({"t": "0", "b": payload})
+            elif is_retained(number):
+                topic = f"cluster/{self.qos}/state/{self.index}"
+            info = self.client.publish(
+                topic, payload, qos=self.qos, retain=is_retained(number))
             self.under_way[info.mid] = number
 
     def published(self, client, userdata, mid):
@@ -122,30 +162,95 @@ class Publisher(Client):
             self.acknowledged.add(self.qos, number)
 
 
-class Subscriber(Client):
+class Received:
+    """What one subscriber has got, or a pair that shares a subscription."""
+
     def __init__(self, lock):
-        super().__init__("subscriber", mqtt.MQTTv311)
-        self.counts = {1: {}, 2: {}}
         self.lock = lock
-        self.client.on_message = self.received
+        self.counts = {1: {}, 2: {}}
+        # By name of its client.
+        self.wills = {}
+
+    def add(self, topic, payload):
+        if topic == GROUP:
+            content = json.loads(payload)
+            if "msg" not in content:
+                # Somebody joined.
+                return
+            payload = content["msg"]["b"]
+        with self.lock:
+            if topic.startswith("wills/"):
+                self.wills[payload] = self.wills.get(payload, 0) + 1
+            else:
+                number = int(payload)
+                counts = self.counts[1 + publisher_of(number) % 2]
+                counts[number] = counts.get(number, 0) + 1
+            self.lock.notify_all()
+
+    def missing(self, acknowledged, expects):
+        with self.lock:
+            return [
+                n for q in (1, 2) for n in acknowledged.numbers[q]
+                if expects(n) and n not in self.counts[q]]
+
+    def doubled(self):
+        with self.lock:
+            return [n for n, count in self.counts[2].items() if count > 1]
+
+
+class Subscriber(Client):
+    def __init__(self, name, filters, received):
+        super().__init__(name)
+        self.filters = filters
+        self.received = received
+        self.client.on_message = lambda _, __, message: received.add(
+            message.topic, message.payload.decode())
         self.is_subscribed = threading.Event()
         self.client.on_subscribe = lambda *_: self.is_subscribed.set()
 
     def connected(self, client, userdata, flags, code):
         super().connected(client, userdata, flags, code)
         if code == 0 and not self.is_subscribed.is_set():
-            client.subscribe("cluster/#", qos=2)
+            client.subscribe([(name, 2) for name in self.filters])
 
-    def received(self, client, userdata, message):
-        qos = int(message.topic.rsplit("/", 1)[1])
+
+class Mortal(Client):
+    """A client with a will that never comes back."""
+
+    def __init__(self, name):
+        super().__init__(name, returns=False)
+        self.client.will_set(f"wills/{name}", name, qos=1)
+
+    def cut(self):
+        self.stopped.set()
+        self.thread.join()
+        sock = self.client.socket()
+        if sock is not None:
+            sock.close()
+
+
+class Reader(Client):
+    """Reads what is retained."""
+
+    def __init__(self):
+        super().__init__("reader")
+        self.condition = threading.Condition()
+        self.numbers = {}
+        self.client.on_message = self.read
+
+    def connected(self, client, userdata, flags, code):
+        super().connected(client, userdata, flags, code)
+        if code == 0:
+            client.subscribe("cluster/+/state/#", qos=1)
+
+    def read(self, client, userdata, message):
         number = int(message.payload)
-        with self.lock:
-            self.counts[qos][number] = self.counts[qos].get(number, 0) + 1
-            self.lock.notify_all()
+        with self.condition:
+            self.numbers[publisher_of(number)] = number
+            self.condition.notify_all()
 
-    def missing(self, acknowledged):
-        with self.lock:
-            return [n for q in (1, 2) for n in acknowledged.numbers[q] if n not in self.counts[q]]
+    def behind(self, acknowledged):
+        return [p for p, n in acknowledged.retained.items() if self.numbers.get(p, -1) < n]
 
 
 def say(**values):
@@ -154,10 +259,15 @@ def say(**values):
 
 def main():
     acknowledged = Acknowledgements()
-    subscriber = Subscriber(acknowledged.lock)
-    subscriber.thread.start()
-    if not subscriber.is_subscribed.wait(PATIENCE):
-        sys.exit("the subscriber finds no primary")
+    received, shared = Received(acknowledged.lock), Received(acknowledged.lock)
+    subscribers = [
+        Subscriber("subscriber", ["cluster/#", GROUP, "wills/#"], received),
+        Subscriber("pair-0", ["$share/pair/cluster/#"], shared),
+        Subscriber("pair-1", ["$share/pair/cluster/#"], shared)]
+    for subscriber in subscribers:
+        subscriber.thread.start()
+        if not subscriber.is_subscribed.wait(PATIENCE):
+            sys.exit("a subscriber finds no primary")
     publishers = [Publisher(index, acknowledged) for index in range(PUBLISHERS)]
     for publisher in publishers:
         publisher.thread.start()
@@ -167,6 +277,7 @@ def main():
             sys.exit("no publisher finds a primary")
     acknowledged.take_pause()
     print("ready", flush=True)
+    mortals = {}
     for line in sys.stdin:
         command = line.strip()
         if command == "progress":
@@ -174,20 +285,40 @@ def main():
                 sinceLast=int(1000 * (time.monotonic() - acknowledged.last)))
         elif command == "pause":
             say(pause=int(1000 * acknowledged.take_pause()))
+        elif command.startswith("will "):
+            name = command.split(" ")[1]
+            mortals[name] = Mortal(name)
+            mortals[name].thread.start()
+            say(isConnected=mortals[name].is_connected.wait(PATIENCE))
+        elif command.startswith("cut "):
+            mortals[command.split(" ")[1]].cut()
+            say(isConnected=False)
         elif command == "stop":
             break
     for publisher in publishers:
         publisher.publishes = False
+    def missing():
+        return (received.missing(acknowledged, lambda _: True)
+                + shared.missing(acknowledged, lambda n: not goes_to_group(n)))
+
+    def unsent_wills():
+        return [name for name in mortals if name not in received.wills]
+
     with acknowledged.lock:
         acknowledged.lock.wait_for(
-            lambda: all(not p.under_way for p in publishers)
-            and not subscriber.missing(acknowledged), timeout=PATIENCE)
-        missing = subscriber.missing(acknowledged)
-    doubled = [n for n, count in subscriber.counts[2].items() if count > 1]
-    say(acknowledged=acknowledged.count(), lost=len(missing), doubledOnce=len(doubled),
-        underWay=sum(len(p.under_way) for p in publishers),
-        received=sum(len(c) for c in subscriber.counts.values()))
-    sys.exit(1 if missing or doubled else 0)
+            lambda: not any(p.under_way for p in publishers) and not missing()
+            and not unsent_wills(), timeout=PATIENCE)
+        lost, wills = missing(), unsent_wills()
+    reader = Reader()
+    reader.thread.start()
+    with reader.condition:
+        reader.condition.wait_for(lambda: not reader.behind(acknowledged), timeout=PATIENCE)
+        behind = reader.behind(acknowledged)
+    doubled = received.doubled() + shared.doubled()
+    say(acknowledged=acknowledged.count(), lost=len(lost), doubledOnce=len(doubled),
+        lostWills=len(wills), lostRetained=len(behind),
+        underWay=sum(len(p.under_way) for p in publishers))
+    sys.exit(1 if lost or doubled or wills or behind else 0)
 
 
 main()

@@ -45,7 +45,7 @@ extension Broker {
         row.write(sessions[session].inbox.queue.raw)
         row.write(sessions[session].reservationRequested)
         row.write(sessions[session].expirySeconds)
-        row.write(sessions[session].disconnected.milliseconds)
+        row.write(sessions[session].disconnectedRow)
         row.write(sessions[session].sentThrough)
         if !isShort || pulls {
             row.write(UInt8(sessions[session].isFromBackup ? 1 : 0))

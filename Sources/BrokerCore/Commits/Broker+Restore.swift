@@ -10,7 +10,7 @@ struct Restoration {
     var sessions: [UInt64: Index<Session>] = [:]
     var groups: [UInt64: Index<Group>] = [:]
     /// Sessions that were connected when the broker ended.
-    var connectedSessions: Set<Index<Session>> = []
+    var returningSessions: Set<Index<Session>> = []
     /// Users that were deleted and that rows still name, by the app and the name.
     var deletedUsers: [[UInt8]: Index<User>] = [:]
     /// Rows that belong to nothing; they are removed.
@@ -97,7 +97,7 @@ extension Broker: StoreVisitor {
             loadLeftover(index)
         }
         moveContainedKeys()
-        scheduleRestoredWills(connected: restored.connectedSessions, at: moment)
+        scheduleRestoredWills(returning: restored.returningSessions, at: moment)
         scheduleHousekeeping(at: moment)
     }
 
@@ -117,6 +117,7 @@ extension Broker: StoreVisitor {
     private mutating func resumeExpiry(_ session: Index<Session>, at moment: Moment) {
         if sessions[session].disconnected > moment.instant {
             sessions[session].disconnected = moment.instant
+            sessions[session].isLossAssumed = true
             markDirty(session, .session, isUrgent: false)
         }
         startExpiry(session)
@@ -242,7 +243,7 @@ extension Broker: StoreVisitor {
             Session(
                 identifier: identifier, user: user, device: Name(device), dialect: dialect,
                 epoch: epoch, inbox: inbox, expirySeconds: expirySeconds))
-        sessions[session].disconnected = Instant(milliseconds: try row.read(UInt64.self))
+        sessions[session].disconnectedRow = try row.read(UInt64.self)
         // For a session that was connected, the last number sent is not known.
         let sentThrough = try row.read(UInt64.self)
         let wasConnected = sessions[session].disconnected == .never
@@ -254,7 +255,9 @@ extension Broker: StoreVisitor {
             sessions[session].receivesSince = try row.readCounter()
         }
         if version > 2 { setPulling(try row.read(UInt8.self) == 1, of: session) }
-        commits.noteRestored(session, identifier: identifier, wasConnected: wasConnected)
+        commits.noteRestored(
+            session, identifier: identifier,
+            hasTimeToReturn: wasConnected || sessions[session].isLossAssumed)
     }
 
     private mutating func restoreSubscription(

@@ -59,10 +59,10 @@ struct CommitPipeline: ~Copyable {
 
     /// Registers a session, to which other rows refer by its identifier.
     mutating func noteRestored(
-        _ session: Index<Session>, identifier: UInt64, wasConnected: Bool
+        _ session: Index<Session>, identifier: UInt64, hasTimeToReturn: Bool
     ) {
         restoration?.sessions[identifier] = session
-        if wasConnected { restoration?.connectedSessions.insert(session) }
+        if hasTimeToReturn { restoration?.returningSessions.insert(session) }
     }
 
     /// Registers a group, to which other rows refer by its identifier. After the restore this has

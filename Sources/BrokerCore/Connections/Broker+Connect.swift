@@ -277,6 +277,7 @@ extension Broker {
         if existing != nil { noteReturn(session, at: step.moment) }
         if request.dialect.isMQTT { replaceWill(of: session, request) }
         sessions[session].disconnected = .never
+        sessions[session].isLossAssumed = false
         sessions[session].dialect = request.dialect
         changePulling(request.pulls, of: session)
         resumeInbox(session, request.resume)

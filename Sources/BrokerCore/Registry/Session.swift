@@ -169,6 +169,27 @@ struct Session: ~Copyable {
         set { marks.set(.pulls, to: newValue) }
     }
 
+    /// Whether the session was connected when a broker died, and its client has not been back. Then
+    /// ``disconnected`` is the time of the restart, not that of a loss, and after another restart
+    /// the client has time to return again.
+    var isLossAssumed: Bool {
+        get { marks.contains(.isLossAssumed) }
+        set { marks.set(.isLossAssumed, to: newValue) }
+    }
+
+    /// ``disconnected`` and ``isLossAssumed`` as a row has them. A broker that does not know the bit
+    /// reads a time in the future, and takes its own start for it.
+    var disconnectedRow: UInt64 {
+        get { disconnected.milliseconds | (isLossAssumed ? Self.assumedBit : 0) }
+        set {
+            isLossAssumed = newValue != .max && newValue & Self.assumedBit != 0
+            disconnected = Instant(
+                milliseconds: isLossAssumed ? newValue & ~Self.assumedBit : newValue)
+        }
+    }
+
+    private static let assumedBit: UInt64 = 1 << 63
+
     /// Where the import of a session from another broker goes on: how many messages of the source
     /// earlier pieces had, taken or not. Nil if no import has begun it, or its client has come.
     /// Clients of MQTT have no outbox epoch, whose place in the row it has.
@@ -204,6 +225,7 @@ private struct SessionMarks: OptionSet {
     static let hasConnected = SessionMarks(rawValue: 1 << 0)
     static let isFromBackup = SessionMarks(rawValue: 1 << 1)
     static let pulls = SessionMarks(rawValue: 1 << 2)
+    static let isLossAssumed = SessionMarks(rawValue: 1 << 3)
 
     mutating func set(_ mark: SessionMarks, to isSet: Bool) {
         if isSet { insert(mark) } else { remove(mark) }

@@ -460,15 +460,15 @@ extension Broker {
     }
 
     /// Starts the delays of wills after a restart. The time at which a connected device was lost is
-    /// not known, so the device gets time to return: the longest of the will's delay, 1.5 times its
-    /// keep-alive, and 60 s from now. For a device that was lost before, the delay includes the
-    /// downtime.
-    mutating func scheduleRestoredWills(connected: Set<Index<Session>>, at moment: Moment) {
+    /// not known, so the device gets time to return, after each restart until it is back: the
+    /// longest of the will's delay, 1.5 times its keep-alive, and 60 s from now. For a device that
+    /// was lost before, the delay includes the downtime.
+    mutating func scheduleRestoredWills(returning: Set<Index<Session>>, at moment: Moment) {
         for index in willTable.wills.places where willTable.wills.contains(index) {
             let session = session(
                 of: willTable.wills[index].user, device: willTable.wills[index].device)
             let delay = UInt64(willTable.wills[index].delaySeconds)
-            if let session, !connected.contains(session) {
+            if let session, !returning.contains(session) {
                 let lost = sessions[session].disconnected
                 let token = deadlines.insert(
                     .will(index), at: max(lost.advanced(bySeconds: delay), moment.instant))

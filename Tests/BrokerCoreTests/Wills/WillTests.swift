@@ -113,6 +113,36 @@ import Testing
         #expect(lines().map { $0.contains("\"lost\"") } == [true])
     }
 
+    @Test func `of a device that two restarts keep away has the grace after each`() {
+        world.setWill("ann/phone", to: .user("bob"), "lost")
+        _ = lines()
+        world.crash()
+        world.settle()
+        // What the restart has noted about the session is stored.
+        world.pass(seconds: 30)
+        world.settle()
+        world.crash()
+        world.begin("bob/pc")
+        world.pass(milliseconds: 89_999)
+        #expect(lines() == [])
+        world.pass(milliseconds: 1)
+        #expect(lines().map { $0.contains("\"lost\"") } == [true])
+    }
+
+    @Test func `of a device that was lost after it had come back is not delayed by a restart`() {
+        world.setWill("ann/phone", to: .user("bob"), "lost", delay: 10)
+        _ = lines()
+        world.crash()
+        world.begin("ann/phone")
+        world.setWill("ann/phone", to: .user("bob"), "lost", delay: 10)
+        world.lose("ann/phone")
+        world.settle()
+        world.crash()
+        world.begin("bob/pc")
+        world.pass(seconds: 10)
+        #expect(lines().map { $0.contains("\"lost\"") } == [true])
+    }
+
     @Test func `of a device that is back within the grace is not sent`() {
         world.setWill("ann/phone", to: .user("bob"), "lost")
         world.begin("ann/pad", expiry: 0)
