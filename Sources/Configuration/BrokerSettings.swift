@@ -98,6 +98,7 @@ public struct BrokerSettings: Hashable, Sendable {
     public struct Files: Hashable, Sendable {
         public var directory: String?
         public var bytesPerApp = 0
+        public var userPercent = 10
         public var ageSeconds = 7 * 86_400
         public var address: String?
     }

@@ -435,6 +435,12 @@ public enum SettingTable {
             in: 0...35_184_372_088_832, unit: "bytes", reload: .restart,
             "Bytes of the files of one app. Above it new ones are refused (507); 0 keeps none."),
         .integer(
+            "files.userPercent", at: \.files.userPercent, in: 1...100, unit: "percent",
+            reload: .restart,
+            "Share of one user in `files.bytesPerApp` and in the 100,000 files of an app, so that "
+                + "nobody fills the directory alone. A file is in the share of the user who sent it "
+                + "last. Above it new ones are refused (507)."),
+        .integer(
             "files.ageSeconds", at: \.files.ageSeconds, in: 1...4_294_967_295,
             unit: "seconds", reload: .restart,
             "Age at which a file is removed: 7 days. A file that is sent again begins anew."),

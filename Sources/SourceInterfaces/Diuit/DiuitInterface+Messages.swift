@@ -101,7 +101,7 @@ extension DiuitInterface {
         guard let name = DialogMessageName(identifier: identifier) else {
             throw SourceRefusal(404, field: "messageId", "names no message")
         }
-        try checkIsIn(name.dialog)
+        try operations.checkIsIn(name.dialog, user: user, app: app)
         var mark = MarkConversation(app: app, user: user, number: name.number)
         switch name.dialog {
         case .group(let group): mark.groupid = group
