@@ -80,7 +80,7 @@ public struct BrokerSettings: Hashable, Sendable {
         public var sendWindow = 64
         public var messageMaximum = 1_024
         public var payloadMaximum = 262_144
-        public var packetMaximum = 524_288
+        public var packetMaximum = PacketSizes.packetStandard
         public var outgoingBytes = 512 << 20
     }
 
@@ -98,6 +98,7 @@ public struct BrokerSettings: Hashable, Sendable {
     public struct Files: Hashable, Sendable {
         public var directory: String?
         public var bytesPerApp = 0
+        public var userPercent = 10
         public var ageSeconds = 7 * 86_400
         public var address: String?
     }

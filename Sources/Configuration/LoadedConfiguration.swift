@@ -162,9 +162,9 @@ public struct LoadedConfiguration: Sendable {
     /// Checks that concern several values.
     private mutating func checkTogether() {
         let limits = settings.limits
-        if limits.packetMaximum < limits.payloadMaximum + 66_000 {
+        if limits.packetMaximum < limits.payloadMaximum + PacketSizes.overhead {
             complain(
-                "must be at least 66000 more than limits.payloadMaximum "
+                "must be at least \(PacketSizes.overhead) more than limits.payloadMaximum "
                     + "(\(limits.payloadMaximum))", key: "limits.packetMaximum")
         }
         if limits.sessionExpirySeconds > limits.sessionExpiryMaximumSeconds {

@@ -324,16 +324,16 @@ public enum SettingTable {
             "Bytes of the shortest JSON form of a `t`/`b` message. A longer message is "
                 + "refused: with 0x95 in MRT, with 0x97 in MQTT 5."),
         .integer(
-            "limits.payloadMaximum", at: \.limits.payloadMaximum, in: 0...268_000_000,
-            unit: "bytes",
+            "limits.payloadMaximum", at: \.limits.payloadMaximum,
+            in: 0...PacketSizes.payloadMaximum, unit: "bytes",
             reload: .atOnce,
             "Bytes of a payload on a plain topic. A longer payload is refused: with 0x95 in "
                 + "MRT, with 0x97 in MQTT 5."),
         .integer(
-            "limits.packetMaximum", at: \.limits.packetMaximum, in: 1_024...268_435_460,
-            unit: "bytes",
+            "limits.packetMaximum", at: \.limits.packetMaximum,
+            in: 1_024...PacketSizes.packetMaximum, unit: "bytes",
             reload: .restart,
-            "Bytes of a whole packet from a client. At least 66000 more than "
+            "Bytes of a whole packet from a client. At least \(PacketSizes.overhead) more than "
                 + "`payloadMaximum`, which leaves room for the longest topic."),
         .integer(
             "limits.outgoingBytes", at: \.limits.outgoingBytes, in: 1_048_576...1_099_511_627_776,
@@ -434,6 +434,12 @@ public enum SettingTable {
             "files.bytesPerApp", at: \.files.bytesPerApp,
             in: 0...35_184_372_088_832, unit: "bytes", reload: .restart,
             "Bytes of the files of one app. Above it new ones are refused (507); 0 keeps none."),
+        .integer(
+            "files.userPercent", at: \.files.userPercent, in: 1...100, unit: "percent",
+            reload: .restart,
+            "Share of one user in `files.bytesPerApp` and in the 100,000 files of an app, so that "
+                + "nobody fills the directory alone. A file is in the share of the user who sent it "
+                + "last. Above it new ones are refused (507)."),
         .integer(
             "files.ageSeconds", at: \.files.ageSeconds, in: 1...4_294_967_295,
             unit: "seconds", reload: .restart,

@@ -22,7 +22,7 @@ public enum SourceLimits {
     public static let pageCountDefault = 100
     /// Members that a request adds or removes, each of which waits for a commit.
     public static let membersMaximum = 64
-    /// Messages that one request marks or deletes.
+    /// Messages that one request marks or deletes: those of one page of a list.
     public static let messageIdentifiersMaximum = 100
     /// Conditions of a request; the clients of these systems send a few.
     public static let conditionsMaximum = 16
@@ -30,7 +30,8 @@ public enum SourceLimits {
     public static let conditionValuesMaximum = 100
     /// Conditions of a request that search texts: each reads all texts of a thousand messages.
     public static let searchesMaximum = 4
-    /// Levels of JSON within each other.
+    /// Levels of JSON within each other: the messages of these systems have five, and a reader that
+    /// calls itself has room for many more on the stack of a thread.
     public static let depthMaximum = 16
     /// Values of JSON in one request: a list of the members of the largest group has 1,000. An
     /// event with a file may have 7 MiB, and other files wait while it is read.
@@ -60,7 +61,8 @@ public enum SourceLimits {
     public static let chatPageCountDefault = 20
     /// Chats of a list with their newest message, which the store reads with one batch.
     public static let newestMessagesMaximum = ListConversations.messagesMaximum
-    /// Members of a chat whose read marks a list of messages tells.
+    /// Members of a chat whose read marks a list of messages tells: each of a hundred messages
+    /// names those who have read it, and more of them would be most of the answer.
     public static let readersMaximum = 16
     /// Bytes of the items of one answer on a socket, unless one item has more. A socket whose
     /// unsent bytes exceed 8 MiB ends, and a client that lists after each login would be there
@@ -69,6 +71,9 @@ public enum SourceLimits {
     /// Bytes of the state of a chat that an event tells to each member. A window of 256 such events
     /// has 2 MiB.
     public static let stateBytesMaximum = 8_192
+    /// The latest time that a client may ask for, in Unix seconds: far beyond any message, and a
+    /// thousand times as much has no overflow.
+    static let unixSecondsMaximum: Int64 = 1 << 40
     /// Seconds for which a nonce is valid: the account server has to sign it meanwhile.
     public static let nonceSeconds: UInt64 = 300
     /// Used nonces that are remembered until they are too old: logins of five minutes.

@@ -3,11 +3,9 @@
 import Administration
 
 /// Carries out operations. Each returns when its change is on disk.
-public protocol SourceOperations {
+public protocol SourceOperations: ChatAccess {
     /// Whether the user of the request may create groups.
     var mayCreateGroups: Bool { get }
-    /// Whether the user of the request may send to another one.
-    func maySend(to user: String) -> Bool
     /// Whether an app has an interface now.
     func isOpen(_ interface: SourceInterface, app: String) -> Bool
     /// A new nonce, which is good for one login.
@@ -40,7 +38,6 @@ public protocol SourceOperations {
     func groups(of user: String, app: String) -> [ListGroups.Group]
     /// Groups that everybody may join, at most ``SourceLimits/dialogsMaximum``.
     func openGroups(app: String) -> [ListGroups.Group]
-    func isMember(_ user: String, of group: String, app: String) -> Bool
     func show(_ request: ShowGroup) throws(SourceRefusal) -> ShowGroup.Reply
     func change(_ request: ChangeMember) throws(SourceRefusal) -> ChangeMember.Reply
     func change(_ request: ChangeGroup) throws(SourceRefusal) -> ChangeGroup.Reply
@@ -53,14 +50,4 @@ public protocol SourceOperations {
     func mark(_ request: MarkConversation) throws(SourceRefusal) -> MarkConversation.Reply
     /// Sends a message with the rights of the token.
     func send(_ request: SendMessage) throws(SourceRefusal) -> SendMessage.Reply
-}
-
-extension SourceOperations {
-    /// Whoever is added to a group receives its messages, so the user of the request must have the
-    /// right to send to each.
-    func checkReach(_ added: [String]) throws(SourceRefusal) {
-        for user in added where !maySend(to: user) {
-            throw SourceRefusal(403, "no right to send to \(user)")
-        }
-    }
 }

@@ -15,7 +15,7 @@ import Testing
         let message = try DiuitMessage(event(members))
         return DiuitMessage(
             type: message.type, text: message.data, attributes: try message.attributes() ?? [:]
-        ).members
+        ).members(in: .group("g"), from: "alice")
     }
 
     @Test func `media types and data survive`() throws {
@@ -28,7 +28,8 @@ import Testing
         ] {
             let sent: [String: SourceValue] = [
                 "data": .text("x"), "mime": .text(mime), "encoding": .text(encoding),
-                "meta": meta,
+                "meta": meta, "chatId": .text("g"),
+                "senderUser": .object(["serial": .text("alice")]),
             ]
             #expect(try passed(sent) == sent)
         }
@@ -38,7 +39,8 @@ import Testing
         #expect(
             try passed(["data": .text("x")]) == [
                 "data": .text("x"), "mime": .text("text/plain"), "encoding": .text("utf8"),
-                "meta": .object([:]),
+                "meta": .object([:]), "chatId": .text("g"),
+                "senderUser": .object(["serial": .text("alice")]),
             ])
     }
 
@@ -110,8 +112,9 @@ import Testing
     }
 
     @Test(arguments: [
-        (0x86, 403), (0x87, 403), (0xA0, 403), (0x8E, 4111), (0x95, 413), (0x97, 429),
-        (0x8B, 503), (0x82, 400), (0x8D, 408),
+        (0x86, 403), (0x87, 403), (0x8A, 403), (0x8C, 403), (0xA0, 403), (0x8D, 408),
+        (0x8E, 4111), (0x95, 413), (0x93, 429), (0x96, 429), (0x97, 429), (0x9F, 429),
+        (0x88, 503), (0x89, 503), (0x8B, 503), (0x82, 400), (0x98, 400),
     ])
     func `reasons have codes`(reason: Int, code: Int) {
         #expect(

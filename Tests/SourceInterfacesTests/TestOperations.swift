@@ -72,6 +72,7 @@ final class TestOperations: SourceOperations {
     }
     func openGroups(app: String) -> [ListGroups.Group] { [] }
     func isMember(_ user: String, of group: String, app: String) -> Bool { true }
+    func hasGroup(_ group: String, app: String) -> Bool { true }
     func show(_ request: ShowGroup) throws(SourceRefusal) -> ShowGroup.Reply {
         ShowGroup.Reply(
             groupid: request.groupid, title: "", owner: owner, memberCount: 1,

@@ -41,11 +41,15 @@ struct FileCounts: Sendable {
     fileprivate(set) var stored: UInt64 = 0
     /// Files that have no room: the quota, or the disk.
     fileprivate(set) var refused: UInt64 = 0
+    /// Of ``refused``, those beyond the share of their user.
+    fileprivate(set) var overShare: UInt64 = 0
     /// Responses with a file.
     fileprivate(set) var served: UInt64 = 0
     /// Requests for a file above the limit of those that are read at a time.
     fileprivate(set) var busy: UInt64 = 0
     fileprivate(set) var expired: UInt64 = 0
+    /// Files of apps that were deleted.
+    fileprivate(set) var removed: UInt64 = 0
     fileprivate(set) var fileCount = 0
     fileprivate(set) var byteCount = 0
 }
@@ -65,6 +69,7 @@ final class FileService: Sendable {
         var calls: [SourceCall] = []
         var byteCounts = RequestShareCounts(FileStoreLimits.waitingBytes)
         var reads = Reads()
+        var removals: [FileRemoval] = []
         var isStopped = false
         var counts = FileCounts()
         var answers: [UInt8: [Answer]] = [:]
@@ -144,8 +149,27 @@ final class FileService: Sendable {
         var counts = state.withLock(\.counts)
         let amount = store.amount
         counts.expired = store.expiredCount
+        counts.removed = store.removedCount
         (counts.fileCount, counts.byteCount) = (amount.fileCount, amount.byteCount)
         return counts
+    }
+
+    func fileCount(ofApp app: String) -> Int { store.fileCount(ofApp: app) }
+
+    /// Removes the files of an app whose users may not send any more. When it returns, nobody finds
+    /// them; the disk is freed in small steps.
+    ///
+    /// - Returns: what has failed; nil for nothing.
+    func removeFiles(ofApp app: String) -> String? {
+        let removal = FileRemoval(app: app)
+        let isTaken = state.withLock { state in
+            if !state.isStopped { state.removals.append(removal) }
+            return !state.isStopped
+        }
+        work.notify()
+        return isTaken
+            ? removal.wait(milliseconds: FileStoreLimits.removalMilliseconds)
+            : "the broker is stopping"
     }
 
     func stop() {
@@ -164,6 +188,8 @@ final class FileService: Sendable {
             let now = clock.moment().unixSeconds
             // Readers and senders come between two steps.
             if store.expire(unixSeconds: now) { work.notify() }
+            if store.deleteRemoved() { work.notify() }
+            removeFiles()
             let reads = state.withLock { state in
                 defer { state.reads = Reads() }
                 return state.reads
@@ -183,6 +209,24 @@ final class FileService: Sendable {
             }
         }
         for connection in Array(readings.open.keys) { readings.close(connection) }
+        removeFiles()
+    }
+
+    /// Between two files that are kept, so that none of the app comes afterwards.
+    private func removeFiles() {
+        let removals = state.withLock { state in
+            defer { state.removals = [] }
+            return state.removals
+        }
+        for removal in removals {
+            do throws(FileStore.Refusal) {
+                try store.remove(app: removal.app)
+                removal.end(nil)
+            } catch {
+                removal.end("\(error)")
+            }
+            work.notify()
+        }
     }
 
     private func nextCall() -> SourceCall? {
@@ -267,7 +311,7 @@ final class FileService: Sendable {
             let found = try SocketEvent(call.request.content, form)
             event = found
             if let file = try found.file() {
-                let kept = try keep(file, of: call, unixSeconds: now)
+                let kept = try keep(file, of: call, shared, unixSeconds: now)
                 call.request.content = found.replacingFile(by: kept, form)
             }
             guard call.request.content.count <= SocketLimits.messageByteCountMaximum else {
@@ -285,28 +329,44 @@ final class FileService: Sendable {
         state.withLock { $0.byteCounts.add(-byteCount, for: call.holder) }
     }
 
-    /// Returns the address of the file.
+    /// Returns the address of the file, which its user may send.
     private func keep(
-        _ file: SocketFile, of call: SourceCall, unixSeconds now: UInt64
+        _ file: SocketFile, of call: SourceCall, _ shared: SharedBroker, unixSeconds now: UInt64
     ) throws(SourceRefusal) -> String {
+        guard let user = call.request.user else {
+            preconditionFailure("an event of \(call.connection) without a user")
+        }
         guard let type = StoredFileType(mediaType: file.mediaType) else {
             throw SourceRefusal(415, field: "mime", "is no type of files that are kept")
         }
-        guard file.content.count <= FileStoreLimits.fileByteCountMaximum else {
+        guard
+            let access = CoreChatAccess(
+                renewing: call.credential, shared: shared, unixSeconds: now)
+        else { throw SourceRefusal(403, "the token is not valid any more") }
+        try file.check(from: user, by: access)
+        let content = try file.content()
+        guard content.count <= FileStoreLimits.fileByteCountMaximum else {
             throw SourceRefusal(
                 413, field: "data",
                 "has more than \(FileStoreLimits.fileByteCountMaximum) bytes")
         }
-        guard let app = call.request.user?.app else {
-            preconditionFailure("an event of \(call.connection) without a user")
-        }
         do throws(FileStore.Refusal) {
-            let name = try store.put(file.content, type: type, app: app, unixSeconds: now)
+            let name = try store.put(
+                content, type: type, from: user.user, app: user.app, unixSeconds: now)
             state.withLock { $0.counts.stored += 1 }
-            return "\(address)/1/files/\(FileStore.place(ofApp: app))/\(name.text)"
+            return "\(address)/1/files/\(FileStore.place(ofApp: user.app))/\(name.text)"
         } catch {
-            state.withLock { $0.counts.refused += 1 }
-            throw SourceRefusal(507, "the file is not kept: no room")
+            var isOverShare = false
+            if case .share = error { isOverShare = true }
+            state.withLock { state in
+                state.counts.refused += 1
+                if isOverShare { state.counts.overShare += 1 }
+            }
+            throw SourceRefusal(
+                507,
+                isOverShare
+                    ? "the file is not kept: your share of the app's files is used"
+                    : "the file is not kept: no room")
         }
     }
 }

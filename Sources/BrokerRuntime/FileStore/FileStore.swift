@@ -1,11 +1,13 @@
 // The files of messages, outside the store of messages:
 //
-//     DIRECTORY/key              32 random bytes
-//     DIRECTORY/APP/NAME         APP is the name of the app in hexadecimal
+//     DIRECTORY/key                    32 random bytes
+//     DIRECTORY/APP/NAME.SENDER        APP is the name of the app in hexadecimal
+//     DIRECTORY/APP.NUMBER.removed     files of an app that was deleted
 //
 // The name of a file is a digest of its content under the key: a file is there once, and nobody
 // finds one by its content. A file is written under another name, synced and renamed, so that the
-// end of the broker leaves no half of one. The time of a file says when it was sent last.
+// end of the broker leaves no half of one. The time of a file says when it was sent last, and SENDER
+// is a digest of the user who did. Files from before there were shares have no SENDER.
 
 import Credentials
 import Glibc
@@ -18,13 +20,9 @@ final class FileStore: Sendable {
     enum Refusal: Error {
         /// The app has as many bytes or files as it may have.
         case quota
+        /// The user has.
+        case share
         case disk(code: Int32)
-    }
-
-    /// What all apps have.
-    struct Amount: Hashable {
-        var fileCount = 0
-        var byteCount = 0
     }
 
     /// A file that is open for reading.
@@ -34,103 +32,45 @@ final class FileStore: Sendable {
         let type: StoredFileType
     }
 
-    private struct File {
-        let byteCount: Int
-        var sentUnixSeconds: UInt64
-        /// Whether it was sent again, so that its place in the order is too early.
-        var isSentAgain = false
-    }
-
-    /// The files of one app.
-    private final class Files {
-        private(set) var files: [StoredFileName: File] = [:]
-        private(set) var byteCount = 0
-        /// From the oldest one.
-        private var order: [StoredFileName] = []
-        /// Places of ``order`` before this one are done with.
-        private var orderStart = 0
-
-        /// Adds a file, in the place of one that is missing on disk.
-        func add(_ name: StoredFileName, _ file: File) {
-            if let missing = files.updateValue(file, forKey: name) {
-                byteCount += file.byteCount - missing.byteCount
-                files[name]?.isSentAgain = true
-                return
-            }
-            byteCount += file.byteCount
-            order.append(name)
-        }
-
-        /// Gives a file its whole time again. False if it is not there.
-        func touch(_ name: StoredFileName, unixSeconds now: UInt64) -> Bool {
-            guard files[name] != nil else { return false }
-            files[name]?.sentUnixSeconds = now
-            files[name]?.isSentAgain = true
-            return true
-        }
-
-        /// Takes out some files from before a time. Returns whether there may be more.
-        func takeExpired(
-            sentBefore end: UInt64, into expired: inout [StoredFileName]
-        ) -> Bool {
-            defer { compactOrder() }
-            for _ in 0..<FileStoreLimits.expiredPerStepMaximum {
-                guard orderStart < order.count else { return false }
-                let name = order[orderStart]
-                guard let file = files[name] else {
-                    preconditionFailure("\(name.text) has a place in the order and is no file")
-                }
-                guard file.isSentAgain || file.sentUnixSeconds < end else { return false }
-                orderStart += 1
-                if file.isSentAgain {
-                    files[name]?.isSentAgain = false
-                    order.append(name)
-                } else {
-                    files[name] = nil
-                    byteCount -= file.byteCount
-                    expired.append(name)
-                }
-            }
-            return true
-        }
-
-        /// What is done with is a half of the list at most.
-        private func compactOrder() {
-            guard orderStart > order.count / 2 else { return }
-            order.removeFirst(orderStart)
-            orderStart = 0
-        }
-    }
-
     private let directory: String
     private let key: [UInt8]
-    private let bytesPerApp: Int
+    private let quota: FileQuota
     private let ageSeconds: UInt64
     /// By the app in hexadecimal.
-    private let apps: Locked<[String: Files]>
+    private let apps: Locked<[String: AppFiles]>
     private let expired = Locked<UInt64>(0)
+    private let removed: Locked<Removed>
+
+    /// Files of apps that were deleted.
+    private struct Removed {
+        /// Folders that are not deleted yet.
+        var folders: [String]
+        /// Files that were deleted.
+        var count: UInt64 = 0
+    }
 
     /// Opens a directory, which is made if it is not there, and removes what an earlier broker left
     /// unfinished.
     ///
-    /// - Parameters:
-    ///   - bytesPerApp: the files of an app.
-    ///   - ageSeconds: after which a file is removed.
+    /// - Parameter ageSeconds: after which a file is removed.
     init(
-        directory: String, bytesPerApp: Int, ageSeconds: UInt64
+        directory: String, quota: FileQuota, ageSeconds: UInt64
     ) throws(StartError) {
         self.directory = directory
-        self.bytesPerApp = bytesPerApp
+        self.quota = quota
         self.ageSeconds = ageSeconds
         guard mkdir(directory, 0o700) == 0 || errno == EEXIST else {
             throw .file(call: "mkdir", path: directory, errno: errno)
         }
         key = try Self.readKey(in: directory)
-        var found: [String: Files] = [:]
-        for app in Self.entries(of: directory) where Self.isApp(app) {
-            found[app] = Self.readFiles("\(directory)/\(app)")
+        var found: [String: AppFiles] = [:]
+        var folders: [String] = []
+        for entry in Self.entries(of: directory) {
+            if Self.isApp(entry) { found[entry] = Self.readFiles("\(directory)/\(entry)") }
+            if entry.hasSuffix(Self.removedEnding) { folders.append(entry) }
         }
         apps = Locked(found)
+        removed = Locked(Removed(folders: folders))
     }
 
     /// The directory of an app.
@@ -156,35 +96,46 @@ final class FileStore: Sendable {
             }
     }
 
-    var amount: Amount {
+    /// What all apps have.
+    var amount: AppFiles.Amount {
         apps.withLock { apps in
-            apps.values.reduce(into: Amount()) { sum, files in
-                sum.fileCount += files.files.count
-                sum.byteCount += files.byteCount
+            apps.values.reduce(into: AppFiles.Amount()) { sum, files in
+                sum.fileCount += files.amount.fileCount
+                sum.byteCount += files.amount.byteCount
             }
         }
     }
 
+    func fileCount(ofApp app: String) -> Int {
+        apps.withLock { $0[Self.place(ofApp: app)]?.amount.fileCount ?? 0 }
+    }
+
     // MARK: - Files
 
-    /// Keeps a file, and returns its name when it is on disk.
+    /// Keeps a file, and returns its name when it is on disk. It is in the share of its last sender.
     func put(
-        _ content: [UInt8], type: StoredFileType, app: String, unixSeconds now: UInt64
+        _ content: [UInt8], type: StoredFileType, from user: String, app: String,
+        unixSeconds now: UInt64
     ) throws(Refusal) -> StoredFileName {
         let place = Self.place(ofApp: app)
         let name = name(of: content, type: type, place: place)
-        if touch(name, at: place, unixSeconds: now) { return name }
+        let sender = sender(user, place: place)
         expire(at: place, unixSeconds: now)
-        let isAdmitted = apps.withLock { apps in
-            guard let files = apps[place] else { return content.count <= bytesPerApp }
-            return files.byteCount + content.count <= bytesPerApp
-                && files.files.count < FileStoreLimits.filesPerAppMaximum
+        let (known, refusal) = apps.withLock { apps in
+            let files = apps[place] ?? AppFiles()
+            return (
+                files.files[name],
+                files.refusal(of: name, byteCount: content.count, from: sender, within: quota)
+            )
         }
-        guard isAdmitted else { throw .quota }
-        try write(content, name, at: place)
+        if let refusal { throw refusal }
+        let file = StoredFile(
+            byteCount: content.count, sentUnixSeconds: now, sender: sender)
+        let isRenewed = known.map { renew(name, known: $0, as: file, at: place) } ?? false
+        if !isRenewed { try write(content, to: path(of: name, file, at: place), at: place) }
         apps.withLock { apps in
-            let files = apps[place] ?? Files()
-            files.add(name, File(byteCount: content.count, sentUnixSeconds: now))
+            let files = apps[place] ?? AppFiles()
+            files.add(name, file)
             apps[place] = files
         }
         return name
@@ -193,21 +144,40 @@ final class FileStore: Sendable {
     private func name(
         of content: [UInt8], type: StoredFileType, place: String
     ) -> StoredFileName {
-        let (key, signed) = (key, Array("\(place).\(type.ending).".utf8) + content)
-        let digest = SHA256Digest(of: signed.span.bytes, key: key.span.bytes).bytes
+        StoredFileName(
+            digest: digest(of: Array("\(place).\(type.ending).".utf8) + content, wordCount: 4),
+            ending: type.ending)
+    }
+
+    private func sender(_ user: String, place: String) -> FileSender {
+        let digits = digest(of: Array("\(place)/\(user)".utf8), wordCount: 1)
+        guard let number = UInt64(digits, radix: 16) else {
+            preconditionFailure("a digest has the digits \(digits)")
+        }
+        return FileSender(digest: number)
+    }
+
+    /// Hexadecimal digits of a digest under the key, 16 of each word.
+    private func digest(of content: [UInt8], wordCount: Int) -> String {
+        // The checker of lifetimes wants a copy (6.3.1).
+        let key = key
+        let digest = SHA256Digest(of: content.span.bytes, key: key.span.bytes).bytes
         var digits: [UInt8] = []
-        for start in stride(from: 0, to: digest.count, by: 8) {
+        for start in stride(from: 0, to: 8 * wordCount, by: 8) {
             digits.append(
                 hexadecimal: digest[start..<start + 8].reduce(0) { $0 << 8 | UInt64($1) })
         }
-        return StoredFileName(
-            digest: String(decoding: digits, as: UTF8.self), ending: type.ending)
+        return String(decoding: digits, as: UTF8.self)
     }
 
-    /// Gives a file its whole time again. False if it is not there.
-    private func touch(_ name: StoredFileName, at place: String, unixSeconds now: UInt64) -> Bool {
-        let isThere = apps.withLock { $0[place]?.touch(name, unixSeconds: now) ?? false }
-        return isThere && utimensat(AT_FDCWD, path(of: name, at: place), nil, 0) == 0
+    /// Gives a file on disk its whole time again, and its new sender. False if it is not there.
+    private func renew(
+        _ name: StoredFileName, known: StoredFile, as file: StoredFile, at place: String
+    ) -> Bool {
+        let path = path(of: name, known, at: place)
+        guard utimensat(AT_FDCWD, path, nil, 0) == 0 else { return false }
+        return known.sender == file.sender
+            || rename(path, self.path(of: name, file, at: place)) == 0
     }
 
     /// Opens a file; nil if it is not there, or too old.
@@ -219,7 +189,7 @@ final class FileStore: Sendable {
             let type = StoredFileType(ending: name.ending)
         else { return nil }
         let descriptor = Glibc.open(
-            path(of: name, at: place), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+            path(of: name, file, at: place), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
         guard descriptor >= 0 else { return nil }
         return OpenFile(descriptor: descriptor, byteCount: file.byteCount, type: type)
     }
@@ -241,26 +211,67 @@ final class FileStore: Sendable {
 
     @discardableResult
     private func expire(at place: String, unixSeconds now: UInt64) -> Bool {
-        var expired: [StoredFileName] = []
+        var expired: [(name: StoredFileName, file: StoredFile)] = []
         let hasMore = apps.withLock { apps in
             apps[place]?.takeExpired(
                 sentBefore: now - min(now, ageSeconds), into: &expired) ?? false
         }
-        for name in expired { unlink(path(of: name, at: place)) }
+        for (name, file) in expired { unlink(path(of: name, file, at: place)) }
         self.expired.withLock { $0 += UInt64(expired.count) }
         return hasMore
     }
 
-    // MARK: - Disk
+    // MARK: - Apps that are deleted
 
-    private func path(of name: StoredFileName, at place: String) -> String {
-        "\(directory)/\(place)/\(name.text)"
+    /// Files of apps that were deleted, which are deleted too.
+    var removedCount: UInt64 { removed.withLock(\.count) }
+
+    /// Takes away the files of an app: from now on nobody finds them. ``deleteRemoved()`` deletes
+    /// them, also after a restart of the broker.
+    func remove(app: String) throws(Refusal) {
+        let place = Self.place(ofApp: app)
+        apps.withLock { $0[place] = nil }
+        let folder = "\(place).\(UInt64.random(in: 0...(.max))).\(Self.removedEnding)"
+        guard rename("\(directory)/\(place)", "\(directory)/\(folder)") == 0 else {
+            guard errno == ENOENT else { throw .disk(code: errno) }
+            return
+        }
+        removed.withLock { $0.folders.append(folder) }
+        guard Self.sync(directory) else { throw .disk(code: errno) }
     }
 
+    /// Deletes some files of apps that were deleted. Returns whether there are more.
+    func deleteRemoved() -> Bool {
+        guard let folder = removed.withLock({ $0.folders.first }) else { return false }
+        let path = "\(directory)/\(folder)"
+        let names = Self.entries(
+            of: path, countMaximum: FileStoreLimits.expiredPerStepMaximum)
+        let count = names.count(where: { unlink("\(path)/\($0)") == 0 })
+        removed.withLock { $0.count += UInt64(count) }
+        if count > 0 { return true }
+        // It is empty; or its files cannot be deleted, and the next start of the broker tries again.
+        rmdir(path)
+        return removed.withLock { removed in
+            removed.folders.removeFirst()
+            return !removed.folders.isEmpty
+        }
+    }
+
+    // MARK: - Disk
+
+    private func path(of name: StoredFileName, _ file: StoredFile, at place: String) -> String {
+        let path = "\(directory)/\(place)/\(name.text)"
+        guard let sender = file.sender else { return path }
+        var digits: [UInt8] = []
+        digits.append(hexadecimal: sender.digest)
+        return "\(path).\(String(decoding: digits, as: UTF8.self))"
+    }
+
+    private static let removedEnding = "removed"
     private static let unfinishedEnding = ".new"
 
     private func write(
-        _ content: [UInt8], _ name: StoredFileName, at place: String
+        _ content: [UInt8], to target: String, at place: String
     ) throws(Refusal) {
         let folder = "\(directory)/\(place)"
         if mkdir(folder, 0o700) == 0 {
@@ -268,7 +279,6 @@ final class FileStore: Sendable {
         } else if errno != EEXIST {
             throw .disk(code: errno)
         }
-        let target = path(of: name, at: place)
         let temporary = target + Self.unfinishedEnding
         let descriptor = Glibc.open(
             temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0o600)
@@ -333,43 +343,56 @@ final class FileStore: Sendable {
         return key
     }
 
-    private static func entries(of path: String) -> [String] {
+    /// Names in a directory, as many as there are at most.
+    private static func entries(of path: String, countMaximum: Int = .max) -> [String] {
         guard let directory = opendir(path) else { return [] }
         defer { closedir(directory) }
         var names: [String] = []
-        while let entry = readdir(directory) {
-            names.append(
-                withUnsafePointer(to: &entry.pointee.d_name) {
-                    $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-                })
+        while names.count < countMaximum, let entry = readdir(directory) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) {
+                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            if name != ".", name != ".." { names.append(name) }
         }
         return names
     }
 
-    private static func readFiles(_ folder: String) -> Files {
-        let files = Files()
-        var found: [(name: StoredFileName, file: File)] = []
+    private static func readFiles(_ folder: String) -> AppFiles {
+        var found: [(path: String, name: StoredFileName, file: StoredFile)] = []
         for entry in entries(of: folder) {
+            let path = "\(folder)/\(entry)"
             if entry.hasSuffix(unfinishedEnding) {
-                unlink("\(folder)/\(entry)")
+                unlink(path)
                 continue
             }
             var status = stat()
-            guard let name = StoredFileName(entry), lstat("\(folder)/\(entry)", &status) == 0,
+            guard let (name, sender) = Self.name(ofEntry: entry), lstat(path, &status) == 0,
                 status.st_mode & S_IFMT == S_IFREG
             else { continue }
-            found.append(
-                (
-                    name,
-                    File(
-                        byteCount: Int(status.st_size),
-                        sentUnixSeconds: UInt64(clamping: status.st_mtim.tv_sec))
-                ))
+            let file = StoredFile(
+                byteCount: Int(status.st_size),
+                sentUnixSeconds: UInt64(clamping: status.st_mtim.tv_sec), sender: sender)
+            found.append((path, name, file))
         }
-        for (name, file) in found.sorted(by: { $0.file.sentUnixSeconds < $1.file.sentUnixSeconds })
-        {
+        let files = AppFiles()
+        var paths: [StoredFileName: String] = [:]
+        for (path, name, file) in found.sorted(by: {
+            $0.file.sentUnixSeconds < $1.file.sentUnixSeconds
+        }) {
             files.add(name, file)
+            // A file of two senders is from a copy of the directory.
+            if let other = paths.updateValue(path, forKey: name) { unlink(other) }
         }
         return files
+    }
+
+    /// What the name of a file on disk says.
+    private static func name(ofEntry entry: String) -> (StoredFileName, FileSender?)? {
+        let parts = entry.split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count == 3 else { return StoredFileName(entry).map { ($0, nil) } }
+        guard let name = StoredFileName("\(parts[0]).\(parts[1])"), parts[2].utf8.count == 16,
+            let digest = UInt64(parts[2], radix: 16)
+        else { return nil }
+        return (name, FileSender(digest: digest))
     }
 }

@@ -3,10 +3,16 @@
 enum FileStoreLimits {
     /// Bytes of a file: the 5 MB that the source documents.
     static let fileByteCountMaximum = 5 << 20
-    /// Files of an app, each of which takes about 200 bytes of memory.
+    /// Files of an app, each of which takes about 300 bytes of memory.
     static let filesPerAppMaximum = 100_000
     /// Files that one look at their age removes: a few milliseconds.
     static let expiredPerStepMaximum = 64
+    /// Sends that are remembered beside two of each file, before those that a later one replaced
+    /// are forgotten: a client that sends one file again and again fills no memory.
+    static let sendsKeptMinimum = 64
+    /// Milliseconds that the deletion of an app waits for the thread of files, which may be
+    /// reading an event of 7 MiB and syncing its file on a slow disk.
+    static let removalMilliseconds: Int32 = 30_000
     /// Milliseconds between two looks.
     static let expiryMilliseconds: Int32 = 10_000
     /// Files that are read at a time: each has a descriptor, and a piece in memory. Readers with

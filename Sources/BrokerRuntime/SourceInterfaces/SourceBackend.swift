@@ -76,15 +76,6 @@ struct SourceBackend: SourceOperations {
         try refusing { () throws(AdministrationRefusal) in try service.register(request) }
     }
 
-    func maySend(to user: String) -> Bool {
-        guard case .presented(_, let holder)? = credential,
-            case .user(let name, let device) = holder.kind
-        else { return false }
-        let sender = SendingUser(
-            app: holder.app, user: name, device: device ?? [], rights: holder.rights)
-        return service.shared.look { $0.maySend(to: Array(user.utf8), as: sender) }
-    }
-
     func secondsOfPassword(of user: SourceUser, hash: String) -> UInt64? {
         let passwords = UserPasswords(shared: service.shared, clock: service.clock)
         guard let password = passwords.password(of: user), password.hash == Array(hash.utf8) else {
@@ -124,12 +115,17 @@ struct SourceBackend: SourceOperations {
         }.filter { isPublicDialog(meta: $0.meta) }.map(ListGroups.Group.init)
     }
 
-    func isMember(_ user: String, of group: String, app: String) -> Bool {
-        service.shared.look {
-            $0.isMember(
-                Array(user.utf8), ofGroup: Array(group.utf8), app: Array(app.utf8))
-        }
+    private var access: CoreChatAccess {
+        CoreChatAccess(shared: service.shared, credential: credential)
     }
+
+    func isMember(_ user: String, of group: String, app: String) -> Bool {
+        access.isMember(user, of: group, app: app)
+    }
+
+    func hasGroup(_ group: String, app: String) -> Bool { access.hasGroup(group, app: app) }
+
+    func maySend(to user: String) -> Bool { access.maySend(to: user) }
 
     func show(_ request: ShowGroup) throws(SourceRefusal) -> ShowGroup.Reply {
         try refusing { () throws(AdministrationRefusal) in try service.showGroup(request) }

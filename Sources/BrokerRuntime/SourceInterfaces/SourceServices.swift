@@ -31,7 +31,8 @@ final class SourceServices: Sendable {
         }
         files = FileService(
             try FileStore(
-                directory: directory, bytesPerApp: terms.bytesPerApp,
+                directory: directory,
+                quota: FileQuota(appBytes: terms.bytesPerApp, userPercent: terms.userPercent),
                 ageSeconds: UInt64(terms.ageSeconds)), address: terms.address ?? "")
     }
 

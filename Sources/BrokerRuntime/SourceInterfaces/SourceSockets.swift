@@ -264,9 +264,10 @@ final class SourceSockets {
     private func countRefusal(
         _ connection: ConnectionID, in loop: inout some BrokerLoop & ~Copyable
     ) {
-        guard let socket = self[connection], socket.phase != .established else { return }
-        self[connection]?.refusedCount += 1
-        if socket.refusedCount + 1 >= SocketLimits.eventsBeforeLoginMaximum {
+        guard var socket = self[connection], socket.phase != .established else { return }
+        socket.refusedCount += 1
+        self[connection] = socket
+        if socket.refusedCount >= SocketLimits.eventsBeforeLoginMaximum {
             leave(connection, in: &loop)
         }
     }
@@ -486,7 +487,8 @@ extension SourceSockets: MessageRelay {
         case .connected:
             self[connection]?.phase = .established
             self[connection]?.writtenNumber = 0
-            texts = [socket.form.answer(device(of: socket, user: name), to: socket.loginNumber)]
+            let device = DiuitEvents.device(device(of: socket), of: name)
+            texts = [socket.form.answer(device, to: socket.loginNumber)]
         case .refused(let code, let detail):
             self[connection]?.phase = .ended
             texts = [
@@ -513,19 +515,11 @@ extension SourceSockets: MessageRelay {
         return texts.filter { !$0.isEmpty }.flatMap(SocketText.frame)
     }
 
-    /// What `authenticate` is answered with: the device, without tokens.
-    private func device(of socket: SourceSocket, user: String) -> SourceValue {
-        var device = ""
-        if case .user(_, let bytes?)? = holder(of: socket, at: clock.moment().instant)?.kind {
-            device = String(decoding: bytes, as: UTF8.self)
-        }
-        return .object([
-            "userId": .text(user), "deviceId": .text(device),
-            "device": .object([
-                "id": .text(device), "serial": .text(device), "status": .text("online"),
-                "platform": .null, "meta": .object([:]),
-            ]),
-        ])
+    /// The name of the device that the token is for; empty for a token without one.
+    private func device(of socket: SourceSocket) -> String {
+        guard case .user(_, let name?)? = holder(of: socket, at: clock.moment().instant)?.kind
+        else { return "" }
+        return String(decoding: name, as: UTF8.self)
     }
 
     /// The newest state of a group, at the time at which its change is told. It is written once for

@@ -594,12 +594,19 @@ enum StatisticsTable {
         ) { $0.files.stored },
         .counter(
             "files/refused", of: "files",
-            "Files of messages without room: `files.bytesPerApp`, 100,000 files of an app, or the "
-                + "disk"
+            "Files of messages without room: `files.bytesPerApp`, 100,000 files of an app, the "
+                + "share of their user, or the disk"
         ) { $0.files.refused },
+        .counter(
+            "files/refused/share", of: "files",
+            "Of `files/refused`, those beyond the share of their user (`files.userPercent`)"
+        ) { $0.files.overShare },
         .counter(
             "files/expired", of: "files", "Files that were removed at `files.ageSeconds`"
         ) { $0.files.expired },
+        .counter(
+            "files/removed", of: "files", "Files of apps that were deleted"
+        ) { $0.files.removed },
         .counter("files/served", of: "requests", "Responses with a file, or a part of one") {
             $0.files.served
         },

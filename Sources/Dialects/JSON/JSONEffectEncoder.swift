@@ -164,7 +164,7 @@ struct JSONEffectEncoder {
             }
             writer.write(reason)
             guard !body.isEmpty else { break }
-            // A byte alone is a grade, as no id of a group is.
+            // One byte is the grade of a subscription: the broker makes longer ids of groups.
             if body.count == 1, let grade = Grade(rawValue: body[0]) {
                 writer.write("grade", grade.name)
             } else {

@@ -254,7 +254,7 @@ enum LeanMessageEncoder {
         case .respond(_, _, let reason, let body):
             let body = Array(body.bytes(in: bytes))
             write(reason, detail: body.isEmpty ? reason.text(.none) : body, to: &writer)
-            // A byte alone is a grade, as no id of a group is.
+            // One byte is the grade of a subscription: the broker makes longer ids of groups.
             if !reason.isFailure, body.count > 1 { writer.write("convId", body.span.bytes) }
         case .reportHistory(let connection, _, let next, let entries, _, _):
             writer.write("code", 0)

@@ -37,6 +37,17 @@ public enum DiuitEvents {
         }
     }
 
+    /// What `authenticate` is answered with: the device, without tokens.
+    public static func device(_ name: String, of user: String) -> SourceValue {
+        .object([
+            "userId": .text(user), "deviceId": .text(name),
+            "device": .object([
+                "id": .text(name), "serial": .text(name), "status": .text("online"),
+                "platform": .null, "meta": .object([:]),
+            ]),
+        ])
+    }
+
     /// Those who may join a chat, at most ``SourceLimits/occupantsMaximum``; null for everybody.
     static func whiteList(_ allowed: [String]?) -> SourceValue {
         allowed.map {
@@ -109,17 +120,15 @@ public enum DiuitEvents {
         }
         var type: UInt8 = 0
         if case .number(let number)? = members["t"] { type = UInt8(clamping: number) }
-        var object = DiuitMessage(
-            type: type, text: members["b"]?.plainText ?? "", attributes: attributes
-        ).members
+        let message = DiuitMessage(
+            type: type, text: members["b"]?.plainText ?? "", attributes: attributes)
         var chat: DialogName?
         if let group = members["group"]?.plainText {
             chat = .group(group)
         } else if members["kind"] == .text("user") {
             chat = .between(user, sender)
         }
-        object["chatId"] = .optional(chat?.identifier)
-        object["senderUser"] = .object(["serial": .text(sender)])
+        var object = message.members(in: chat, from: sender)
         object["createdAt"] = members["time"] ?? .null
         object["id"] = .null
         if let chat, case .number(let number)? = members["kept"] {

@@ -21,11 +21,7 @@ extension DiuitInterface {
         if content.type != 0 { message.t = content.type }
         message.attributes = try content.attributes()
         _ = try operations.send(message)
-        var object = content.members
-        if object["meta"] == .null { object["meta"] = .object([:]) }
-        object["chatId"] = .text(chat.identifier)
-        object["senderUser"] = .object(["serial": .text(user)])
-        return .object(object)
+        return .object(content.members(in: chat, from: user))
     }
 
     // MARK: - List
@@ -36,7 +32,7 @@ extension DiuitInterface {
             event, countMaximum: SourceLimits.pageCountDefault,
             countDefault: SourceLimits.chatPageCountDefault,
             itemsMaximum: SourceLimits.messagesMaximum)
-        let before = try event.number("before", in: 0...1 << 40)
+        let before = try event.number("before", in: 0...SourceLimits.unixSecondsMaximum)
         let messages = try messages(
             of: chat, skipping: start, count: count,
             untilUnixMilliseconds: before.map { UInt64($0) * 1_000 })
@@ -101,7 +97,7 @@ extension DiuitInterface {
         guard let name = DialogMessageName(identifier: identifier) else {
             throw SourceRefusal(404, field: "messageId", "names no message")
         }
-        try checkIsIn(name.dialog)
+        try operations.checkIsIn(name.dialog, user: user, app: app)
         var mark = MarkConversation(app: app, user: user, number: name.number)
         switch name.dialog {
         case .group(let group): mark.groupid = group

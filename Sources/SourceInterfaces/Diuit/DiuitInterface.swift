@@ -16,7 +16,7 @@ struct DiuitInterface {
         case "chats/join": try joinChat(event)
         case "chats/leave": try leaveChat(event)
         case "chats/meta/update": try updateMeta(event)
-        // The source writes both.
+        // Diuit's documentation writes both.
         case "chats/whiteList/update", "chat/whiteList/update": try updateWhiteList(event)
         case "chat/kick", "chats/kick": try kick(event)
         case "messages/create": try createMessage(event)
@@ -36,20 +36,8 @@ struct DiuitInterface {
         guard let chat = DialogName(identifier: try event.text("chatId")) else {
             throw Self.noChat
         }
-        try checkIsIn(chat)
+        try operations.checkIsIn(chat, user: user, app: app)
         return chat
-    }
-
-    func checkIsIn(_ chat: DialogName) throws(SourceRefusal) {
-        let isIn: Bool
-        switch chat {
-        case .users: isIn = chat.other(than: user) != nil
-        case .group(let name): isIn = operations.isMember(user, of: name, app: app)
-        }
-        guard isIn else {
-            if case .group(let name) = chat { _ = try group(name) }
-            throw SourceRefusal(403, field: "chatId", "is a chat that you are not in")
-        }
     }
 
     /// The group of an event, which the user need not be in.

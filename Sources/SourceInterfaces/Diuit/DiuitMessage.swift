@@ -40,9 +40,15 @@ struct DiuitMessage {
         }
     }
 
-    /// The members that events and lists have.
-    var members: [String: SourceValue] {
-        ["data": .text(data), "mime": .text(mime), "encoding": .text(encoding), "meta": meta]
+    /// The members that answers, events and lists have.
+    ///
+    /// - Parameter chat: nil for a message to everybody.
+    func members(in chat: DialogName?, from sender: String) -> [String: SourceValue] {
+        [
+            "data": .text(data), "mime": .text(mime), "encoding": .text(encoding),
+            "meta": meta == .null ? .object([:]) : meta, "chatId": .optional(chat?.identifier),
+            "senderUser": .object(["serial": .text(sender)]),
+        ]
     }
 
     /// A kept message.
@@ -52,11 +58,9 @@ struct DiuitMessage {
         var object = DiuitMessage(
             type: message.t ?? 0, text: message.content.text ?? "",
             attributes: message.attributes ?? [:]
-        ).members
+        ).members(in: chat, from: message.from)
         let name = DialogMessageName(dialog: chat, number: message.number)
         object["id"] = .text(name.identifier)
-        object["chatId"] = .text(chat.identifier)
-        object["senderUser"] = .object(["serial": .text(message.from)])
         object["createdAt"] = .count(message.unixMilliseconds)
         object["reads"] = .array(reads.map { .text($0) })
         return object

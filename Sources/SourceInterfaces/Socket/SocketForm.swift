@@ -99,7 +99,8 @@ public enum SocketForm: Hashable, Sendable {
 public enum SocketLimits {
     /// Milliseconds between two pings to an idle client, as Socket.IO has it.
     public static let pingMilliseconds: UInt64 = 25_000
-    /// Milliseconds that a client has for its pong, as Socket.IO has it.
+    /// Milliseconds that the greeting gives a client for its pong, as Socket.IO has it. The broker
+    /// measures silence instead (``keepAliveSeconds``).
     public static let pongMilliseconds: UInt64 = 20_000
     /// Seconds of keep-alive: a client may be silent for one and a half times as long, which is
     /// the time between two pings and the time for a pong.
@@ -113,7 +114,8 @@ public enum SocketLimits {
     public static let firstMessageByteCountMaximum = 2_048
     /// Frames of one message, as of the broker's own sockets.
     public static let fragmentCountMaximum = 64
-    /// Events before the login that are answered. The next one ends the connection.
+    /// Events before the login: clients send `authenticate` first, and a few more by mistake. The
+    /// last one is answered, and ends the connection.
     public static let eventsBeforeLoginMaximum: UInt8 = 8
     /// Bytes of a message that can be a ping or a pong of plain JSON.
     static let pingByteCountMaximum = 64

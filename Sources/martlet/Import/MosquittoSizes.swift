@@ -1,5 +1,7 @@
 // max_packet_size and message_size_limit of Mosquitto, which restrict each other here.
 
+import Configuration
+
 /// The sizes of packets and payloads.
 struct MosquittoSizes {
     private var packet: Size?
@@ -9,13 +11,6 @@ struct MosquittoSizes {
         let byteCount: Int
         let place: String
     }
-
-    /// A packet has room for the longest topic beside the payload, which martletd checks.
-    private static let headByteCount = 66_000
-    private static let payloadMaximum = 268_000_000
-    private static let packetMaximum = 268_435_460
-    /// The default of limits.packetMaximum.
-    private static let standardPacket = 524_288
 
     mutating func take(
         _ word: String, _ value: String, at place: String, report: inout ImportReport
@@ -39,10 +34,11 @@ struct MosquittoSizes {
     func settings(report: inout ImportReport) -> [(key: String, value: String)] {
         if packet == nil, payload == nil { return [] }
         let asked = min(payload?.byteCount ?? .max, packet?.byteCount ?? .max)
-        let payloadByteCount = min(asked, Self.payloadMaximum)
-        let room = payloadByteCount + Self.headByteCount
+        let payloadByteCount = min(asked, PacketSizes.payloadMaximum)
+        // martletd checks that a packet has so much room.
+        let room = payloadByteCount + PacketSizes.overhead
         let packetByteCount = min(
-            max(packet?.byteCount ?? Self.standardPacket, room), Self.packetMaximum)
+            max(packet?.byteCount ?? PacketSizes.packetStandard, room), PacketSizes.packetMaximum)
         if let payload {
             report.add(
                 payload.byteCount == payloadByteCount ? .taken : .changed, at: payload.place,

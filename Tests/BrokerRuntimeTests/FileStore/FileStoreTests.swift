@@ -15,8 +15,10 @@ import Testing
         png = try #require(StoredFileType(mediaType: "image/png"))
     }
 
-    private func store(bytesPerApp: Int = 1_000) throws -> FileStore {
-        try FileStore(directory: files.path, bytesPerApp: bytesPerApp, ageSeconds: 100)
+    private func store(bytesPerApp: Int = 1_000, userPercent: Int = 100) throws -> FileStore {
+        try FileStore(
+            directory: files.path,
+            quota: FileQuota(appBytes: bytesPerApp, userPercent: userPercent), ageSeconds: 100)
     }
 
     private func content(
@@ -33,9 +35,15 @@ import Testing
     }
 
     private func put(
-        _ text: String, _ store: FileStore, app: String = "demo", at seconds: UInt64 = 0
+        _ text: String, _ store: FileStore, from user: String = "alice", app: String = "demo",
+        at seconds: UInt64 = 0
     ) throws -> StoredFileName {
-        try store.put(Array(text.utf8), type: png, app: app, unixSeconds: seconds)
+        try store.put(Array(text.utf8), type: png, from: user, app: app, unixSeconds: seconds)
+    }
+
+    /// Names in the directory of files, or of an app.
+    private func entries(_ folder: String = "") throws -> [String] {
+        try FileManager.default.contentsOfDirectory(atPath: "\(files.path)/\(folder)").sorted()
     }
 
     @Test func `a file is there once, for its app, and after a restart`() throws {
@@ -45,7 +53,7 @@ import Testing
         #expect(try put("a", store, at: now) == name)
         #expect(try put("b", store, at: now) != name)
         #expect(try put("a", store, app: "other", at: now) != name)
-        #expect(store.amount == FileStore.Amount(fileCount: 3, byteCount: 3))
+        #expect(store.amount == AppFiles.Amount(fileCount: 3, byteCount: 3))
         #expect(content(of: name, store, unixSeconds: now) == "a")
         #expect(content(of: name, store, app: "other", unixSeconds: now) == nil)
         let later = try self.store()
@@ -111,9 +119,10 @@ import Testing
     func `what an earlier broker has left at each step is a whole file or nothing`(
         step: Step
     ) throws {
-        let folder = "\(files.path)/\(FileStore.place(ofApp: "demo"))"
+        let place = FileStore.place(ofApp: "demo")
+        let folder = "\(files.path)/\(place)"
         let name = try put("abcd", store())
-        let path = "\(folder)/\(name.text)"
+        let path = "\(folder)/\(try #require(entries(place).first))"
         let manager = FileManager.default
         if step != .renamed { try manager.removeItem(atPath: path) }
         switch step {
@@ -130,11 +139,11 @@ import Testing
         #expect(content(of: name, store, unixSeconds: now) == (isThere ? "abcd" : nil))
         #expect(
             store.amount
-                == FileStore.Amount(fileCount: isThere ? 1 : 0, byteCount: isThere ? 4 : 0))
+                == AppFiles.Amount(fileCount: isThere ? 1 : 0, byteCount: isThere ? 4 : 0))
         // The client, who got no answer, sends it again.
         #expect(try put("abcd", store, at: now) == name)
         #expect(content(of: name, store, unixSeconds: now) == "abcd")
-        #expect(store.amount == FileStore.Amount(fileCount: 1, byteCount: 4))
+        #expect(store.amount == AppFiles.Amount(fileCount: 1, byteCount: 4))
         #expect(throws: FileStore.Refusal.self) { try put("e", store, at: now) }
     }
 
@@ -154,11 +163,11 @@ import Testing
             #expect(try put("abc", store, at: second) == first)
             while store.expire(unixSeconds: second) {}
         }
-        #expect(store.amount == FileStore.Amount(fileCount: 1, byteCount: 3))
+        #expect(store.amount == AppFiles.Amount(fileCount: 1, byteCount: 3))
         #expect(store.expiredCount == 0)
         while store.expire(unixSeconds: 451) {}
         #expect(content(of: first, store, unixSeconds: 451) == nil)
-        #expect(store.amount == FileStore.Amount() && store.expiredCount == 1)
+        #expect(store.amount == AppFiles.Amount() && store.expiredCount == 1)
         let folder = "\(files.path)/\(FileStore.place(ofApp: "demo"))"
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder).isEmpty)
     }
@@ -166,8 +175,9 @@ import Testing
     @Test func `a file that is missing on disk is kept again, and counts once`() throws {
         let store = try store(bytesPerApp: 5)
         let name = try put("aa", store)
-        let folder = "\(files.path)/\(FileStore.place(ofApp: "demo"))"
-        try FileManager.default.removeItem(atPath: "\(folder)/\(name.text)")
+        let place = FileStore.place(ofApp: "demo")
+        let entry = try #require(entries(place).first)
+        try FileManager.default.removeItem(atPath: "\(files.path)/\(place)/\(entry)")
         #expect(try put("aa", store, at: 50) == name)
         #expect(content(of: name, store, unixSeconds: 50) == "aa")
         let other = try put("bbb", store, at: 50)
@@ -176,9 +186,132 @@ import Testing
         _ = try put("ccccc", store, at: 200)
     }
 
+    @Test func `a file that is sent again stays for its age after the last send, and no longer`()
+        throws
+    {
+        let store = try store()
+        let first = try put("a", store)
+        _ = try put("a", store, at: 90)
+        // Others are sent between its last send and its end.
+        let other = try put("b", store, at: 150)
+        while store.expire(unixSeconds: 190) {}
+        #expect(store.amount.fileCount == 2)
+        while store.expire(unixSeconds: 191) {}
+        #expect(store.amount.fileCount == 1)
+        #expect(content(of: first, store, unixSeconds: 150) == nil)
+        #expect(content(of: other, store, unixSeconds: 150) == "b")
+    }
+
+    @Test func `sends of one file again and again are not remembered`() throws {
+        let files = AppFiles()
+        let name = StoredFileName(digest: String(repeating: "0", count: 64), ending: "png")
+        for second in 0..<10_000 as Range<UInt64> {
+            files.add(
+                name, StoredFile(byteCount: 1, sentUnixSeconds: second / 2, sender: nil))
+            #expect(files.rememberedSendCount <= 2 + FileStoreLimits.sendsKeptMinimum)
+        }
+        var expired: [(name: StoredFileName, file: StoredFile)] = []
+        while files.takeExpired(sentBefore: 4_999, into: &expired) {}
+        #expect(expired.isEmpty && files.amount == AppFiles.Amount(fileCount: 1, byteCount: 1))
+        while files.takeExpired(sentBefore: 5_000, into: &expired) {}
+        #expect(expired.map(\.name) == [name] && files.amount == AppFiles.Amount())
+    }
+
+    // MARK: - Shares of users
+
+    @Test func `a user has a share of the quota, and others have the rest`() throws {
+        let store = try store(bytesPerApp: 10, userPercent: 50)
+        _ = try put("aaaaa", store)
+        let error = #expect(throws: FileStore.Refusal.self) { try put("b", store) }
+        #expect({ if case .share? = error { true } else { false } }())
+        // The same again takes nothing.
+        _ = try put("aaaaa", store)
+        _ = try put("b", store, from: "bob")
+        _ = try put("c", store, app: "other")
+        // What is too old makes room.
+        _ = try put("ddddd", store, at: 101)
+    }
+
+    @Test func `a file is in the share of its last sender, also after a restart`() throws {
+        let now = UInt64(Date().timeIntervalSince1970)
+        let name = try put("aaaaa", store(bytesPerApp: 10, userPercent: 50), at: now)
+        let store = try self.store(bytesPerApp: 10, userPercent: 50)
+        #expect(throws: FileStore.Refusal.self) { try put("b", store, at: now) }
+        #expect(try put("aaaaa", store, from: "bob", at: now) == name)
+        #expect(store.amount == AppFiles.Amount(fileCount: 1, byteCount: 5))
+        #expect(try entries(FileStore.place(ofApp: "demo")).count == 1)
+        #expect(throws: FileStore.Refusal.self) { try put("c", store, from: "bob", at: now) }
+        // Who has no room cannot take it over.
+        _ = try put("b", store, at: now)
+        let error = #expect(throws: FileStore.Refusal.self) { try put("aaaaa", store, at: now) }
+        #expect({ if case .share? = error { true } else { false } }())
+        let later = try self.store(bytesPerApp: 10, userPercent: 50)
+        #expect(content(of: name, later, unixSeconds: now) == "aaaaa")
+        #expect(throws: FileStore.Refusal.self) { try put("c", later, from: "bob", at: now) }
+    }
+
+    @Test func `files from before there were shares are in nobody's share`() throws {
+        let now = UInt64(Date().timeIntervalSince1970)
+        let name = try put("aaaaa", store(), at: now)
+        let place = FileStore.place(ofApp: "demo")
+        let entry = try #require(entries(place).first)
+        let folder = "\(files.path)/\(place)"
+        #expect(rename("\(folder)/\(entry)", "\(folder)/\(name.text)") == 0)
+        let store = try self.store(bytesPerApp: 10, userPercent: 50)
+        #expect(content(of: name, store, unixSeconds: now) == "aaaaa")
+        _ = try put("bbbbb", store, at: now)
+        #expect(throws: FileStore.Refusal.self) { try put("c", store, from: "bob", at: now) }
+    }
+
+    @Test func `a share is a part of the bytes and of the files of an app`() {
+        func quota(_ bytes: Int, _ percent: Int) -> FileQuota {
+            FileQuota(appBytes: bytes, userPercent: percent)
+        }
+        #expect(quota(10, 1).userFiles == 1_000 && quota(10, 1).userBytes == 0)
+        #expect(quota(1_073_741_824, 10).userBytes == 107_374_182)
+        let most = 35_184_372_088_832
+        #expect(quota(most, 100).userBytes == most)
+    }
+
+    // MARK: - Apps that are deleted
+
+    @Test func `files of an app that is removed are nowhere, and go in bounded steps`() throws {
+        let store = try store()
+        let count = FileStoreLimits.expiredPerStepMaximum + 1
+        let names = try (0..<count).map { try put("\($0)", store) }
+        let other = try put("other", store, app: "other")
+        try store.remove(app: "demo")
+        #expect(names.allSatisfy { content(of: $0, store) == nil })
+        #expect(store.amount.fileCount == 1 && store.fileCount(ofApp: "demo") == 0)
+        // An app that gets the name has files of its own.
+        #expect(try put("0", store) == names[0])
+        #expect(store.deleteRemoved() && store.removedCount < count)
+        while store.deleteRemoved() {}
+        #expect(store.removedCount == count)
+        #expect(try entries().count == 3, "the key and two apps")
+        #expect(content(of: names[0], store) == "0")
+        #expect(content(of: other, store, app: "other") == "other")
+    }
+
+    @Test func `a removal that was interrupted goes on after a restart`() throws {
+        let now = UInt64(Date().timeIntervalSince1970)
+        let store = try store()
+        let name = try put("a", store, at: now)
+        try store.remove(app: "demo")
+        let later = try self.store()
+        #expect(content(of: name, later, unixSeconds: now) == nil)
+        while later.deleteRemoved() {}
+        #expect(try entries() == ["key"])
+        // One of an app without files does nothing.
+        try later.remove(app: "demo")
+        #expect(!later.deleteRemoved() && later.removedCount == 1)
+    }
+
     @Test func `a directory that cannot be written refuses`() throws {
         #expect(throws: StartError.self) {
-            try FileStore(directory: "/proc/none", bytesPerApp: 1, ageSeconds: 1)
+            try FileStore(
+                directory: "/proc/none", quota: FileQuota(appBytes: 1, userPercent: 100),
+                ageSeconds: 1)
         }
         let store = try store()
         let folder = "\(files.path)/\(FileStore.place(ofApp: "demo"))"

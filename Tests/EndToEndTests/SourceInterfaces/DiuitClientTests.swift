@@ -92,6 +92,7 @@ extension EndToEndTests {
                 #"apps=[{app:"demo",interfaces:["diuit"]},{app:"other",interfaces:["diuit"]}]"#,
                 #"web.allowedOrigins=["https://app.example"]"#,
                 #"files.directory="\#(files.path)""#, "files.bytesPerApp=11534336",
+                "files.userPercent=100",
                 #"files.address="http://localhost:\#(port)""#,
                 "limits.packetMaximum=8388608",
                 listeners: ["http://localhost:\(port)"])
@@ -121,6 +122,7 @@ extension EndToEndTests {
             let broker = try await TestBroker(
                 #"apps=[{app:"demo",interfaces:["diuit"]}]"#,
                 #"files.directory="\#(disk.path)""#, "files.bytesPerApp=11534336",
+                "files.userPercent=100",
                 #"files.address="http://localhost:\#(port)""#, "limits.packetMaximum=8388608",
                 listeners: ["http://localhost:\(port)"])
             let client = try Self.client(
@@ -128,7 +130,7 @@ extension EndToEndTests {
                 ["\(port)", try broker.token("alice"), try broker.token("bob"), "full"])
             #expect(try await client.exit(within: 100) == .code(0), "\(client.text)")
             let names = try FileManager.default.subpathsOfDirectory(atPath: disk.path)
-            #expect(names.filter { $0.hasSuffix(".png") }.count == 1, "\(names)")
+            #expect(names.filter { $0.contains(".png.") }.count == 1, "\(names)")
             #expect(!names.contains { $0.hasSuffix(".new") }, "\(names)")
         }
 

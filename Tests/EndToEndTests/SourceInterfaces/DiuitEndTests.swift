@@ -51,7 +51,7 @@ extension EndToEndTests {
             let port = try ReservedPort()
             let broker = try await TestBroker(
                 Self.interface, #"files.directory="\#(files.path)""#,
-                "files.bytesPerApp=1073741824",
+                "files.bytesPerApp=1073741824", "files.userPercent=100",
                 #"files.address="http://localhost:\#(port)""#, "limits.packetMaximum=8388608",
                 listeners: ["http://localhost:\(port)"])
             let client = try Self.client(
@@ -67,7 +67,7 @@ extension EndToEndTests {
             #expect(client.lines.last == "kills well", "\(client.text)")
             let names = try FileManager.default.subpathsOfDirectory(atPath: files.path)
             #expect(!names.contains { $0.hasSuffix(".new") }, "\(names)")
-            let kept = names.filter { $0.hasSuffix(".png") }
+            let kept = names.filter { $0.contains(".png.") }
             #expect(kept.count == 40, "\(names)")
             #expect(try broker.counter("files/count") == 40)
             let byteCount = try kept.reduce(0) { sum, name in

@@ -97,6 +97,7 @@ extension AdministrationService {
             try check(scope, "the app \(request.app)", isForced: request.force ?? false)
             _ = shared.enter { $0.broker.beginDeletion(ofApp: name) }
         }
+        removeFiles(ofApp: request.app)
         return delete(scope, request: "app.delete", app: request.app, user: nil)
     }
 
@@ -111,6 +112,18 @@ extension AdministrationService {
         return delete(scope, request: "user.delete", app: request.app, user: request.user)
     }
 
+    /// Before the first piece: a deletion that is interrupted begins again with what is left, and
+    /// the files of an app that is no more would be left for ever.
+    private func removeFiles(ofApp app: String) {
+        guard let failure = interfaces.files?.removeFiles(ofApp: app) else { return }
+        log.write(
+            .warning, .administration,
+            fields: [
+                "request": "app.delete", "app": .text(app),
+                "detail": .text("the files stay until their age: \(failure)"),
+            ])
+    }
+
     /// Refuses a deletion that loses something, unless it is forced.
     private func check(
         _ scope: DeletionScope, _ what: String, isForced: Bool
@@ -118,14 +131,18 @@ extension AdministrationService {
         if isForced { return }
         var search = DeletionLossSearch(of: scope)
         shared.enterInSlices { $0.broker.advance(&search) }
-        guard !search.losses.isEmpty else { return }
+        let fileCount =
+            scope.user == nil
+            ? interfaces.files?.fileCount(
+                ofApp: String(decoding: scope.app, as: UTF8.self)) ?? 0 : 0
+        guard !search.losses.isEmpty || fileCount > 0 else { return }
         throw AdministrationRefusal(
             .implementationSpecificError,
-            "\(what) has \(Self.text(search.losses)); nothing is deleted. With force, all of it is "
+            "\(what) has \(Self.text(search.losses, fileCount: fileCount)); nothing is deleted. With force, all of it is "
                 + "deleted too", cause: .inUse)
     }
 
-    private static func text(_ losses: DeletionLosses) -> String {
+    private static func text(_ losses: DeletionLosses, fileCount: Int) -> String {
         let parts: [(UInt64, String, String)] = [
             (UInt64(losses.connectedSessions), "connected session", "connected sessions"),
             (losses.queuedMessages, "queued message", "queued messages"),
@@ -134,6 +151,7 @@ extension AdministrationService {
             (UInt64(losses.groups), "group", "groups"),
             (UInt64(losses.retainedMessages), "retained message", "retained messages"),
             (UInt64(losses.conversations), "conversation", "conversations"),
+            (UInt64(fileCount), "stored file", "stored files"),
         ]
         return parts.filter { $0.0 > 0 }.map { "\($0.0) \($0.0 == 1 ? $0.1 : $0.2)" }
             .joined(separator: ", ")
